@@ -1,0 +1,74 @@
+"""Documents and their shards on disk.
+
+    documents/00007.jsonl.zst     one JSON object a line: {"id": …, "text": …, "metadata": {…}}
+
+The line is datatrove's own JSON form, so datatrove's JsonlReader reads our shards and our reader reads datatrove's.
+A document's id is ``<source file>:<record>`` and never changes. Shards are numbered by input shard, never by worker.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import zstandard
+from datatrove.data import Document
+
+LEVEL = 3
+"""zstd's default: the speed of reading does not depend on it."""
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Why a document was dropped: the rule that decided and the value it saw (a line, a score, a count)."""
+
+    rule: str
+    value: str
+
+
+class DocumentWriter:
+    """Writes documents to one zstd JSONL shard; the same documents give the same bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb")
+        self._stream = zstandard.ZstdCompressor(level=LEVEL).stream_writer(self._file, closefd=True)
+
+    def write(self, document: Document) -> None:
+        row = {"id": document.id, "text": document.text, "metadata": document.metadata}
+        self._stream.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+    def __enter__(self) -> "DocumentWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stream.close()
+
+
+def read_documents(path: Path) -> Iterator[Document]:
+    """The documents of one shard, in the order they were written."""
+    for row in read_lines(path):
+        record = orjson.loads(row)
+        yield Document(text=record["text"], id=record["id"], metadata=record["metadata"])
+
+
+def read_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a zstd file, without their ends."""
+    with zstandard.open(path, "rb") as stream:
+        for line in stream:
+            yield line.rstrip(b"\n")
+
+
+def write_documents(path: Path, documents: Iterable[Document]) -> int:
+    """Write ``documents`` as one shard; the number written."""
+    number = 0
+    with DocumentWriter(path) as writer:
+        for document in documents:
+            writer.write(document)
+            number += 1
+    return number
+
+
+def digest_of(text: str) -> bytes:
+    """SHA-256 of ``text``: the identity that exact-duplicate removal and the validation split go by (32 bytes)."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,212 @@
+"""What a stage leaves on disk: a folder whose manifest is written last, by rename. Its existence means whole.
+
+    <root>/<stage>/<address>/
+        manifest.json           stage, version, settings, inputs, counts, every file with size and SHA-256
+        parts/<phase>-00007.json    one per finished task: counts and files
+        scratch/                what phases hand to later phases; gone once the artifact is whole
+        logs/                   not part of the result
+        ...                     the result, in files that carry their task's number
+
+Nothing in it depends on when, where or by how many workers it was written, so two runs of one description are equal
+byte for byte (``logs/`` aside).
+"""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.core.errors import ArtifactError, TaskError
+
+FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class FileRecord:
+    """One file of an artifact: its size in bytes and its SHA-256 in hex."""
+
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> "FileRecord":
+        with path.open("rb") as stream:
+            return cls(os.fstat(stream.fileno()).st_size, _sha256(stream))
+
+
+def _sha256(stream: Any) -> str:
+    total = hashlib.sha256()
+    while block := stream.read(1 << 20):
+        total.update(block)
+    return total.hexdigest()
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` to ``path`` whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    with temporary.open("w", encoding="utf-8") as stream:
+        stream.write(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON from ``path``.
+
+    Raises:
+        ArtifactError: when the file is not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ArtifactError(str(path), f"is not JSON ({error})", "remove it and run again") from None
+
+
+class TaskOutput:
+    """Where one task of a phase writes. Files appear under their final names only when they are whole."""
+
+    def __init__(self, folder: Path, phase: str, task: int) -> None:
+        self.folder, self.phase, self.task = folder, phase, task
+        self._files: dict[str, FileRecord] = {}
+
+    @property
+    def part(self) -> Path:
+        return part_path(self.folder, self.phase, self.task)
+
+    @contextlib.contextmanager
+    def file(self, name: str) -> Iterator[Path]:
+        """A path to write ``name`` to, as part of the result; checksummed and put in place at the end of the block."""
+        with self._whole(name) as temporary:
+            yield temporary
+            self._files[name] = FileRecord.of(temporary)
+
+    def shard(self, kind: str, suffix: str) -> contextlib.AbstractContextManager[Path]:
+        """``file`` for this task's shard of ``kind``: ``<kind>/00007.<suffix>``."""
+        return self.file(shard_name(kind, self.task, suffix))
+
+    @contextlib.contextmanager
+    def scratch(self, name: str) -> Iterator[Path]:
+        """A path to write ``name`` to for a later phase of this artifact (see ``scratch_path``)."""
+        with self._whole(f"scratch/{name}") as temporary:
+            yield temporary
+
+    def scratch_path(self, name: str) -> Path:
+        """Where an earlier phase's scratch file ``name`` lies."""
+        return self.folder / "scratch" / name
+
+    def done(self, counts: Mapping[str, int]) -> None:
+        """Leave the part record: this task needs no second run."""
+        files = {name: dataclasses.asdict(record) for name, record in self._files.items()}
+        write_json(self.part, {"counts": dict(counts), "files": files})
+
+    @contextlib.contextmanager
+    def _whole(self, name: str) -> Iterator[Path]:
+        final = self.folder / name
+        final.parent.mkdir(parents=True, exist_ok=True)
+        temporary = final.with_name(f"tmp-{os.getpid()}-{final.name}")
+        try:
+            yield temporary
+            temporary.replace(final)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def shard_name(kind: str, number: int, suffix: str) -> str:
+    return f"{kind}/{number:05d}.{suffix}"
+
+
+def part_path(folder: Path, phase: str, task: int) -> Path:
+    return folder / "parts" / f"{phase}-{task:05d}.json"
+
+
+class Artifact:
+    """A whole artifact, opened for reading."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open ``folder``.
+
+        Raises:
+            ArtifactError: when it has no manifest: it was never finished.
+        """
+        if not (folder / "manifest.json").is_file():
+            raise ArtifactError(str(folder), "is not a finished artifact (no manifest.json)", "run its stage first")
+        self.folder = folder
+        self.manifest: dict[str, Any] = read_json(folder / "manifest.json")
+
+    @property
+    def counts(self) -> Counter[str]:
+        return Counter(self.manifest["counts"])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return dict(self.manifest["settings"])
+
+    def path(self, name: str) -> Path:
+        """The file ``name``, after its size and (once per process) its checksum were found right.
+
+        Raises:
+            ArtifactError: when the manifest does not list it, or what lies there is not what was written.
+        """
+        if name not in self.manifest["files"]:
+            raise ArtifactError(str(self.folder), f"has no file {name!r}", "check the name against manifest.json")
+        path = self.folder / name
+        record = FileRecord(**self.manifest["files"][name])
+        if not path.is_file() or path.stat().st_size != record.bytes or _verified(path, record.bytes) != record.sha256:
+            raise ArtifactError(str(path), "is damaged or missing", f"remove {self.folder} and run again")
+        return path
+
+    def shards(self, kind: str) -> list[Path]:
+        """The files of ``kind`` in the order of their numbers, each verified."""
+        return [self.path(name) for name in sorted(self.manifest["files"]) if name.startswith(f"{kind}/")]
+
+    def shard(self, kind: str, number: int, suffix: str) -> Path:
+        """Shard ``number`` of ``kind``, verified."""
+        return self.path(shard_name(kind, number, suffix))
+
+
+@functools.lru_cache(maxsize=None)
+def _verified(path: Path, size: int) -> str:
+    return FileRecord.of(path).sha256
+
+
+def missing_tasks(folder: Path, phase: str, tasks: int) -> list[int]:
+    """The tasks of ``phase`` without a part record."""
+    parts = folder / "parts"
+    present = {entry.name for entry in os.scandir(parts)} if parts.is_dir() else set()
+    return [task for task in range(tasks) if part_path(folder, phase, task).name not in present]
+
+
+def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, int]) -> Artifact:
+    """Sum the parts of all ``phases`` (name → number of tasks), write the manifest, drop the scratch files.
+
+    Whoever finds all parts in place may call it, at the same time as others: all write the same bytes.
+
+    Raises:
+        TaskError: while the part of a task is missing.
+    """
+    counts: Counter[str] = Counter()
+    files: dict[str, Any] = {}
+    for phase, tasks in phases.items():
+        if missing := missing_tasks(folder, phase, tasks):
+            raise TaskError(
+                f"{folder}", f"{len(missing)} of {tasks} tasks of {phase!r} are missing ({missing[:5]} …)", "run again"
+            )
+        for task in range(tasks):
+            part = read_json(part_path(folder, phase, task))
+            counts.update(part["counts"])
+            files.update(part["files"])
+    manifest = {"format": FORMAT, **description, "phases": dict(phases), "counts": dict(counts), "files": files}
+    write_json(folder / "manifest.json", manifest)
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    for leftover in folder.glob("**/tmp-*"):
+        leftover.unlink(missing_ok=True)
+    return Artifact(folder)

@@ -1,0 +1,42 @@
+"""Everything that can go wrong on purpose, in one tree.
+
+    HeadraceError
+    ├── ConfigError          the configuration is wrong; the command exits with status 2
+    ├── ArtifactError        something on disk is missing, incomplete or damaged
+    └── TaskError            a piece of work failed
+        └── RetryableError   ... for a reason that may pass: running again may succeed
+
+A message always reads ``where: what is wrong, with the value; what to do``, so the three parts are the constructor's
+arguments. Broken records of the input are not errors: they are dropped with a reason and counted.
+"""
+
+
+class HeadraceError(Exception):
+    """An error that a person can act on: ``where: wrong; remedy``."""
+
+    exit_status = 1
+
+    def __init__(self, where: str, wrong: str, remedy: str) -> None:
+        super().__init__(where, wrong, remedy)
+        self.where, self.wrong, self.remedy = where, wrong, remedy
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.wrong}; {self.remedy}"
+
+
+class ConfigError(HeadraceError):
+    """The configuration is wrong: nothing was started."""
+
+    exit_status = 2
+
+
+class ArtifactError(HeadraceError):
+    """An artifact or an input file is missing, incomplete or damaged."""
+
+
+class TaskError(HeadraceError):
+    """A task of a stage failed; what other tasks finished is kept."""
+
+
+class RetryableError(TaskError):
+    """A task failed for a reason outside of it (killed, disk full, node lost): run again."""

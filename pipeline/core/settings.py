@@ -1,0 +1,113 @@
+"""Typed settings: how a plain dict (from YAML) becomes frozen dataclasses, strictly, and how they are hashed.
+
+    dict ── decode ──> frozen dataclasses ── canonical ──> plain values ── digest ──> 12 hex digits
+
+Unknown keys are refused with the nearest known name; every message carries the dotted path of the value.
+"""
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import dataclass_transform
+
+from pipeline.core.errors import ConfigError
+
+T = TypeVar("T")
+
+STRICT = ConfigDict(extra="forbid")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def settings(cls: type[T]) -> type[T]:
+    """Make ``cls`` a settings class: a frozen, keyword-only dataclass that decodes strictly."""
+    cls.__pydantic_config__ = STRICT  # type: ignore[attr-defined]
+    return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+
+def unhashed(default: Any) -> Any:
+    """A field that says how a result is computed, not which: it stays out of the artifact's address."""
+    return dataclasses.field(default=default, metadata={"hashed": False})
+
+
+def decode(cls: type[T], values: Mapping[str, Any], where: str = "config") -> T:
+    """Build ``cls`` from plain ``values``.
+
+    Raises:
+        ConfigError: naming the dotted path of the first value that does not fit, the value, and what would.
+    """
+    try:
+        return TypeAdapter(cls).validate_python(values)
+    except ValidationError as error:
+        raise _config_error(cls, error, where) from None
+
+
+def canonical(value: Any) -> Any:
+    """``value`` as plain JSON values, without the fields marked ``unhashed``."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [f for f in dataclasses.fields(value) if f.metadata.get("hashed", True)]
+        return {f.name: canonical(getattr(value, f.name)) for f in fields}
+    if isinstance(value, Mapping):
+        return {str(key): canonical(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [canonical(item) for item in value]
+    return value
+
+
+def digest(value: Any) -> str:
+    """The first 12 hex digits of SHA-256 over the canonical JSON of ``value``."""
+    text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``did you mean 'x'?`` for the known name nearest to ``name``, else the known names."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)
+
+
+def _config_error(cls: type, error: ValidationError, where: str) -> ConfigError:
+    first = error.errors()[0]
+    location, value = first["loc"], first["input"]
+    parent, tags = _settings_at(cls, location)
+    path = ".".join(str(part) for i, part in enumerate(location) if i not in tags)
+    if first["type"] == "unexpected_keyword_argument":
+        known = [f.name for f in dataclasses.fields(parent)]
+        return ConfigError(path, f"unknown key {location[-1]!r}", suggestion(str(location[-1]), known))
+    if first["type"] == "missing":
+        return ConfigError(path, "is missing", "give it a value")
+    if first["type"] == "union_tag_invalid":
+        known = [tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")]
+        return ConfigError(path, f"unknown type {first['ctx']['tag']!r}", suggestion(str(first["ctx"]["tag"]), known))
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    return ConfigError(path or where, f"{reason} (got {value!r})", "correct the value")
+
+
+def _settings_at(cls: Any, location: tuple[int | str, ...]) -> tuple[Any, set[int]]:
+    """The settings class that holds the last part of ``location``, and which parts of it are union tags."""
+    tags: set[int] = set()
+    here: list[Any] = [cls]
+    for i, part in enumerate(location):
+        holders = [c for c in here if dataclasses.is_dataclass(c) and part in {f.name for f in dataclasses.fields(c)}]
+        tagged = [c for c in here if dataclasses.is_dataclass(c) and getattr(c, "type", None) == part]
+        if tagged and (len(here) > 1 or not holders):
+            tags.add(i)
+            here = tagged
+        elif holders and i < len(location) - 1:
+            here = _classes(typing.get_type_hints(holders[0], include_extras=True)[str(part)])
+    found = [c for c in here if dataclasses.is_dataclass(c)]
+    return (found[0] if found else cls), tags
+
+
+def _classes(hint: Any) -> list[Any]:
+    """The classes a type hint may hold, through Annotated, unions and tuples."""
+    if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
+        return [hint]
+    return [found for argument in typing.get_args(hint) for found in _classes(argument)]

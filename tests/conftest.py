@@ -1,0 +1,24 @@
+"""Where the tests find real data: $HEADRACE_DATA, else the folder shared/data beside the checkout."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("WANDB_MODE", "offline")
+
+DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Callable[[str], Path]:
+    """``data_folder("web/warc")``: the path of real data, or a skip that names what is absent."""
+
+    def find(name: str) -> Path:
+        if not (DATA / name).exists():
+            pytest.skip(f"no real data at {DATA / name} (set HEADRACE_DATA)")
+        return DATA / name
+
+    return find
