@@ -1,0 +1,78 @@
+"""How far a piece of work is: a live bar on a terminal, one line every 30 seconds in a log file.
+
+    clean ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  12/18 tasks  0:00:41  kept 10,302           (terminal)
+    clean 12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                              (log)
+"""
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+LOG_EVERY_SECONDS = 30.0
+
+
+class Progress:
+    """Shows the progress of ``total`` steps of ``unit`` (tasks, steps, items)."""
+
+    def __init__(self, label: str, total: int, unit: str) -> None:
+        self._label, self._total, self._unit = label, total, unit
+        self._done, self._facts = 0, ""
+        self._started = self._logged = time.monotonic()
+        self._bars: Bars | None = None
+        console = Console(stderr=True)
+        if console.is_terminal:
+            self._bars = Bars(
+                TextColumn("{task.description:<11}"),
+                BarColumn(bar_width=30),
+                MofNCompleteColumn(),
+                TextColumn(unit),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                TextColumn("{task.fields[facts]}"),
+                console=console,
+            )
+            self._bar = self._bars.add_task(label, total=total, facts="")
+
+    def __enter__(self) -> "Progress":
+        if self._bars:
+            self._bars.start()
+        return self
+
+    def advance(self, steps: int = 1, **facts: float | int | str) -> None:
+        """``steps`` more are done; ``facts`` are shown beside the count (``loss=3.2``)."""
+        self._done += steps
+        if facts:
+            self._facts = "  ".join(f"{name} {_shown(value)}" for name, value in facts.items())
+        if self._bars:
+            self._bars.update(self._bar, completed=self._done, facts=self._facts)
+        elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:
+            self._log()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bars:
+            self._bars.stop()
+        elif kind is None:
+            self._log()
+
+    def _log(self) -> None:
+        self._logged = time.monotonic()
+        rate = self._done / max(self._logged - self._started, 1e-9)
+        left = (self._total - self._done) / rate if rate else 0.0
+        line = f"{self._label} {self._done:,}/{self._total:,} {self._unit}, {rate:.3g}/s, {duration(left)} to go"
+        print(f"{line}  {self._facts}".rstrip(), file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """``1:02:03``."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+def _shown(value: float | int | str) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else value
