@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.stage_run import run_stage
+
+__all__ = ["run_stage"]
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("WANDB_MODE", "offline")
 

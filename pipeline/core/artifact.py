@@ -143,6 +143,11 @@ class Artifact:
         self.manifest: dict[str, Any] = read_json(folder / "manifest.json")
 
     @property
+    def shard_count(self) -> int:
+        """The number of shards: the tasks of the stage's last phase (``phases`` in the manifest is sorted by name)."""
+        return int(self.manifest["shards"])
+
+    @property
     def counts(self) -> Counter[str]:
         return Counter(self.manifest["counts"])
 
@@ -204,7 +209,9 @@ def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, in
             part = read_json(part_path(folder, phase, task))
             counts.update(part["counts"])
             files.update(part["files"])
-    manifest = {"format": FORMAT, **description, "phases": dict(phases), "counts": dict(counts), "files": files}
+    shards = list(phases.values())[-1]
+    manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": shards}
+    manifest |= {"counts": dict(counts), "files": files}
     write_json(folder / "manifest.json", manifest)
     shutil.rmtree(folder / "scratch", ignore_errors=True)
     for leftover in folder.glob("**/tmp-*"):
