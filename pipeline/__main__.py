@@ -1,0 +1,143 @@
+"""The command line, and the only module that imports Hydra: it composes the configuration once and hands on plain values.
+
+    headrace [COMMAND] [GROUP=OPTION | KEY=VALUE ...]
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from pipeline import help_text, status, submission, summary
+from pipeline.cluster import Slurm
+from pipeline.config import RunConfig, check
+from pipeline.core.errors import ConfigError, HeadraceError
+from pipeline.core.settings import decode, suggestion
+from pipeline.runner import execute, plan, save
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+HYDRA_VERSION_BASE = "1.3"
+"""Pins Hydra's behaviour, whatever its version changes."""
+
+Values = Mapping[str, Any]
+
+
+def run(config: RunConfig, values: Values) -> None:
+    """Run what is left to do, on this machine or by submitting it to SLURM."""
+    steps = plan(config)
+    run_json = save(config, values, steps)
+    if isinstance(config.cluster, Slurm):
+        submission.submit(steps, config.cluster, run_json)
+        return
+    for step in steps:
+        if step.is_whole:
+            print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
+        else:
+            execute(step, config, run_json)
+    summary.show(steps)
+
+
+def show_status(config: RunConfig, values: Values) -> None:
+    """Print one row per stage."""
+    steps = plan(config)
+    Console(soft_wrap=True).print(status.table(steps, submission.job_states(config)))
+
+
+COMMANDS: dict[str, Callable[[RunConfig, Values], None]] = {"run": run, "status": show_status}
+
+
+def compose(overrides: Sequence[str]) -> dict[str, Any]:
+    """The configuration as plain values.
+
+    Raises:
+        ConfigError: when an override does not fit, naming the nearest that would.
+    """
+    with hydra.initialize_config_dir(str(CONF), version_base=HYDRA_VERSION_BASE):
+        try:
+            return _plain(hydra.compose("config", overrides=list(overrides)))
+        except MissingConfigException as error:
+            raise _missing_option(error) from None
+        except OverrideParseException as error:
+            raise ConfigError("command line", f"{error.override!r} is not an override", "write KEY=VALUE") from None
+        except (ConfigCompositionException, HydraException, OmegaConfBaseException) as error:
+            raise _unknown_key(error, overrides) from None
+
+
+def _plain(config: DictConfig) -> dict[str, Any]:
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def _missing_option(error: MissingConfigException) -> ConfigError:
+    group, _, option = str(error.missing_cfg_file).rpartition("/")
+    return ConfigError(group or "command line", f"unknown option {option!r}", suggestion(option, error.options or ()))
+
+
+def _unknown_key(error: Exception, overrides: Sequence[str]) -> ConfigError:
+    known = _dotted(_plain(hydra.compose("config")))
+    for override in overrides:
+        key = override.split("=")[0].lstrip("+~").split("@")[0]
+        if key not in known and key != "experiment":
+            return ConfigError("command line", f"unknown key {key!r}", suggestion(key, known))
+    return ConfigError("command line", str(error).splitlines()[0], "correct the override")
+
+
+def _dotted(values: Mapping[str, Any], prefix: str = "") -> set[str]:
+    """Every dotted path into ``values``."""
+    found = set()
+    for key, value in values.items():
+        found.add(prefix + key)
+        if isinstance(value, Mapping):
+            found |= _dotted(value, f"{prefix}{key}.")
+    return found
+
+
+def decoded(values: Values) -> RunConfig:
+    """The checked configuration."""
+    config = decode(RunConfig, values)
+    check(config)
+    return config
+
+
+def sweep(overrides: Sequence[str]) -> None:
+    """``-m``: every combination of comma-separated values, through Hydra's own sweeper and launchers."""
+
+    def one(config: DictConfig) -> None:
+        values = _plain(config)
+        run(decoded(values), values)
+
+    sys.argv = ["headrace", "--multirun", *overrides]
+    hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")(one)()
+
+
+def main() -> None:
+    """The ``headrace`` command."""
+    arguments = sys.argv[1:]
+    try:
+        if {"-h", "--help", "help"} & set(arguments):
+            print(help_text.help_text(CONF, COMMANDS))
+        elif {"-m", "--multirun"} & set(arguments):
+            sweep([argument for argument in arguments if argument not in ("-m", "--multirun")])
+        else:
+            command = arguments.pop(0) if arguments and "=" not in arguments[0] else "run"
+            if command not in COMMANDS:
+                raise ConfigError("command line", f"unknown command {command!r}", suggestion(command, COMMANDS))
+            values = compose(arguments)
+            COMMANDS[command](decoded(values), values)
+    except HeadraceError as error:
+        print(f"headrace: {error}", file=sys.stderr)
+        sys.exit(error.exit_status)
+    except KeyboardInterrupt:
+        print("headrace: stopped; run the same command again to go on", file=sys.stderr)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

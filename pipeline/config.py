@@ -1,0 +1,77 @@
+"""RunConfig: one field per group of conf/, and the checks that need more than one group."""
+
+import os
+
+from data_prep.clean import Cleaning
+from data_prep.dedup.minhash import Dedup
+from data_prep.packed import Packing
+from data_prep.sources import AnySource
+from data_prep.tokenizer import AnyTokenizer
+from pipeline.cluster import AnyCluster
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import settings, unhashed
+from pipeline.core.tracker import Tracking
+from train.config import ModelConfig, OptimizerConfig, TrainingConfig, ZeroConfig
+from train.evaluation.benchmark import Evaluation
+from train.schedule import AnySchedule
+
+
+@settings
+class RunConfig:
+    """Everything that a run depends on."""
+
+    root: str = unhashed("runs")
+    """The folder that artifacts are written below."""
+    until: str = unhashed("report")
+    """The last stage to run."""
+    workers: int | None = unhashed(None)
+    """Worker processes of a data stage on this machine; None takes one per core. The results do not depend on it."""
+    ranks: int = unhashed(1)
+    """Ranks of a training on this machine."""
+    source: AnySource
+    """Where raw documents come from."""
+    cleaning: Cleaning
+    """Which documents are worth keeping."""
+    dedup: Dedup
+    """What counts as a near duplicate."""
+    tokenizer: AnyTokenizer
+    """How text becomes tokens."""
+    packing: Packing
+    """How tokens become rows."""
+    model: ModelConfig
+    """The network."""
+    optimizer: OptimizerConfig
+    """How weights move."""
+    schedule: AnySchedule
+    """How the learning rate moves."""
+    training: TrainingConfig
+    """How long, on how many rows at a time, in which precision."""
+    zero: ZeroConfig
+    """How DeepSpeed splits the training state over ranks."""
+    evaluation: Evaluation
+    """What the model is tested on."""
+    tracking: Tracking
+    """Where metrics go besides metrics.jsonl."""
+    cluster: AnyCluster
+    """Where the work happens."""
+
+    @property
+    def worker_processes(self) -> int:
+        return self.workers or os.cpu_count() or 1
+
+
+def check(config: RunConfig) -> None:
+    """The checks across groups.
+
+    Raises:
+        ConfigError: naming both values that do not go together.
+    """
+    if config.packing.row_tokens > config.model.context:
+        raise ConfigError(
+            "packing.row_tokens",
+            f"{config.packing.row_tokens} is longer than model.context = {config.model.context}",
+            "make rows shorter or the context longer",
+        )
+    for name, value in (("workers", config.workers), ("ranks", config.ranks)):
+        if value is not None and value < 1:
+            raise ConfigError(name, f"{value} is not a number of processes", "give 1 or more")

@@ -1,0 +1,152 @@
+"""The datatrove executor that runs the tasks of a phase on this machine.
+
+    Phase ──> TaskExecutor.run ──> pool of worker processes ──> one datatrove rank per task ──> part records
+
+It differs from datatrove's LocalPipelineExecutor in two things. What is done is read from the artifact's part records, not
+from completion markers that know nothing of the settings. And a worker that is killed ends the run with a RetryableError,
+where datatrove's pool would wait forever; a main process that is killed takes its workers with it.
+"""
+
+import concurrent.futures
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from datatrove.data import DocumentsPipeline
+from datatrove.executor.local import LocalPipelineExecutor
+from datatrove.pipeline.base import PipelineStep
+
+from pipeline.core.artifact import Artifact, TaskOutput, missing_tasks
+from pipeline.core.errors import HeadraceError, RetryableError, TaskError
+from pipeline.core.progress import Progress
+from pipeline.core.stage import Stage
+
+MAIN_PID = "HEADRACE_MAIN_PID"
+"""Environment variable: the process without which a worker or a rank must not go on."""
+
+
+class PhaseStep(PipelineStep):
+    """A phase of a stage as a datatrove block: its rank is the task's number."""
+
+    type = "headrace"
+
+    def __init__(self, stage: Stage, shards: Mapping[str, int], inputs: Mapping[str, Path], folder: Path, phase: str):
+        self.name = f"{stage.name}.{phase}"
+        super().__init__()
+        self.stage, self.shards, self.inputs, self.folder, self.phase = stage, dict(shards), dict(inputs), folder, phase
+
+    def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> Iterator[None]:
+        """Run task ``rank`` and leave its part record. Yields nothing."""
+        phase = next(phase for phase in self.stage.phases(self.shards) if phase.name == self.phase)
+        inputs = {name: Artifact(folder) for name, folder in self.inputs.items()}
+        out = TaskOutput(self.folder, self.phase, rank)
+        counts = phase.run(rank, inputs, out)
+        for label, value in counts.items():
+            self.stat_update(label, value=value)
+        out.done(counts)
+        yield from ()
+
+
+class TaskExecutor(LocalPipelineExecutor):
+    """Runs what is missing of a phase: all of it with a pool of ``workers``, or one slice of it inside a cluster job."""
+
+    def __init__(self, step: PhaseStep, tasks: int, workers: int) -> None:
+        logs = step.folder / "logs" / step.phase
+        super().__init__([step], tasks=max(tasks, 1), workers=min(workers, max(tasks, 1)), logging_dir=str(logs))
+        self.step, self.tasks = step, tasks
+
+    def is_rank_completed(self, rank: int) -> bool:
+        return not missing_tasks_among(self.step, [rank])
+
+    def mark_rank_as_completed(self, rank: int) -> None:
+        """Nothing to do: the task left its part record itself."""
+
+    def run_task(self, rank: int) -> None:
+        """Run one task in this process."""
+        self._run_for_rank(rank, local_rank=1)
+
+    def run(self) -> None:
+        """Run the missing tasks.
+
+        Raises:
+            RetryableError: when a worker was killed; what is finished is kept.
+            TaskError: when a task failed.
+        """
+        missing = missing_tasks(self.step.folder, self.step.phase, self.tasks)
+        with Progress(self.step.name.replace(".", " "), self.tasks, "tasks") as progress:
+            progress.advance(self.tasks - len(missing))
+            for _ in self._finished(missing):
+                progress.advance()
+
+    def _finished(self, missing: list[int]) -> Iterator[int]:
+        threads = max(1, (os.cpu_count() or 1) // self.workers)
+        log = self.step.folder / "logs" / f"{self.step.phase}.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        pool = concurrent.futures.ProcessPoolExecutor(
+            self.workers, _context(), initializer=_enter_worker, initargs=(os.getpid(), threads, str(log))
+        )
+        try:
+            tasks = {pool.submit(self.run_task, rank): rank for rank in missing}
+            for future in concurrent.futures.as_completed(tasks):
+                self._raise_for(future, tasks[future], log)
+                yield tasks[future]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _raise_for(self, future: "concurrent.futures.Future[None]", rank: int, log: Path) -> None:
+        error = future.exception()
+        if error is None or isinstance(error, HeadraceError):
+            future.result()
+        elif isinstance(error, BrokenProcessPool):
+            left = len(missing_tasks(self.step.folder, self.step.phase, self.tasks))
+            raise RetryableError(
+                self.step.name,
+                f"a worker process was killed, {left} of {self.tasks} tasks are not done",
+                "run again: finished tasks are kept (out of memory? use fewer workers)",
+            ) from None
+        else:
+            where = f"{self.step.name} task {rank}"
+            raise TaskError(where, f"{type(error).__name__}: {error}", f"see {log}; running again repeats this task only")
+
+
+def missing_tasks_among(step: PhaseStep, ranks: Iterable[int]) -> list[int]:
+    """Those of ``ranks`` without a part record."""
+    return [rank for rank in ranks if not TaskOutput(step.folder, step.phase, rank).part.is_file()]
+
+
+def follow(pid: int) -> None:
+    """End this process as soon as process ``pid`` is gone, so that nobody writes on behalf of a dead run."""
+
+    def watch() -> None:
+        while True:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                os._exit(1)
+            time.sleep(0.2)
+
+    threading.Thread(target=watch, name="follow", daemon=True).start()
+
+
+def _context() -> multiprocessing.context.BaseContext:
+    """A fork server that has our modules loaded: workers start at once and share no threads with the main process."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["pipeline.stages"])
+    return context
+
+
+def _enter_worker(main_pid: int, threads: int, log: str) -> None:
+    """What a worker does first: follow the main process, keep to its share of cores, write its noise to ``log``."""
+    follow(main_pid)
+    for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(stream, 1)
+    os.dup2(stream, 2)

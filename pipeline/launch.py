@@ -1,0 +1,66 @@
+"""Training on this machine: torchrun starts the ranks; their words go to a log, their progress is read from metrics.jsonl.
+
+    train ──> torchrun ──> rank 0, rank 1, ...    python -m pipeline.worker run.json weights
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from pipeline.core.artifact import part_path, read_json
+from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
+from pipeline.core.progress import Progress
+from pipeline.core.tracker import read_metrics
+from pipeline.executor import MAIN_PID
+from train.weights import Weights
+
+POLL_SECONDS = 0.5
+
+RANK_ERROR = "logs/error.json"
+"""Where a rank leaves the error that a person should see, below the artifact's folder."""
+
+
+def train(stage: Weights, folder: Path, run_json: Path, ranks: int) -> None:
+    """Run ``stage`` in ``folder`` with ``ranks`` processes.
+
+    Raises:
+        HeadraceError: what a rank reported.
+        RetryableError: when a rank was killed; training goes on from the newest checkpoint when run again.
+    """
+    log = folder / "logs" / "ranks.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    (folder / RANK_ERROR).unlink(missing_ok=True)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+    command += ["-m", "pipeline.worker", str(run_json), stage.name]
+    environment = os.environ | {MAIN_PID: str(os.getpid())}
+    with log.open("ab") as words, Progress(stage.name, stage.training.steps, "steps") as progress:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment)
+        try:
+            _follow(process, folder, progress)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    if not part_path(folder, stage.name, 0).is_file():
+        raise _error(folder, process.returncode, log)
+
+
+def _follow(process: "subprocess.Popen[bytes]", folder: Path, progress: Progress) -> None:
+    shown = 0
+    while process.poll() is None:
+        time.sleep(POLL_SECONDS)
+        rows = [row for row in read_metrics(folder / "metrics.jsonl") if "loss" in row]
+        if rows and rows[-1]["step"] > shown:
+            last = rows[-1]
+            progress.advance(last["step"] - shown, loss=last["loss"], tokens_per_second=last["tokens_per_second"])
+            shown = last["step"]
+
+
+def _error(folder: Path, status: int, log: Path) -> HeadraceError:
+    if (folder / RANK_ERROR).is_file():
+        report = read_json(folder / RANK_ERROR)
+        kinds = {kind.__name__: kind for kind in (ArtifactError, ConfigError, RetryableError, TaskError)}
+        return kinds.get(report["kind"], TaskError)(report["where"], report["wrong"], report["remedy"])
+    return RetryableError("weights", f"a rank ended early (status {status})", f"see {log}; run again to go on from the newest checkpoint")

@@ -1,0 +1,116 @@
+"""From a configuration to finished artifacts: addresses, what is left to do, and who does it.
+
+    RunConfig ── plan ──> Step, Step, ...   (stage, address, folder, tasks; nothing has run yet)
+    Step ── execute ──> Artifact            unless its manifest is there already
+
+Resuming is running again: a step whose artifact is whole is passed over, a step that is half done repeats what is missing.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pipeline.config import RunConfig
+from pipeline.core.artifact import Artifact, finish, missing_tasks, read_json, write_json
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode, digest, suggestion
+from pipeline.core.stage import Phase, Stage
+from pipeline.executor import PhaseStep, TaskExecutor
+from pipeline.launch import train
+from pipeline.stages import stages
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A stage of a run, with everything about it that is known before it runs."""
+
+    stage: Stage
+    address: str
+    folder: Path
+    inputs: Mapping[str, Path]
+    shards: Mapping[str, int]
+    description: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.stage.name
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        return self.stage.phases(self.shards)
+
+    @property
+    def is_whole(self) -> bool:
+        return (self.folder / "manifest.json").is_file()
+
+    def missing(self, phase: Phase) -> list[int]:
+        return missing_tasks(self.folder, phase.name, phase.tasks)
+
+    def executor(self, phase: Phase, workers: int) -> TaskExecutor:
+        """What runs the tasks of ``phase``."""
+        return TaskExecutor(PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks, workers)
+
+    def finish(self) -> Artifact:
+        """Write the manifest, once all parts are there."""
+        return finish(self.folder, self.description, {phase.name: phase.tasks for phase in self.phases})
+
+    def finish_if_complete(self) -> None:
+        """``finish`` unless it was done or a task is missing: for cluster jobs, where the last task to end finishes."""
+        if not self.is_whole and not any(self.missing(phase) for phase in self.phases):
+            self.finish()
+
+
+def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[Step]:
+    """The steps of a run, in order, up to ``config.until``.
+
+    Descriptions that were made before (``load``) are taken as they are: making them means reading every raw file.
+    """
+    addresses: dict[str, str] = {}
+    folders: dict[str, Path] = {}
+    shards: dict[str, int] = {}
+    steps = []
+    for stage in stages(config):
+        description = descriptions[stage.name] if descriptions else stage.description(addresses)
+        address = digest(description)
+        folder = Path(config.root) / stage.name / address
+        inputs = {name: folders[name] for name in stage.inputs}
+        step = Step(stage, address, folder, inputs, {name: shards[name] for name in stage.inputs}, description)
+        addresses[stage.name], folders[stage.name], shards[stage.name] = address, folder, step.phases[-1].tasks
+        steps.append(step)
+        if stage.name == config.until:
+            return steps
+    raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, addresses))
+
+
+def execute(step: Step, config: RunConfig, run_json: Path) -> Artifact:
+    """Bring ``step`` to its end on this machine."""
+    step.folder.mkdir(parents=True, exist_ok=True)
+    for phase in step.phases:
+        if not step.missing(phase):
+            continue
+        if step.stage.distributed:
+            train(step.stage, step.folder, run_json, config.ranks)
+        else:
+            step.executor(phase, config.worker_processes).run()
+    return step.finish()
+
+
+def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step]) -> Path:
+    """Write ``run.json``, from which workers rebuild the steps without composing or reading anything anew; its path."""
+    path = run_folder(config) / "run.json"
+    write_json(path, {"config": values, "descriptions": {step.name: step.description for step in steps}})
+    return path
+
+
+def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
+    """The configuration and the steps that ``save`` wrote."""
+    saved = read_json(run_json)
+    config = decode(RunConfig, saved["config"], str(run_json))
+    return config, plan(config, saved["descriptions"])
+
+
+def run_folder(config: RunConfig) -> Path:
+    """Where what belongs to a run, not to an artifact, lies: run.json, the jobs it was submitted as."""
+    return Path(config.root) / "runs" / digest(config)

@@ -1,0 +1,40 @@
+"""The straight line: what a configuration makes, in order. Each stage is named after what it leaves on disk.
+
+    raw pages -> clean -> signatures -> duplicates -> unique -> tokenizer -> tokens -> packed -> weights -> scores -> report
+"""
+
+from data_prep.clean import Clean
+from data_prep.duplicates import Duplicates
+from data_prep.packed import Packed
+from data_prep.signatures import Signatures
+from data_prep.tokenizer import Tokenizer
+from data_prep.tokens import Tokens
+from data_prep.unique import Unique
+from pipeline.config import RunConfig
+from pipeline.core.stage import Stage
+from pipeline.report import Report
+from train.scores import Scores
+from train.weights import Weights
+
+
+def stages(config: RunConfig) -> tuple[Stage, ...]:
+    """The whole line for ``config``."""
+    return (
+        Clean(source=config.source, cleaning=config.cleaning),
+        Signatures(dedup=config.dedup),
+        Duplicates(dedup=config.dedup),
+        Unique(),
+        Tokenizer(tokenizer=config.tokenizer),
+        Tokens(),
+        Packed(packing=config.packing),
+        Weights(
+            model=config.model,
+            optimizer=config.optimizer,
+            schedule=config.schedule,
+            training=config.training,
+            zero=config.zero,
+            tracking=config.tracking,
+        ),
+        Scores(evaluation=config.evaluation),
+        Report(),
+    )

@@ -1,0 +1,1 @@
+"""Submission to SLURM (in the making)."""
