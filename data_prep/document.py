@@ -7,6 +7,7 @@ A document's id is ``<source file>:<record>`` and never changes. Shards are numb
 """
 
 import hashlib
+import io
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,7 @@ def read_documents(path: Path) -> Iterator[Document]:
 
 def read_lines(path: Path) -> Iterator[bytes]:
     """The lines of a zstd file, without their ends."""
-    with zstandard.open(path, "rb") as stream:
+    with io.BufferedReader(zstandard.open(path, "rb"), 1 << 20) as stream:
         for line in stream:
             yield line.rstrip(b"\n")
 
