@@ -12,7 +12,7 @@ from pathlib import Path
 from pipeline.core.artifact import part_path, read_json
 from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
 from pipeline.core.progress import Progress
-from pipeline.core.tracker import read_metrics
+from pipeline.core.tracker import new_metrics
 from pipeline.executor import MAIN_PID
 from train.weights import Weights
 
@@ -48,14 +48,13 @@ def train(stage: Weights, folder: Path, run_json: Path, ranks: int) -> None:
 
 
 def _follow(process: "subprocess.Popen[bytes]", folder: Path, progress: Progress) -> None:
-    shown = 0
+    shown = position = 0
     while process.poll() is None:
         time.sleep(POLL_SECONDS)
-        rows = [row for row in read_metrics(folder / "metrics.jsonl") if "loss" in row]
-        if rows and rows[-1]["step"] > shown:
-            last = rows[-1]
-            progress.advance(last["step"] - shown, loss=last["loss"], tokens_per_second=last["tokens_per_second"])
-            shown = last["step"]
+        rows, position = new_metrics(folder / "metrics.jsonl", position)
+        for row in (row for row in rows if "loss" in row and row["step"] > shown):
+            progress.advance(row["step"] - shown, loss=row["loss"], tokens_per_second=round(row["tokens_per_second"]))
+            shown = row["step"]
 
 
 def _error(folder: Path, status: int, log: Path) -> HeadraceError:
@@ -63,4 +62,5 @@ def _error(folder: Path, status: int, log: Path) -> HeadraceError:
         report = read_json(folder / RANK_ERROR)
         kinds = {kind.__name__: kind for kind in (ArtifactError, ConfigError, RetryableError, TaskError)}
         return kinds.get(report["kind"], TaskError)(report["where"], report["wrong"], report["remedy"])
-    return RetryableError("weights", f"a rank ended early (status {status})", f"see {log}; run again to go on from the newest checkpoint")
+    remedy = f"see {log}; run again to go on from the newest checkpoint"
+    return RetryableError("weights", f"a rank ended early (status {status})", remedy)

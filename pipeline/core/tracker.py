@@ -59,15 +59,22 @@ class Tracker:
     def close(self) -> None:
         self._file.close()
         if self._wandb is not None:
-            self._wandb.finish(quiet=True)
+            self._wandb.finish()
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """The rows of a metrics.jsonl; a last line that was cut off by a kill is left out."""
+    return new_metrics(path, 0)[0]
+
+
+def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
+    """The whole rows that begin at byte ``start``, and the byte after them. A file that shrank is read from its begin."""
     if not path.is_file():
-        return []
-    lines = path.read_bytes().split(b"\n")
-    return [orjson.loads(line) for line in lines[:-1] if line]
+        return [], 0
+    with path.open("rb") as file:
+        file.seek(start if start <= path.stat().st_size else 0)
+        start, lines = file.tell(), file.read().split(b"\n")[:-1]
+    return [orjson.loads(line) for line in lines], start + sum(len(line) + 1 for line in lines)
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,47 @@
+# Two commands: `make demo` and `make test`. Everything is set up in .venv on the first call.
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+DATA ?= ../shared/data
+VENV := .venv
+HEADRACE := $(VENV)/bin/headrace
+PYTEST := HF_HUB_OFFLINE=1 $(VENV)/bin/python -m pytest
+
+.PHONY: demo demo-web test test-slow test-slurm check format clean
+
+demo: $(VENV)/ready
+	$(HEADRACE) experiment=demo
+
+# The same line on real web pages: DATA is a folder with make_warc.py and web/.
+demo-web: $(VENV)/ready runs/crawl
+	$(HEADRACE) experiment=demo source=warc source.paths='[runs/crawl/*.warc.gz]'
+
+runs/crawl:
+	mkdir -p runs && $(PYTHON) $(DATA)/make_warc.py runs/crawl.part && mv runs/crawl.part runs/crawl
+
+test: $(VENV)/ready
+	$(PYTEST)
+
+test-slow: $(VENV)/ready
+	$(PYTEST) -m slow
+
+test-slurm: $(VENV)/ready
+	command -v slurmctld munged >/dev/null || (apt-get update -qq && apt-get install -y -qq slurm-wlm munge)
+	$(PYTEST) -m slurm tests/cluster
+
+check: $(VENV)/ready
+	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
+	$(PYTEST) tests/test_layers.py
+
+format: $(VENV)/ready
+	$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
+
+# torch first: what depends on it must find it, not choose another build. DeepSpeed is built from source, without kernels.
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install -q --upgrade pip "setuptools>=77" wheel
+	$(VENV)/bin/pip install -q "$(TORCH)"
+	DS_BUILD_OPS=0 $(VENV)/bin/pip install -q --no-build-isolation -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs

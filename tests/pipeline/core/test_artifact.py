@@ -1,0 +1,86 @@
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.artifact import Artifact, TaskOutput, _verified, finish, missing_tasks
+from pipeline.core.errors import ArtifactError, TaskError
+
+DESCRIPTION = {"stage": "letters", "version": 1, "settings": {}, "inputs": {}, "raw_files": []}
+
+
+def write_task(folder: Path, task: int, text: str) -> None:
+    out = TaskOutput(folder, "write", task)
+    with out.scratch(f"notes-{task}") as path:
+        path.write_text("for a later phase")
+    with out.shard("letters", "txt") as path:
+        path.write_text(text)
+    out.done(Counter(letters=len(text)))
+
+
+@pytest.fixture
+def artifact(tmp_path: Path) -> Artifact:
+    write_task(tmp_path, 0, "abc")
+    write_task(tmp_path, 1, "de")
+    return finish(tmp_path, DESCRIPTION, {"write": 2})
+
+
+def test_a_finished_artifact_lists_files_and_sums_counts(artifact: Artifact) -> None:
+    assert artifact.counts["letters"] == 5
+    assert [path.read_text() for path in artifact.shards("letters")] == ["abc", "de"]
+    assert not (artifact.folder / "scratch").exists()
+
+
+def test_finish_refuses_while_a_task_is_missing(tmp_path: Path) -> None:
+    write_task(tmp_path, 1, "de")
+    assert missing_tasks(tmp_path, "write", 3) == [0, 2]
+    with pytest.raises(TaskError, match=r"2 of 3 tasks of 'write' are missing \(\[0, 2\] …\); run again"):
+        finish(tmp_path, DESCRIPTION, {"write": 3})
+    with pytest.raises(ArtifactError, match="is not a finished artifact"):
+        Artifact(tmp_path)
+
+
+def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    out = TaskOutput(tmp_path, "write", 0)
+    with pytest.raises(RuntimeError), out.shard("letters", "txt") as path:
+        path.write_text("half")
+        raise RuntimeError
+    assert list((tmp_path / "letters").iterdir()) == []
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
+def test_damage_is_found_before_use(artifact: Artifact, damage: str) -> None:
+    path = artifact.folder / "letters/00001.txt"
+    _verified.cache_clear()
+    if damage == "flip":
+        path.write_text("dE")
+    elif damage == "truncate":
+        path.write_text("d")
+    else:
+        path.unlink()
+    with pytest.raises(ArtifactError) as raised:
+        artifact.shards("letters")
+    assert str(raised.value) == f"{path}: is damaged or missing; remove {artifact.folder} and run again"
+
+
+def test_the_same_work_in_another_order_gives_the_same_bytes(tmp_path: Path) -> None:
+    for name, order in (("a", (0, 1)), ("b", (1, 0, 0))):
+        for task in order:
+            write_task(tmp_path / name, task, ("abc", "de")[task])
+        finish(tmp_path / name, DESCRIPTION, {"write": 2})
+    files = [sorted(p.relative_to(tmp_path / n) for p in (tmp_path / n).rglob("*") if p.is_file()) for n in "ab"]
+    assert files[0] == files[1]
+    assert all((tmp_path / "a" / f).read_bytes() == (tmp_path / "b" / f).read_bytes() for f in files[0])
+
+
+def test_a_manifest_that_is_not_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(ArtifactError, match=r"manifest.json: is not JSON .*; remove it and run again"):
+        Artifact(tmp_path)
+
+
+def test_the_manifest_holds_no_time_and_no_place(artifact: Artifact) -> None:
+    manifest = json.loads((artifact.folder / "manifest.json").read_text())
+    assert set(manifest) == {*DESCRIPTION, "format", "phases", "shards", "counts", "files"}
+    assert str(artifact.folder) not in json.dumps(manifest)

@@ -1,0 +1,20 @@
+import pytest
+
+from pipeline.core import progress
+from pipeline.core.progress import Progress, duration
+
+
+def test_a_log_gets_lines_not_bars(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LOG_EVERY_SECONDS", 0.0)
+    with Progress("clean", 2000, "tasks") as bar:
+        bar.advance(1000, kept=12345)
+        bar.advance(1000, loss=3.14159)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("clean 1,000/2,000 tasks, ")
+    assert lines[0].endswith("to go  kept 12,345")
+    assert lines[-1].startswith("clean 2,000/2,000 tasks, ")
+    assert lines[-1].endswith("0:00:00 to go  loss 3.142")
+
+
+def test_duration() -> None:
+    assert duration(3723.4) == "1:02:03"

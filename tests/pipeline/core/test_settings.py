@@ -1,0 +1,83 @@
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import canonical, decode, digest, settings, unhashed
+
+
+@settings
+class Circle:
+    type: Literal["circle"] = "circle"
+    radius: float = 1.0
+
+
+@settings
+class Square:
+    type: Literal["square"] = "square"
+    side: float = 1.0
+
+
+@settings
+class Drawing:
+    shapes: tuple[Annotated[Circle | Square, Field(discriminator="type")], ...] = ()
+    frame: Annotated[Circle | Square, Field(discriminator="type")] = Square()
+    copies: int = 1
+    threads: int = unhashed(4)
+
+
+@settings
+class Album:
+    drawing: Drawing
+
+
+def test_values_become_frozen_dataclasses() -> None:
+    album = decode(Album, {"drawing": {"shapes": [{"type": "circle", "radius": "2e-3"}], "copies": 3}})
+    assert album == Album(drawing=Drawing(shapes=(Circle(radius=0.002),), copies=3))
+    with pytest.raises(AttributeError):
+        album.drawing.copies = 4  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "drawing: is missing; give it a value"),
+        ({"drawing": {"copie": 2}}, "drawing.copie: unknown key 'copie'; did you mean 'copies'?"),
+        ({"drawing": {"xyz": 2}}, "drawing.xyz: unknown key 'xyz'; known: copies, frame, shapes, threads"),
+        (
+            {"drawing": {"shapes": [{"type": "circel"}]}},
+            "drawing.shapes.0: unknown type 'circel'; did you mean 'circle'?",
+        ),
+        (
+            {"drawing": {"shapes": [{"type": "circle"}, {"type": "square", "radius": 1}]}},
+            "drawing.shapes.1.radius: unknown key 'radius'; known: side, type",
+        ),
+        (
+            {"drawing": {"frame": {"type": "circle", "radius": "wide"}}},
+            "drawing.frame.radius: Input should be a valid number, unable to parse string as a number (got 'wide'); "
+            "correct the value",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named_with_its_path(values: dict, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        decode(Album, values)
+    assert str(raised.value) == message
+    assert raised.value.exit_status == 2
+
+
+def test_the_digest_sees_what_decides_the_result_and_nothing_else() -> None:
+    base = Drawing(shapes=(Circle(radius=1.0),))
+    assert digest(base) == digest(Drawing(shapes=(Circle(radius=1.0),), threads=99))
+    assert digest(base) != digest(Drawing(shapes=(Circle(radius=2.0),)))
+    assert "threads" not in canonical(base)
+
+
+def test_two_types_with_equal_fields_have_two_digests() -> None:
+    @settings
+    class Disc:
+        type: Literal["disc"] = "disc"
+        radius: float = 1.0
+
+    assert digest(Disc()) != digest(Circle())
