@@ -1,0 +1,116 @@
+"""The stage ``packed``: which spans of tokens make each training row, for the two splits. No token is copied.
+
+    keys/00007.npy ── < validation_fraction ──> validation | train
+    bounds/00007.npy ── best fit ──> spans/train-00000.npy      (shard, start, length), 16 bytes each
+                                     rows/train-00000.npy       row r is spans[rows[r] : rows[r+1]]
+
+One task packs ``group_shards`` token shards together: best fit needs many documents to choose from. Every stored token
+but the first of a shard is the target of exactly one position of exactly one row.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, split_documents
+from pipeline.core.artifact import Artifact, TaskOutput, read_json, write_json
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import settings
+from pipeline.core.stage import Inputs, Phase, Stage
+
+SPLITS = ("train", "validation")
+
+METHODS = {"best_fit": best_fit, "concatenate": concatenate}
+
+
+@settings
+class Packing:
+    """How documents become rows."""
+
+    row_tokens: Annotated[int, Field(gt=0)] = 1024
+    """Positions of a row: the length of context in training."""
+    validation_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    """Share of the documents held out for validation, by a hash of their ids."""
+    group_shards: Annotated[int, Field(gt=0)] = 64
+    """Token shards packed together by one task."""
+    method: Literal["best_fit", "concatenate"] = "best_fit"
+    """``best_fit`` splits only documents longer than a row; ``concatenate`` fills every row, as GPT did."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Packed(Stage):
+    """Rows of both splits; counts documents, split documents, text bytes, rows, tokens and padding of each."""
+
+    name: ClassVar[str] = "packed"
+    inputs: ClassVar[tuple[str, ...]] = ("tokens",)
+
+    packing: Packing
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        groups = -(-shards["tokens"] // self.packing.group_shards)
+        return (Phase("rows", groups, self._rows), Phase("splits", 1, self._check_splits))
+
+    def _rows(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        tokens = inputs["tokens"]
+        first = task * self.packing.group_shards
+        group = range(first, min(first + self.packing.group_shards, tokens.shard_count))
+        counts: Counter[str] = Counter()
+        for split in SPLITS:
+            spans, text_bytes = self._documents(tokens, group, split)
+            counts.update({f"{split}_{what}": n for what, n in self._pack(spans, split, task, out).items()})
+            counts[f"{split}_text_bytes"] += text_bytes
+        with out.scratch(f"documents-{task:05d}.json") as path:
+            write_json(path, {split: counts[f"{split}_documents"] for split in SPLITS})
+        return counts
+
+    def _documents(self, tokens: Artifact, group: range, split: str) -> tuple[Spans, int]:
+        """The documents of ``split`` in the shards ``group``, each as one span, and the bytes of their texts."""
+        spans = [np.empty(0, dtype=SPAN)]
+        text_bytes = 0
+        for shard in group:
+            keys = np.load(tokens.shard("keys", shard, "npy"))
+            here = held_out(keys, self.packing.validation_fraction) == (split == "validation")
+            bounds = np.load(tokens.shard("bounds", shard, "npy"))
+            documents = np.empty(int(here.sum()), dtype=SPAN)
+            documents["shard"] = shard
+            documents["start"] = bounds[:-1][here]
+            documents["length"] = np.diff(bounds)[here]
+            spans.append(documents)
+            text_bytes += int(np.load(tokens.shard("text_bytes", shard, "npy"))[here].sum())
+        return np.concatenate(spans), text_bytes
+
+    def _pack(self, documents: Spans, split: str, task: int, out: TaskOutput) -> dict[str, int]:
+        spans, offsets = METHODS[self.packing.method](documents, self.packing.row_tokens)
+        for kind, array in (("spans", spans), ("rows", offsets.astype("<u8"))):
+            with out.file(f"{kind}/{split}-{task:05d}.npy") as path, path.open("wb") as stream:
+                np.save(stream, array)
+        rows, tokens = len(offsets) - 1, int(spans["length"].sum(dtype=np.int64))
+        return {
+            "documents": len(documents),
+            "split_documents": split_documents(documents, spans),
+            "rows": rows,
+            "tokens": tokens,
+            "padding": rows * self.packing.row_tokens - tokens,
+        }
+
+    def _check_splits(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        groups = self.phases({"tokens": inputs["tokens"].shard_count})[0].tasks
+        found: Counter[str] = Counter()
+        for group in range(groups):
+            found.update(read_json(out.scratch_path(f"documents-{group:05d}.json")))
+        fraction, remedies = self.packing.validation_fraction, {"train": "lower it", "validation": "raise it"}
+        for split in SPLITS:
+            if not found[split]:
+                wrong = f"{fraction} of {found.total()} documents leaves none for the split {split!r}"
+                raise ConfigError("packing.validation_fraction", wrong, f"{remedies[split]}, or give more documents")
+        return Counter()
+
+
+def held_out(keys: NDArray[np.uint64], fraction: float) -> NDArray[np.bool_]:
+    """Whether the document of each key belongs to validation: the key's place in [0, 2^64) is below ``fraction``."""
+    return keys < np.uint64(int(fraction * 2**64))

@@ -1,0 +1,100 @@
+"""Reading what ``tokens`` and ``packed`` leave on disk, without ever holding it in memory.
+
+    PackedRows  row number ──> spans (shard, start, length)        spans/<split>-00000.npy, rows/<split>-00000.npy
+    TokenShards shard, start, stop ──> token ids                   tokens/00007.bin, bounds/00007.npy
+
+Files are mapped, and at most ``OPEN_FILES`` of a kind at a time: a corpus may have more shards than a process may have
+open files.
+"""
+
+import functools
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.tokenization.packing import Spans
+from pipeline.core.artifact import Artifact
+from pipeline.core.errors import ArtifactError
+
+OPEN_FILES = 256
+
+
+def key_of(purpose: str, document_id: str) -> int:
+    """A number in [0, 2^64) that depends on the document alone: the first 8 bytes (little-endian) of the SHA-256 of
+    ``purpose``, a zero byte, and the id, so that choices for different purposes are independent of each other."""
+    return int.from_bytes(hashlib.sha256(f"{purpose}\0{document_id}".encode()).digest()[:8], "little")
+
+
+class TokenShards:
+    """All token shards of one ``tokens`` artifact."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact = artifact
+        self._tokens = functools.lru_cache(OPEN_FILES)(self._open_tokens)
+        self._bounds = functools.lru_cache(OPEN_FILES)(self._open_bounds)
+
+    def __len__(self) -> int:
+        return self._artifact.shard_count
+
+    def slice(self, shard: int, start: int, stop: int) -> NDArray[Any]:
+        """The ids tokens[start:stop] of ``shard``, uint16 or uint32: a read-only view of the file."""
+        return self._tokens(shard)[start:stop]
+
+    def document(self, shard: int, start: int) -> int:
+        """The number, within ``shard``, of the document that predicts from position ``start``."""
+        return int(np.searchsorted(self._bounds(shard), start, side="right")) - 1
+
+    def bounds(self, shard: int) -> NDArray[np.uint64]:
+        """(documents + 1,): where the end of text lies that begins each document, and the last one."""
+        return self._bounds(shard)
+
+    def text_bytes(self, shard: int) -> NDArray[np.uint32]:
+        """(documents,): the UTF-8 bytes of each text."""
+        array: NDArray[np.uint32] = np.load(self._artifact.shard("text_bytes", shard, "npy"))
+        return array
+
+    def _open_bounds(self, shard: int) -> NDArray[np.uint64]:
+        array: NDArray[np.uint64] = np.load(self._artifact.shard("bounds", shard, "npy"), mmap_mode="r")
+        return array
+
+    def _open_tokens(self, shard: int) -> NDArray[Any]:
+        path = self._artifact.shard("tokens", shard, "bin")
+        tokens = int(self._bounds(shard)[-1]) + 1
+        token_bytes, rest = divmod(path.stat().st_size, tokens)
+        if rest or token_bytes not in (2, 4):
+            wrong = f"{path.stat().st_size} bytes cannot hold the {tokens} tokens that bounds tells of"
+            raise ArtifactError(str(path), wrong, f"remove {self._artifact.folder} and run again")
+        return np.memmap(path, dtype=f"<u{token_bytes}", mode="r")
+
+
+class PackedRows:
+    """The rows of one split of a ``packed`` artifact, numbered through all of its files."""
+
+    def __init__(self, artifact: Artifact, split: str) -> None:
+        self._artifact, self._split = artifact, split
+        self.row_tokens: int = artifact.settings["packing"]["row_tokens"]
+        groups = range(artifact.manifest["phases"]["rows"])
+        self._rows = [self._open("rows", group) for group in groups]
+        self._spans = [self._open("spans", group) for group in groups]
+        self._first_row = np.cumsum([0] + [len(rows) - 1 for rows in self._rows])
+
+    def __len__(self) -> int:
+        return int(self._first_row[-1])
+
+    def spans(self, row: int) -> Spans:
+        """The spans of ``row``, (number of spans,) of ``SPAN``.
+
+        Raises:
+            IndexError: when there is no such row.
+        """
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)}")
+        group = int(np.searchsorted(self._first_row, row, side="right")) - 1
+        first, last = self._rows[group][row - self._first_row[group] :][:2].tolist()
+        return self._spans[group][first:last]
+
+    def _open(self, kind: str, group: int) -> NDArray[Any]:
+        array: NDArray[Any] = np.load(self._artifact.path(f"{kind}/{self._split}-{group:05d}.npy"), mmap_mode="r")
+        return array

@@ -1,0 +1,211 @@
+"""The stage ``tokenizer``: one tokenizer.json, trained on the kept documents or made from files that are given.
+
+    unique/documents ── sample ──> byte-level BPE ─┐
+    tokenizer.json ────────────────────────────────┼──> tokenizer.json, with <|endoftext|> as a special token
+    encoder.json + vocab.bpe (GPT-2) ──────────────┘
+
+Byte-level BPE is GPT-2's (Radford et al. 2019, §2.2): any text has ids, and decoding gives the text back. The trained
+file depends on the documents and the settings alone: which documents are seen is decided by a hash of their ids, and
+the trainer only counts words, so neither order nor threads matter.
+"""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import tokenizers
+from pydantic import Field
+
+from data_prep.document import read_documents
+from data_prep.tokenization.encode import END_OF_TEXT, Encoder, is_special, parse
+from data_prep.tokenization.shards import key_of
+from pipeline.core.artifact import Artifact, FileRecord, TaskOutput
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import settings
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+
+BYTES = tokenizers.pre_tokenizers.ByteLevel.alphabet()
+"""The 256 characters that stand for the 256 bytes."""
+
+READ_FACTOR = 4
+"""A sample is drawn from whole document shards that hold about this many times its bytes, compressed."""
+
+
+@settings
+class Trained:
+    """Byte-level BPE trained here on the documents of ``unique``; end of text has id 0."""
+
+    type: Literal["train"] = "train"
+    vocabulary_size: Annotated[int, Field(gt=len(BYTES))] = 8192
+    """Tokens at most, with the 256 bytes and end of text; fewer when no pair of tokens is left that occurs twice."""
+    sample_bytes: Annotated[int, Field(gt=0)] = 100_000_000
+    """UTF-8 bytes of text to train on, at most and up to the end of a document."""
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        return ()
+
+    def build(self, unique: Artifact, counts: Counter[str]) -> str:
+        """The tokenizer.json trained on a sample of ``unique``."""
+        tokenizer = byte_level(tokenizers.models.BPE())
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=self.vocabulary_size,
+            min_frequency=2,
+            special_tokens=[END_OF_TEXT],
+            initial_alphabet=BYTES,
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(self._sample(unique.shards("documents"), counts), trainer)
+        return str(tokenizer.to_str())
+
+    def _sample(self, shards: list[Path], counts: Counter[str]) -> Iterator[str]:
+        """The texts whose ids have the smallest keys, until they hold ``sample_bytes``."""
+        chosen = self._shards_to_read(shards)
+        documents = (document for shard in chosen for document in read_documents(shard))
+        sizes = ((key_of("sample", document.id), len(document.text.encode())) for document in documents)
+        table = np.sort(np.fromiter(sizes, dtype=[("key", "<u8"), ("bytes", "<i8")]))
+        wanted = int(np.searchsorted(np.cumsum(table["bytes"]), self.sample_bytes)) + 1
+        last_key = int(table["key"][:wanted].max(initial=0))
+        for document in (document for shard in chosen for document in read_documents(shard)):
+            if key_of("sample", document.id) <= last_key:
+                counts["sample_documents"] += 1
+                counts["sample_bytes"] += len(document.text.encode())
+                yield document.text
+
+    def _shards_to_read(self, shards: list[Path]) -> list[Path]:
+        chosen: list[Path] = []
+        room = READ_FACTOR * self.sample_bytes
+        for shard in sorted(shards, key=lambda path: key_of("sample", path.name)):
+            if room <= 0:
+                break
+            chosen.append(shard)
+            room -= shard.stat().st_size
+        return chosen
+
+
+@settings
+class GivenFile:
+    """A tokenizer.json of the tokenizers library; its vocabulary must have ``<|endoftext|>``."""
+
+    type: Literal["file"] = "file"
+    path: str = dataclasses.field(metadata={"hashed": False})
+    """The file. Its content decides the result, not where it lies."""
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        parse(_text("tokenizer.path", self.path), self.path)
+        return (_raw_file("tokenizer.json", self.path),)
+
+    def build(self, unique: Artifact, counts: Counter[str]) -> str:
+        """The file as it is, or with end of text made special where it was an ordinary token."""
+        text = _text("tokenizer.path", self.path)
+        tokenizer = parse(text, self.path)
+        return text if is_special(tokenizers.Tokenizer.from_str(text)) else str(tokenizer.to_str())
+
+
+@settings
+class Gpt2Files:
+    """GPT-2's own two files, as released by OpenAI; end of text has id 50256."""
+
+    type: Literal["gpt2_files"] = "gpt2_files"
+    encoder: str = dataclasses.field(metadata={"hashed": False})
+    """encoder.json: token → id."""
+    merges: str = dataclasses.field(metadata={"hashed": False})
+    """vocab.bpe: the pairs of tokens to merge, most frequent first."""
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        self._tokenizer()
+        return (_raw_file("encoder.json", self.encoder), _raw_file("vocab.bpe", self.merges))
+
+    def build(self, unique: Artifact, counts: Counter[str]) -> str:
+        """The tokenizer.json equal to the two files."""
+        return str(self._tokenizer().to_str())
+
+    def _tokenizer(self) -> tokenizers.Tokenizer:
+        vocabulary = _vocabulary(self.encoder)
+        tokenizer = byte_level(tokenizers.models.BPE(vocabulary, _merges(self.merges, vocabulary)))
+        return parse(tokenizer.to_str(), self.encoder)
+
+
+TokenizerSettings = Annotated[Trained | GivenFile | Gpt2Files, Field(discriminator="type")]
+"""Where the tokenizer comes from."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tokenizer(Stage):
+    """``tokenizer.json``; counts ``vocabulary`` and, when trained, ``sample_documents`` and ``sample_bytes``."""
+
+    name: ClassVar[str] = "tokenizer"
+    inputs: ClassVar[tuple[str, ...]] = ("unique",)
+
+    settings: TokenizerSettings
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        """The given files, after they were found to be a tokenizer.
+
+        Raises:
+            ConfigError: when one is missing or is not what it should be.
+        """
+        return self.settings.raw_files()
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("tokenizer", 1, self._run),)
+
+    def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        counts: Counter[str] = Counter()
+        text = self.settings.build(inputs["unique"], counts)
+        with out.file("tokenizer.json") as path:
+            path.write_text(text, encoding="utf-8")
+        counts["vocabulary"] = Encoder(parse(text, self.name)).vocabulary_size
+        return counts
+
+
+def byte_level(model: tokenizers.models.Model) -> tokenizers.Tokenizer:
+    """``model`` between GPT-2's pre-tokenization (its regular expression, bytes as characters) and its inverse."""
+    tokenizer = tokenizers.Tokenizer(model)
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    return tokenizer
+
+
+def _text(where: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(where, f"cannot read {path!r} ({error.strerror})", "give the path of the file") from None
+    except UnicodeDecodeError:
+        raise ConfigError(where, f"{path!r} is not UTF-8 text", "give the path of the right file") from None
+
+
+def _raw_file(name: str, path: str) -> RawFile:
+    record = FileRecord.of(Path(path))
+    return RawFile(name, record.bytes, record.sha256)
+
+
+def _vocabulary(path: str) -> dict[str, int]:
+    wrong = ConfigError(
+        "tokenizer.encoder", f"{path!r} is not a JSON object of token → id", "give GPT-2's encoder.json"
+    )
+    try:
+        vocabulary = json.loads(_text("tokenizer.encoder", path))
+    except ValueError:
+        raise wrong from None
+    if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
+        raise wrong
+    return vocabulary
+
+
+def _merges(path: str, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
+    lines = _text("tokenizer.merges", path).splitlines()
+    merges: list[tuple[str, str]] = []
+    for number, line in enumerate(lines, start=1):
+        if line.startswith("#version") or not line:
+            continue
+        left, _, right = line.partition(" ")
+        if not {left, right, left + right} <= vocabulary.keys():
+            wrong = f"line {number} of {path!r}, {line[:40]!r}, is not a merge of two tokens into a third"
+            raise ConfigError("tokenizer.merges", wrong, "give the vocab.bpe that belongs to the encoder.json")
+        merges.append((left, right))
+    return merges

@@ -1,0 +1,71 @@
+"""The stage ``tokens``: each shard of ``unique`` as one flat shard of token ids, with the bounds of its documents.
+
+    documents/00007.jsonl.zst      doc 0          doc 1     doc 2
+    tokens/00007.bin            E  t t t t t   E  t t    E  t t t   E        E = end of text
+    bounds/00007.npy            0              6         9          13       where the E lies that begins each
+    text_bytes/00007.npy           21             8         12               UTF-8 bytes of each text
+    keys/00007.npy                 key            key       key              hash of each id: decides its split
+
+One E ends a document and begins the next, so document i is predicted at ``bounds[i+1] - bounds[i]`` positions, its
+first token and the E behind it among them. Nothing but E separates documents, and no text can spell E.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO, ClassVar
+
+import numpy as np
+
+from data_prep.document import read_documents
+from data_prep.tokenization.encode import Encoder, batches
+from data_prep.tokenization.shards import key_of
+from pipeline.core.artifact import TaskOutput
+from pipeline.core.stage import Inputs, Phase, Stage
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tokens(Stage):
+    """Token shards; counts ``documents``, ``tokens`` (all that are stored) and ``text_bytes``."""
+
+    name: ClassVar[str] = "tokens"
+    inputs: ClassVar[tuple[str, ...]] = ("unique", "tokenizer")
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("tokens", shards["unique"], self._run),)
+
+    def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+        keys: list[int] = []
+        text_bytes: list[int] = []
+
+        def texts(path: Path) -> Iterator[str]:
+            for document in read_documents(path):
+                keys.append(key_of("split", document.id))
+                text_bytes.append(len(document.text.encode()))
+                yield document.text
+
+        with out.shard("tokens", "bin") as path, path.open("wb") as stream:
+            bounds = write_tokens(stream, encoder, texts(inputs["unique"].shard("documents", task, "jsonl.zst")))
+        columns = {"bounds": (bounds, "<u8"), "text_bytes": (text_bytes, "<u4"), "keys": (keys, "<u8")}
+        for kind, (values, dtype) in columns.items():
+            with out.shard(kind, "npy") as path, path.open("wb") as stream:
+                np.save(stream, np.array(values, dtype=dtype))
+        return Counter(documents=len(keys), tokens=bounds[-1] + 1, text_bytes=sum(text_bytes))
+
+
+def write_tokens(stream: BinaryIO, encoder: Encoder, texts: Iterator[str]) -> list[int]:
+    """Write the ids of ``texts`` with end of text before, between and behind them.
+
+    Returns:
+        The index of each end of text, (number of texts + 1,).
+    """
+    end_of_text = np.array([encoder.end_of_text], dtype=encoder.dtype).tobytes()
+    stream.write(end_of_text)
+    bounds = [0]
+    for batch in batches(texts):
+        for ids in encoder.encode(batch):
+            stream.write(ids.tobytes() + end_of_text)
+            bounds.append(bounds[-1] + len(ids) + 1)
+    return bounds

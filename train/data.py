@@ -1,0 +1,68 @@
+"""Row number → what the model reads. NumPy only; the trainer makes tensors of it.
+
+    spans        (shard 3, start 120, length 4)   (shard 7, start 0, length 3)   padding
+    inputs       E  a  b  c                       E  d  e                        0  0
+    targets      a  b  c  E                       d  e  E                        -100 -100
+    positions    0  1  2  3                       0  1  2                        0  0
+    documents    0  0  0  0                       1  1  1                        -1 -1
+
+Every input has its target in the same span, so only padding is without one.
+"""
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.tokenization.packing import Spans
+from data_prep.tokenization.shards import PackedRows, TokenShards
+from pipeline.core.artifact import Artifact
+
+IGNORED = -100
+"""The target of padding: what cross-entropy leaves out."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Rows stacked, each array (rows, row_tokens) of int64."""
+
+    inputs: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    documents: NDArray[np.int64]
+
+
+class Rows:
+    """The rows of one split."""
+
+    def __init__(self, packed: Artifact, tokens: Artifact, split: str) -> None:
+        self._rows, self._tokens = PackedRows(packed, split), TokenShards(tokens)
+        self.row_tokens = self._rows.row_tokens
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def spans(self, row: int) -> Spans:
+        """The spans of ``row``, for whoever asks where a row comes from."""
+        return self._rows.spans(row)
+
+    def batch(self, rows: NDArray[np.int64]) -> Batch:
+        """The rows with these numbers, in this order."""
+        shape = (len(rows), self.row_tokens)
+        batch = Batch(
+            inputs=np.zeros(shape, dtype=np.int64),
+            targets=np.full(shape, IGNORED, dtype=np.int64),
+            positions=np.zeros(shape, dtype=np.int64),
+            documents=np.full(shape, -1, dtype=np.int64),
+        )
+        for b, row in enumerate(rows.tolist()):
+            begin = 0
+            for number, (shard, start, length) in enumerate(self._rows.spans(row).tolist()):
+                here = (b, slice(begin, begin + length))
+                tokens = self._tokens.slice(shard, start, start + length + 1)
+                batch.inputs[here] = tokens[:-1]
+                batch.targets[here] = tokens[1:]
+                batch.positions[here] = np.arange(length)
+                batch.documents[here] = number
+                begin += length
+        return batch
