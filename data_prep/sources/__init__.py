@@ -1,0 +1,12 @@
+"""The kinds of sources, told apart by ``type``."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from data_prep.sources.html import Html
+from data_prep.sources.jsonl import Jsonl
+from data_prep.sources.parquet import Parquet
+from data_prep.sources.warc import Warc
+
+AnySource = Annotated[Html | Jsonl | Parquet | Warc, Field(discriminator="type")]

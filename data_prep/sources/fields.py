@@ -1,0 +1,61 @@
+"""Rows with named fields (JSON objects, Parquet rows) as documents."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from datatrove.data import Document
+
+from data_prep.document import Drop
+from data_prep.sources.charset import clean, decode
+from data_prep.sources.extraction import Extractor, extract
+from data_prep.sources.files import FileSource
+from data_prep.sources.source import Record
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FieldSource(FileSource):
+    """Which fields of a row become the document."""
+
+    text_field: str = "text"
+    """The text. Not read when ``html_field`` is set."""
+    html_field: str | None = None
+    """HTML to extract the text from."""
+    url_field: str = "url"
+    """Where the text comes from; absent is allowed."""
+    id_field: str = "id"
+    """Kept as metadata ``source_id``; the document's own id is always ``<file>:<record>``. Absent is allowed."""
+    date_field: str = "date"
+    """Absent is allowed."""
+    record_bytes: int = 20_000_000
+    """Rows with more text or HTML than this are dropped."""
+    extractor: Extractor = "resiliparse"
+    """What turns HTML into text; see benchmarks/html_extraction.py."""
+
+    def document(self, identity: str, row: Mapping[str, Any]) -> Record:
+        """The document of ``row``, dropped as ``no_text`` when the field is absent, empty or no string."""
+        metadata = {"url": _string(row.get(self.url_field))}
+        for key, field in (("date", self.date_field), ("source_id", self.id_field)):
+            if row.get(field) is not None:
+                metadata[key] = _string(row[field])
+        field = self.text_field if self.html_field is None else self.html_field
+        value = row.get(field)
+        text = ""
+        if isinstance(value, bytes):
+            value = decode(value)
+        if isinstance(value, str):
+            if len(value) > self.record_bytes:
+                return Document("", identity, metadata=metadata), Drop("record_too_large", str(len(value)))
+            text = clean(value) if self.html_field is None else extract(clean(value), self.extractor)
+        if not text.strip():
+            why = f"field {field!r} is " + ("absent" if value is None else "empty" if value == "" else _kind(value))
+            return Document("", identity, metadata=metadata), Drop("no_text", why)
+        return Document(text, identity, metadata=metadata), None
+
+
+def _kind(value: object) -> str:
+    return "without text" if isinstance(value, str) else f"a {type(value).__name__}"
+
+
+def _string(value: object) -> str:
+    return "" if value is None else clean(str(value))

@@ -1,0 +1,149 @@
+"""The files behind a source: what paths, folders, patterns and URLs name, their checksums, and opening them.
+
+    "crawl/*.warc.gz"         ──┐
+    "crawl"  (a folder)       ──┼── listing ──> ListedFile("crawl/00.warc.gz", 71_303_168), ...
+    "s3://bucket/crawl/*.gz"  ──┘
+
+A file's name is what the user would write to name it alone: it becomes part of document ids. What has no scheme is a
+local path; everything else goes through fsspec.
+"""
+
+import dataclasses
+import functools
+import glob
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, BinaryIO, cast
+
+import fsspec
+
+from data_prep.sources.source import ListedFile, Source
+from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.stage import RawFile
+
+READ_BYTES = 1 << 20
+COMPRESSIONS = ("", ".gz", ".zst", ".bz2")
+"""What may follow a file's own suffix when a folder is searched. How to read a file is decided by its content."""
+CONTENT_KEYS = ("ETag", "etag", "md5Hash", "content_md5", "sha256", "md5", "checksum", "crc32c")
+"""Keys of fsspec's info that change whenever the content does: s3fs, gcsfs, adlfs and http name theirs so."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileSource(Source):
+    """A source made of the files that ``paths`` name."""
+
+    paths: tuple[str, ...]
+    """Files, folders (searched to the bottom), patterns (``*``, ``?``, ``[…]``, ``**``) and fsspec URLs (``s3://…``)."""
+
+    def listing(self) -> tuple[ListedFile, ...]:
+        found = {file.name: file for path in self.paths for file in _matches(path, self.suffixes())}
+        if not found:
+            raise ConfigError("source.paths", "names no file", "give it files, folders or patterns")
+        return tuple(found[name] for name in sorted(found))
+
+    def files(self) -> tuple[RawFile, ...]:
+        listed = self.listing()
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            sums = pool.map(checksum, [file.name for file in listed])
+            return tuple(RawFile(file.name, file.bytes, sha256) for file, sha256 in zip(listed, sums, strict=True))
+
+    def suffixes(self) -> tuple[str, ...]:
+        """The suffixes, compression aside, of the files that a folder is searched for."""
+        raise TypeError(f"{type(self).__name__} does not say what its files are called")
+
+
+def _matches(path: str, suffixes: tuple[str, ...]) -> list[ListedFile]:
+    wanted = tuple(suffix + compression for suffix in suffixes for compression in COMPRESSIONS)
+    found = list(_remote(path, wanted) if "://" in path else _local(os.path.expanduser(path), wanted))
+    if not found:
+        searched = _is_folder(path) and f"{path!r} holds no file that ends in {', '.join(suffixes)}"
+        raise ConfigError("source.paths", searched or f"{path!r} matches no file", "correct the path or pattern")
+    return found
+
+
+def _is_folder(path: str) -> bool:
+    if "://" not in path:
+        return os.path.isdir(os.path.expanduser(path))
+    system, root = fsspec.core.url_to_fs(path)
+    return bool(system.isdir(root))
+
+
+def _local(path: str, wanted: tuple[str, ...]) -> Iterator[ListedFile]:
+    named = [path] if os.path.exists(path) else glob.glob(path, recursive=True)
+    for name in named:
+        if os.path.isdir(name):
+            yield from (_listed(file) for file in _walk(name) if file.lower().endswith(wanted))
+        else:
+            yield _listed(os.path.normpath(name))
+
+
+def _walk(folder: str) -> Iterator[str]:
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (os.path.normpath(os.path.join(parent, name)) for name in names if not name.startswith("."))
+
+
+def _listed(name: str) -> ListedFile:
+    return ListedFile(name, os.stat(name).st_size)
+
+
+def _remote(path: str, wanted: tuple[str, ...]) -> Iterator[ListedFile]:
+    try:
+        system, root = fsspec.core.url_to_fs(path)
+    except (ImportError, ValueError) as error:
+        raise ConfigError("source.paths", f"cannot read {path!r} ({error})", "install what the scheme needs") from None
+    prefix = path.removesuffix(root) if path.endswith(root) else path.removesuffix(root.lstrip("/"))
+    found = system.glob(root, detail=True) if glob.has_magic(root) else _one(system, root)
+    for name, info in sorted(found.items()):
+        inside = system.find(name, detail=True) if info["type"] == "directory" else {name: info}
+        for file, details in inside.items():
+            if info["type"] != "directory" or file.lower().endswith(wanted):
+                yield ListedFile(prefix + (file if path.endswith(root) else file.lstrip("/")), int(details["size"]))
+
+
+def _one(system: Any, root: str) -> dict[str, Any]:
+    return {root: system.info(root)} if system.exists(root) else {}
+
+
+def open_raw(name: str) -> BinaryIO:
+    """The bytes of the file ``name`` as they lie there, compressed or not.
+
+    Raises:
+        ArtifactError: when it cannot be opened.
+    """
+    try:
+        return cast(BinaryIO, fsspec.open(name, "rb").open() if "://" in name else open(name, "rb"))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ArtifactError(name, f"cannot be opened ({reason})", "correct source.paths or its permissions") from None
+
+
+def checksum(name: str) -> str:
+    """SHA-256 of a file, remembered by this process for as long as its size and modification time stay.
+
+    A remote file whose store keeps a checksum or ETag is not read: the hash is then of the store's own value.
+    """
+    if "://" not in name:
+        state = os.stat(name)
+        return _content_sha256(name, (state.st_size, state.st_mtime_ns))
+    system, path = fsspec.core.url_to_fs(name)
+    info = system.info(path)
+    for key in CONTENT_KEYS:
+        if info.get(key):
+            return hashlib.sha256(f"{key}:{info[key]}:{info['size']}".encode()).hexdigest()
+    return _content_sha256(name, (info["size"], *_times(info)))
+
+
+def _times(info: Mapping[str, Any]) -> Iterable[str]:
+    return (str(info[key]) for key in ("created", "mtime", "LastModified") if key in info)
+
+
+@functools.cache
+def _content_sha256(name: str, state: tuple[object, ...]) -> str:
+    total = hashlib.sha256()
+    with open_raw(name) as stream:
+        while block := stream.read(READ_BYTES):
+            total.update(block)
+    return total.hexdigest()

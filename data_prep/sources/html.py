@@ -1,0 +1,64 @@
+"""Saved web pages: one HTML file, one document.
+
+site/about.html  ->  Document(text, "site/about.html:0", {"url": <link rel="canonical">})
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from datatrove.data import Document
+from resiliparse.parse.html import HTMLTree
+
+from data_prep.document import Drop
+from data_prep.sources.charset import clean, decode
+from data_prep.sources.compression import pieces
+from data_prep.sources.extraction import Extractor, extract
+from data_prep.sources.files import FileSource, open_raw
+from data_prep.sources.source import Record
+from pipeline.core.settings import settings
+
+
+@settings
+class Html(FileSource):
+    """HTML files, plain or compressed. Drops: ``no_text``, ``record_too_large``, ``broken_compression``."""
+
+    type: Literal["html"] = "html"
+    extractor: Extractor = "resiliparse"
+    """What turns HTML into text; see benchmarks/html_extraction.py."""
+    record_bytes: int = 20_000_000
+    """Larger pages are dropped, never held in memory."""
+
+    def suffixes(self) -> tuple[str, ...]:
+        return (".html", ".htm", ".xhtml")
+
+    def read(self, name: str) -> Iterator[Record]:
+        content = self._content(name)
+        if isinstance(content, Drop):
+            yield Document("", f"{name}:0", metadata={"url": ""}), content
+            return
+        html = decode(content)
+        text = extract(html, self.extractor)
+        drop = None if text else Drop("no_text", "")
+        yield Document(text, f"{name}:0", metadata={"url": canonical_url(html)}), drop
+
+    def _content(self, name: str) -> bytes | Drop:
+        blocks, size = [], 0
+        with open_raw(name) as stream:
+            for piece in pieces(stream):
+                if isinstance(piece, bytes):
+                    blocks.append(piece)
+                    size += len(piece)
+                elif piece.is_loss:
+                    return Drop("broken_compression", piece.value)
+                if size > self.record_bytes:
+                    return Drop("record_too_large", f"more than {self.record_bytes}")
+        return b"".join(blocks)
+
+
+def canonical_url(html: str) -> str:
+    """The page's own address by its ``<link rel="canonical">``; empty when it names none."""
+    if "canonical" not in html:
+        return ""
+    document = HTMLTree.parse(html).document
+    link = document.query_selector('link[rel~="canonical"]') if document is not None else None
+    return clean(link.getattr("href") or "").strip() if link is not None else ""

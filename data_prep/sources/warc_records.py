@@ -1,0 +1,198 @@
+"""Where each record of a WARC file begins and ends, found again after damage.
+
+    pieces ── warc_records ──> WarcBytes(data, fault=None), WarcBytes(b"", Drop("truncated_record", …)), ...
+
+FastWARC parses what is inside a record (see warc.py), but it ends silently at a cut file and gives up at the first bad
+byte of a gzip. Here everything between two good records becomes a counted fault, and reading goes on at the next
+``WARC/``. Versions 0.17 to 1.1 (ISO 28500:2017), line ends of CR LF or LF alone.
+"""
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from data_prep.document import Drop
+from data_prep.sources.compression import Mark, Piece
+
+HEADER_BYTES = 1 << 16
+"""A header larger than this is not one."""
+SKIP_BYTES = 1 << 20
+START = re.compile(rb"WARC/\d")
+NEXT_START = re.compile(rb"(?<=\n)WARC/\d+\.\d+\r?\n")
+START_BYTES = 16
+HEADER_END = re.compile(rb"\r?\n\r?\n")
+CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?(?=\n)", re.IGNORECASE)
+TARGET = re.compile(rb"\nwarc-target-uri[ \t]*:[ \t]*<?([^\r\n>]*)", re.IGNORECASE)
+
+
+class _End(enum.Enum):
+    FILE = "no piece is left"
+
+
+@dataclass(frozen=True)
+class WarcBytes:
+    """One record: header and block as they were written, or the fault that kept it from being read."""
+
+    data: bytes
+    fault: Drop | None = None
+    url: str = ""
+    """The target of a record with a fault, as far as its header could be read."""
+
+
+def warc_records(pieces: Iterator[Piece], record_bytes: int) -> Iterator[WarcBytes]:
+    """Cut decompressed ``pieces`` into records, holding at most about one of ``record_bytes`` in memory."""
+    buffer = _Buffer(pieces)
+    while True:
+        if (fault := buffer.seek()) is not None:
+            yield WarcBytes(b"", fault)
+        elif buffer.ended:
+            return
+        else:
+            yield _record(buffer, record_bytes)
+
+
+def _record(buffer: "_Buffer", record_bytes: int) -> WarcBytes:
+    header = buffer.header()
+    if header is None:
+        return WarcBytes(b"", buffer.bad_header("header without end"))
+    url = found[1].decode("utf-8", "replace") if (found := TARGET.search(header)) else ""
+    if (length := CONTENT_LENGTH.search(header)) is None:
+        return WarcBytes(b"", buffer.bad_header("no valid Content-Length"), url)
+    content_bytes = int(length[1])
+    size = len(header) + content_bytes
+    if content_bytes > record_bytes:
+        whole = buffer.skip(size)
+        return WarcBytes(b"", Drop("record_too_large", str(content_bytes)) if whole else buffer.cut(size, 0), url)
+    if not buffer.hold(size):
+        return WarcBytes(b"", buffer.cut(size, len(header)), url)
+    data = buffer.take(size)
+    if buffer.at_boundary():
+        return WarcBytes(data)
+    return WarcBytes(b"", buffer.bad_length(data, len(header)), url)
+
+
+class _Buffer:
+    """Decompressed bytes from the current record on; ``_stop`` is what keeps more from being read, until it is seen."""
+
+    def __init__(self, pieces: Iterator[Piece]) -> None:
+        self._pieces = pieces
+        self._data = bytearray()
+        self._member_end: int | None = None
+        self._stop: Mark | _End | None = None
+        self._lost = False
+        self.ended = False
+
+    def seek(self) -> Drop | None:
+        """Move to the next ``WARC/`` or the end; a fault for damage or junk on the way, once."""
+        while True:
+            self._delete(len(self._data) - len(self._data.lstrip(b"\r\n")))
+            if START.match(self._data):
+                self._lost = False
+                return None
+            if len(self._data) >= START_BYTES or (self._data and self._stop):
+                found = NEXT_START.search(self._data)
+                self._delete(found.start() if found else len(self._data) - (0 if self._stop else START_BYTES - 1))
+                if not self._lost:
+                    self._lost = True
+                    return Drop("broken_record", "bytes that are no record")
+            elif isinstance(self._stop, Mark):
+                if not self._lost:
+                    return self.cut(0, 0)
+                self._stop = None
+            elif self._stop:
+                self.ended = True
+                return None
+            self._fill()
+
+    def header(self) -> bytes | None:
+        """The record's header with its empty line; None when it has no end."""
+        while (end := HEADER_END.search(self._data, 0, HEADER_BYTES)) is None:
+            if len(self._data) >= HEADER_BYTES or not self._fill():
+                return None
+        return bytes(self._data[: end.end()])
+
+    def hold(self, size: int) -> bool:
+        """Read until the record's ``size`` bytes are here; False when it ends earlier."""
+        while not self._next_member_begins_within(size):
+            if len(self._data) >= size:
+                return True
+            if not self._fill():
+                return False
+        return False
+
+    def take(self, size: int) -> bytes:
+        data = bytes(self._data[:size])
+        self._delete(size)
+        return data
+
+    def skip(self, size: int) -> bool:
+        while size > 0:
+            step = min(size, SKIP_BYTES)
+            if not self.hold(step):
+                return False
+            self._delete(step)
+            size -= step
+        return True
+
+    def at_boundary(self) -> bool:
+        """Whether a record can end here: before line ends and the next record, the end of a member or of everything."""
+        while True:
+            if self._member_end is not None and not self._data[: self._member_end].strip(b"\r\n"):
+                return True
+            rest = self._data[:SKIP_BYTES].lstrip(b"\r\n")
+            if len(rest) >= START_BYTES:
+                return START.match(rest) is not None
+            if not self._fill():
+                return not rest or START.match(rest) is not None
+
+    def cut(self, size: int, header_bytes: int) -> Drop:
+        """The fault of a record that ended before its ``size``; what is left of it is dropped."""
+        self._lost = True
+        if self._stop is Mark.DAMAGE:
+            self._stop = None
+            self._delete(len(self._data))
+            return Drop("broken_compression", "")
+        if self._next_member_begins_within(size) and self._member_end is not None:
+            self._delete(self._member_end)
+        elif header_bytes and (found := NEXT_START.search(self._data, header_bytes)):
+            self._delete(found.start())
+            return Drop("wrong_length", str(size - header_bytes))
+        else:
+            self._delete(len(self._data))
+        return Drop("truncated_record", str(size - header_bytes))
+
+    def bad_header(self, why: str) -> Drop:
+        self._delete(1)
+        self._lost = True
+        return Drop("broken_record", why)
+
+    def bad_length(self, data: bytes, header_bytes: int) -> Drop:
+        """The fault of a record whose ``data`` is followed by no other; records that it swallowed are put back."""
+        self._lost = True
+        if found := NEXT_START.search(data, header_bytes):
+            self._data[:0] = data[found.start() :]
+            self._member_end = None
+        return Drop("wrong_length", str(len(data) - header_bytes))
+
+    def _next_member_begins_within(self, size: int) -> bool:
+        end = self._member_end
+        return end is not None and 0 < end < size and START.match(self._data, end) is not None
+
+    def _delete(self, size: int) -> None:
+        del self._data[:size]
+        if self._member_end is not None:
+            self._member_end = self._member_end - size if self._member_end >= size else None
+
+    def _fill(self) -> bool:
+        if self._stop:
+            return False
+        piece = next(self._pieces, _End.FILE)
+        if isinstance(piece, bytes):
+            self._data += piece
+            return True
+        if piece is Mark.MEMBER_END:
+            self._member_end = len(self._data)
+            return True
+        self._stop = piece
+        return False
