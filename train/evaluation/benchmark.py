@@ -1,0 +1,58 @@
+"""Settings of the evaluation: which benchmarks, on how many tokens at a time, where.
+
+benchmarks:
+  piqa: {type: multiple_choice, paths: [piqa.jsonl.zst], query_suffix: "Answer:", shots: 5}
+"""
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import settings, unhashed
+from pipeline.core.stage import RawFile
+from train.evaluation.benchmarks.agreement import Agreement
+from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords
+from train.evaluation.benchmarks.lambada import Lambada
+from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
+from train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from train.evaluation.benchmarks.validation import Validation
+
+AnyBenchmark = Annotated[
+    Validation | Lambada | MultipleChoice | MinimalPairs | HeldOutWords | HeldOutSentences | Agreement,
+    Field(discriminator="type"),
+]
+"""Every kind of benchmark, told apart by ``type``."""
+
+
+@settings
+class Evaluation:
+    """What the model is tested on."""
+
+    benchmarks: dict[str, AnyBenchmark] = dataclasses.field(default_factory=dict)
+    """Each benchmark by the name that it has in the table; scored in the order of the names."""
+    data: str = unhashed("")
+    """The folder that relative ``paths`` of benchmarks start from."""
+    batch_tokens: int = 4096
+    """A batch holds as many queries of about one length as fit into this many tokens, padding included."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of weights and activations; log-probabilities are always taken in fp32."""
+    device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
+    """Where the model runs; auto takes the GPU if there is one."""
+    seed: int = 0
+    """Decides which records serve as worked examples, and every other random choice."""
+
+    def __post_init__(self) -> None:
+        for name in self.benchmarks:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+                raise ConfigError("evaluation.benchmarks", f"{name!r} names a file", "use letters, digits, _ . and -")
+        if self.batch_tokens < 1:
+            raise ConfigError("evaluation.batch_tokens", f"{self.batch_tokens} is no batch", "give 1 or more")
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        """The files of all benchmarks, in the order of the benchmarks' names."""
+        named = sorted(self.benchmarks.items())
+        return tuple(file for _, benchmark in named for file in benchmark.raw_files(Path(self.data)))

@@ -1,0 +1,114 @@
+"""104 minimal pairs on number agreement in English, made here from a small grammar: they need no file.
+
+    simple       The file is empty.             *The file are empty.
+    attractor    The file in the folders is …   *The file in the folders are …
+    determiner   We saw these tests …            *We saw this tests …
+    existential  There are two keys …           *There is two keys …
+
+Both sentences of a pair differ in one word only; singular and plural are right equally often, so neither "always
+singular" nor "always plural" is better than chance. The words are common in prose and in documentation of software.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from pipeline.core.settings import settings
+from train.evaluation.benchmarks.base import Benchmark, Sources
+from train.evaluation.benchmarks.minimal_pairs import pair_item, pair_metrics, pair_outcome
+from train.evaluation.item import Answer, Item, Outcome
+from train.evaluation.metrics import Metric
+
+PER_PARADIGM = 26
+NOUNS = (
+    ("file", "files"),
+    ("user", "users"),
+    ("test", "tests"),
+    ("child", "children"),
+    ("function", "functions"),
+    ("woman", "women"),
+    ("key", "keys"),
+    ("program", "programs"),
+    ("letter", "letters"),
+    ("server", "servers"),
+    ("teacher", "teachers"),
+    ("value", "values"),
+    ("book", "books"),
+)
+PREDICATES = (
+    ("is", "are", "ready for the next step"),
+    ("was", "were", "changed last week"),
+    ("has", "have", "a new name"),
+    ("does", "do", "not work today"),
+    ("needs", "need", "more time"),
+    ("seems", "seem", "to be missing"),
+    ("looks", "look", "different now"),
+)
+PLACES = (
+    ("in the {}", "folder", "folders"),
+    ("near the {}", "house", "houses"),
+    ("behind the {}", "door", "doors"),
+    ("from the {}", "list", "lists"),
+    ("next to the {}", "window", "windows"),
+)
+ACTIONS = ("We saw {} {} before lunch", "Nobody knows {} {} better", "She found {} {} on the first page")
+DETERMINERS = (("this", "these"), ("that", "those"))
+LOCATIONS = ("in the first room", "on the second page", "at the end of the street")
+COUNTS = (("a", "two"), ("one", "many"), ("only one", "several"))
+
+
+@settings
+class Agreement(Benchmark):
+    """Choice of the sentence whose numbers agree, by paradigm."""
+
+    type: Literal["agreement"] = "agreement"
+
+    def items(self, sources: Sources) -> list[Item]:
+        made = (
+            pair_item(f"{paradigm}:{number}", (good, bad, paradigm), "")
+            for paradigm, pairs in PARADIGMS.items()
+            for number, (good, bad) in enumerate(pairs(), start=1)
+        )
+        return list(made)[: self.limit]
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        return pair_outcome(answers)
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        return pair_metrics(items, outcomes)
+
+
+Pairs = Iterator[tuple[str, str]]
+
+
+def _simple() -> Pairs:
+    for number in range(PER_PARADIGM):
+        plural, verbs, subject = number % 2, PREDICATES[number % len(PREDICATES)], NOUNS[number // 2]
+        yield _pair(f"The {subject[plural]} {{}} {verbs[2]}.", verbs, plural)
+
+
+def _attractor() -> Pairs:
+    for number in range(PER_PARADIGM):
+        plural, verbs, subject = number % 2, PREDICATES[(number + 3) % len(PREDICATES)], NOUNS[number // 2]
+        place, *other = PLACES[number % len(PLACES)]
+        yield _pair(f"The {subject[plural]} {place.format(other[1 - plural])} {{}} {verbs[2]}.", verbs, plural)
+
+
+def _determiner() -> Pairs:
+    for number in range(PER_PARADIGM):
+        plural, action, noun = number % 2, ACTIONS[number % len(ACTIONS)], NOUNS[number // 2]
+        yield _pair(action.format("{}", noun[plural]) + ".", DETERMINERS[number // 2 % 2], plural)
+
+
+def _existential() -> Pairs:
+    for number in range(PER_PARADIGM):
+        plural, count, noun = number % 2, COUNTS[number % len(COUNTS)], NOUNS[number // 2]
+        verbs = (("is", "are"), ("was", "were"))[number // 2 % 2]
+        yield _pair(f"There {{}} {count[plural]} {noun[plural]} {LOCATIONS[number % len(LOCATIONS)]}.", verbs, plural)
+
+
+def _pair(frame: str, forms: Sequence[str], plural: int) -> tuple[str, str]:
+    """``frame`` with the form (singular, plural) that agrees, and with the other one."""
+    return frame.format(forms[plural]), frame.format(forms[1 - plural])
+
+
+PARADIGMS = {"simple": _simple, "attractor": _attractor, "determiner": _determiner, "existential": _existential}

@@ -1,0 +1,113 @@
+"""What every benchmark does: say which files it reads, make items, judge answers, sum up.
+
+    sources ── items ──> Item, ... ── (the model answers) ── outcome ──> {"acc": 1.0, ...} ── metrics ──> Metric, ...
+
+A new benchmark is one class with these three methods and a ``type`` tag, named in train/evaluation/benchmark.py.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.stage import RawFile
+from train.evaluation.held_out import HeldOut
+from train.evaluation.item import Answer, Item, Outcome
+from train.evaluation.metrics import Metric
+from train.evaluation.prompt import shot_numbers
+from train.evaluation.records import Record, raw_file, read_records
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sources:
+    """Where items come from."""
+
+    data: Path
+    """The folder that relative paths of benchmark files start from."""
+    held_out: HeldOut
+    """The run's own held-out documents."""
+    seed: str
+    """Decides every random choice of one benchmark."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Benchmark(abc.ABC):
+    """One zero- or few-shot test of a model. Subclasses add their ``type`` tag and settings."""
+
+    limit: int | None = None
+    """At most this many items; None takes all."""
+
+    @abc.abstractmethod
+    def items(self, sources: Sources) -> list[Item]:
+        """The questions, in an order that depends on the sources only."""
+
+    @abc.abstractmethod
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        """What ``item`` adds to each metric, given one answer per query."""
+
+    @abc.abstractmethod
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        """The scores, the main one first. Only called with at least one item; ``vocabulary`` in tokens."""
+
+    def raw_files(self, data: Path) -> tuple[RawFile, ...]:
+        """The files whose content decides the items, below the folder ``data``.
+
+        Raises:
+            ConfigError: when one is missing.
+            ArtifactError: when one has a line that is no item: better known now than after a training.
+        """
+        return ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileBenchmark(Benchmark, Generic[T]):
+    """A benchmark whose items come from files of one JSON object a line."""
+
+    paths: tuple[str, ...] = dataclasses.field(metadata={"hashed": False})
+    """Files, absolute or below ``evaluation.data``. Their content decides the artifact's address, not their place."""
+
+    @abc.abstractmethod
+    def parse(self, record: Record) -> T:
+        """One line as what the benchmark needs of it.
+
+        Raises:
+            ArtifactError: naming file, line and field of what does not fit.
+        """
+
+    def read(self, data: Path) -> list[tuple[str, T]]:
+        """(name, parsed line) of all files, in order."""
+        return [(record.name, self.parse(record)) for path in self.paths for record in read_records(data / path)]
+
+    def raw_files(self, data: Path) -> tuple[RawFile, ...]:
+        files = tuple(raw_file(data / path) for path in self.paths)
+        self.read(data)
+        return files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FewShotBenchmark(FileBenchmark[T]):
+    """A benchmark of questions and answers, which may be preceded by others with their answers."""
+
+    shots: int = 0
+    """Worked examples before each question: other records of the same files, drawn for each item."""
+    delimiter: str = " "
+    """Stands before an answer (lm-evaluation-harness: target_delimiter)."""
+    shot_delimiter: str = "\n\n"
+    """Stands after a worked example (lm-evaluation-harness: fewshot_delimiter)."""
+
+    def __post_init__(self) -> None:
+        if self.shots < 0:
+            raise ConfigError("evaluation.benchmarks", f"shots is {self.shots}", "give 0 or more")
+
+    def contexts(self, questions: Sequence[str], answers: Sequence[str], seed: str) -> list[str]:
+        """The prompt of each question: worked examples, each with its answer, then the question itself."""
+        numbers = shot_numbers(questions, self.shots, seed)
+        worked = [question + self.delimiter + answer for question, answer in zip(questions, answers, strict=True)]
+        return [
+            "".join(worked[number] + self.shot_delimiter for number in numbers[item]) + question
+            for item, question in enumerate(questions)
+        ]

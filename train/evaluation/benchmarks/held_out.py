@@ -1,0 +1,141 @@
+"""Two benchmarks made from the run's own held-out documents: they need no file, whatever the run was trained on.
+
+    held_out_words       LAMBADA's manner: the last word of a passage in which it has occurred before
+    held_out_sentences   HellaSwag's manner: the true next sentence against three of other documents, near in length
+
+Both are made by rule from the documents' text, sampled by SHA-256, so the same documents give the same items.
+"""
+
+import bisect
+import dataclasses
+import random
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from pipeline.core.settings import settings
+from train.evaluation.benchmarks.base import Benchmark, Sources
+from train.evaluation.benchmarks.lambada import word_metrics, word_outcome
+from train.evaluation.benchmarks.multiple_choice import choice_item, choice_metrics, choice_outcome
+from train.evaluation.held_out import HeldOutDocument, shuffle_key
+from train.evaluation.item import Answer, Item, Outcome, Text
+from train.evaluation.metrics import Metric
+
+SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z])|\n+")
+"""An end mark before a capital, or a line break."""
+LAST_WORD = re.compile(r"(?P<before>.*\S) (?P<word>[A-Za-z]{4,})[.!?]", re.DOTALL)
+CANDIDATES = 64
+"""Sentences drawn from other documents, of which the three nearest in length become the wrong choices."""
+
+
+@settings
+class HeldOutWords(Benchmark):
+    """Prediction of a sentence's last word, which its passage has used before."""
+
+    type: Literal["held_out_words"] = "held_out_words"
+    limit: int | None = 500
+    """At most this many items."""
+    context_words: int = 40
+    """A passage holds at least this many words before the last sentence."""
+    per_document: int = 4
+    """At most this many items from one document."""
+
+    def items(self, sources: Sources) -> list[Item]:
+        found = [item for document in sources.held_out.documents for item in self._of(document)]
+        return sorted(found, key=lambda item: shuffle_key(sources.seed, *_texts(item)))[: self.limit]
+
+    def _of(self, document: HeldOutDocument) -> list[Item]:
+        items = []
+        for start, context, sentence in passages(document.text, self.context_words):
+            match = LAST_WORD.fullmatch(sentence)
+            if match is None or match["word"] not in re.findall(r"\w+", context):
+                continue
+            query = Text(context + match["before"], " " + match["word"])
+            items.append(Item(f"{document.name}@{start}", (query,), (match["word"],)))
+        return sorted(items, key=lambda item: shuffle_key(*_texts(item)))[: self.per_document]
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        return word_outcome(answers)
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        return word_metrics(outcomes, vocabulary)
+
+
+@settings
+class HeldOutSentences(Benchmark):
+    """Choice of the true next sentence among four."""
+
+    type: Literal["held_out_sentences"] = "held_out_sentences"
+    limit: int | None = 500
+    """At most this many items."""
+    context_words: int = 30
+    """A passage holds at least this many words before the sentence in question."""
+    per_document: int = 4
+    """At most this many items from one document."""
+
+    def items(self, sources: Sources) -> list[Item]:
+        pool: list[Passage] = []
+        for document in sources.held_out.documents:
+            own = [
+                Passage(document.name, start, context, sentence)
+                for start, context, sentence in passages(document.text, self.context_words)
+                if 5 <= len(sentence.split()) <= 40 and sentence[-1] in ".!?"
+            ]
+            pool += sorted(own, key=lambda passage: passage.key())[: self.per_document]
+        pool.sort(key=lambda passage: passage.key(sources.seed))
+        items = (self._item(passage, pool, sources.seed) for passage in pool[: self.limit])
+        return [item for item in items if item is not None]
+
+    def _item(self, passage: "Passage", pool: Sequence["Passage"], seed: str) -> Item | None:
+        generator, right = random.Random(passage.key(seed)), passage.sentence
+        drawn = generator.sample(pool, min(CANDIDATES, len(pool)))
+        others = sorted({other.sentence for other in drawn if other.document != passage.document} - {right})
+        nearest = sorted(others, key=lambda text: abs(len(text.encode()) - len(right.encode())))[:3]
+        if len(nearest) < 3:
+            return None
+        choices = generator.sample([right, *nearest], 4)
+        name = f"{passage.document}@{passage.start}"
+        return choice_item(name, passage.context.rstrip(), choices, choices.index(right), " ")
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        return choice_outcome(item, answers)
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        return choice_metrics(items, outcomes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Passage:
+    """A sentence of a document, from character ``start``, and the context before it."""
+
+    document: str
+    start: int
+    context: str
+    sentence: str
+
+    def key(self, seed: str = "") -> bytes:
+        return shuffle_key(seed, self.context, self.sentence)
+
+
+def passages(text: str, context_words: int) -> Iterator[tuple[int, str, str]]:
+    """(start, context, sentence) for each sentence of ``text`` that has a context.
+
+    The context is the fewest sentences before it that hold ``context_words`` words, with the white space after them;
+    the sentence has none at its ends.
+    """
+    starts = [0, *(match.end() for match in SENTENCE_END.finditer(text))]
+    ends = [*starts[1:], len(text)]
+    words = [0]
+    for start, end in zip(starts, ends, strict=True):
+        words.append(words[-1] + len(text[start:end].split()))
+    for number in range(1, len(starts)):
+        first = bisect.bisect_right(words, words[number] - context_words) - 1
+        sentence = text[starts[number] : ends[number]].strip()
+        if first >= 0 and sentence:
+            yield starts[number], text[starts[first] : starts[number]], sentence
+
+
+def _texts(item: Item) -> Iterator[str]:
+    for query in item.queries:
+        if isinstance(query, Text):
+            yield from (query.context, query.continuation)

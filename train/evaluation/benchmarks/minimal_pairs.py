@@ -1,0 +1,70 @@
+"""Does the model find the grammatical sentence of a pair likelier? BLiMP (Warstadt et al., TACL 2020).
+
+    {"sentence_good": "…", "sentence_bad": "…", "UID": "adjunct_island"}
+
+    context       empty: the end-of-text token
+    continuation  <delimiter><sentence>
+
+The sentence's log-likelihood is compared unnormalized, as in BLiMP and in lm-evaluation-harness, whose requests have a
+space before the sentence (its target_delimiter): ``delimiter: " "``. A tie is half right, so that a model that knows
+nothing is at chance (the harness would call it right: the good sentence comes first).
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Literal
+
+from pipeline.core.settings import settings
+from train.evaluation.benchmarks.base import FileBenchmark, Sources
+from train.evaluation.item import Answer, Item, Outcome, Text
+from train.evaluation.metrics import Metric, mean_over_groups
+from train.evaluation.records import Record
+
+Pair = tuple[str, str, str]
+"""The good sentence, the bad one, the paradigm."""
+
+
+@settings
+class MinimalPairs(FileBenchmark[Pair]):
+    """Choice of the grammatical sentence, by paradigm."""
+
+    type: Literal["minimal_pairs"] = "minimal_pairs"
+    delimiter: str = " "
+    """Stands before each sentence."""
+    limit_per_group: int | None = None
+    """At most this many pairs of each paradigm; None takes all."""
+
+    def parse(self, record: Record) -> Pair:
+        paradigm = record.text("UID") if record.has("UID") else ""
+        return record.text("sentence_good"), record.text("sentence_bad"), paradigm
+
+    def items(self, sources: Sources) -> list[Item]:
+        groups: dict[str, list[Item]] = defaultdict(list)
+        for name, pair in self.read(sources.data)[: self.limit]:
+            groups[pair[2]].append(pair_item(name, pair, self.delimiter))
+        return [item for group in groups.values() for item in group[: self.limit_per_group]]
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        return pair_outcome(answers)
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        return pair_metrics(items, outcomes)
+
+
+def pair_item(name: str, pair: Pair, delimiter: str) -> Item:
+    good, bad, paradigm = pair
+    return Item(name, (Text("", delimiter + good), Text("", delimiter + bad)), (good, bad), 0, paradigm)
+
+
+def pair_outcome(answers: Sequence[Answer]) -> Outcome:
+    """acc: 1 when the good sentence is likelier, 0 when the bad one is, 0.5 when neither."""
+    good, bad = (answer.log_likelihood for answer in answers)
+    return {"acc": 0.5 if good == bad else float(good > bad)}
+
+
+def pair_metrics(items: Sequence[Item], outcomes: Sequence[Outcome]) -> list[Metric]:
+    """Mean accuracy over paradigms, then each paradigm's; guessing gives 0.5."""
+    groups: dict[str, list[float]] = defaultdict(list)
+    for item, outcome in zip(items, outcomes, strict=True):
+        groups[item.group].append(outcome["acc"])
+    return mean_over_groups("acc", groups, 0.5)

@@ -1,0 +1,81 @@
+"""Which of several continuations does the model find likeliest? PIQA, ARC, OpenBookQA, COPA, BoolQ and their kind.
+
+    {"query": "Question: …", "choices": ["…", "…"], "gold": 1}
+
+    context       <worked examples><query><query suffix>
+    continuation  <delimiter><choice>
+
+Prompts equal lm-evaluation-harness's where the file's query is its doc_to_text: for PIQA files whose query ends with a
+line break the suffix is "Answer:", for ARC files "\\nAnswer:", for OpenBookQA none (its piqa.yaml, arc_easy.yaml,
+openbookqa.yaml).
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pipeline.core.settings import settings
+from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from train.evaluation.item import Answer, Item, Outcome, Text
+from train.evaluation.metrics import Metric, accuracy
+from train.evaluation.records import Record
+
+Question = tuple[str, tuple[str, ...], int]
+"""Query, choices, number of the right one."""
+
+
+@settings
+class MultipleChoice(FewShotBenchmark[Question]):
+    """Choice of the likeliest continuation."""
+
+    type: Literal["multiple_choice"] = "multiple_choice"
+    query_suffix: str = ""
+    """Stands after each query."""
+
+    def parse(self, record: Record) -> Question:
+        choices = record.texts("choices")
+        return record.text("query") + self.query_suffix, choices, record.index("gold", len(choices))
+
+    def items(self, sources: Sources) -> list[Item]:
+        records = self.read(sources.data)
+        questions = [query for _, (query, _, _) in records]
+        answers = [choices[gold] for _, (_, choices, gold) in records]
+        contexts = self.contexts(questions, answers, sources.seed)
+        return [
+            choice_item(name, context, choices, gold, self.delimiter)
+            for (name, (_, choices, gold)), context in zip(records[: self.limit], contexts, strict=False)
+        ]
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        return choice_outcome(item, answers)
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        return choice_metrics(items, outcomes)
+
+
+def choice_item(name: str, context: str, choices: Sequence[str], gold: int, delimiter: str) -> Item:
+    """One item whose choices all follow the same context."""
+    queries = tuple(Text(context, delimiter + choice) for choice in choices)
+    return Item(name, queries, tuple(choices), gold)
+
+
+def choice_outcome(item: Item, answers: Sequence[Answer]) -> Outcome:
+    """Right (1) or wrong (0) by three scores of a choice; of equal scores the first choice wins.
+
+    acc: log-likelihood; acc_norm: over the choice's characters; acc_bytes: over its UTF-8 bytes. The delimiter is not
+    counted. As lm-evaluation-harness (api/task.py, process_results), whose acc_norm divides by characters.
+    """
+    scores = [answer.log_likelihood for answer in answers]
+    by_character = [score / len(choice) for score, choice in zip(scores, item.choices, strict=True)]
+    by_byte = [score / len(choice.encode()) for score, choice in zip(scores, item.choices, strict=True)]
+    return {
+        name: float(values.index(max(values)) == item.gold)
+        for name, values in (("acc", scores), ("acc_norm", by_character), ("acc_bytes", by_byte))
+    }
+
+
+def choice_metrics(items: Sequence[Item], outcomes: Sequence[Outcome]) -> list[Metric]:
+    """The three accuracies; guessing gives the mean of 1 / number of choices."""
+    random = sum(1 / len(item.choices) for item in items) / len(items)
+    return [
+        accuracy(name, [outcome[name] for outcome in outcomes], random) for name in ("acc", "acc_norm", "acc_bytes")
+    ]

@@ -1,0 +1,76 @@
+"""The documents that the run held out from training, as it stored them: spans of its own tokens.
+
+    packed/spans/validation-00000.npy   (shard, start, length), ...
+    tokens/bounds/00007.npy             where each document of a token shard begins
+    tokens/tokens/00007.bin             EOT d d d EOT d d EOT …
+
+A document is its spans in order: each span's first token is given, every other one is predicted, so each held-out token
+is predicted exactly once, the end-of-text token after each document included.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from data_prep.tokenization.encode import Encoder
+from data_prep.tokenization.shards import TokenShards
+from pipeline.core.artifact import Artifact
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HeldOutDocument:
+    """One held-out document."""
+
+    name: str
+    """``<token shard>:<document>``, both from 0: the document with this number in this shard of ``unique``."""
+    spans: tuple[np.ndarray, ...]
+    """Tokens of each span: its inputs and, one further, its last target."""
+    text_bytes: int
+    text: str
+
+
+class HeldOut:
+    """The held-out documents of one run, read once."""
+
+    def __init__(self, tokens: Artifact, packed: Artifact, encoder: Encoder) -> None:
+        self._packed, self._encoder = packed, encoder
+        self._tokens = TokenShards(tokens)
+
+    @functools.cached_property
+    def documents(self) -> list[HeldOutDocument]:
+        """All of them, in the order of their shards and numbers."""
+        files = [path for path in self._packed.shards("spans") if path.name.startswith("validation-")]
+        spans = np.concatenate([np.load(path) for path in files])
+        spans = spans[np.lexsort((spans["start"], spans["shard"]))]
+        return [
+            document
+            for shard in np.unique(spans["shard"]).tolist()
+            for document in self._shard(shard, spans[spans["shard"] == shard])
+        ]
+
+    def _shard(self, shard: int, spans: np.ndarray) -> Iterator[HeldOutDocument]:
+        bounds, text_bytes = self._tokens.bounds(shard).astype(np.int64), self._tokens.text_bytes(shard)
+        owners = np.searchsorted(bounds, spans["start"].astype(np.int64), side="right") - 1
+        for number in np.unique(owners).tolist():
+            own = spans[owners == number].tolist()
+            yield HeldOutDocument(
+                name=f"{shard:05d}:{number}",
+                spans=tuple(self._tokens.slice(shard, start, start + length + 1) for _, start, length in own),
+                text_bytes=int(text_bytes[number]),
+                text=self._encoder.decode(self._tokens.slice(shard, bounds[number] + 1, bounds[number + 1])),
+            )
+
+
+def sample(documents: Sequence[HeldOutDocument], limit: int | None) -> list[HeldOutDocument]:
+    """``limit`` documents, the ones with the smallest SHA-256 of their text: a choice that no sharding changes."""
+    if limit is None or limit >= len(documents):
+        return list(documents)
+    return sorted(documents, key=lambda document: shuffle_key(document.text))[:limit]
+
+
+def shuffle_key(*parts: str) -> bytes:
+    """A pseudo-random sort key: SHA-256 of ``parts``."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()

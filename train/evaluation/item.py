@@ -1,0 +1,65 @@
+"""What a benchmark asks of a model, and what the model answers. No torch here.
+
+    Benchmark ── items ──> Item ── queries ──> Text | Tokens ── scorer ──> Answer
+                             └───────────────── outcome ──────────────────────┘
+
+Every benchmark comes down to one question: how likely is this continuation after that context?
+"""
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """How likely is ``continuation`` after ``context``? Both are tokenized together (``prompt.encode``)."""
+
+    context: str
+    continuation: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokens:
+    """The same question about text that is tokens already: two arrays of unsigned integers, the context not empty."""
+
+    context: np.ndarray
+    continuation: np.ndarray
+
+
+Query = Text | Tokens
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """One question of a benchmark."""
+
+    name: str
+    """``<file>:<line>`` (lines from 1), or ``<token shard>:<document>`` (both from 0) for held-out text."""
+    queries: tuple[Query, ...]
+    """One per choice; the pieces of one document for held-out text."""
+    choices: tuple[str, ...] = ()
+    """The bare choices, without the delimiter before them: what length normalization divides by."""
+    gold: int = 0
+    """Which choice is right."""
+    group: str = ""
+    """The part of the benchmark that gets a score of its own."""
+    text_bytes: int = 0
+    """UTF-8 bytes of held-out text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What the model says to one query."""
+
+    log_likelihood: float
+    """Natural logarithm of P(continuation | context): the sum over its tokens."""
+    greedy: bool
+    """Whether each token of the continuation was the likeliest of all tokens."""
+    tokens: int
+    """Length of the continuation."""
+
+
+Outcome = Mapping[str, float]
+"""What one item adds to each metric: right (1) or wrong (0), a log-likelihood, a count."""

@@ -1,0 +1,72 @@
+"""From a benchmark's records to prompts, and from prompts to tokens, both as lm-evaluation-harness does it.
+
+    <query><delimiter><answer><shot delimiter> … <query>   the context: worked examples, then the question
+    <delimiter><choice>                                    the continuation, one query per choice
+
+The harness's names: delimiter = target_delimiter (" "), shot delimiter = fewshot_delimiter (blank line).
+"""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from data_prep.tokenization.encode import Encoder
+from pipeline.core.errors import ConfigError
+from train.evaluation.item import Query, Text, Tokens
+
+
+def shot_numbers(queries: Sequence[str], shots: int, seed: str) -> list[list[int]]:
+    """For each query, the numbers of ``shots`` others that serve as its worked examples.
+
+    Drawn without replacement by a generator that depends on ``seed`` and the item's number only, so a limit changes
+    nothing. Never the item itself, nor another with the same query.
+
+    Raises:
+        ConfigError: when the file has too few other records.
+    """
+    copies = Counter(queries)
+    numbers = []
+    for item, query in enumerate(queries):
+        if len(queries) - copies[query] < shots:
+            raise ConfigError(
+                "evaluation.benchmarks", f"{shots} shots of {len(queries)} records", "ask for fewer shots"
+            )
+        generator, drawn = random.Random(f"{seed}:{item}"), dict[int, None]()
+        while len(drawn) < shots:
+            number = generator.randrange(len(queries))
+            if queries[number] != query:
+                drawn[number] = None
+        numbers.append(list(drawn))
+    return numbers
+
+
+def encode(queries: Sequence[Query], encoder: Encoder) -> list[Tokens]:
+    """Tokens of each query's context and continuation.
+
+    As lm-evaluation-harness's ``_encode_pair`` (api/model.py): white space at the end of the context moves to the
+    continuation; context and continuation are tokenized as one text and cut after as many tokens as the context alone
+    has. An empty context becomes the end-of-text token. Where the cut leaves the continuation without tokens (a merge
+    across it), the continuation is tokenized on its own.
+    """
+    moved = [_space_moved(query) for query in queries if isinstance(query, Text)]
+    contexts = iter(encoder.encode([context for context, _ in moved]))
+    wholes = iter(encoder.encode([context + continuation for context, continuation in moved]))
+    continuations = iter(continuation for _, continuation in moved)
+    return [
+        query if isinstance(query, Tokens) else _cut(next(contexts), next(wholes), next(continuations), encoder)
+        for query in queries
+    ]
+
+
+def _space_moved(query: Text) -> tuple[str, str]:
+    context = query.context.rstrip()
+    return context, query.context[len(context) :] + query.continuation
+
+
+def _cut(context: np.ndarray, whole: np.ndarray, text: str, encoder: Encoder) -> Tokens:
+    continuation = whole[len(context) :]
+    if not len(continuation):
+        (continuation,) = encoder.encode([text])
+    return Tokens(context if len(context) else np.array([encoder.end_of_text]), continuation)

@@ -1,0 +1,121 @@
+"""Reads a benchmark's file: one JSON object a line, plain, .gz or .zst. What is wrong is named by file and line.
+
+{"query": "Question: …", "choices": ["…", "…"], "gold": 1}
+"""
+
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import zstandard
+
+from pipeline.core.artifact import FileRecord
+from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.stage import RawFile
+
+MAX_WINDOW_BYTES = 2**31
+"""Long-distance zstd files (--long=27 and above) are read too."""
+
+
+class Record:
+    """One line of a benchmark's file, whose fields are checked as they are taken."""
+
+    def __init__(self, file: str, line: int, path: Path, values: Any) -> None:
+        self.name, self._where = f"{file}:{line}", f"{path}:{line}"
+        if not isinstance(values, dict):
+            raise self.error(f"is not a JSON object but {type(values).__name__}", "give one object a line")
+        self._values = values
+
+    def error(self, wrong: str, remedy: str) -> ArtifactError:
+        return ArtifactError(self._where, wrong, remedy)
+
+    def has(self, field: str) -> bool:
+        return field in self._values
+
+    def text(self, field: str) -> str:
+        """The text in ``field``.
+
+        Raises:
+            ArtifactError: when it is absent, not a string, or blank.
+        """
+        value = self._take(field)
+        if not isinstance(value, str) or not value.strip():
+            raise self.error(f"field {field!r} holds {value!r}", "give it a text that is not blank")
+        return value
+
+    def texts(self, field: str) -> tuple[str, ...]:
+        """The two or more texts in ``field``.
+
+        Raises:
+            ArtifactError: when it is absent or not a list of two or more texts that are not blank.
+        """
+        values = self._take(field)
+        whole = isinstance(values, list) and len(values) >= 2
+        if not whole or not all(isinstance(value, str) and value.strip() for value in values):
+            raise self.error(f"field {field!r} holds {values!r}", "give it a list of two or more texts, none blank")
+        return tuple(values)
+
+    def index(self, field: str, choices: int) -> int:
+        """The number of a choice in ``field``, counted from 0.
+
+        Raises:
+            ArtifactError: when it is absent, not a whole number, or none of the ``choices``.
+        """
+        value = self._take(field)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < choices:
+            raise self.error(f"field {field!r} holds {value!r}", f"give it a number from 0 to {choices - 1}")
+        return value
+
+    def _take(self, field: str) -> Any:
+        if field not in self._values:
+            raise self.error(f"has no field {field!r}", "its fields are: " + ", ".join(sorted(self._values)))
+        return self._values[field]
+
+
+def read_records(path: Path) -> list[Record]:
+    """The records of ``path``, blank lines left out.
+
+    Raises:
+        ArtifactError: naming the line that is not JSON, or the file that cannot be decompressed or is empty.
+    """
+    records = []
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            values = json.loads(line)
+        except ValueError as error:
+            raise ArtifactError(f"{path}:{number}", f"is not JSON ({error})", "give one object a line") from None
+        records.append(Record(path.name, number, path, values))
+    if not records:
+        raise ArtifactError(str(path), "holds no records", "give a file with one JSON object a line")
+    return records
+
+
+def raw_file(path: Path) -> RawFile:
+    """Name, size and checksum of ``path``.
+
+    Raises:
+        ConfigError: when there is no such file.
+    """
+    if not path.is_file():
+        raise ConfigError("evaluation.benchmarks", f"no file {str(path)!r}", "give its folder as evaluation.data")
+    record = FileRecord.of(path)
+    return RawFile(path.name, record.bytes, record.sha256)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        try:
+            yield from _decompressed(path, file)
+        except (zstandard.ZstdError, EOFError, gzip.BadGzipFile) as error:
+            raise ArtifactError(str(path), f"cannot be decompressed ({error})", "fetch it again") from None
+
+
+def _decompressed(path: Path, file: BinaryIO) -> Any:
+    if path.suffix == ".zst":
+        return io.BufferedReader(zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).stream_reader(file))
+    return gzip.open(file) if path.suffix == ".gz" else file

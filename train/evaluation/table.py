@@ -1,0 +1,61 @@
+"""The score table in Markdown.
+
+    | benchmark | shots | metric | value | 95 % interval | random | items |
+
+Percent where the metric is an accuracy. The standard error follows the value after ±.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+HEADER = ("benchmark", "shots", "metric", "value", "95 % interval", "random", "items")
+
+
+def markdown(benchmarks: Sequence[Mapping[str, Any]]) -> str:
+    """``scores.json``'s list of benchmarks as a table, then one for their groups, then what did not fit."""
+    lines = _table([(entry, metric) for entry in benchmarks for metric in entry["metrics"] if not metric["group"]])
+    lines += [f"| {entry['name']} | {entry['shots']} | – | no items | – | – | 0 |" for entry in _empty(benchmarks)]
+    groups = [(entry, metric) for entry in benchmarks for metric in entry["metrics"] if metric["group"]]
+    if groups:
+        lines += ["", "By group:", "", *_table(groups)]
+    notes = [note for entry in benchmarks for note in _notes(entry)]
+    if notes:
+        lines += ["", *notes]
+    return "\n".join(lines) + "\n"
+
+
+def _empty(benchmarks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [entry for entry in benchmarks if not entry["items"]]
+
+
+def _table(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str]:
+    lines = [f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|"]
+    for entry, metric in rows:
+        percent = metric["name"].startswith("acc")
+        value = _number(metric["value"], percent)
+        if metric["standard_error"] is not None:
+            value += f" ± {_number(metric['standard_error'], percent)}"
+        interval = "–"
+        if metric["interval"] is not None:
+            interval = " – ".join(_number(end, percent) for end in metric["interval"])
+        random = "–" if metric["random"] is None else _number(metric["random"], percent)
+        name = f"{entry['name']} / {metric['group']}" if metric["group"] else entry["name"]
+        cells = (name, entry["shots"], metric["name"], value, interval, random, f"{metric['items']:,}")
+        lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
+    return lines
+
+
+def _notes(entry: Mapping[str, Any]) -> list[str]:
+    notes = []
+    if entry["truncated_contexts"]:
+        lost = f"{entry['truncated_contexts']:,} of {entry['queries']:,} contexts did not fit the window"
+        notes.append(f"{entry['name']}: {lost} and lost {entry['truncated_tokens']:,} tokens on the left.")
+    if entry["split_continuations"]:
+        notes.append(f"{entry['name']}: {entry['split_continuations']:,} continuations were longer than the window.")
+    return notes
+
+
+def _number(value: float, percent: bool) -> str:
+    if percent:
+        return f"{100 * value:.2f} %"
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:,.1f}" if abs(value) < 1e9 else f"{value:.3g}"
