@@ -14,7 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from pipeline import help_text, status, submission, summary
+from pipeline import help_text, jobs, status, submission, summary
 from pipeline.cluster import Slurm
 from pipeline.config import RunConfig, check
 from pipeline.core.errors import ConfigError, HeadraceError
@@ -46,7 +46,7 @@ def run(config: RunConfig, values: Values) -> None:
 def show_status(config: RunConfig, values: Values) -> None:
     """Print one row per stage."""
     steps = plan(config)
-    Console(soft_wrap=True).print(status.table(steps, submission.job_states(config)))
+    Console(soft_wrap=True).print(status.table(steps, jobs.states(steps)))
 
 
 COMMANDS: dict[str, Callable[[RunConfig, Values], None]] = {"run": run, "status": show_status}

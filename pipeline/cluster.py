@@ -16,7 +16,7 @@ class Local:
 
 @settings
 class Slurm:
-    """A SLURM cluster: an array job per phase of a data stage, one multi-node job for training, chained by dependencies."""
+    """A SLURM cluster: an array job per phase of a data stage, one multi-node job for training, in a chain."""
 
     type: Literal["slurm"] = "slurm"
     partition: str | None = None
@@ -26,27 +26,29 @@ class Slurm:
     qos: str | None = None
     """Quality of service; None takes the default."""
     data_time: str = "04:00:00"
-    """Time limit of one array task of a data stage."""
+    """Time limit of one array index of a data stage."""
     data_cpus: int = 1
-    """Cores of one array task."""
+    """Cores of one array index."""
     data_memory: str | None = None
-    """Memory of one array task, such as 8G; None takes the partition's default."""
+    """Memory of one array index, such as 8G; None takes the partition's default."""
     array_tasks: int = 1000
     """Most array indices of one job (the cluster's MaxArraySize − 1); more tasks than that share an index."""
     array_running: int | None = None
     """Most array indices that run at once; None sets no limit."""
     train_time: str = "24:00:00"
-    """Time limit of the training job."""
+    """Time limit of the training job; one that ends before the training goes back into the queue and continues."""
+    signal_seconds: int = 600
+    """How long before its time limit the training is told to save and stop."""
     nodes: int = 1
     """Nodes of the training job."""
     ranks_per_node: int = 1
     """Ranks of the training job on each node: one for each GPU."""
     gpus_per_node: int = 0
-    """GPUs asked for on each node; 0 trains on CPU."""
+    """GPUs asked for on each node (--gres=gpu:N), and one for each task that tests the model; 0 works on CPU."""
     train_cpus: int = 1
-    """Cores of one rank."""
+    """Cores of one rank, and of a task that tests the model."""
     train_memory: str | None = None
-    """Memory of one node of the training job; None takes the partition's default."""
+    """Memory of one node of the training job, and of a task that tests the model; None takes the default."""
     site_env: str | None = None
     """A shell file that every job sources first (modules, proxies); see slurm/site.env.example."""
     options: tuple[str, ...] = ()

@@ -1,11 +1,13 @@
-"""What a job runs: one task of a phase, or one rank of a training. Reads run.json; knows nothing of Hydra.
+"""What a job runs: some tasks of a phase, or one rank of a training. Reads run.json; knows nothing of Hydra.
 
-    python -m pipeline.worker RUN_JSON STAGE PHASE TASK     one task (an index of a SLURM array)
-    python -m pipeline.worker RUN_JSON STAGE                one rank of a distributed stage (torchrun, srun)
+    python -m pipeline.worker RUN_JSON STAGE PHASE TASK [WIDTH]    TASK, or TASK, TASK + WIDTH, ... (an array's index)
+    python -m pipeline.worker RUN_JSON STAGE                       one rank of a distributed stage (torchrun, srun)
 """
 
 import os
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.core.artifact import Artifact, TaskOutput, write_json
@@ -14,12 +16,17 @@ from pipeline.executor import MAIN_PID, follow
 from pipeline.launch import RANK_ERROR
 from pipeline.runner import Step, load
 
+SETTLING_SECONDS = 60
+"""How long a network file system may hide what another node wrote (NFS caches folders so long: acdirmax)."""
 
-def run_task(step: Step, phase_name: str, task: int) -> None:
-    """Run one task of a data stage, unless it was done before; finish the artifact if it was the last."""
+
+def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> None:
+    """Run ``first`` and every ``width``-th task after it, unless done before; finish the artifact if complete."""
     phase = next(phase for phase in step.phases if phase.name == phase_name)
-    if task in step.missing(phase):
-        step.executor(phase, workers=1).run_task(task)
+    missing = set(step.missing(phase))
+    for task in [first] if width is None else range(first, phase.tasks, width):
+        if task in missing:
+            step.executor(phase, workers=1).run_task(task)
     step.finish_if_complete()
 
 
@@ -35,7 +42,18 @@ def run_rank(step: Step) -> None:
         step.finish_if_complete()
 
 
-def main(arguments: list[str]) -> int:
+def finish_inputs(inputs: Sequence[Step]) -> None:
+    """Finish ``inputs`` whose last task was killed before it could; in a job, wait until the file system shows them."""
+    patience_seconds = SETTLING_SECONDS if "SLURM_JOB_ID" in os.environ else 0
+    deadline = time.monotonic() + patience_seconds
+    for step in inputs:
+        step.finish_if_complete()
+        while not step.is_whole and time.monotonic() < deadline:
+            time.sleep(1)
+            step.finish_if_complete()
+
+
+def main(arguments: Sequence[str]) -> int:
     """Do what ``arguments`` say; the exit status."""
     if MAIN_PID in os.environ:
         follow(int(os.environ[MAIN_PID]))
@@ -43,10 +61,9 @@ def main(arguments: list[str]) -> int:
     steps = {step.name: step for step in load(Path(run_json))[1]}
     step = steps[stage_name]
     try:
-        for name in step.inputs:
-            steps[name].finish_if_complete()
+        finish_inputs([steps[name] for name in step.inputs])
         if task:
-            run_task(step, task[0], int(task[1]))
+            run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
         else:
             run_rank(step)
     except HeadraceError as error:

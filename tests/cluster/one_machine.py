@@ -1,0 +1,187 @@
+"""A real SLURM on this one machine, without systemd: munged, slurmctld and two slurmd "nodes", all below one folder.
+
+    with OneMachineSlurm(folder): subprocess.run(["sbatch", ...])      SLURM_CONF is set inside
+    python tests/cluster/one_machine.py COMMAND ...                    the same for one command
+
+Needs root and Debian's slurm-wlm and munge. The daemons run in the foreground as children of this process, and the
+kernel ends them when it ends, however it ends. Ports are free ones, so several can run side by side.
+"""
+
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+NODES = ("n1", "n2")
+CPUS = 4
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "srun", "scontrol", "scancel", "sinfo")
+UP_SECONDS = 30
+CLIENT_SECONDS = 20
+_PR_SET_PDEATHSIG = 1
+
+# What is not obvious: config_overrides lets a node claim more cores than the machine has (else it drains, "Low CPUs");
+# a requeued job starts again only after cred_expire (120 s by default); MinJobAge is how long squeue knows ended jobs.
+CONF = """\
+ClusterName=headrace
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+SlurmctldPort={ports[0]}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+SlurmdParameters=config_overrides
+MailProg=/bin/true
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerType=sched/backfill
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2,sched_min_interval=0
+ReturnToService=2
+SlurmdTimeout=10
+InactiveLimit=0
+KillWait=5
+MinJobAge={remember_seconds}
+MaxArraySize=11
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs={cpus} RealMemory={memory} State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs={cpus} RealMemory={memory} State=UNKNOWN
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+"""
+
+
+def lacking() -> str:
+    """Why this machine cannot run it; empty when it can."""
+    if os.geteuid() != 0:
+        return "a one-machine SLURM needs root"
+    absent = [program for program in PROGRAMS if shutil.which(program) is None]
+    return f"not installed: {', '.join(absent)} (apt-get install slurm-wlm munge)" if absent else ""
+
+
+class OneMachineSlurm:
+    """Starts SLURM in ``folder`` on entry and stops it, with all its jobs, on exit."""
+
+    def __init__(self, folder: Path, remember_seconds: int = 3600) -> None:
+        self.folder = folder.resolve()
+        self._remember_seconds = remember_seconds
+        self._daemons: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> "OneMachineSlurm":
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(subprocess.SubprocessError):
+            client("scancel", "--quiet", "--state=PENDING", "--user=root")
+            client("scancel", "--quiet", "--signal=KILL", "--full", "--user=root")
+            client("scancel", "--quiet", "--user=root")
+            until(lambda: not client("squeue", "--noheader"), 10)
+        for daemon in reversed(self._daemons):
+            _stop(daemon)
+        self._daemons.clear()
+        self._kill_left_behind()
+
+    def _start(self) -> None:
+        (self.folder / "state").mkdir(parents=True)
+        key = self.folder / "munge.key"
+        key.write_bytes(os.urandom(1024))
+        key.chmod(0o400)
+        munge = ["munged", "--foreground", "--force", "--num-threads=2", f"--key-file={key}"]
+        munge += [f"--{kind}-file={self.folder}/munge.{kind}" for kind in ("pid", "log", "seed")]
+        self._spawn([*munge, f"--socket={self.folder}/munge.socket"])
+        conf = self.folder / "slurm.conf"
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20 // len(NODES)
+        values = {"folder": self.folder, "host": socket.gethostname().split(".")[0], "cpus": CPUS, "memory": memory}
+        conf.write_text(CONF.format(ports=free_ports(3), remember_seconds=self._remember_seconds, **values))
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # found beside slurm.conf; never mounted
+        os.environ["SLURM_CONF"] = str(conf)
+        until((self.folder / "munge.socket").exists, UP_SECONDS)
+        self._spawn(["slurmctld", "-D", "-f", str(conf)])
+        for node in NODES:
+            (self.folder / f"spool-{node}").mkdir()
+            self.start_node(node)
+        if not until(lambda: client("sinfo", "--noheader", "--format=%D %t") == f"{len(NODES)} idle", UP_SECONDS):
+            logs = "\n".join(f"{log}:\n{log.read_text()[-2000:]}" for log in sorted(self.folder.glob("*.log")))
+            raise RuntimeError(f"SLURM did not come up: {client('sinfo')}\n{logs}")
+
+    def start_node(self, node: str) -> None:
+        self._spawn(["slurmd", "-D", "-N", node, "-f", os.environ["SLURM_CONF"]])
+
+    def _spawn(self, command: Sequence[str]) -> None:
+        with (self.folder / "daemons.log").open("ab") as log:
+            daemon = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent
+            )
+        self._daemons.append(daemon)
+
+    def _kill_left_behind(self) -> None:
+        """End the step daemons that outlived their slurmd: those, and only those, whose SLURM_CONF is ours."""
+        ours = f"SLURM_CONF={self.folder}/slurm.conf".encode()
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "comm").read_text() == "slurmstepd\n" and ours in (process / "environ").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)
+        os.environ.pop("SLURM_CONF", None)
+
+
+def client(*command: str) -> str:
+    """What a SLURM client prints; nothing when it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=CLIENT_SECONDS, stdin=subprocess.DEVNULL)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait for ``condition``; whether it came true within ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not (true := condition()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return true
+
+
+def free_ports(number: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(number)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _stop(daemon: "subprocess.Popen[bytes]") -> None:
+    daemon.terminate()
+    try:
+        daemon.wait(10)
+    except subprocess.TimeoutExpired:
+        daemon.kill()
+        daemon.wait()
+
+
+if __name__ == "__main__":
+    if lacking():
+        sys.exit(lacking())
+    with tempfile.TemporaryDirectory() as temporary, OneMachineSlurm(Path(temporary) / "slurm"):
+        sys.exit(subprocess.run(sys.argv[1:]).returncode)
