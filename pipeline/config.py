@@ -3,7 +3,7 @@
 import os
 
 from data_prep.clean import Cleaning
-from data_prep.dedup.minhash import Dedup
+from data_prep.dedup.config import Dedup
 from data_prep.packed import Packing
 from data_prep.sources import AnySource
 from data_prep.tokenizer import AnyTokenizer

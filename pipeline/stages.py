@@ -21,8 +21,8 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
     """The whole line for ``config``."""
     return (
         Clean(source=config.source, cleaning=config.cleaning),
-        Signatures(dedup=config.dedup),
-        Duplicates(dedup=config.dedup),
+        Signatures.of(config.dedup),
+        Duplicates.of(config.dedup),
         Unique(),
         Tokenizer(tokenizer=config.tokenizer),
         Tokens(),

@@ -1,0 +1,52 @@
+"""Locality-sensitive hashing: signatures that agree in a whole band fall into one group.
+
+    signature  [ h0 … h7 | h8 … h15 | … ]     bands × rows hashes
+                  │          │
+    band hashes  B0         B1       …        one 64-bit hash for each band, different from band to band
+
+(Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, 3.4.) Two bands get one hash by accident with probability
+2^-64, and what comes of it is one comparison too many.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.dedup.numbering import Numbers
+from data_prep.dedup.shuffle import runs
+
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 divided by the golden ratio, odd (Knuth, The Art of Computer Programming 3, 6.4)."""
+
+GROUP_MEMBER = np.dtype([("hash", "<u8"), ("document", "<u8")])
+"""One document in one band."""
+
+
+def band_hashes(signatures: NDArray[np.uint32], bands: int) -> NDArray[np.uint64]:
+    """(n_docs, bands) uint64 hashes of the bands of (n_docs, bands · rows) uint32 signatures."""
+    values = signatures.reshape(len(signatures), bands, -1)
+    hashes = np.broadcast_to(np.arange(1, bands + 1, dtype=np.uint64), values.shape[:2]).copy()
+    for row in range(values.shape[2]):
+        hashes = _mix(hashes ^ values[:, :, row])
+    return hashes
+
+
+def _mix(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    keys = (keys + np.uint64(1)) * MULTIPLIER
+    keys ^= keys >> np.uint64(32)
+    keys *= MULTIPLIER
+    return keys ^ (keys >> np.uint64(29))
+
+
+def members(documents: Numbers, hashes: NDArray[np.uint64]) -> NDArray[np.void]:
+    """A GROUP_MEMBER for each document and band: (n_docs · bands,)."""
+    records = np.empty(hashes.size, dtype=GROUP_MEMBER)
+    records["hash"] = hashes.ravel()
+    records["document"] = np.repeat(documents, hashes.shape[1])
+    return records
+
+
+def groups(records: NDArray[np.void]) -> NDArray[np.void]:
+    """The members of groups of two and more, sorted by (hash, document)."""
+    records = records[np.lexsort((records["document"], records["hash"]))]
+    bounds = runs(records["hash"])
+    return records[np.repeat(np.diff(bounds) > 1, np.diff(bounds))]

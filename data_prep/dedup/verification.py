@@ -1,0 +1,160 @@
+"""Exact Jaccard similarity of the documents of one LSH group, and the pairs that hold.
+
+    group, sorted by size of the set      s0 ≤ s1 ≤ s2 ≤ s3 ≤ …
+    each document with the next larger ones, until |s_j| > |s_i| / threshold (the Jaccard is at most |s_i| / |s_j|)
+    skipped: pairs that verified pairs already connect
+
+So a group of n near duplicates costs n comparisons, not n², and still the verified pairs connect exactly what all
+verified pairs of the group would connect. Only in a group larger than ``window`` may connections be missed: there a
+document is compared with the next ``window`` ones at most, which bounds time and memory.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.dedup.clusters import find
+from data_prep.dedup.kernel import kernel
+from data_prep.dedup.numbering import Numbers, shards_of
+from data_prep.dedup.shuffle import save
+from pipeline.core.artifact import TaskOutput
+
+Hashes = NDArray[np.uint64]
+
+BATCH_PAIRS = 1024
+"""Pairs whose shingle sets ``similarities`` holds at once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ShingleSets:
+    """The shingle sets of some documents, one behind the other.
+
+    ``hashes[bounds[i] : bounds[i + 1]]`` is the set of ``documents[i]``: sorted, distinct. ``documents`` is sorted.
+    """
+
+    documents: Numbers
+    bounds: NDArray[np.int64]
+    hashes: Hashes
+
+    @classmethod
+    def of(cls, documents: Numbers, sets: list[Hashes]) -> "ShingleSets":
+        bounds = np.concatenate(([0], np.cumsum([one.size for one in sets]))).astype(np.int64)
+        return cls(documents, bounds, np.concatenate([np.empty(0, np.uint64), *sets]))
+
+    def __getitem__(self, place: int) -> Hashes:
+        return self.hashes[self.bounds[place] : self.bounds[place + 1]]
+
+    def write(self, out: TaskOutput) -> None:
+        """Leave the sets of this task's shard as scratch files."""
+        for field in dataclasses.fields(self):
+            with out.scratch(f"sets/{out.task:05d}-{field.name}.npy") as path:
+                save(path, getattr(self, field.name))
+
+
+def read_sets(out: TaskOutput, documents: Numbers) -> ShingleSets:
+    """The sets of ``documents`` (sorted, distinct), which ``ShingleSets.write`` left, whatever their shards."""
+    sets: list[Hashes] = []
+    for stored, places in _places(out, documents):
+        sets.extend(np.array(stored[place]) for place in places)
+    return ShingleSets.of(documents, sets)
+
+
+def read_sizes(out: TaskOutput, documents: Numbers) -> NDArray[np.int64]:
+    """The number of shingles of each of ``documents`` (sorted, distinct)."""
+    sizes = [stored.bounds[places + 1] - stored.bounds[places] for stored, places in _places(out, documents)]
+    return np.concatenate([np.empty(0, np.int64), *sizes])
+
+
+def _places(out: TaskOutput, documents: Numbers) -> Iterator[tuple[ShingleSets, NDArray[np.int64]]]:
+    """For each shard that ``documents`` touch, its stored sets (mapped, not read) and the places of ours in them."""
+    shards, starts = np.unique(shards_of(documents), return_index=True)
+    for shard, ours in zip(shards, np.split(documents, starts[1:]), strict=False):
+        names = (f"sets/{shard:05d}-{field.name}.npy" for field in dataclasses.fields(ShingleSets))
+        stored = ShingleSets(*(np.load(out.scratch_path(name), mmap_mode="r") for name in names))
+        yield stored, np.searchsorted(stored.documents, ours)
+
+
+def similarities(out: TaskOutput, first: Numbers, second: Numbers) -> NDArray[np.float64]:
+    """The exact Jaccard similarity of ``first[i]`` and ``second[i]``: (n_pairs,)."""
+    values = np.empty(first.size, np.float64)
+    for start in range(0, first.size, BATCH_PAIRS):
+        piece = slice(start, start + BATCH_PAIRS)
+        documents, places = np.unique(np.stack([first[piece], second[piece]]), return_inverse=True)
+        sets = read_sets(out, documents)
+        values[piece] = [jaccard(sets[a], sets[b], 0.0) for a, b in places.reshape(2, -1).T]
+    return values
+
+
+@kernel
+def jaccard(a: Hashes, b: Hashes, least: float) -> float:  # pragma: no cover (compiled)
+    """The Jaccard similarity of two sorted sets, or -1 as soon as it is certain to be below ``least``."""
+    spare = (a.size + b.size) * (1 - least) / (1 + least) + 1e-6
+    i, j, common, alone = 0, 0, 0, 0
+    while i < a.size and j < b.size:
+        if a[i] == b[j]:
+            common += 1
+            i += 1
+            j += 1
+            continue
+        if a[i] < b[j]:
+            i += 1
+        else:
+            j += 1
+        alone += 1
+        if alone > spare:
+            return -1.0
+    return common / (a.size + b.size - common)
+
+
+@kernel
+def verify(
+    pieces: NDArray[np.int64],
+    members: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+    hashes: Hashes,
+    parents: NDArray[np.int64],
+    nodes: NDArray[np.int64],
+    threshold: float,
+    window: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:  # pragma: no cover (compiled)
+    """Compare the documents of some groups.
+
+    Args:
+        pieces: (n_pieces, 3) start, end and reach in ``members``: those from start to end are compared with the ones
+            that follow them, up to reach.
+        members: the documents of the groups, as places in ``bounds``; sorted by size within a group.
+        bounds: with ``hashes``, the shingle sets (see ShingleSets).
+        parents: union-find over the whole bucket, which goes on growing.
+        nodes: (n_documents,) the place of each document in ``parents``.
+        threshold: least Jaccard similarity.
+        window: how many of the next larger documents a document is compared with.
+
+    Returns:
+        The pairs that hold and connect something new (first, second: places in ``bounds``), their Jaccard similarity,
+        and the number of comparisons.
+    """
+    most = bounds.size - 1
+    first, second, similarity = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.float64)
+    n_pairs, n_compared = 0, 0
+    for piece in range(len(pieces)):
+        start, end, reach = pieces[piece]
+        for i in range(start, end):
+            one = members[i]
+            a = hashes[bounds[one] : bounds[one + 1]]
+            for j in range(i + 1, min(i + 1 + window, reach)):
+                two = members[j]
+                b = hashes[bounds[two] : bounds[two + 1]]
+                if a.size / b.size < threshold:
+                    break
+                root_one, root_two = find(parents, nodes[one]), find(parents, nodes[two])
+                if root_one == root_two:
+                    continue
+                n_compared += 1
+                value = jaccard(a, b, threshold)
+                if value >= threshold:
+                    parents[max(root_one, root_two)] = min(root_one, root_two)
+                    first[n_pairs], second[n_pairs], similarity[n_pairs] = one, two, value
+                    n_pairs += 1
+    return first[:n_pairs], second[:n_pairs], similarity[:n_pairs], n_compared

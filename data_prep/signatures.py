@@ -1,0 +1,66 @@
+"""Stage ``signatures``: what finding duplicates needs to know about each document of ``clean``.
+
+signatures/00007.npy    (n_docs, bands · rows) uint32   MinHash, datasketch's affine32 scheme (see dedup.minhash)
+digests/00007.npy       (n_docs, 32) uint8              SHA-256 of the text
+characters/00007.npy    (n_docs,) uint32                length of the text in characters (code points)
+ids/00007.npy           (n_docs,) S…                    document ids, UTF-8, zero-padded to the longest of the shard
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.dedup.config import Dedup
+from data_prep.dedup.minhash import permutations, signature
+from data_prep.dedup.shingles import shingle_hashes
+from data_prep.dedup.shuffle import save
+from data_prep.document import digest_of, read_documents
+from pipeline.core.artifact import TaskOutput
+from pipeline.core.stage import Inputs, Phase, Stage
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Signatures(Stage):
+    """MinHash signature, digest, length and id of each document. Fields: see ``Dedup``."""
+
+    name: ClassVar[str] = "signatures"
+    inputs: ClassVar[tuple[str, ...]] = ("clean",)
+
+    shingle_words: int
+    bands: int
+    rows: int
+    seed: int
+
+    @classmethod
+    def of(cls, dedup: Dedup) -> "Signatures":
+        """The stage for ``dedup``: only what decides a signature is in its address, so a new threshold reuses them."""
+        return cls(shingle_words=dedup.shingle_words, bands=dedup.bands, rows=dedup.rows, seed=dedup.seed)
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("signatures", shards["clean"], self._run),)
+
+    def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
+        hashers = permutations(self.bands * self.rows, self.seed)
+        signatures, digests, characters, ids = [], [], [], []
+        counts: Counter[str] = Counter()
+        for document in read_documents(inputs["clean"].shard("documents", task, "jsonl.zst")):
+            hashes = shingle_hashes(document.text, self.shingle_words)
+            signatures.append(signature(hashes, hashers))
+            digests.append(digest_of(document.text))
+            characters.append(len(document.text))
+            ids.append(document.id.encode())
+            counts.update(documents=1, shingles=hashes.size, without_words=int(not hashes.size))
+        arrays: dict[str, NDArray[Any]] = {
+            "signatures": np.array(signatures, dtype=np.uint32).reshape(-1, self.bands * self.rows),
+            "digests": np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 32),
+            "characters": np.array(characters, dtype=np.uint32),
+            "ids": np.array(ids, dtype=f"S{max(map(len, ids), default=1)}"),
+        }
+        for kind, array in arrays.items():
+            with out.shard(kind, "npy") as path:
+                save(path, array)
+        return counts
