@@ -1,0 +1,188 @@
+"""The stage ``clean``: raw records through an ordered list of filters to documents worth keeping.
+
+    filters:   page_length   ONE_PAGE_PER_URL   c4_lines   UNIQUE_LINES   language   bad_words
+    phases:   └─ 0-filter ─┘└─ 1-one_page… ──┘└ 2-filter ┘└ 3-unique… ─┘└───── 4-filter ─────┘
+    tasks:     source groups   buckets          groups      buckets       groups
+
+A global filter (capitals) must see every document, so it ends a pass: the pass leaves the surviving documents and
+their keys in scratch, a bucket phase decides the losers (filters/keys.py), the next pass removes them and goes on.
+The result:
+
+    documents/00007.jsonl.zst   kept; metadata: language, language_score, removed_lines, ... as the filters leave them
+    dropped/00007.jsonl.zst     dropped by any pass, in the order of passes; metadata.drop = {"rule", "value"}
+
+Counts: records_in, characters_in, bytes_in, kept, characters_kept, bytes_kept, dropped:<rule>, and of kept documents
+removed_lines:<rule>, removed_sentences:<rule>, language:<code>, length:<n> (n ≤ characters < 2n, n a power of two).
+"""
+
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from datatrove.data import Document
+
+from data_prep.document import DocumentWriter, Drop, read_documents
+from data_prep.filters import AnyFilter
+from data_prep.filters.filter import Filter, GlobalFilter
+from data_prep.filters.keys import KeyWriter, Losers, decide
+from data_prep.sources import AnySource
+from data_prep.sources.source import Record
+from pipeline.core.artifact import TaskOutput
+from pipeline.core.settings import settings, unhashed
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+
+
+@settings
+class Cleaning:
+    """What cleaning does, in order."""
+
+    filters: tuple[AnyFilter, ...]
+    """The filters, first to last; an empty list keeps everything that could be read."""
+    buckets: int = unhashed(16)
+    """How many tasks a global filter's decision is split into; more buckets take less memory each."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pass:
+    """The filters between two global ones: trim by ``opening``, judge by ``filters``, write the keys of ``closing``."""
+
+    opening: GlobalFilter | None
+    filters: tuple[Filter, ...]
+    closing: GlobalFilter | None
+
+    def judge(self, document: Document, losers: Losers | None, number: int) -> Drop | None:
+        """Why the shard's document ``number`` is dropped, or None."""
+        if self.opening is not None and losers is not None:
+            drop = self.opening.trim(document, losers.of(number))
+            if drop is not None:
+                return drop
+        return next((drop for rule in self.filters if (drop := rule.judge(document))), None)
+
+
+def split_passes(filters: tuple[Filter | GlobalFilter, ...]) -> list[Pass]:
+    """``filters`` cut at the global ones, which close one pass and open the next."""
+    passes: list[Pass] = []
+    opening: GlobalFilter | None = None
+    run: list[Filter] = []
+    for rule in filters:
+        if isinstance(rule, GlobalFilter):
+            passes.append(Pass(opening=opening, filters=tuple(run), closing=rule))
+            opening, run = rule, []
+        else:
+            run.append(rule)
+    return [*passes, Pass(opening=opening, filters=tuple(run), closing=None)]
+
+
+@settings
+class Clean(Stage):
+    """Reads the source's records and keeps the documents that get through the filters."""
+
+    name: ClassVar[str] = "clean"
+    source: AnySource
+    """Where the records come from."""
+    cleaning: Cleaning
+    """Which of them stay."""
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        own = [file for rule in self.cleaning.filters for file in rule.raw_files()]
+        return (*self.source.files(), *own)
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        tasks, buckets = len(self.source.groups()), self.cleaning.buckets
+        phases = []
+        for number, one in enumerate(split_passes(self.cleaning.filters)):
+            phases.append(Phase(f"{2 * number}-filter", tasks, functools.partial(self._filter, number)))
+            if one.closing is not None:
+                run = functools.partial(_decide, number, tasks)
+                phases.append(Phase(f"{2 * number + 1}-{one.closing.type}", buckets, run))  # type: ignore[attr-defined]
+        return tuple(phases)
+
+    def _filter(self, number: int, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        """Pass ``number`` over shard ``task``."""
+        passes = split_passes(self.cleaning.filters)
+        one, last = passes[number], number == len(passes) - 1
+        losers = Losers(out, keys_name(number - 1), task, self.cleaning.buckets) if one.opening else None
+        writer = KeyWriter(one.closing, task) if one.closing else None
+        counts: Counter[str] = Counter()
+        with (
+            out.shard("documents", "jsonl.zst") if last else out.scratch(survivors_name(number, task)) as kept_path,
+            out.shard("dropped", "jsonl.zst") if last else out.scratch(dropped_name(number, task)) as dropped_path,
+            DocumentWriter(kept_path) as kept,
+            DocumentWriter(dropped_path) as dropped,
+        ):
+            if last:
+                for earlier in range(number):
+                    for document in read_documents(out.scratch_path(dropped_name(earlier, task))):
+                        dropped.write(document)
+            for position, (document, unreadable) in enumerate(self._records(number, task, out)):
+                if number == 0:
+                    unreadable = admit(document, counts) or unreadable
+                drop = unreadable or one.judge(document, losers, position)
+                if drop is not None:
+                    counts[f"dropped:{drop.rule}"] += 1
+                    document.metadata["drop"] = {"rule": drop.rule, "value": drop.value}
+                    dropped.write(document)
+                    continue
+                kept.write(document)
+                if writer is not None:
+                    writer.add(document)
+                if last:
+                    count_kept(document, counts)
+        if writer is not None:
+            writer.save(out, keys_name(number), self.cleaning.buckets)
+        return counts
+
+    def _records(self, number: int, task: int, out: TaskOutput) -> Iterator[Record]:
+        """What pass ``number`` reads: the source's records, or what the pass before it kept."""
+        if number == 0:
+            for file in self.source.groups()[task]:
+                yield from self.source.read(file.name)
+        else:
+            for document in read_documents(out.scratch_path(survivors_name(number - 1, task))):
+                yield document, None
+
+
+def _decide(number: int, shards: int, bucket: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+    """The bucket phase after pass ``number``."""
+    decide(out, keys_name(number), bucket, shards)
+    return Counter()
+
+
+def keys_name(number: int) -> str:
+    return f"keys{number}"
+
+
+def survivors_name(number: int, task: int) -> str:
+    return f"survivors{number}/{task:05d}.jsonl.zst"
+
+
+def dropped_name(number: int, task: int) -> str:
+    return f"dropped{number}/{task:05d}.jsonl.zst"
+
+
+def admit(document: Document, counts: "Counter[str]") -> Drop | None:
+    """Count a record that came in; text that is not Unicode (lone surrogates) is repaired and the record dropped."""
+    counts["records_in"] += 1
+    counts["characters_in"] += len(document.text)
+    try:
+        counts["bytes_in"] += len(document.text.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        document.text = document.text.encode("utf-8", "replace").decode("utf-8")
+        counts["bytes_in"] += len(document.text.encode("utf-8"))
+        return Drop("not_unicode", f"character {error.start}")
+    return None
+
+
+def count_kept(document: Document, counts: "Counter[str]") -> None:
+    """Count a document that stays."""
+    characters = len(document.text)
+    counts["kept"] += 1
+    counts["characters_kept"] += characters
+    counts["bytes_kept"] += len(document.text.encode("utf-8"))
+    counts[f"length:{1 << characters.bit_length() >> 1}"] += 1
+    counts[f"language:{document.metadata.get('language') or 'unknown'}"] += 1
+    for unit in ("lines", "sentences"):
+        for rule, number in document.metadata.get(f"removed_{unit}", {}).items():
+            counts[f"removed_{unit}:{rule}"] += number

@@ -1,0 +1,69 @@
+"""Any filter of datatrove (or of anybody who subclasses its BaseFilter) as one of ours, by dotted path.
+
+{type: datatrove, path: datatrove.pipeline.filters.RegexFilter, arguments: {regex_exp: "lorem"}}
+"""
+
+import dataclasses
+import importlib
+import inspect
+from typing import Any, Literal
+
+from datatrove.data import Document
+from datatrove.pipeline.filters.base_filter import BaseFilter, get_filter_result
+
+from data_prep.document import Drop
+from data_prep.filters.filter import Filter, filter_settings
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import suggestion
+
+
+@filter_settings
+class DatatroveFilter(Filter):
+    """Drops what the datatrove filter at ``path`` drops; the rule is ``datatrove.<class>``, the value its reason."""
+
+    type: Literal["datatrove"] = "datatrove"
+    path: str
+    """The class, as <module>.<class>."""
+    arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Its constructor's arguments."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.inner = built(self.path, self.arguments)
+
+    def judge(self, document: Document) -> Drop | None:
+        stays, reason = get_filter_result(self.inner.filter(document))
+        return None if stays else Drop(f"{self.type}.{type(self.inner).__name__}", str(reason or ""))
+
+
+def built(path: str, arguments: dict[str, Any]) -> BaseFilter:
+    """The filter at ``path``, constructed.
+
+    Raises:
+        ConfigError: when there is no such module or class, it is no filter, or it refuses the arguments.
+    """
+    found = filter_class(path)
+    signature = inspect.signature(found)
+    unknown = [name for name in arguments if name not in signature.parameters]
+    if unknown:
+        known = [name for name in signature.parameters if name != "exclusion_writer"]
+        raise ConfigError(f"datatrove {path}", f"has no argument {unknown[0]!r}", suggestion(unknown[0], known))
+    try:
+        return found(**arguments)
+    except (TypeError, ValueError, ImportError) as error:
+        raise ConfigError(f"datatrove {path}", f"refuses {arguments} ({error})", "correct the arguments") from None
+
+
+def filter_class(path: str) -> type[BaseFilter]:
+    """The class at the dotted ``path``."""
+    module_name, _, name = path.rpartition(".")
+    try:
+        module = importlib.import_module(module_name)
+    except (ImportError, ValueError) as error:
+        remedy = "name a class as <module>.<class>, such as datatrove.pipeline.filters.RegexFilter"
+        raise ConfigError("datatrove path", f"{path!r} cannot be imported ({error})", remedy) from None
+    filters = [key for key, value in vars(module).items() if inspect.isclass(value) and issubclass(value, BaseFilter)]
+    if name not in filters:
+        raise ConfigError("datatrove path", f"{module_name} has no filter {name!r}", suggestion(name, filters))
+    found: type[BaseFilter] = getattr(module, name)
+    return found

@@ -1,0 +1,139 @@
+"""MassiveText's quality rules (Rae et al. 2021, appendix A1.1, "Quality filtering"): is this prose?
+
+Each rule is a class, its ``type`` the reason; the first that fails drops the page.
+"""
+
+import re
+from typing import Annotated, Literal
+
+from datatrove.data import Document
+from pydantic import Field
+
+from data_prep.document import Drop
+from data_prep.filters.filter import Filter, filter_settings
+from data_prep.filters.gopher_page import Fraction, Page, PageRule, above, first_failure, share
+from pipeline.core.settings import settings
+
+
+@settings
+class WordCount(PageRule):
+    """A page has between ``min_words`` and ``max_words`` words."""
+
+    type: Literal["word_count"] = "word_count"
+    min_words: int = 50
+    """The fewest words (Gopher: 50)."""
+    max_words: int = 100_000
+    """The most words (Gopher: 100,000)."""
+
+    def failure(self, page: Page) -> str | None:
+        return None if self.min_words <= len(page.words) <= self.max_words else str(len(page.words))
+
+
+@settings
+class WordLength(PageRule):
+    """The mean length of the words is between ``min_characters`` and ``max_characters``."""
+
+    type: Literal["word_length"] = "word_length"
+    min_characters: float = 3
+    """The least mean length (Gopher: 3)."""
+    max_characters: float = 10
+    """The greatest mean length (Gopher: 10)."""
+
+    def failure(self, page: Page) -> str | None:
+        mean = share(sum(map(len, page.words)), len(page.words))
+        return None if self.min_characters <= mean <= self.max_characters else f"{mean:.4f}"
+
+
+@settings
+class Symbols(PageRule):
+    """Neither hash signs nor ellipses (``...``, ``…``) are more than ``max_fraction`` of the number of words."""
+
+    type: Literal["symbols"] = "symbols"
+    max_fraction: float = 0.1
+    """The greatest symbol-to-word ratio (Gopher: 0.1)."""
+
+    def failure(self, page: Page) -> str | None:
+        ellipses = page.text.count("...") + page.text.count("…")
+        return above(share(max(page.text.count("#"), ellipses), len(page.words)), self.max_fraction)
+
+
+@settings
+class BulletLines(PageRule):
+    """At most ``max_fraction`` of the lines begin with one of ``bullets``."""
+
+    type: Literal["bullet_lines"] = "bullet_lines"
+    bullets: tuple[str, ...] = ("•", "‣", "◦", "-", "*")
+    """What a bullet is (the paper does not list them)."""
+    max_fraction: Fraction = 0.9
+    """The greatest fraction (Gopher: 90 %)."""
+
+    def failure(self, page: Page) -> str | None:
+        return above(
+            share(sum(line.startswith(self.bullets) for line in page.lines), len(page.lines)), self.max_fraction
+        )
+
+
+@settings
+class EllipsisLines(PageRule):
+    """At most ``max_fraction`` of the lines end in an ellipsis."""
+
+    type: Literal["ellipsis_lines"] = "ellipsis_lines"
+    max_fraction: Fraction = 0.3
+    """The greatest fraction (Gopher: 30 %)."""
+
+    def failure(self, page: Page) -> str | None:
+        return above(share(sum(line.endswith(("...", "…")) for line in page.lines), len(page.lines)), self.max_fraction)
+
+
+@settings
+class AlphabeticWords(PageRule):
+    """At least ``min_fraction`` of the words hold a letter."""
+
+    type: Literal["alphabetic_words"] = "alphabetic_words"
+    min_fraction: Fraction = 0.8
+    """The least fraction (Gopher: 80 %)."""
+
+    def failure(self, page: Page) -> str | None:
+        fraction = share(sum(any(map(str.isalpha, word)) for word in page.words), len(page.words))
+        return f"{fraction:.4f}" if fraction < self.min_fraction else None
+
+
+@settings
+class StopWords(PageRule):
+    """At least ``min_words`` different ones of ``words`` occur, in any case, without the punctuation around them."""
+
+    type: Literal["stop_words"] = "stop_words"
+    words: tuple[str, ...] = ("the", "be", "to", "of", "and", "that", "have", "with")
+    """English stop words (Gopher's eight)."""
+    min_words: int = 2
+    """How many of them (Gopher: two)."""
+
+    def failure(self, page: Page) -> str | None:
+        found = {re.sub(r"^\W+|\W+$", "", word.lower()) for word in page.words}.intersection(self.words)
+        return None if len(found) >= self.min_words else str(len(found))
+
+
+AnyQualityRule = Annotated[
+    WordCount | WordLength | Symbols | BulletLines | EllipsisLines | AlphabeticWords | StopWords,
+    Field(discriminator="type"),
+]
+
+
+@filter_settings
+class GopherQuality(Filter):
+    """Drops pages that fail one of ``rules``."""
+
+    type: Literal["gopher_quality"] = "gopher_quality"
+    rules: tuple[AnyQualityRule, ...] = (
+        WordCount(),
+        WordLength(),
+        Symbols(),
+        BulletLines(),
+        EllipsisLines(),
+        AlphabeticWords(),
+        StopWords(),
+    )
+    """The rules, tried in this order; the first that fails is the reason."""
+
+    def judge(self, document: Document) -> Drop | None:
+        return first_failure(self.type, self.rules, document)

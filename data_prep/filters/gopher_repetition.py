@@ -1,0 +1,102 @@
+"""MassiveText's repetition rules (Rae et al. 2021, table A1): does the page say the same again and again?
+
+Each rule is a class, its ``type`` and what it counts the reason; the first that fails drops the page.
+"""
+
+from collections import Counter
+from typing import Annotated, Literal
+
+import numpy as np
+from datatrove.data import Document
+from pydantic import Field
+
+from data_prep.document import Drop
+from data_prep.filters.filter import Filter, filter_settings
+from data_prep.filters.gopher_page import Fraction, Page, PageRule, above, first_failure, share
+from pipeline.core.settings import settings
+
+
+@settings
+class DuplicateParts(PageRule):
+    """Few lines (or paragraphs) repeat an earlier one, and few characters are in those that do."""
+
+    type: Literal["duplicate_parts"] = "duplicate_parts"
+    part: Literal["lines", "paragraphs"] = "lines"
+    """What is compared."""
+    max_fraction: Fraction = 0.3
+    """The greatest fraction of repeated parts (table A1: 0.30 for both)."""
+    max_character_fraction: Fraction = 0.2
+    """The greatest fraction of the characters in them (table A1: 0.20 for both)."""
+
+    def failure(self, page: Page) -> str | None:
+        parts = page.lines if self.part == "lines" else page.paragraphs
+        counts = Counter(parts)
+        repeated = len(parts) - len(counts)
+        characters = sum(len(part) * (number - 1) for part, number in counts.items())
+        return above(share(repeated, len(parts)), self.max_fraction) or above(
+            share(characters, sum(map(len, parts))), self.max_character_fraction
+        )
+
+
+@settings
+class TopNgram(PageRule):
+    """The most frequent ``words``-gram (of equally frequent ones the largest) holds few of the characters."""
+
+    type: Literal["top_ngram"] = "top_ngram"
+    words: int
+    """The length of the n-gram in words (table A1: 2, 3, 4)."""
+    max_fraction: Fraction
+    """The greatest fraction of the words' characters (table A1: 0.20, 0.18, 0.16)."""
+
+    def failure(self, page: Page) -> str | None:
+        ids = page.ngram_ids(self.words)
+        if not len(ids):
+            return None
+        counts = np.bincount(ids)
+        ends = np.cumsum(np.concatenate([[0], page.word_lengths]))
+        sizes = np.zeros(len(counts), np.int64)
+        sizes[ids] = ends[self.words :] - ends[: -self.words]
+        top = int(np.lexsort((sizes, counts))[-1])
+        return above(page.covered_fraction(ids == top, self.words), self.max_fraction)
+
+
+@settings
+class DuplicateNgrams(PageRule):
+    """All ``words``-grams that occur more than once hold few of the characters, overlaps counted once."""
+
+    type: Literal["duplicate_ngrams"] = "duplicate_ngrams"
+    words: int
+    """The length of the n-grams in words (table A1: 5 to 10)."""
+    max_fraction: Fraction
+    """The greatest fraction of the words' characters (table A1: 0.15, 0.14, 0.13, 0.12, 0.11, 0.10)."""
+
+    def failure(self, page: Page) -> str | None:
+        ids = page.ngram_ids(self.words)
+        if not len(ids):
+            return None
+        return above(page.covered_fraction(np.bincount(ids)[ids] > 1, self.words), self.max_fraction)
+
+
+AnyRepetitionRule = Annotated[DuplicateParts | TopNgram | DuplicateNgrams, Field(discriminator="type")]
+
+TABLE_A1: tuple[AnyRepetitionRule, ...] = (
+    DuplicateParts(part="lines"),
+    DuplicateParts(part="paragraphs"),
+    *(TopNgram(words=n, max_fraction=f) for n, f in ((2, 0.20), (3, 0.18), (4, 0.16))),
+    *(
+        DuplicateNgrams(words=n, max_fraction=f)
+        for n, f in ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10))
+    ),
+)
+
+
+@filter_settings
+class GopherRepetition(Filter):
+    """Drops pages that repeat themselves by one of ``rules``."""
+
+    type: Literal["gopher_repetition"] = "gopher_repetition"
+    rules: tuple[AnyRepetitionRule, ...] = TABLE_A1
+    """The rules, tried in this order; the first that fails is the reason."""
+
+    def judge(self, document: Document) -> Drop | None:
+        return first_failure(self.type, self.rules, document)
