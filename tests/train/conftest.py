@@ -1,0 +1,67 @@
+"""Small real inputs for training: a byte-level tokenizer, token shards of made-up text, packed rows."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+from data_prep.packed import Packed, Packing
+from pipeline.core.artifact import Artifact, TaskOutput, finish
+from pipeline.core.stage import Inputs
+
+END = "<|endoftext|>"
+WORDS = "the mill stands by water that turns its wheel and grinds all grain we bring until night falls".split()
+
+
+def bytes_tokenizer() -> Tokenizer:
+    """One token for each byte, and the end of text: 257 tokens."""
+    vocabulary = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    tokenizer = Tokenizer(models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([END])
+    return tokenizer
+
+
+def texts(documents: int, seed: int) -> list[str]:
+    """Documents of 2 to 40 words that follow each other in a fixed cycle, so that there is something to learn."""
+    generator = random.Random(seed)
+    starts = [(generator.randrange(len(WORDS)), generator.randrange(2, 40)) for _ in range(documents)]
+    return [" ".join(WORDS[(start + i) % len(WORDS)] for i in range(length)) + " ü" for start, length in starts]
+
+
+def token_shard(task: int, out: TaskOutput) -> None:
+    tokenizer = bytes_tokenizer()
+    end, ids, bounds, lengths = tokenizer.token_to_id(END), [], [0], []
+    ids.append(end)
+    for text in texts(60, seed=task):
+        ids += [*tokenizer.encode(text).ids, end]
+        bounds.append(len(ids) - 1)
+        lengths.append(len(text.encode()))
+    keys = np.random.default_rng(task).integers(0, 2**64, len(lengths), dtype=np.uint64)
+    with out.shard("tokens", "bin") as path:
+        path.write_bytes(np.array(ids, "<u2").tobytes())
+    arrays = {"bounds": np.array(bounds, "<u8"), "text_bytes": np.array(lengths, "<u4"), "keys": keys}
+    for kind, array in arrays.items():
+        with out.shard(kind, "npy") as path, path.open("wb") as stream:
+            np.save(stream, array)
+    out.done({"documents": len(lengths), "tokens": len(ids), "text_bytes": sum(lengths)})
+
+
+@pytest.fixture(scope="session")
+def inputs(tmp_path_factory, run_stage) -> Inputs:
+    """The three input artifacts of ``weights``: 2 token shards, rows of 64 tokens, a tenth held out."""
+    root: Path = tmp_path_factory.mktemp("inputs")
+    out = TaskOutput(root / "tokenizer", "tokenizer", 0)
+    with out.file("tokenizer.json") as path:
+        bytes_tokenizer().save(str(path))
+    out.done({})
+    tokenizer = finish(root / "tokenizer", {"stage": "tokenizer"}, {"tokenizer": 1})
+    for task in range(2):
+        token_shard(task, TaskOutput(root / "tokens", "tokens", task))
+    tokens = finish(root / "tokens", {"stage": "tokens"}, {"tokens": 2})
+    packing = Packing(row_tokens=64, validation_fraction=0.1, group_shards=2)
+    packed = run_stage(Packed(packing=packing), {"tokens": tokens}, root / "packed")
+    return {"tokenizer": tokenizer, "tokens": tokens, "packed": Artifact(packed.folder)}

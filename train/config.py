@@ -1,0 +1,147 @@
+"""The settings of training, free of torch so that the pipeline can read them anywhere.
+
+    group       class            what it decides
+    model       ModelConfig      the shape of the Transformer
+    optimizer   AdamW            how a gradient becomes an update
+    schedule    (schedule.py)    the learning rate of each step
+    training    TrainingConfig   how long, on how much at once, in which precision, what is logged and saved
+    zero        ZeroConfig       how the states are spread over the ranks
+
+Fields marked ``unhashed`` say how a result is computed, not which, and stay out of the artifact's address.
+"""
+
+import math
+from typing import Literal
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import settings, unhashed
+
+
+@settings
+class ModelConfig:
+    """The shape of a decoder-only Transformer: GPT-2, LLaMA, or any mixture of their parts."""
+
+    layers: int
+    """Number of Transformer blocks."""
+    width: int
+    """Width of the residual stream (d_model)."""
+    heads: int
+    """Query heads of each attention."""
+    kv_heads: int
+    """Key and value heads; each serves heads / kv_heads query heads (GQA, Ainslie et al. 2023)."""
+    context: int
+    """The longest sequence in tokens."""
+    mlp_width: int
+    """Inner width of the feed-forward layer."""
+    positions: Literal["learned", "rope"] = "learned"
+    """learned: a table of ``context`` vectors (GPT-2); rope: rotary embedding of queries and keys (Su et al. 2021)."""
+    rope_theta: float = 10_000.0
+    """Base of the rotary frequencies; without effect on learned positions."""
+    norm: Literal["layernorm", "rmsnorm"] = "layernorm"
+    """Normalization before attention, before the feed-forward layer and at the end."""
+    norm_epsilon: float = 1e-5
+    """Added to the variance."""
+    activation: Literal["gelu", "swiglu"] = "gelu"
+    """gelu: in GPT-2's tanh form; swiglu: gated by SiLU (Shazeer 2020)."""
+    bias: bool = True
+    """Whether linear layers have a bias."""
+    tied: bool = True
+    """Whether the output layer is the token embedding."""
+    dropout: float = 0.0
+    """Probability of dropping an embedding, an attention weight or a residual update in training."""
+
+    def __post_init__(self) -> None:
+        sizes = (self.layers, self.width, self.heads, self.kv_heads, self.context, self.mlp_width)
+        if min(sizes) < 1:
+            raise ConfigError("model", f"has a size of {min(sizes)}", "give sizes of at least 1")
+        checks = (
+            (self.width % self.heads, f"width {self.width} is no multiple of {self.heads} heads"),
+            (self.heads % self.kv_heads, f"{self.heads} heads are no multiple of {self.kv_heads} kv_heads"),
+            (self.positions == "rope" and self.head_width % 2, f"rope needs an even head width, not {self.head_width}"),
+            (not 0 <= self.dropout < 1, f"dropout {self.dropout} is not in [0, 1)"),
+        )
+        for wrong, reason in checks:
+            if wrong:
+                raise ConfigError("model", reason, "correct the model's settings")
+
+    @property
+    def head_width(self) -> int:
+        return self.width // self.heads
+
+    def parameters(self, vocabulary: int) -> int:
+        """Number of trainable values with a ``vocabulary`` of that many tokens, tied weights counted once."""
+        bias = int(self.bias)
+        norm = self.width * (1 + (self.norm == "layernorm"))
+        qkv_width = (self.heads + 2 * self.kv_heads) * self.head_width
+        attention = self.width * qkv_width + self.width**2 + bias * (qkv_width + self.width)
+        up_width = self.mlp_width * (1 + (self.activation == "swiglu"))
+        mlp = self.width * up_width + self.mlp_width * self.width + bias * (up_width + self.width)
+        tables = vocabulary * (1 + (not self.tied)) + self.context * (self.positions == "learned")
+        return self.layers * (attention + mlp + 2 * norm) + norm + tables * self.width
+
+
+@settings
+class AdamW:
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019); defaults of GPT-3 (Brown et al. 2020, app. B)."""
+
+    type: Literal["adamw"] = "adamw"
+    learning_rate: float
+    """The peak; the schedule scales it."""
+    beta1: float = 0.9
+    """Decay of the mean of gradients."""
+    beta2: float = 0.95
+    """Decay of the mean of squared gradients."""
+    epsilon: float = 1e-8
+    """Added to the root of the second mean."""
+    weight_decay: float = 0.1
+    """Pull towards zero, times the learning rate; on matrices only."""
+
+
+@settings
+class TrainingConfig:
+    """How long to train, on how much at once, in which precision, and what to keep."""
+
+    steps: int
+    """Number of updates."""
+    batch_rows: int
+    """Packed rows of one update, over all ranks."""
+    micro_batch_rows: int = unhashed(8)
+    """At most that many rows go through the model at once on each rank; lower it when memory is short."""
+    precision: Literal["fp32", "bf16"] = "bf16"
+    """Of the model's arithmetic; the master weights and the optimizer's states are fp32 in both."""
+    gradient_clip: float | None = 1.0
+    """The gradient's norm is cut to this; null leaves it alone."""
+    seed: int = 0
+    """Decides the first weights, the order of rows and dropout."""
+    validate_every: int = 250
+    """Steps between two passes over the held-out rows; there is one after the last step too."""
+    validation_rows: int = 256
+    """At most that many of the held-out rows, from the first on."""
+    save_every: int = unhashed(500)
+    """Steps between two checkpoints; there is one after the last step too."""
+    log_every: int = unhashed(1)
+    """Steps between two rows of metrics.jsonl."""
+    keep_last: int = unhashed(2)
+    """That many newest checkpoints are kept."""
+    keep_every: int | None = unhashed(None)
+    """Checkpoints of steps that are multiples of this are kept for ever."""
+    device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
+    """auto: CUDA where there is one."""
+
+    def __post_init__(self) -> None:
+        sizes = ("steps", "batch_rows", "micro_batch_rows", "validate_every", "save_every", "log_every", "keep_last")
+        for name in sizes:
+            if getattr(self, name) < 1:
+                raise ConfigError(f"training.{name}", f"is {getattr(self, name)}", "give a number of at least 1")
+        if self.gradient_clip is not None and not 0 < self.gradient_clip < math.inf:
+            raise ConfigError("training.gradient_clip", f"is {self.gradient_clip}", "give a positive number, or null")
+
+
+@settings
+class ZeroConfig:
+    """How DeepSpeed's ZeRO spreads the states of training over the ranks (Rajbhandari et al. 2020)."""
+
+    stage: Literal[0, 1, 2, 3] = 1
+    """0: every rank holds everything; 1: optimizer states are split; 2: gradients too; 3: parameters too."""
+    bucket_elements: int = 50_000_000
+    """Values that travel between ranks in one message."""

@@ -1,0 +1,130 @@
+"""DeepSpeed, and nothing else of it elsewhere: one update from micro-batches, saving and loading, whole weights.
+
+The loss of an update is the mean over the target tokens of the whole global batch, however they are spread over
+micro-batches and ranks. DeepSpeed divides each micro-batch's loss by their number and averages gradients over ranks,
+which is right only when all hold equally many targets; so each micro-batch's sum of NLL goes in as
+
+    sum · accumulation · world / targets of the global batch
+
+and both divisions cancel. The learning rate is set before each update; DeepSpeed's schedulers are not used.
+"""
+
+import logging
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("DEEPSPEED_LOG_LEVEL", "warning")
+
+import deepspeed
+import torch
+from deepspeed.utils import safe_get_full_fp32_param
+from torch import Tensor, nn
+
+from pipeline.core.errors import TaskError
+from train import optimizer, zero
+from train.config import AdamW, TrainingConfig, ZeroConfig
+from train.distributed import Ranks
+from train.objectives.causal import DeviceBatch
+
+Objective = Callable[[nn.Module, DeviceBatch], Tensor]
+"""(model, batch) -> the sum of NLL over the batch's targets."""
+
+TAG = "state"
+
+
+def _no_shared_memory_kernel() -> None:
+    """Stands in for DeepSpeed's ``build_shm_op``, which compiles C++ for half a minute at the first start on a CPU."""
+    return None
+
+
+class Engine:
+    """A model, its optimizer, and the ranks that share them."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizing: AdamW,
+        training: TrainingConfig,
+        zeroing: ZeroConfig,
+        ranks: Ranks,
+    ) -> None:
+        """Spread ``model`` over ``ranks``; every rank passes the same weights.
+
+        Raises:
+            ConfigError: when the settings do not fit the number of ranks or each other.
+        """
+        self.plan = zero.plan_batches(training, ranks.world)
+        self.ranks = ranks
+        self._clip = training.gradient_clip or math.inf
+        self._stage = zeroing.stage
+        config = zero.deepspeed_config(self.plan, training, zeroing)
+        # `import deepspeed.comm.torch` binds another module of that name.
+        sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]
+        logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+        self._engine: Any = deepspeed.initialize(
+            model=model, optimizer=optimizer.build(model, optimizing), config=config, dist_init_required=False
+        )[0]
+
+    def update(
+        self, objective: Objective, batches: Sequence[DeviceBatch], targets: float, learning_rate: float
+    ) -> tuple[float, float]:
+        """One update from this rank's micro-batches.
+
+        Args:
+            objective: the sum of NLL of a batch.
+            batches: this rank's share, ``plan.accumulation`` of them.
+            targets: number of target tokens in the shares of all ranks.
+            learning_rate: of this update.
+
+        Returns:
+            This rank's sum of NLL in nats, and the norm of the whole gradient before it was clipped.
+
+        Raises:
+            TaskError: when the gradient is not finite; the weights are then of no use.
+        """
+        optimizer.set_learning_rate(self._engine.optimizer, learning_rate)
+        self._engine.train()
+        scale = self.plan.accumulation * self.plan.world / targets
+        nll = 0.0
+        for batch in batches:
+            loss = objective(self._engine, batch)
+            nll += float(loss.detach())
+            self._engine.backward(loss * scale)
+            norm = self._step()
+        if not math.isfinite(norm) or not self._engine.was_step_applied():
+            raise TaskError(
+                "weights", f"the gradient's norm is {norm}", "lower the learning rate or lengthen the warm-up"
+            )
+        return nll, norm
+
+    def _step(self) -> float:
+        """DeepSpeed's own count of micro-batches decides whether this is an update."""
+        norm = math.nan
+        if self._stage == 0 and self._engine.is_gradient_accumulation_boundary():
+            norm = float(nn.utils.clip_grad_norm_(self._engine.module.parameters(), self._clip))
+        self._engine.step()
+        return norm if self._stage == 0 else float(self._engine.get_global_grad_norm() or math.nan)
+
+    @torch.no_grad()
+    def evaluate(self, objective: Objective, batch: DeviceBatch) -> float:
+        """The sum of NLL of ``batch`` in nats. All ranks must call it equally often."""
+        self._engine.eval()
+        return float(objective(self._engine, batch))
+
+    def save(self, folder: Path) -> None:
+        """Write the state of all ranks below ``folder``; all ranks call it."""
+        self._engine.save_checkpoint(str(folder), tag=TAG, save_latest=False)
+
+    def load(self, folder: Path) -> None:
+        """Take up the state that ``save`` wrote, with the same number of ranks and the same ZeRO stage."""
+        self._engine.load_checkpoint(str(folder), tag=TAG)
+
+    def weights(self) -> Iterator[tuple[str, Tensor]]:
+        """Name and whole fp32 value on the CPU of every parameter, tied ones once; all ranks iterate in step."""
+        for name, parameter in self._engine.module.named_parameters():
+            whole = parameter.detach() if self._stage == 0 else safe_get_full_fp32_param(parameter)
+            yield name, whole.float().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()

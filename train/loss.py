@@ -1,0 +1,48 @@
+"""Sums of negative log-likelihood: they can be added over micro-batches, ranks and rows, means cannot.
+
+    loss          = sum of NLL (nats) / number of target tokens
+    bits per byte = sum of NLL / ln 2 / UTF-8 bytes of the text that the targets spell
+
+Bits per byte compares models with different tokenizers (The Pile, Gao et al. 2020, section 3.1). The end of a document
+is a target as any other: its bits count, its bytes are none.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn import functional
+
+from train.data import IGNORED
+
+
+def nll_sum(logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
+    """Sum over all targets but the ignored ones of -ln p(target), in fp32 nats; a scalar with a gradient."""
+    logits = logits_BTV.flatten(0, 1).float()
+    return functional.cross_entropy(logits, targets_BT.flatten(), ignore_index=IGNORED, reduction="sum")
+
+
+def bits_per_byte(nll_nats: float, text_bytes: float) -> float:
+    return nll_nats / math.log(2) / text_bytes
+
+
+def token_bytes(tokenizer_file: Path) -> npt.NDArray[np.int64]:
+    """UTF-8 bytes that each token stands for, (vocabulary,) int64; 0 for special tokens.
+
+    In a byte-level vocabulary every character of a token's name stands for one byte (GPT-2's bytes_to_unicode).
+    """
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    special = tokenizer.get_added_tokens_decoder()
+    lengths = np.zeros(tokenizer.get_vocab_size(with_added_tokens=True), np.int64)
+    for token, number in tokenizer.get_vocab(with_added_tokens=True).items():
+        lengths[number] = 0 if number in special else len(token)
+    return lengths
+
+
+def targets_bytes(targets_BT: Tensor, bytes_V: Tensor) -> Tensor:
+    """Bytes of text that the targets spell; a scalar int64."""
+    return torch.where(targets_BT == IGNORED, 0, bytes_V[targets_BT.clamp(min=0)]).sum()

@@ -1,0 +1,131 @@
+"""The decoder-only Transformer, in the order of the papers: embed, L times (attend, transform), normalize, predict.
+
+Shapes: B rows, T positions, M model width, V vocabulary.
+
+    tokens_BT ── embedding ─(+ learned positions)─> x_BTM
+        x + attention(norm(x))       documents do not see each other      │ layers
+        x + mlp(norm(x))                                                  │ times
+    norm(x) ── head (the embedding again when tied) ──> logits_BTV
+
+GPT-2 (Radford et al. 2019): learned positions, LayerNorm, GELU, biases, tied. LLaMA (Touvron et al. 2023): RoPE,
+RMSNorm, SwiGLU, no biases. The vocabulary is taken as it is, without padding rows: give the tokenizer a multiple of 64 for speed
+on a GPU.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from train.config import ModelConfig
+from train.model.attention import Attention, document_mask
+from train.model.positions import Rotation, rotation
+
+INITIAL_STD = 0.02
+"""Standard deviation of the first weights (Radford et al. 2018, section 4.1)."""
+
+
+class Mlp(nn.Module):
+    """down(gelu(up(x))), or SwiGLU's down(silu(gate(x)) · value(x)), gate and value in one matrix (Shazeer 2020)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.gated = config.activation == "swiglu"
+        self.up = nn.Linear(config.width, config.mlp_width * (1 + self.gated), bias=config.bias)
+        self.down = nn.Linear(config.mlp_width, config.width, bias=config.bias)
+
+    def forward(self, x_BTM: Tensor) -> Tensor:
+        inner = self.up(x_BTM)
+        if self.gated:
+            gate, value = inner.chunk(2, dim=-1)
+            return self.down(functional.silu(gate) * value)
+        return self.down(functional.gelu(inner, approximate="tanh"))
+
+
+class RmsNorm(nn.Module):
+    """x / sqrt(mean(x²) + ε) · weight, normalized in fp32 (Zhang and Sennrich 2019)."""
+
+    def __init__(self, width: int, epsilon: float) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x_BTM: Tensor) -> Tensor:
+        wide = x_BTM.float()
+        scaled = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.epsilon)
+        return self.weight * scaled.to(x_BTM.dtype)
+
+
+def build_norm(config: ModelConfig) -> nn.Module:
+    if config.norm == "layernorm":
+        return nn.LayerNorm(config.width, eps=config.norm_epsilon)
+    return RmsNorm(config.width, config.norm_epsilon)
+
+
+class Block(nn.Module):
+    """One layer, normalized before each part (pre-norm, as GPT-2 and LLaMA)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attention_norm, self.attention = build_norm(config), Attention(config)
+        self.mlp_norm, self.mlp = build_norm(config), Mlp(config)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x_BTM: Tensor, turn: Rotation | None, mask_B1TT: Tensor) -> Tensor:
+        x_BTM = x_BTM + self.dropout(self.attention(self.attention_norm(x_BTM), turn, mask_B1TT))
+        return x_BTM + self.dropout(self.mlp(self.mlp_norm(x_BTM)))
+
+
+class Transformer(nn.Module):
+    """Predicts the next token of every position from the ones before it in its document."""
+
+    def __init__(self, config: ModelConfig, vocabulary: int) -> None:
+        super().__init__()
+        self.config, self.vocabulary = config, vocabulary
+        self.embedding = nn.Embedding(vocabulary, config.width)
+        if config.positions == "learned":
+            self.positions = nn.Embedding(config.context, config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.norm = build_norm(config)
+        self.head = nn.Linear(config.width, vocabulary, bias=False)
+        if config.tied:
+            self.head.weight = self.embedding.weight
+
+    def forward(self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor) -> Tensor:
+        """logits_BTV, in the dtype of the weights.
+
+        Args:
+            tokens_BT: int64 token ids.
+            positions_BT: int64, counted from 0 in each document, below ``config.context``.
+            documents_BT: int64 number of the document that a position belongs to, -1 for padding.
+        """
+        x_BTM, turn = self.embedding(tokens_BT), None
+        if self.config.positions == "learned":
+            x_BTM = x_BTM + self.positions(positions_BT)
+        else:
+            turn = rotation(positions_BT, self.config.head_width, self.config.rope_theta)
+        mask_B1TT = document_mask(documents_BT)
+        x_BTM = self.dropout(x_BTM)
+        for block in self.blocks:
+            x_BTM = block(x_BTM, turn, mask_B1TT)
+        return self.head(self.norm(x_BTM))
+
+
+def initialize(model: Transformer, seed: int) -> None:
+    """Set the first weights as GPT-2 does, the same on every machine and for every number of ranks.
+
+    Matrices and embeddings are normal with standard deviation 0.02; those that end in the residual stream are scaled by
+    1/sqrt(2·layers), the number of additions to it (Radford et al. 2019, section 2.3). Biases are 0, norms 1. To be
+    called on the CPU, before the weights are spread over ranks.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    residual = INITIAL_STD / math.sqrt(2 * model.config.layers)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() >= 2:
+                std = residual if name.endswith(("attention.output.weight", "mlp.down.weight")) else INITIAL_STD
+                parameter.normal_(0.0, std, generator=generator)
+            elif name.endswith("bias"):
+                parameter.zero_()

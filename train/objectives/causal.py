@@ -1,0 +1,33 @@
+"""The causal objective: every token is predicted from those before it in its document (Radford et al. 2018, eq. 1)."""
+
+import dataclasses
+
+import torch
+from torch import Tensor, nn
+
+from train.data import IGNORED, Batch
+from train.loss import nll_sum
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceBatch:
+    """``train.data.Batch`` as tensors on a device: each (rows, row_tokens) of int64."""
+
+    inputs: Tensor
+    targets: Tensor
+    positions: Tensor
+    documents: Tensor
+
+    @classmethod
+    def of(cls, batch: Batch, device: torch.device) -> "DeviceBatch":
+        arrays = (batch.inputs, batch.targets, batch.positions, batch.documents)
+        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
+
+    def silent(self) -> "DeviceBatch":
+        """The same rows with nothing to predict: what a rank computes to keep step when it has no rows left."""
+        return dataclasses.replace(self, targets=torch.full_like(self.targets, IGNORED))
+
+
+def nll(model: nn.Module, batch: DeviceBatch) -> Tensor:
+    """Sum over the batch of -ln p(target | document so far), in nats; a scalar."""
+    return nll_sum(model(batch.inputs, batch.positions, batch.documents), batch.targets)

@@ -1,0 +1,121 @@
+"""From the stage's settings and inputs to a running training: opens everything, goes on where a checkpoint stands."""
+
+import dataclasses
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+
+from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.progress import Progress
+from pipeline.core.settings import canonical, digest
+from pipeline.core.stage import Inputs
+from pipeline.core.tracker import Tracker, new_run_id
+from train import checkpoint
+from train.checkpoint import State
+from train.data import Rows
+from train.distributed import Ranks, StopRequest, on_first
+from train.engine import Engine
+from train.export import export
+from train.loss import token_bytes
+from train.model.transformer import Transformer, initialize
+from train.throughput import Meter, flops_per_token, peak_flops
+from train.trainer import Job, train
+from train.weights import Weights
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """One training of ``stage`` in ``folder``, as seen by one rank."""
+
+    stage: Weights
+    folder: Path
+    tokenizer_file: Path
+    vocabulary: int
+    job: Job
+    state: State
+
+    @classmethod
+    def open(cls, stage: Weights, inputs: Inputs, folder: Path, ranks: Ranks) -> "Session":
+        """Build the model and take up the newest whole checkpoint, if there is one.
+
+        Raises:
+            ConfigError: when rows are longer than the model's context, or the checkpoint is of other ranks.
+            ArtifactError: when there is nothing to train on, or the checkpoint is of other data.
+        """
+        tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
+        vocabulary = Tokenizer.from_file(str(tokenizer_file)).get_vocab_size()
+        rows = {split: Rows(inputs["packed"], inputs["tokens"], split) for split in ("train", "validation")}
+        _check_rows(rows["train"], stage.model.context)
+        model = Transformer(stage.model, vocabulary)
+        initialize(model, stage.training.seed)
+        engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
+        job = Job(
+            engine=engine,
+            training=stage.training,
+            optimizer=stage.optimizer,
+            schedule=stage.schedule,
+            train_rows=rows["train"],
+            validation_rows=rows["validation"],
+            token_bytes=torch.from_numpy(token_bytes(tokenizer_file)).to(ranks.device),
+            meter=_meter(stage, vocabulary, rows["train"].row_tokens, ranks),
+            folder=folder / "checkpoints",
+        )
+        data = digest({name: artifact.manifest for name, artifact in inputs.items()})
+        return cls(stage, folder, tokenizer_file, vocabulary, job, _take_up(job, data, stage, ranks))
+
+    def train(self) -> State:
+        """Train to the last step, logging on rank 0."""
+        if not self.job.engine.ranks.first:
+            with StopRequest() as stop:
+                return train(self.job, self.state, None, None, stop)
+        facts = canonical(self.stage)
+        steps = self.stage.training.steps - self.state.step
+        tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts)
+        try:
+            with StopRequest() as stop, Progress("weights", steps, "steps") as progress:
+                return train(self.job, self.state, tracker, progress, stop)
+        finally:
+            tracker.close()
+
+    def export(self, folder: Path) -> None:
+        """Write Hugging Face's folder from rank 0; all ranks bring their share of the weights."""
+        weights = self.job.engine.weights()
+        if self.job.engine.ranks.first:
+            export(weights, self.stage.model, self.vocabulary, self.tokenizer_file, folder)
+        else:
+            for _ in weights:
+                pass
+
+
+def _check_rows(rows: Rows, context: int) -> None:
+    if not len(rows):
+        raise ArtifactError("packed", "has no row to train on", "give more text, or shorter rows")
+    if rows.row_tokens > context:
+        raise ConfigError(
+            "model.context", f"is {context}, the packed rows have {rows.row_tokens} tokens", "make them equal"
+        )
+
+
+def _meter(stage: Weights, vocabulary: int, row_tokens: int, ranks: Ranks) -> Meter:
+    peak = peak_flops(ranks.device)
+    return Meter(flops_per_token(stage.model, vocabulary, row_tokens), peak * ranks.world if peak else None)
+
+
+def _take_up(job: Job, data: str, stage: Weights, ranks: Ranks) -> State:
+    """Where training stands: at the newest whole checkpoint, loaded on all ranks, or at the beginning."""
+    layout = {"ranks": ranks.world, "zero_stage": stage.zero.stage}
+
+    def find() -> tuple[Path, State] | None:
+        checkpoint.sweep(job.folder)
+        found = checkpoint.newest(job.folder)
+        if found:
+            checkpoint.check_resumable(found[1], data, layout)
+        return found
+
+    found = on_first(ranks, find)
+    if found:
+        job.engine.load(found[0])
+        return found[1]
+    run_id = on_first(ranks, new_run_id)
+    return State(step=0, rows_seen=0, tokens_seen=0, run_id=run_id, data=data, layout=layout)

@@ -1,0 +1,53 @@
+"""How fast training is: tokens per second, and the share of the hardware's peak that they use (MFU).
+
+    MFU = (6 N + 12 L d T) · tokens per second / peak FLOP/s        (PaLM, Chowdhery et al. 2022, appendix B)
+
+N parameters, L layers, d width, T positions. The peak is the dense bf16 rate in the maker's data sheet; without one
+there is no MFU.
+"""
+
+import time
+
+import torch
+
+from train.config import ModelConfig
+
+PEAK_FLOPS = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
+"""Dense bf16 FLOP/s of the SXM parts, by a word of the device's name (NVIDIA's data sheets)."""
+
+
+def flops_per_token(config: ModelConfig, vocabulary: int, row_tokens: int) -> float:
+    """FLOP of forward and backward pass for one token, as the formula of MFU counts them."""
+    return 6.0 * config.parameters(vocabulary) + 12.0 * config.layers * config.width * row_tokens
+
+
+def peak_flops(device: torch.device) -> float | None:
+    """The peak of ``device`` in FLOP/s, where it is known."""
+    if device.type != "cuda":
+        return None
+    name = torch.cuda.get_device_name(device)
+    return next((peak for word, peak in PEAK_FLOPS.items() if word in name), None)
+
+
+class Meter:
+    """Measures the time of updates alone, not of validation and saving in between."""
+
+    def __init__(self, flops_per_token: float, peak_flops: float | None) -> None:
+        """``peak_flops`` of all ranks together; None where it is not known."""
+        self._flops_per_token, self._peak_flops = flops_per_token, peak_flops
+        self._tokens, self._seconds, self._started = 0.0, 0.0, 0.0
+
+    def start(self) -> None:
+        self._started = time.perf_counter()
+
+    def stop(self, tokens: float) -> None:
+        """``tokens`` went through since ``start``."""
+        self._seconds += time.perf_counter() - self._started
+        self._tokens += tokens
+
+    def read(self) -> dict[str, float]:
+        """Rates since the last reading."""
+        rate = self._tokens / max(self._seconds, 1e-9)
+        self._tokens = self._seconds = 0.0
+        mfu = {"mfu": rate * self._flops_per_token / self._peak_flops} if self._peak_flops else {}
+        return {"tokens_per_second": rate, **mfu}

@@ -1,0 +1,132 @@
+"""The loop: load, update, log, validate, save, stop, in the order in which they happen.
+
+Everything that a step needs is a function of where training stands (``State``): which rows, which learning rate, which
+random numbers. So going on after a stop is entering the loop with the state of a checkpoint.
+"""
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from pipeline.core.errors import RetryableError, TaskError
+from pipeline.core.progress import Progress
+from pipeline.core.tracker import Tracker
+from train import checkpoint
+from train.checkpoint import State
+from train.config import AdamW, TrainingConfig
+from train.data import IGNORED, Rows
+from train.distributed import StopRequest, total
+from train.engine import Engine
+from train.loss import bits_per_byte, targets_bytes
+from train.objectives.causal import DeviceBatch, nll
+from train.order import Order, share
+from train.schedule import Schedule
+from train.throughput import Meter
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """What the loop works with."""
+
+    engine: Engine
+    training: TrainingConfig
+    optimizer: AdamW
+    schedule: Schedule
+    train_rows: Rows
+    validation_rows: Rows
+    token_bytes: Tensor
+    """UTF-8 bytes of each token, (vocabulary,) int64 on the device."""
+    meter: Meter
+    folder: Path
+    """Of the checkpoints."""
+
+    def save(self, state: State) -> None:
+        checkpoint.save(self.folder, state, self.engine, self.engine.ranks)
+        if self.engine.ranks.first:
+            checkpoint.prune(self.folder, self.training.keep_last, self.training.keep_every)
+
+
+def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
+    """Go on from ``state`` to the last step; ``tracker`` and ``progress`` are rank 0's.
+
+    Raises:
+        RetryableError: when any rank was asked to stop; a checkpoint of the last whole step lies there.
+        TaskError: when the loss is not finite.
+    """
+    training, ranks = job.training, job.engine.ranks
+    order = Order(training.seed, len(job.train_rows))
+    saved_step = state.step
+    while state.step < training.steps:
+        job.meter.start()
+        torch.manual_seed(random_seed(training.seed, state.step, ranks.rank))
+        batches = load(job, share(order.batch(state.rows_seen, training.batch_rows), ranks.rank, ranks.world))
+        targets, stops = total(ranks, [count_targets(batches), stop.asked])
+        if stops:
+            if state.step > saved_step:
+                job.save(state)
+            raise RetryableError("weights", f"stopped on request at step {state.step}", "run again to go on")
+
+        learning_rate = job.optimizer.learning_rate * job.schedule.factor(state.step, training.steps)
+        own_nll, gradient_norm = job.engine.update(nll, batches, targets, learning_rate)
+        loss = total(ranks, [own_nll])[0] / targets
+        if not math.isfinite(loss):
+            raise TaskError("weights", f"the loss of step {state.step} is {loss}", "lower the learning rate")
+        state = state.after(training.batch_rows, int(targets))
+        job.meter.stop(targets)
+        if progress:
+            progress.advance(1, loss=loss)
+
+        last = state.step == training.steps
+        values: dict[str, float] = {}
+        if last or state.step % training.log_every == 0:
+            values = {"loss": loss, "learning_rate": learning_rate, "gradient_norm": gradient_norm, **job.meter.read()}
+            values |= {"tokens_seen": state.tokens_seen, "epoch": state.rows_seen / len(job.train_rows)}
+        if last or state.step % training.validate_every == 0:
+            values |= validate(job)
+        if tracker and values:
+            tracker.log(state.step, values)
+        if last or state.step % training.save_every == 0:
+            job.save(state)
+            saved_step = state.step
+    return state
+
+
+def validate(job: Job) -> dict[str, float]:
+    """Loss and bits per byte of the first ``validation_rows`` held-out rows; nothing when no row is held out."""
+    ranks, micro_rows = job.engine.ranks, job.engine.plan.micro_rows
+    rows = min(len(job.validation_rows), job.training.validation_rows)
+    if not rows:
+        return {}
+    sums = np.zeros(3)
+    for start in range(0, rows, micro_rows * ranks.world):
+        first = start + ranks.rank * micro_rows
+        numbers = np.arange(first, min(first + micro_rows, rows))
+        arrays = job.validation_rows.batch(numbers if len(numbers) else np.zeros(1, np.int64))
+        batch = DeviceBatch.of(arrays, ranks.device)
+        batch = batch if len(numbers) else batch.silent()
+        text_bytes = float(targets_bytes(batch.targets, job.token_bytes))
+        sums += job.engine.evaluate(nll, batch), count_targets([batch]), text_bytes
+    nll_nats, targets, text_bytes = total(ranks, sums.tolist())
+    return {"validation_loss": nll_nats / targets, "bits_per_byte": bits_per_byte(nll_nats, text_bytes)}
+
+
+def load(job: Job, numbers: NDArray[np.int64]) -> list[DeviceBatch]:
+    """The rows ``numbers`` as this rank's micro-batches."""
+    parts = np.split(numbers, job.engine.plan.accumulation)
+    return [DeviceBatch.of(job.train_rows.batch(part), job.engine.ranks.device) for part in parts]
+
+
+def count_targets(batches: Sequence[DeviceBatch]) -> int:
+    return sum(int((batch.targets != IGNORED).sum()) for batch in batches)
+
+
+def random_seed(seed: int, step: int, rank: int) -> int:
+    """Of torch's generator for one rank in one step: dropout needs no state to be saved."""
+    return int.from_bytes(hashlib.sha256(f"{seed}:{step}:{rank}".encode()).digest()[:8], "big") >> 1

@@ -1,0 +1,84 @@
+"""The stage ``weights``: a model trained on the packed rows. One task that all ranks of a launcher enter together.
+
+    weights/<address>/
+        hf/                     config.json, model.safetensors, tokenizer.json, tokenizer_config.json: the result
+        metrics.jsonl           one row per logged step
+        checkpoints/step_*/     to go on from; the last one stays (train/checkpoint.py)
+        lock                    held while a training writes here
+
+Running again goes on from the newest whole checkpoint; in fp32 on a CPU the result is the same bit for bit as without
+the interruption.
+"""
+
+import dataclasses
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from pipeline.core.artifact import TaskOutput
+from pipeline.core.stage import Inputs, Phase, Stage
+from pipeline.core.tracker import Tracking
+from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from train.schedule import Schedule
+
+UNHASHED = {"hashed": False}
+"""Of settings that say how the weights are computed, not which."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weights(Stage):
+    """Trains, and exports to Hugging Face's format; counts steps, rows, target tokens and parameters."""
+
+    name: ClassVar[str] = "weights"
+    inputs: ClassVar[tuple[str, ...]] = ("tokenizer", "tokens", "packed")
+    distributed: ClassVar[bool] = True
+
+    model: ModelConfig
+    optimizer: AdamW
+    schedule: Schedule
+    training: TrainingConfig
+    zero: ZeroConfig = dataclasses.field(default_factory=ZeroConfig, metadata=UNHASHED)
+    tracking: Tracking = dataclasses.field(default_factory=Tracking, metadata=UNHASHED)
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("weights", 1, self.run),)
+
+    def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        """Train as one of the ranks; only rank 0 registers files and reports counts.
+
+        Raises:
+            ConfigError: when the settings, the ranks and the data do not fit each other.
+            RetryableError: when another training holds the folder, or this one was asked to stop.
+            TaskError: when training diverged.
+        """
+        from train import distributed
+        from train.session import Session
+
+        ranks = distributed.start(self.training.device)
+        exported = out.scratch_path("hf")
+        with distributed.alone(ranks, out.folder):
+            session = Session.open(self, inputs, out.folder, ranks)
+            state = session.train()
+            session.export(exported)
+            if ranks.first:
+                _register(out, exported, state.step)
+        if not ranks.first:
+            return Counter()
+        return Counter(
+            steps=state.step,
+            rows=state.rows_seen,
+            target_tokens=state.tokens_seen,
+            parameters=self.model.parameters(session.vocabulary),
+        )
+
+
+def _register(out: TaskOutput, exported: Path, step: int) -> None:
+    """Make the export, the metrics and the last checkpoint's manifest files of the artifact."""
+    sources = {f"hf/{path.name}": path for path in sorted(exported.iterdir())}
+    for name in ("metrics.jsonl", f"checkpoints/step_{step:08d}/manifest.json"):
+        sources[name] = out.folder / name
+    for name, source in sources.items():
+        with out.file(name) as path:
+            shutil.copyfile(source, path)
