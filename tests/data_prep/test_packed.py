@@ -1,0 +1,145 @@
+"""The stage packed: both splits together hold every position of every token shard once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_prep.packed import Packed, Packing, held_out
+from data_prep.tokenization.shards import PackedRows, TokenShards, key_of
+from data_prep.tokenizer import Tokenizer, Trained
+from data_prep.tokens import Tokens
+from pipeline.core.artifact import Artifact
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode
+from tests.unique_documents import unique_documents
+
+LENGTHS = np.random.default_rng(7).lognormal(3, 1, (5, 30)).astype(int)
+TEXTS = [["x" * n for n in lengths] for lengths in LENGTHS.tolist()]
+IDS = [[f"page:{shard}:{i}" for i in range(30)] for shard in range(5)]
+
+
+def tokens_of(texts, ids, folder: Path, run_stage) -> Artifact:
+    """Tokens of ``texts`` in bytes: a text of n characters has n tokens."""
+    inputs = {"unique": unique_documents(folder / "unique", texts, ids)}
+    stage = Tokenizer(settings=Trained(vocabulary_size=257))
+    inputs["tokenizer"] = run_stage(stage, inputs, folder / "tokenizer")
+    return run_stage(Tokens(), inputs, folder / "tokens")
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory, run_stage) -> Artifact:
+    return tokens_of(TEXTS, IDS, tmp_path_factory.mktemp("tokens"), run_stage)
+
+
+def settings(**values) -> Packing:
+    return Packing(**{"row_tokens": 64, "validation_fraction": 0.2, "group_shards": 2} | values)
+
+
+def spans_of(packed: Artifact, split: str) -> list[tuple[int, int, int]]:
+    rows = PackedRows(packed, split)
+    return [span for row in range(len(rows)) for span in rows.spans(row).tolist()]
+
+
+@pytest.mark.parametrize("method", ["best_fit", "concatenate"])
+def test_every_token_but_the_first_of_a_shard_is_a_target_once(tokens, tmp_path, run_stage, method):
+    packed = run_stage(Packed(packing=settings(method=method)), {"tokens": tokens}, tmp_path / "packed")
+    spans = spans_of(packed, "train") + spans_of(packed, "validation")
+    found = sorted((shard, p) for shard, start, length in spans for p in range(start + 1, start + length + 1))
+    shards = TokenShards(tokens)
+    assert found == [(s, p) for s in range(5) for p in range(1, int(shards.bounds(s)[-1]) + 1)]
+
+
+def test_a_document_is_in_one_split_and_its_id_decides_which(tokens, tmp_path, run_stage):
+    packed = run_stage(Packed(packing=settings()), {"tokens": tokens}, tmp_path / "packed")
+    shards = TokenShards(tokens)
+    split_of = {
+        split: {(shard, shards.document(shard, start)) for shard, start, _ in spans_of(packed, split)}
+        for split in ("train", "validation")
+    }
+    held = {(s, i) for s in range(5) for i in range(30) if key_of("split", IDS[s][i]) < 0.2 * 2**64}
+    assert split_of["validation"] == held
+    assert split_of["train"] == {(s, i) for s in range(5) for i in range(30)} - held
+
+
+def test_the_split_does_not_depend_on_sharding(tokens, tmp_path, run_stage):
+    one_shard = tokens_of(
+        [[t for texts in TEXTS for t in texts]], [[i for ids in IDS for i in ids]], tmp_path, run_stage
+    )
+    counts = [
+        run_stage(Packed(packing=settings()), {"tokens": artifact}, tmp_path / f"packed{i}").counts
+        for i, artifact in enumerate((tokens, one_shard))
+    ]
+    for what in ("documents", "text_bytes", "tokens", "split_documents"):
+        for split in ("train", "validation"):
+            assert counts[0][f"{split}_{what}"] == counts[1][f"{split}_{what}"] > 0
+
+
+def test_counts_and_files(tokens, tmp_path, run_stage):
+    packed = run_stage(Packed(packing=settings()), {"tokens": tokens}, tmp_path / "packed")
+    assert sorted(packed.manifest["files"]) == sorted(
+        f"{kind}/{split}-0000{group}.npy"
+        for kind in ("spans", "rows")
+        for split in ("train", "validation")
+        for group in range(3)
+    )
+    counts = packed.counts
+    assert counts["train_documents"] + counts["validation_documents"] == 150
+    assert counts["train_tokens"] + counts["validation_tokens"] == LENGTHS.sum() + 150
+    assert counts["train_text_bytes"] + counts["validation_text_bytes"] == LENGTHS.sum()
+    assert counts["train_split_documents"] + counts["validation_split_documents"] == (LENGTHS + 1 > 64).sum() > 0
+    for split in ("train", "validation"):
+        rows = PackedRows(packed, split)
+        assert len(rows) == counts[f"{split}_rows"]
+        assert counts[f"{split}_padding"] == 64 * len(rows) - counts[f"{split}_tokens"]
+
+
+def test_order_and_repetition_of_tasks_do_not_matter(tokens, tmp_path, run_stage):
+    first = run_stage(Packed(packing=settings()), {"tokens": tokens}, tmp_path / "a")
+    second = run_stage(Packed(packing=settings()), {"tokens": tokens}, tmp_path / "b", backwards=True, twice=True)
+    assert first.manifest == second.manifest
+
+
+def test_a_group_without_documents_leaves_empty_files(tmp_path, run_stage):
+    tokens = tokens_of([*TEXTS, []], [*IDS, []], tmp_path, run_stage)
+    packed = run_stage(Packed(packing=settings(group_shards=1)), {"tokens": tokens}, tmp_path / "packed")
+    rows = PackedRows(packed, "train")
+    assert np.load(packed.path("rows/train-00005.npy")).tolist() == [0]
+    assert len(rows.spans(len(rows) - 1)) > 0
+
+
+def test_rows_outside_are_refused(tokens, tmp_path, run_stage):
+    rows = PackedRows(run_stage(Packed(packing=settings()), {"tokens": tokens}, tmp_path / "packed"), "train")
+    for row in (-1, len(rows)):
+        with pytest.raises(IndexError, match=f"row {row} of {len(rows)}"):
+            rows.spans(row)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "split", "remedy"), [(1e-9, "validation", "raise it"), (1 - 1e-9, "train", "lower it")]
+)
+def test_an_empty_split_says_what_to_do(tokens, tmp_path, run_stage, fraction, split, remedy):
+    with pytest.raises(ConfigError) as error:
+        run_stage(Packed(packing=settings(validation_fraction=fraction)), {"tokens": tokens}, tmp_path / "packed")
+    assert str(error.value) == (
+        f"packing.validation_fraction: {fraction} of 150 documents leaves none for the split '{split}'; "
+        f"{remedy}, or give more documents"
+    )
+
+
+def test_the_share_held_out_is_the_fraction():
+    keys = np.array([key_of("split", f"a.warc.gz:{i}") for i in range(100_000)], dtype=np.uint64)
+    assert abs(held_out(keys, 0.01).mean() - 0.01) < 0.001
+
+
+def test_choices_for_different_purposes_are_independent():
+    pairs = [(key_of("split", str(i)) >> 63, key_of("sample", str(i)) >> 63) for i in range(4_000)]
+    assert abs(sum(a == b for a, b in pairs) / 4_000 - 0.5) < 0.04
+
+
+@pytest.mark.parametrize("name", ["best_fit", "concatenate"])
+def test_the_yaml_files_decode_to_the_defaults(name):
+    from omegaconf import OmegaConf
+
+    values = OmegaConf.to_container(OmegaConf.load(Path(__file__).parents[2] / "conf" / "packing" / f"{name}.yaml"))
+    assert decode(Packing, values) == Packing(method=name)

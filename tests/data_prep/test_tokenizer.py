@@ -1,0 +1,219 @@
+"""The stage tokenizer: trained the same on every run, or equal to what is given."""
+
+import hashlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import regex
+import tokenizers
+from transformers import GPT2Tokenizer
+
+from data_prep.tokenization.encode import END_OF_TEXT, Encoder
+from data_prep.tokenizer import GivenFile, Gpt2Files, Tokenizer, TokenizerSettings, Trained
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode
+from tests.unique_documents import json_texts, unique_documents
+
+TEXTS = [["the cat sat on the mat. " * 3, "a dog ran. " * 4], ["the dog sat on the cat. " * 3], []]
+
+
+def test_training_learns_the_frequent_pairs(tmp_path, run_stage):
+    stage = Tokenizer(settings=Trained(vocabulary_size=270))
+    out = run_stage(stage, {"unique": unique_documents(tmp_path / "unique", TEXTS)}, tmp_path / "out")
+    tokenizer = tokenizers.Tokenizer.from_file(str(out.path("tokenizer.json")))
+    assert tokenizer.token_to_id(END_OF_TEXT) == 0
+    assert out.counts["vocabulary"] == tokenizer.get_vocab_size() == 270
+    assert out.counts["sample_documents"] == 3
+    assert out.counts["sample_bytes"] == sum(len(text) for shard in TEXTS for text in shard)
+    assert "Ġthe" in tokenizer.get_vocab()
+    assert tokenizer.decode(tokenizer.encode("naïve 猫\n\t🐈").ids) == "naïve 猫\n\t🐈"
+
+
+def test_the_vocabulary_stays_small_where_nothing_repeats(tmp_path, run_stage):
+    out = run_stage(
+        Tokenizer(settings=Trained()), {"unique": unique_documents(tmp_path / "u", [["xy"]])}, tmp_path / "out"
+    )
+    assert out.counts["vocabulary"] == 257
+
+
+def test_no_document_at_all_leaves_the_bytes(tmp_path, run_stage):
+    out = run_stage(
+        Tokenizer(settings=Trained()), {"unique": unique_documents(tmp_path / "u", [[], []])}, tmp_path / "out"
+    )
+    assert out.counts["vocabulary"] == 257
+
+
+def test_the_sample_does_not_depend_on_sharding_and_stops_at_its_bytes(tmp_path):
+    texts = [f"{i:04d}" * 25 for i in range(200)]
+    ids = [f"page:{i}" for i in range(200)]
+    one = unique_documents(tmp_path / "one", [texts], [ids])
+    many = unique_documents(
+        tmp_path / "many", [texts[150:], texts[:90], texts[90:150]], [ids[150:], ids[:90], ids[90:150]]
+    )
+    samples = []
+    for unique in (one, many):
+        counts: Counter[str] = Counter()
+        samples.append(sorted(Trained(sample_bytes=4_950)._sample(unique.shards("documents"), counts)))
+        assert counts == {"sample_documents": 50, "sample_bytes": 5_000}
+    assert samples[0] == samples[1]
+    assert samples[0] != sorted(texts)[:50]
+
+
+def test_only_so_many_shards_are_read_as_the_sample_needs(tmp_path):
+    unique = unique_documents(tmp_path / "u", [[os.urandom(2_000).hex()] for _ in range(20)])
+    chosen = Trained(sample_bytes=2_000)._shards_to_read(unique.shards("documents"))
+    assert 3 <= len(chosen) <= 5
+    assert len(Trained()._shards_to_read(unique.shards("documents"))) == 20
+
+
+TRAIN = """
+import sys
+from pathlib import Path
+from collections import Counter
+from data_prep.tokenizer import Trained
+from pipeline.core.artifact import Artifact
+sys.stdout.write(Trained(vocabulary_size=2000).build(Artifact(Path(sys.argv[1])), Counter()))
+"""
+
+
+def test_the_bytes_are_the_same_for_any_threads_and_shards(tmp_path, data_folder):
+    texts = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[::15]
+    ids = [str(i) for i in range(len(texts))]
+    unique_documents(tmp_path / "a", [texts], [ids])
+    unique_documents(tmp_path / "b", [texts[2000:], texts[:2000]], [ids[2000:], ids[:2000]])
+    digests = set()
+    for folder, variables in [
+        ("a", {"RAYON_NUM_THREADS": "1"}),
+        ("a", {"RAYON_NUM_THREADS": "4"}),
+        ("b", {"TOKENIZERS_PARALLELISM": "false"}),
+    ]:
+        command = [sys.executable, "-c", TRAIN, str(tmp_path / folder)]
+        done = subprocess.run(command, env=os.environ | variables, capture_output=True, check=True)
+        digests.add(hashlib.sha256(done.stdout).hexdigest())
+        assert len(done.stdout) > 30_000
+    assert len(digests) == 1
+
+
+def gpt2_files(folder) -> Gpt2Files:
+    return Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
+
+
+def test_gpt2s_files_give_gpt2s_ids(tmp_path, run_stage, data_folder):
+    settings = gpt2_files(data_folder("tokenizer"))
+    out = run_stage(Tokenizer(settings=settings), {"unique": unique_documents(tmp_path / "u", [[]])}, tmp_path / "out")
+    encoder = Encoder.load(out.path("tokenizer.json"))
+    assert out.counts == {"vocabulary": 50_257}
+    assert encoder.end_of_text == 50_256
+    assert encoder.encode(["Hello world"])[0].tolist() == [15496, 995]
+    texts = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[::50]
+    texts += json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 40)
+    ours = [ids.tolist() for ids in encoder.encode(texts)]
+    transformers = GPT2Tokenizer(vocab=settings.encoder, merges=settings.merges)
+    assert ours == [transformers.encode(text, add_special_tokens=False) for text in texts]
+    vocabulary = json.loads(Path(settings.encoder).read_text(encoding="utf-8"))
+    merges = Path(settings.merges).read_text(encoding="utf-8").splitlines()[1:]
+    ranks = {tuple(merge.split()): rank for rank, merge in enumerate(merges)}
+    assert ours == [[vocabulary[token] for token in slow_bpe(text, ranks)] for text in texts]
+
+
+WORD = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
+VISIBLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+CHARACTER = {byte: chr(byte) for byte in VISIBLE} | {
+    byte: chr(256 + n) for n, byte in enumerate(b for b in range(256) if b not in VISIBLE)
+}
+
+
+def slow_bpe(text: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
+    """Byte-pair encoding by its definition: in each word, merge the pair of lowest rank, everywhere, until none is."""
+    for word in WORD.findall(text):
+        parts = [CHARACTER[byte] for byte in word.encode()]
+        while pairs := [pair for pair in itertools.pairwise(parts) if pair in ranks]:
+            best = min(pairs, key=ranks.__getitem__)
+            merged: list[str] = []
+            while parts:
+                step = 2 if tuple(parts[:2]) == best else 1
+                merged.append("".join(parts[:step]))
+                parts = parts[step:]
+            parts = merged
+        yield from parts
+
+
+def test_a_given_file_stays_as_it_is(tmp_path, run_stage):
+    unique = unique_documents(tmp_path / "unique", TEXTS)
+    trained = run_stage(Tokenizer(settings=Trained(vocabulary_size=260)), {"unique": unique}, tmp_path / "trained")
+    given = Tokenizer(settings=GivenFile(path=str(trained.path("tokenizer.json"))))
+    out = run_stage(given, {"unique": unique}, tmp_path / "given")
+    assert out.path("tokenizer.json").read_bytes() == trained.path("tokenizer.json").read_bytes()
+    assert out.counts == {"vocabulary": 260}
+
+
+def test_the_content_of_a_given_file_decides_the_address_and_its_place_does_not(tmp_path):
+    text = Trained().build(unique_documents(tmp_path / "u", TEXTS), Counter())
+    addresses = []
+    for name, content in [("a.json", text), ("b.json", text), ("c.json", text + "\n")]:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        stage = Tokenizer(settings=GivenFile(path=str(tmp_path / name)))
+        addresses.append(stage.address({"unique": "0"}))
+    assert addresses[0] == addresses[1] != addresses[2]
+
+
+def config_error(settings: TokenizerSettings) -> str:
+    with pytest.raises(ConfigError) as error:
+        Tokenizer(settings=settings).raw_files()
+    return str(error.value)
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    path = str(tmp_path / "none.json")
+    wrong = f"cannot read {path!r} (No such file or directory); give the path of the file"
+    assert config_error(GivenFile(path=path)) == f"tokenizer.path: {wrong}"
+    assert config_error(Gpt2Files(encoder=path, merges=path)) == f"tokenizer.encoder: {wrong}"
+    (tmp_path / "latin.json").write_bytes(b"\xe9")
+    path = str(tmp_path / "latin.json")
+    assert config_error(GivenFile(path=path)) == (
+        f"tokenizer.path: {path!r} is not UTF-8 text; give the path of the right file"
+    )
+
+
+def test_files_of_the_wrong_kind(tmp_path):
+    encoder, merges = tmp_path / "encoder.json", tmp_path / "vocab.bpe"
+    encoder.write_text('["a"]')
+    expected = f"tokenizer.encoder: '{encoder}' is not a JSON object of token → id; give GPT-2's encoder.json"
+    assert config_error(Gpt2Files(encoder=str(encoder), merges=str(merges))) == expected
+    encoder.write_text(json.dumps({"a": 0, "b": 1, "ab": 2, END_OF_TEXT: 3}))
+    merges.write_text("#version: 0.2\na b\nab c\n")
+    assert config_error(Gpt2Files(encoder=str(encoder), merges=str(merges))) == (
+        f"tokenizer.merges: line 3 of '{merges}', 'ab c', is not a merge of two tokens into a third; "
+        "give the vocab.bpe that belongs to the encoder.json"
+    )
+    merges.write_text("#version: 0.2\na b\n")
+    assert [file.name for file in Gpt2Files(encoder=str(encoder), merges=str(merges)).raw_files()] == [
+        "encoder.json",
+        "vocab.bpe",
+    ]
+    encoder.write_text(json.dumps({"a": 0, "b": 1, "ab": 2}))
+    assert "has no token '<|endoftext|>'" in config_error(Gpt2Files(encoder=str(encoder), merges=str(merges)))
+
+
+def test_settings_decode_by_tag_and_refuse_a_vocabulary_below_the_bytes(tmp_path):
+    assert decode(Tokenizer, {"settings": {"type": "file", "path": "x"}}).settings == GivenFile(path="x")
+    with pytest.raises(ConfigError) as error:
+        decode(Tokenizer, {"settings": {"type": "train", "vocabulary_size": 256}})
+    assert str(error.value) == (
+        "settings.vocabulary_size: Input should be greater than 256 (got 256); correct the value"
+    )
+
+
+@pytest.mark.parametrize("name", ["train", "file", "gpt2_files"])
+def test_the_yaml_files_decode(name):
+    from omegaconf import OmegaConf
+
+    values = OmegaConf.to_container(OmegaConf.load(Path(__file__).parents[2] / "conf" / "tokenizer" / f"{name}.yaml"))
+    assert decode(Tokenizer, {"settings": values}).settings.type == name

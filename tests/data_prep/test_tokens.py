@@ -1,0 +1,120 @@
+"""The stage tokens: flat shards from which every document can be read back."""
+
+import hashlib
+import itertools
+
+import numpy as np
+import pytest
+
+from data_prep.tokenization.encode import END_OF_TEXT, Encoder
+from data_prep.tokenization.shards import TokenShards
+from data_prep.tokenizer import Gpt2Files, Tokenizer, Trained
+from data_prep.tokens import Tokens
+from pipeline.core.errors import ArtifactError
+from tests.unique_documents import json_texts, unique_documents
+
+TEXTS = [["the cat sat", "", f"a page about {END_OF_TEXT} and so on"], [], ["naïve 猫"]]
+
+
+@pytest.fixture
+def inputs(tmp_path, run_stage):
+    unique = unique_documents(tmp_path / "unique", TEXTS)
+    tokenizer = run_stage(Tokenizer(settings=Trained(vocabulary_size=300)), {"unique": unique}, tmp_path / "tokenizer")
+    return {"unique": unique, "tokenizer": tokenizer}
+
+
+def texts_of(shards: TokenShards, encoder: Encoder) -> list[list[str]]:
+    """The documents of every shard, by its bounds, without the end of text on either side."""
+    bounds = [shards.bounds(shard).tolist() for shard in range(len(shards))]
+    return [
+        [encoder.decode(shards.slice(shard, a + 1, b)) for a, b in itertools.pairwise(ends)]
+        for shard, ends in enumerate(bounds)
+    ]
+
+
+def test_documents_come_back_and_only_the_stage_writes_end_of_text(inputs, tmp_path, run_stage):
+    out = run_stage(Tokens(), inputs, tmp_path / "tokens")
+    encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+    shards = TokenShards(out)
+    assert texts_of(shards, encoder) == TEXTS
+    for shard in range(3):
+        ends = shards.bounds(shard)
+        stored = np.fromfile(out.shard("tokens", shard, "bin"), dtype="<u2")
+        assert np.flatnonzero(stored == encoder.end_of_text).tolist() == ends.tolist()
+        assert len(stored) == ends[-1] + 1
+        assert shards.text_bytes(shard).tolist() == [len(text.encode()) for text in TEXTS[shard]]
+
+
+def test_the_columns_have_the_documented_types(inputs, tmp_path, run_stage):
+    out = run_stage(Tokens(), inputs, tmp_path / "tokens")
+    kinds = {kind: np.load(out.shard(kind, 0, "npy")) for kind in ("bounds", "text_bytes", "keys")}
+    assert {kind: (array.dtype.str, array.shape) for kind, array in kinds.items()} == {
+        "bounds": ("<u8", (4,)),
+        "text_bytes": ("<u4", (3,)),
+        "keys": ("<u8", (3,)),
+    }
+    assert kinds["keys"][1] == int.from_bytes(hashlib.sha256(b"split\x000:1").digest()[:8], "little")
+
+
+def test_counts(inputs, tmp_path, run_stage):
+    out = run_stage(Tokens(), inputs, tmp_path / "tokens")
+    stored = sum(out.shard("tokens", shard, "bin").stat().st_size for shard in range(3)) // 2
+    assert out.counts == {
+        "documents": 4,
+        "tokens": stored,
+        "text_bytes": sum(len(text.encode()) for shard in TEXTS for text in shard),
+    }
+    assert out.shard_count == 3
+
+
+def test_order_and_repetition_of_tasks_do_not_matter(inputs, tmp_path, run_stage):
+    first = run_stage(Tokens(), inputs, tmp_path / "a")
+    second = run_stage(Tokens(), inputs, tmp_path / "b", backwards=True, twice=True)
+    assert first.manifest == second.manifest
+
+
+def test_real_text_in_75_languages_comes_back_in_many_batches(tmp_path, run_stage, data_folder, monkeypatch):
+    monkeypatch.setattr("data_prep.tokenization.encode.BATCH_BYTES", 10_000)
+    sentences = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[::20]
+    pages = json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 60)
+    folder = data_folder("tokenizer")
+    gpt2 = Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
+    inputs = {"unique": unique_documents(tmp_path / "unique", [sentences, pages])}
+    inputs["tokenizer"] = run_stage(Tokenizer(settings=gpt2), inputs, tmp_path / "tokenizer")
+    out = run_stage(Tokens(), inputs, tmp_path / "tokens")
+    encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+    assert texts_of(TokenShards(out), encoder) == [sentences, pages]
+
+
+def test_a_position_tells_its_document(inputs, tmp_path, run_stage):
+    shards = TokenShards(run_stage(Tokens(), inputs, tmp_path / "tokens"))
+    ends = shards.bounds(0).tolist()
+    for number in range(3):
+        assert shards.document(0, ends[number]) == number
+        assert shards.document(0, ends[number + 1] - 1) == number
+
+
+def test_tokens_that_do_not_match_their_bounds_are_refused(inputs, tmp_path, run_stage):
+    out = run_stage(Tokens(), inputs, tmp_path / "tokens")
+    shards = TokenShards(out)
+    path = out.shard("tokens", 0, "bin")
+    stored = path.stat().st_size // 2
+    out.manifest["files"]["tokens/00000.bin"] = out.manifest["files"]["tokens/00002.bin"]
+    path.write_bytes(out.shard("tokens", 2, "bin").read_bytes())
+    with pytest.raises(ArtifactError) as error:
+        shards.slice(0, 0, 1)
+    assert str(error.value) == (
+        f"{path}: {path.stat().st_size} bytes cannot hold the {stored} tokens that bounds tells of; "
+        f"remove {out.folder} and run again"
+    )
+
+
+def test_more_shards_than_files_may_be_open(tmp_path, run_stage, monkeypatch):
+    monkeypatch.setattr("data_prep.tokenization.shards.OPEN_FILES", 2)
+    texts = [[f"page {i}"] for i in range(5)]
+    inputs = {"unique": unique_documents(tmp_path / "unique", texts)}
+    inputs["tokenizer"] = run_stage(Tokenizer(settings=Trained()), inputs, tmp_path / "tokenizer")
+    shards = TokenShards(run_stage(Tokens(), inputs, tmp_path / "tokens"))
+    encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+    assert texts_of(shards, encoder) == texts
+    assert shards._tokens.cache_info().currsize == 2

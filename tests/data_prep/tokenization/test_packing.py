@@ -1,0 +1,107 @@
+"""Packing: every position once, nothing split that fits, as tight as sequential best fit."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, cut, fit, split_documents
+
+LENGTHS = st.lists(st.integers(1, 60), max_size=80)
+METHODS = [best_fit, concatenate]
+
+
+def documents(lengths: list[int], shards: int = 3) -> Spans:
+    """Documents of these lengths, dealt to token shards in consecutive parts, one behind the other in each."""
+    spans = np.empty(len(lengths), dtype=SPAN)
+    start = 0
+    for i, length in enumerate(lengths):
+        shard = i * shards // len(lengths)
+        start = 0 if i == 0 or shard != spans["shard"][i - 1] else start
+        spans[i] = (shard, start, length)
+        start += length
+    return spans
+
+
+def positions(spans: Spans) -> list[tuple[int, int]]:
+    return [(shard, p) for shard, start, length in spans.tolist() for p in range(start, start + length)]
+
+
+def sequential_best_fit(lengths: list[int], row_tokens: int) -> list[int]:
+    """The definition, one piece at a time: the room left in each row."""
+    rooms: list[int] = []
+    for length in sorted(lengths, reverse=True):
+        fitting = [room for room in rooms if room >= length]
+        if fitting:
+            rooms.remove(min(fitting))
+        rooms.append((min(fitting) if fitting else row_tokens) - length)
+    return sorted(rooms)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(deadline=None)
+@given(lengths=LENGTHS, row_tokens=st.integers(1, 40))
+def test_every_position_lies_in_exactly_one_span(method, lengths, row_tokens):
+    whole = documents(lengths)
+    spans, offsets = method(whole, row_tokens)
+    assert sorted(positions(spans)) == positions(whole)
+    assert offsets[0] == 0
+    assert offsets[-1] == len(spans)
+    filled = [spans["length"][a:b].sum() for a, b in itertools.pairwise(offsets)]
+    assert all(1 <= tokens <= row_tokens for tokens in filled)
+
+
+@settings(deadline=None)
+@given(lengths=LENGTHS, row_tokens=st.integers(1, 40))
+def test_best_fit_splits_only_what_is_longer_than_a_row(lengths, row_tokens):
+    whole = documents(lengths)
+    spans, _ = best_fit(whole, row_tokens)
+    assert len(spans) == sum(-(-length // row_tokens) for length in lengths)
+    assert split_documents(whole, spans) == sum(length > row_tokens for length in lengths)
+
+
+@settings(deadline=None)
+@given(lengths=LENGTHS, row_tokens=st.integers(1, 40))
+def test_concatenation_pads_only_the_last_row_and_keeps_the_order(lengths, row_tokens):
+    whole = documents(lengths)
+    spans, offsets = concatenate(whole, row_tokens)
+    assert len(offsets) - 1 == -(-sum(lengths) // row_tokens)
+    assert positions(spans) == positions(whole)
+
+
+@settings(deadline=None)
+@given(lengths=st.lists(st.integers(1, 40), max_size=80), spare=st.integers(0, 20))
+def test_fit_leaves_the_rooms_of_sequential_best_fit_decreasing(lengths, spare):
+    row_tokens = max(lengths, default=1) + spare
+    row = fit(np.array(lengths, dtype=np.uint32), row_tokens)
+    filled = np.bincount(row, weights=lengths).astype(int) if lengths else np.empty(0, int)
+    assert sorted((row_tokens - filled).tolist()) == sequential_best_fit(lengths, row_tokens)
+
+
+@settings(deadline=None)
+@given(lengths=LENGTHS, row_tokens=st.integers(1, 40))
+def test_rows_stand_in_the_order_of_their_first_spans(lengths, row_tokens):
+    spans, offsets = best_fit(documents(lengths), row_tokens)
+    first = [(s, p) for s, p, _ in spans[offsets[:-1]].tolist()]
+    assert first == sorted(first)
+
+
+def test_split_documents_counts_documents_not_cuts():
+    whole = documents([25, 5, 20, 10], shards=2)
+    assert split_documents(whole, concatenate(whole, 10)[0]) == 2
+    assert split_documents(whole, cut(whole, 100)) == 0
+
+
+def test_an_example_by_hand():
+    spans, offsets = best_fit(documents([15, 4, 6, 2, 5], shards=1), row_tokens=8)
+    rows = [spans["length"][a:b].tolist() for a, b in itertools.pairwise(offsets)]
+    assert rows == [[8], [7], [4], [6, 2], [5]]
+    assert spans["start"].tolist() == [0, 8, 15, 19, 25, 27]
+
+
+def test_web_like_lengths_are_packed_with_less_than_half_a_percent_of_padding():
+    lengths = np.random.default_rng(0).lognormal(6.2, 1.2, 20_000).astype(int) + 1
+    _, offsets = best_fit(documents(lengths.tolist()), row_tokens=2048)
+    assert 0 <= 1 - lengths.sum() / (2048 * (len(offsets) - 1)) < 0.005
