@@ -1,0 +1,43 @@
+"""The stage ``report``: everything that a run came to, on one page that needs no network.
+
+    counts, samples, metrics.jsonl, scores.json of all stages ──> report.html
+
+The page is made in report_page/: sections.py finds what to show, page.py writes it.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pipeline.core.artifact import TaskOutput
+from pipeline.core.stage import Inputs, Phase, Stage
+from pipeline.report_page.page import render
+from pipeline.report_page.sections import sections
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report(Stage):
+    """``report.html``; counts ``page_bytes``."""
+
+    name: ClassVar[str] = "report"
+    inputs: ClassVar[tuple[str, ...]] = (
+        "clean",
+        "signatures",
+        "duplicates",
+        "unique",
+        "tokenizer",
+        "tokens",
+        "packed",
+        "weights",
+        "scores",
+    )
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("report", 1, self._run),)
+
+    def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        page = render(sections(inputs)).encode("utf-8", "replace")
+        with out.file("report.html") as path:
+            path.write_bytes(page)
+        return Counter(page_bytes=len(page))

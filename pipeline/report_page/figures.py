@@ -1,0 +1,185 @@
+"""The figures, as plotly's JSON. Colours and fonts are names of CSS variables, which page.js looks up when it draws.
+
+That way one figure serves a light screen, a dark one and paper. A figure without data is None: the page says so.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+Points = Sequence[tuple[float, float]]
+
+FONT = "var(--font)"
+INK, MUTED, LINE, GRID = "var(--ink)", "var(--muted)", "var(--line)", "var(--grid)"
+BLUE, RED, PALE = "var(--accent)", "var(--second)", "var(--bar)"
+
+MAX_POINTS = 1_000
+"""Points of a curve; a chart of this page is about as many pixels wide."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A figure ready for the page: an id, its height in pixels, what a screen reader says, plotly's JSON."""
+
+    id: str
+    height: int
+    label: str
+    json: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Score:
+    """One row of the chart of scores; ``interval`` is the 95 % confidence interval."""
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None
+    random: float | None
+
+
+def funnel(steps: Sequence[tuple[str, int]]) -> Figure | None:
+    """How many documents are left after each step."""
+    if not steps or not steps[0][1]:
+        return None
+    names, values = [name for name, _ in steps], [value for _, value in steps]
+    bars = go.Funnel(
+        y=names,
+        x=values,
+        texttemplate="%{value:,} · %{percentInitial:.1%}",
+        textposition="auto",
+        insidetextfont={"color": "var(--on-accent)"},
+        marker={"color": BLUE, "line": {"width": 0}},
+        connector={"fillcolor": "var(--surface)", "line": {"width": 0}},
+        hovertemplate="%{y}: %{value:,}<br>%{percentPrevious:.1%} of the step before<extra></extra>",
+    )
+    layout = _layout(60 * len(steps) + 20, margin={"l": 0, "r": 0, "t": 4, "b": 4})
+    return _figure("funnel", [bars], layout, "Documents left after each step")
+
+
+def columns(id: str, title: str, bars: Sequence[tuple[str, int]], label: str) -> Figure | None:
+    """A histogram over named intervals: ``(name of the interval, count)``."""
+    if not any(n for _, n in bars):
+        return None
+    trace = go.Bar(
+        x=[name for name, _ in bars],
+        y=[n for _, n in bars],
+        marker={"color": PALE, "line": {"width": 0}},
+        hovertemplate="%{x}: %{y:,}<extra></extra>",
+    )
+    layout = _layout(280, x=title, y="documents")
+    layout.update(bargap=0.08)
+    layout["xaxis"].update(type="category", showgrid=False)
+    layout["yaxis"].update(rangemode="tozero")
+    return _figure(id, [trace], layout, label)
+
+
+def loss(training: Points, validation: Points) -> Figure | None:
+    """Training and validation loss over optimizer steps."""
+    if not training and not validation:
+        return None
+    traces = [_curve("training", training, PALE, 1.5), _curve("validation", validation, RED, 2.5, markers=True)]
+    layout = _layout(340, x="optimizer step", y="nats per token")
+    layout.update(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None})
+    return _figure("loss", [t for t in traces if len(t.x)], layout, "Training and validation loss by optimizer step")
+
+
+def curve(id: str, points: Points, label: str) -> Figure | None:
+    """One quantity over optimizer steps."""
+    if not points:
+        return None
+    layout = _layout(200, x="optimizer step")
+    return _figure(id, [_curve(label, points, BLUE, 1.5)], layout, f"{label} by optimizer step")
+
+
+def scores(rows: Sequence[Score]) -> Figure | None:
+    """Accuracies with their 95 % intervals, and what guessing gives."""
+    if not rows:
+        return None
+    names = [row.name for row in rows]
+    intervals = [row.interval or (row.value, row.value) for row in rows]
+    random = [row for row in rows if row.random is not None]
+    guess = go.Scatter(
+        x=[row.random for row in random],
+        y=[row.name for row in random],
+        name="random guessing",
+        mode="markers",
+        marker={"symbol": "line-ns", "size": 16, "color": MUTED, "line": {"width": 2, "color": MUTED}},
+        hovertemplate="%{y}: random %{x:.3f}<extra></extra>",
+    )
+    model = go.Scatter(
+        x=[row.value for row in rows],
+        y=names,
+        name="this model",
+        mode="markers",
+        marker={"size": 9, "color": BLUE},
+        error_x={
+            "type": "data",
+            "array": [high - row.value for row, (_, high) in zip(rows, intervals, strict=True)],
+            "arrayminus": [row.value - low for row, (low, _) in zip(rows, intervals, strict=True)],
+            "color": BLUE,
+            "thickness": 1.5,
+            "width": 0,
+        },
+        hovertemplate="%{y}: %{x:.3f}<extra></extra>",
+    )
+    layout = _layout(34 * len(rows) + 90, x="score")
+    layout.update(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
+    layout["yaxis"].update(autorange="reversed", type="category", showgrid=True)
+    layout["xaxis"].update(range=[0, 1], tickformat=".0%", showgrid=True)
+    return _figure("scores", [guess, model], layout, "Scores with 95 % intervals beside random guessing")
+
+
+def thinned(points: Points, limit: int = MAX_POINTS) -> Points:
+    """At most ``limit`` of the ``points``: the lowest and the highest of each stretch, so that no spike is lost."""
+    if len(points) <= limit:
+        return points
+    stretch = -(-len(points) * 2 // (limit - 2))
+    kept = {0, len(points) - 1}
+    for start in range(0, len(points), stretch):
+        block = range(start, min(start + stretch, len(points)))
+        kept |= {min(block, key=lambda i: points[i][1]), max(block, key=lambda i: points[i][1])}
+    return [points[i] for i in sorted(kept)]
+
+
+def _curve(name: str, points: Points, color: str, width: float, markers: bool = False) -> go.Scatter:
+    shown = thinned(points)
+    return go.Scatter(
+        x=[x for x, _ in shown],
+        y=[y for _, y in shown],
+        name=name,
+        mode="lines+markers" if markers and len(shown) <= 60 else "lines" if len(shown) > 1 else "markers",
+        line={"color": color, "width": width},
+        marker={"color": color, "size": 6},
+        hovertemplate="%{y:.4~g}",
+    )
+
+
+def _layout(height: int, x: str = "", y: str = "", margin: dict[str, int] | None = None) -> dict[str, Any]:
+    axis = {"automargin": True, "zeroline": False, "gridcolor": GRID, "linecolor": LINE, "tickcolor": LINE}
+    small = {"size": 12, "color": MUTED}
+    return {
+        "height": height,
+        "template": "none",
+        "margin": margin or {"l": 4, "r": 12, "t": 8, "b": 4},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": FONT, "size": 13, "color": INK},
+        "hoverlabel": {"bgcolor": "var(--paper)", "bordercolor": LINE, "font": {"family": FONT, "color": INK}},
+        "hovermode": "x unified" if x == "optimizer step" else "closest",
+        "showlegend": False,
+        "separators": ".,",
+        "xaxis": {
+            **axis,
+            "title": {"text": x, "font": small},
+            "tickfont": small,
+            "showline": bool(x),
+            "showgrid": False,
+        },
+        "yaxis": {**axis, "title": {"text": y, "font": small}, "tickfont": small, "showgrid": True},
+    }
+
+
+def _figure(id: str, traces: Sequence[Any], layout: dict[str, Any], label: str) -> Figure:
+    return Figure(id, layout["height"], label, go.Figure(list(traces), layout).to_json())

@@ -1,0 +1,48 @@
+"use strict";
+// Draws the figures: unpacks plotly.js, looks up the colours of the scheme in use, draws again when the scheme changes.
+
+const root = document.documentElement;
+
+async function loadPlotly() {
+  const packed = atob(document.getElementById("plotly").textContent.trim());
+  const bytes = Uint8Array.from(packed, (character) => character.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const script = document.createElement("script");
+  script.textContent = await new Response(stream).text();
+  document.head.append(script);
+}
+
+// Replaces "var(--name)" by the value of that CSS variable, everywhere in a figure.
+function resolved(value, style) {
+  if (typeof value === "string") {
+    return value.replace(/var\((--[a-z-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
+  }
+  if (Array.isArray(value)) return value.map((item) => resolved(item, style));
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, resolved(item, style)]));
+}
+
+function draw(width) {
+  const style = getComputedStyle(root);
+  for (const source of document.querySelectorAll("script[data-figure]")) {
+    const place = document.getElementById(source.dataset.figure);
+    const figure = resolved(JSON.parse(source.textContent), style);
+    if (width) figure.layout.width = width / (place.closest(".pair") ? 2 : 1) - 16;
+    if (!place.dataset.drawn) place.textContent = "";
+    Plotly.react(place, figure.data, figure.layout, { displayModeBar: false, responsive: !width });
+    place.dataset.drawn = "yes";
+  }
+}
+
+// Text figures must be legible on paper whatever the screen's scheme is; 680 px fit between A4's margins.
+function print(begin) {
+  root.classList.toggle("printing", begin);
+  draw(begin ? 680 : undefined);
+}
+
+loadPlotly().then(() => {
+  draw();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+  addEventListener("beforeprint", () => print(true));
+  addEventListener("afterprint", () => print(false));
+});

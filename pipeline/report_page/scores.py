@@ -1,0 +1,158 @@
+"""The score table: scores.json as rows, accuracies as a figure, and a few questions with what the model chose."""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from pipeline.core.artifact import Artifact, read_json
+from pipeline.report_page import figures
+from pipeline.report_page.formatting import count, decimal, visible
+from pipeline.report_page.samples import CHARACTERS
+
+HEADLINES = 3
+ITEMS_PER_BENCHMARK = 2
+BENCHMARKS_SAMPLED = 12
+PROMPT_CHARACTERS = 400
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One metric of one benchmark, or of a group within it."""
+
+    benchmark: str
+    group: str
+    metric: str
+    shots: int | None
+    value: float
+    error: float | None
+    interval: tuple[float, float] | None
+    random: float | None
+    items: int
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the value is a share of right answers, shown in percent."""
+        return self.metric.startswith("acc")
+
+    @property
+    def title(self) -> str:
+        return f"{self.benchmark} {self.metric}".replace("_", " ")
+
+    def text(self, value: float | None) -> str:
+        """``value`` in the unit of this metric."""
+        if value is None:
+            return "–"
+        return f"{100 * value:.1f} %" if self.is_share else decimal(value, 3 if abs(value) < 100 else 1)
+
+    @property
+    def cells(self) -> dict[str, str]:
+        """What the table shows, column by column."""
+        low_high = "–" if self.interval is None else " to ".join(self.text(end) for end in self.interval)
+        error = "" if self.error is None else f"± {self.text(self.error)}"
+        value, random = self.text(self.value), self.text(self.random)
+        return {"value": value, "error": error, "interval": low_high, "random": random, "items": count(self.items)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """A continuation that was scored: its log-likelihood, whether it was right and whether the model liked it best."""
+
+    text: str
+    log_likelihood: str
+    right: bool
+    chosen: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """An item of a benchmark with the model's answers."""
+
+    benchmark: str
+    name: str
+    prompt: str
+    choices: list[Choice]
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoreTable:
+    """Everything about scores that the page shows."""
+
+    rows: list[Row]
+    groups: list[Row]
+    empty: list[str]
+    """Benchmarks without a single item."""
+    figure: figures.Figure | None
+    questions: list[Question]
+
+    @classmethod
+    def of(cls, scores: Artifact) -> "ScoreTable":
+        """What ``scores`` holds."""
+        entries: list[Mapping[str, Any]] = read_json(scores.path("scores.json"))["benchmarks"]
+        rows = [_row(entry, metric) for entry in entries for metric in entry["metrics"]]
+        whole, groups = [row for row in rows if not row.group], [row for row in rows if row.group]
+        shares = [figures.Score(row.title, row.value, row.interval, row.random) for row in whole if row.is_share]
+        empty = [str(entry["name"]) for entry in entries if not entry["metrics"]]
+        return cls(whole, groups, empty, figures.scores(shares), _questions(scores, entries))
+
+    def headlines(self) -> list[Row]:
+        """The first accuracy of each of the first benchmarks in the table."""
+        firsts: dict[str, Row] = {}
+        for row in self.rows:
+            if row.is_share:
+                firsts.setdefault(row.benchmark, row)
+        return list(firsts.values())[:HEADLINES]
+
+
+def _row(entry: Mapping[str, Any], metric: Mapping[str, Any]) -> Row:
+    interval = metric.get("interval")
+    return Row(
+        benchmark=str(entry["name"]),
+        group=str(metric.get("group") or ""),
+        metric=str(metric["name"]),
+        shots=entry.get("shots"),
+        value=metric["value"],
+        error=metric.get("standard_error"),
+        interval=None if interval is None else (interval[0], interval[1]),
+        random=metric.get("random"),
+        items=metric["items"],
+    )
+
+
+def _questions(scores: Artifact, entries: Sequence[Mapping[str, Any]]) -> list[Question]:
+    """The first questions of each benchmark whose samples have text."""
+    found = []
+    for entry in entries[:BENCHMARKS_SAMPLED]:
+        name = f"samples/{entry['name']}.jsonl"
+        if name not in scores.manifest["files"]:
+            continue
+        with scores.path(name).open("rb") as stream:
+            records = [orjson.loads(line) for line in itertools.islice(stream, ITEMS_PER_BENCHMARK)]
+        found += [_question(str(entry["name"]), record) for record in records if record["continuations"]]
+    return found
+
+
+def _question(benchmark: str, record: Mapping[str, Any]) -> Question:
+    """A line of samples/*.jsonl; where each choice has a prompt of its own, it stands before the choice."""
+    prompts, texts, likelihoods = record["prompts"], record["continuations"], record["log_likelihoods"]
+    shared = prompts[0] if len(prompts) == 1 else ""
+    own = prompts if len(prompts) == len(texts) > 1 else [""] * len(texts)
+    best = max(range(len(texts)), key=lambda i: likelihoods[i])
+    choices = [
+        Choice(
+            text=_end(prompt + text),
+            log_likelihood=f"{likelihood:.2f}",
+            right=number == record["gold"],
+            chosen=number == best if len(texts) > 1 else bool(record["greedy"][0]),
+        )
+        for number, (prompt, text, likelihood) in enumerate(zip(own, texts, likelihoods, strict=True))
+    ]
+    return Question(benchmark, visible(str(record["name"]), CHARACTERS), _end(shared), choices)
+
+
+def _end(text: str) -> str:
+    """The end of a prompt, which is what the answer hangs on."""
+    cut = len(text) > PROMPT_CHARACTERS
+    return ("…" if cut else "") + visible(text[-PROMPT_CHARACTERS:], PROMPT_CHARACTERS)

@@ -1,0 +1,196 @@
+"""From artifacts to what each section of the page shows: plain values, figures and samples.
+
+    Artifact.counts, metrics.jsonl, scores.json, dropped/*, removed/* ──> {"title": …, "funnel": …, "drops": …, …}
+
+Whatever an artifact lacks is None here and ``none`` on the page: a report is made of what there is.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from pipeline.core.artifact import Artifact
+from pipeline.core.stage import Inputs
+from pipeline.core.tracker import read_metrics
+from pipeline.report_page import figures, pairs, samples
+from pipeline.report_page.formatting import count, decimal, flat, percent, short
+from pipeline.report_page.scores import ScoreTable
+from pipeline.report_page.tallies import Tally, histogram, shortened, tallies
+
+LANGUAGES_SHOWN = 12
+REMOVED = {"lines": "removed_lines:", "sentences": "removed_sentences:"}
+"""Parts of documents that rules take away, and the counts of ``clean`` that say how many."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fact:
+    """One number with its name, as text."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Drops:
+    """What a stage dropped: the rules, and a few documents of each."""
+
+    rules: list[Tally]
+    samples: dict[str, list[samples.Sample]]
+    total: int
+    of: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """What is left after one step of the funnel; ``bytes`` of UTF-8 text."""
+
+    name: str
+    documents: int
+    bytes: int | None
+
+
+def sections(inputs: Inputs) -> dict[str, Any]:
+    """Everything that the page shows, by the name the template knows it under."""
+    clean, unique = inputs["clean"].counts, inputs["unique"].counts
+    metrics = read_metrics(inputs["weights"].path("metrics.jsonl"))
+    table = ScoreTable.of(inputs["scores"])
+    return {
+        "title": _title(inputs, metrics, table),
+        "funnel": _funnel(inputs),
+        "drops": _drops(inputs["clean"], clean["records_in"]),
+        "removed": {unit: tallies(clean, key, sum_of(clean, key)) for unit, key in REMOVED.items()},
+        "lengths": figures.columns(
+            "lengths", "characters", [(_power(low), n) for low, n in histogram(clean, "length:")], "Documents by length"
+        ),
+        "languages": shortened(tallies(clean, "language:", sum_of(clean, "language:")), LANGUAGES_SHOWN),
+        "duplicates": _drops(inputs["unique"], unique["documents_in"]),
+        "pairs": pairs.sample(inputs["clean"], inputs["duplicates"]),
+        "clusters": figures.columns(
+            "clusters", "documents in a cluster", pairs.cluster_sizes(inputs["duplicates"]), "Clusters by size"
+        ),
+        "tokens": _tokens(inputs),
+        "curves": _curves(metrics),
+        "training": _training(inputs["weights"].counts, metrics),
+        "scores": table,
+        "stages": [_stage(name, artifact) for name, artifact in inputs.items()],
+    }
+
+
+def sum_of(counts: Counter[str], prefix: str) -> int:
+    """The sum of the counts whose keys begin with ``prefix``."""
+    return sum(n for key, n in counts.items() if key.startswith(prefix))
+
+
+def last_of(metrics: Sequence[dict[str, Any]], name: str) -> float | None:
+    """The newest value of ``name`` in the log."""
+    return next((row[name] for row in reversed(metrics) if row.get(name) is not None), None)
+
+
+def series(metrics: Sequence[dict[str, Any]], name: str) -> figures.Points:
+    """``(step, value)`` of every row that has ``name``."""
+    return [(row["step"], row[name]) for row in metrics if row.get(name) is not None]
+
+
+def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable) -> dict[str, Any]:
+    tokens, weights = inputs["tokens"].counts, inputs["weights"].counts
+    facts = [
+        Fact("unique documents", short(inputs["unique"].counts.get("kept"))),
+        Fact("tokens", short(tokens.get("tokens"))),
+        Fact("parameters", short(weights.get("parameters"))),
+        Fact("validation loss", decimal(last_of(metrics, "validation_loss")), "nats per token"),
+        Fact("bits per byte", decimal(last_of(metrics, "validation_bits_per_byte")), "held-out text"),
+    ]
+    headlines = [Fact(row.title, percent(row.value), f"random {percent(row.random)}") for row in table.headlines()]
+    return {
+        "facts": facts + headlines,
+        "records": short(inputs["clean"].counts.get("records_in")),
+        "tokens": short(tokens.get("tokens")),
+        "address": inputs["scores"].folder.name,
+    }
+
+
+def _funnel(inputs: Inputs) -> dict[str, Any]:
+    clean, unique, tokens, packed = (inputs[name].counts for name in ("clean", "unique", "tokens", "packed"))
+    steps = [
+        Step("records read", clean["records_in"], clean.get("bytes_in")),
+        Step("kept by cleaning", clean["kept"], clean.get("bytes_kept")),
+        Step("unique", unique["kept"], unique.get("bytes")),
+    ]
+    first = steps[0].documents
+    rows = [
+        (step.name, count(step.documents), percent(_ratio(step.documents, first)), short(step.bytes)) for step in steps
+    ]
+    rest = [
+        Fact("tokens", count(tokens.get("tokens")), "with one end of text per document"),
+        Fact("training rows", count(packed.get("train_rows"))),
+        Fact("validation rows", count(packed.get("validation_rows"))),
+    ]
+    return {"figure": figures.funnel([(step.name, step.documents) for step in steps]), "rows": rows, "facts": rest}
+
+
+def _drops(artifact: Artifact, of: int) -> Drops:
+    counts = artifact.counts
+    rules = tallies(counts, "dropped:", of)
+    return Drops(rules, samples.dropped(artifact, [rule.name for rule in rules]), sum_of(counts, "dropped:"), of)
+
+
+def _tokens(inputs: Inputs) -> list[Fact]:
+    tokens, packed = inputs["tokens"].counts, inputs["packed"].counts
+    text_bytes, documents = tokens.get("text_bytes"), packed["train_documents"]
+    places = packed["train_tokens"] + packed["train_padding"]
+    return [
+        Fact("vocabulary", count(inputs["tokenizer"].counts.get("vocabulary")), "tokens"),
+        Fact("bytes per token", decimal(_ratio(text_bytes, tokens["tokens"]), 2), "more is denser"),
+        Fact("tokens per document", count(_ratio(tokens["tokens"], tokens["documents"])), "mean"),
+        Fact("padding", percent(_ratio(packed["train_padding"], places)), "of the positions of training rows"),
+        Fact("split documents", percent(_ratio(packed["train_split_documents"], documents)), "longer than a row"),
+        Fact("held out", count(packed.get("validation_documents")), "documents for validation"),
+    ]
+
+
+def _training(weights: Counter[str], metrics: Sequence[dict[str, Any]]) -> list[Fact]:
+    speeds = sorted(value for _, value in series(metrics, "tokens_per_second"))
+    return [
+        Fact("steps", count(metrics[-1]["step"] if metrics else None)),
+        Fact("epochs", decimal(last_of(metrics, "epoch"), 2), "over the training rows"),
+        Fact("training loss", decimal(last_of(metrics, "loss")), "last logged, nats per token"),
+        Fact("speed", short(speeds[len(speeds) // 2] if speeds else None), "tokens per second, median"),
+        Fact("parameters", count(weights.get("parameters"))),
+    ]
+
+
+def _curves(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    norm = series(metrics, "gradient_norm")
+    return {
+        "loss": figures.loss(series(metrics, "loss"), series(metrics, "validation_loss")),
+        "learning_rate": figures.curve("learning_rate", series(metrics, "learning_rate"), "learning rate"),
+        "gradient_norm": figures.curve("gradient_norm", norm, "gradient norm"),
+    }
+
+
+def _stage(name: str, artifact: Artifact) -> dict[str, Any]:
+    manifest = artifact.manifest
+    settings = [(key, value) for key, value in flat(artifact.settings)]
+    counts = sorted(artifact.counts.items())
+    files = manifest["files"].values()
+    size = sum(file["bytes"] for file in files)
+    return {
+        "name": name,
+        "address": artifact.folder.name,
+        "version": manifest.get("version"),
+        "size": f"{short(size)}B in {count(len(files))} files" if size >= 1e4 else f"{size:,} B in {len(files)} files",
+        "settings": settings,
+        "counts": [(key, count(n)) for key, n in counts if ":" not in key],
+    }
+
+
+def _ratio(top: float | None, bottom: float | None) -> float | None:
+    return top / bottom if top is not None and bottom else None
+
+
+def _power(low: int) -> str:
+    """``256`` → ``256–511``: the interval that a power of two stands for."""
+    names = [f"{n // 1024}K" if n >= 1024 else str(n) for n in (low, 2 * low)]
+    return f"{names[0]}–{names[1]}" if low > 1 else names[0]
