@@ -50,8 +50,8 @@ class OnePagePerUrl(GlobalFilter):
     rank_words: ClassVar[int] = DATE_BYTES // 8
 
     def keys(self, document: Document) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
-        url = normalize_url(url_of(document))
-        keys = hash_words([url] if url else [])
+        url = url_of(document)
+        keys = hash_words([normalize_url(url)] if url else [])
         date = str(document.metadata.get("date") or "").encode("utf-8", "surrogatepass")[:DATE_BYTES]
         newest_first = ~np.frombuffer(date.ljust(DATE_BYTES, b"\0"), dtype=">u8").astype(np.uint64)
         return keys, newest_first, np.zeros(len(keys), np.uint32)
