@@ -13,6 +13,7 @@ has no job in the queue; a job that fails takes those that wait for it out of th
 
 import hashlib
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -40,7 +41,7 @@ def submit(steps: Sequence[Step], slurm: Slurm, run_json: Path) -> None:
         ConfigError: when settings cannot be passed on, or this machine has no SLURM.
         TaskError: when SLURM refuses a job; those submitted before it stay in the queue.
     """
-    check(slurm)
+    check(slurm, run_json)
     for step in steps:
         step.finish_if_complete()
     work = [(step, phase) for step in steps if not step.is_whole for phase in step.phases if step.missing(phase)]
@@ -76,12 +77,18 @@ def _last_line(submitted: Sequence[int]) -> str:
     return f"submitted {len(submitted)} jobs; follow them with `headrace status`, stop them with `scancel {numbers}`"
 
 
-def check(slurm: Slurm) -> None:
-    """Refuse settings that sbatch would read as something else.
+def check(slurm: Slurm, run_json: Path) -> None:
+    """Refuse a machine without SLURM, and settings that sbatch would read as something else.
 
     Raises:
         ConfigError: naming the setting and its value.
     """
+    if shutil.which("sbatch") is None:
+        raise ConfigError("cluster=slurm", "no sbatch on this machine", "run on a login node")
+    if "\\" in str(run_json.resolve()):
+        raise ConfigError(
+            "root", f"{str(run_json.resolve())!r} holds a backslash: SLURM puts no log there", "rename it"
+        )
     for option in slurm.options:
         if not option.startswith("--"):
             raise ConfigError("cluster.options", f"{option!r} is not an option of sbatch", "write --name=value")

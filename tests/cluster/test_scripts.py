@@ -1,0 +1,194 @@
+"""The two batch scripts on a real SLURM, with a stand-in for python that records what it is given."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.submission import SCRIPTS
+from tests.cluster.one_machine import OneMachineSlurm, client, until
+
+NASTY = "a b; touch $HOME/x $(touch x) `touch x` 'q\" é *"
+JOB_SECONDS = 90
+
+RECORD = """#!{python}
+import json, os, signal, sys, time
+from pathlib import Path
+folder = Path(sys.argv[0]).parent
+rank, index = os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_ARRAY_TASK_ID", "none")
+attempt = int(os.environ.get("SLURM_RESTART_COUNT", "0")) + 1
+words = {{"argv": sys.argv[1:], "environment": dict(os.environ), "cwd": os.getcwd()}}
+(folder / f"record-{{index}}-{{rank}}-{{attempt}}.json").write_text(json.dumps(words))
+def started():
+    (folder / f"started-{{rank}}-{{attempt}}").touch()
+{behaviour}
+"""
+
+Submit = Callable[..., int]
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Callable[[str], str]:
+    """``stand_in("code")``: the path of a program that records its arguments and environment, then does ``code``."""
+
+    def make(behaviour: str = "") -> str:
+        path = tmp_path / "stand-in"
+        path.write_text(RECORD.format(python=sys.executable, behaviour=behaviour))
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+def sbatch(*arguments: str) -> int:
+    done = subprocess.run(["sbatch", "--parsable", *arguments], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def state(job: int) -> str:
+    found = re.findall(r"JobState=(\S+)", client("scontrol", "show", "job", str(job)))
+    return found[0] if len(set(found)) == 1 else ""
+
+
+def reaches(job: int, wanted: str) -> bool:
+    return until(lambda: state(job) == wanted, JOB_SECONDS)
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("record-*"))]
+
+
+def test_array_runs_the_worker_once_per_index_with_its_arguments_as_they_are(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    work = tmp_path / NASTY.replace("/", "_")
+    work.mkdir()
+    log = f"{work}/100%%A-%A_%a.log"
+    program = stand_in("")
+    arguments = [str(SCRIPTS / "array.sbatch"), f"{NASTY}.json", NASTY, "sort", "40", program]
+    job = sbatch("--array=3,7-8", f"--chdir={work}", f"--output={log}", *arguments)
+    assert reaches(job, "COMPLETED")
+    records = recorded(tmp_path)
+    argv = [record["argv"] for record in records]
+    assert argv == [["-m", "pipeline.worker", f"{NASTY}.json", NASTY, "sort", index, "40"] for index in "378"]
+    assert {record["cwd"] for record in records} == {str(work)}
+    assert not [path for path in tmp_path.rglob("*") if path.name == "x"]
+    words = Path(f"{work}/100%A-{job}_7.log").read_text()
+    assert words.startswith(f"headrace: {NASTY}.sort, index 7 of 40, job {job} on n")
+    assert words.endswith("attempt 1\n")
+
+
+def test_site_env_is_sourced_and_its_words_reach_the_task(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    site_env = tmp_path / "site env"
+    site_env.write_text('export FROM_SITE="$UNSET_BEFORE yes"\n')
+    arguments = [
+        "--array=0",
+        str(SCRIPTS / "array.sbatch"),
+        "run.json",
+        "clean",
+        "clean",
+        "1",
+        stand_in(""),
+        str(site_env),
+    ]
+    job = sbatch(f"--output={tmp_path}/log", "--cpus-per-task=2", *arguments)
+    assert reaches(job, "COMPLETED")
+    (record,) = recorded(tmp_path)
+    assert record["environment"]["FROM_SITE"] == " yes"
+    assert record["environment"]["OMP_NUM_THREADS"] == "2"
+
+
+def train(folder: Path, program: str, *options: str) -> int:
+    script = [str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(folder / "artifact"), program]
+    return sbatch("--nodes=2", f"--output={folder}/log", *options, *script)
+
+
+def test_train_gives_every_rank_its_number_and_one_address(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    job = train(tmp_path, stand_in(""), "--ntasks-per-node=2", "--cpus-per-task=2")
+    assert reaches(job, "COMPLETED")
+    environments = [record["environment"] for record in recorded(tmp_path)]
+    names = ("SLURM_PROCID", "SLURM_LOCALID", "SLURMD_NODENAME", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
+    assert [tuple(environment[name] for name in names) for environment in environments] == [
+        ("0", "0", "n1", "4", "2"),
+        ("1", "1", "n1", "4", "2"),
+        ("2", "0", "n2", "4", "2"),
+        ("3", "1", "n2", "4", "2"),
+    ]
+    meeting = {(environment["MASTER_ADDR"], environment["MASTER_PORT"]) for environment in environments}
+    assert meeting == {("127.0.0.1", str(15000 + job % 15000))}
+    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {
+        ("-m", "pipeline.worker", "run.json", "weights")
+    }
+
+
+FAIL_WITH_OTHERS = """
+started()
+while rank == "1" and not (folder / "started-0-1").exists():
+    time.sleep(0.1)
+if rank == "1":
+    sys.exit(3)
+time.sleep(600)
+"""
+
+
+def test_a_rank_that_fails_ends_the_others_and_the_job(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    job = train(tmp_path, stand_in(FAIL_WITH_OTHERS), "--ntasks-per-node=1")
+    assert reaches(job, "FAILED")
+    assert len(recorded(tmp_path)) == 2
+
+
+SAVE_AND_STOP = """
+def stop(*_):
+    if rank == "0" and {saves}:
+        (folder / "artifact" / "checkpoints" / f"step_0000001{{attempt}}").mkdir(parents=True)
+    sys.exit(1)
+if attempt < 3:
+    signal.signal(signal.SIGUSR2, stop)
+    started()
+    time.sleep(600)
+"""
+
+
+def tell_that_time_is_nearly_up(job: int, folder: Path, attempt: int) -> None:
+    """What SLURM does at --signal=B:USR2@seconds, without waiting for a time limit."""
+    assert until(lambda: len(list(folder.glob(f"started-*-{attempt}"))) == 2, JOB_SECONDS)
+    client("scancel", "--batch", "--signal=USR2", str(job))
+
+
+def test_a_training_that_is_out_of_time_saves_and_goes_on_in_the_queue(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    job = train(tmp_path, stand_in(SAVE_AND_STOP.format(saves=True)), "--ntasks-per-node=1")
+    for attempt in (1, 2):
+        tell_that_time_is_nearly_up(job, tmp_path, attempt)
+    assert reaches(job, "COMPLETED")
+    words = (tmp_path / "log").read_text()
+    assert words.count("weights is out of time after step_00000011: back into the queue") == 1
+    assert words.count("weights is out of time after step_00000012: back into the queue") == 1
+    starts = re.findall(r"attempt (\d), rendezvous \S+, from (.*)", words)
+    assert starts == [("1", "the start"), ("2", "step_00000011"), ("3", "step_00000012")]
+
+
+def test_a_training_that_saved_nothing_in_its_time_does_not_come_back(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    (tmp_path / "artifact" / "checkpoints" / "step_00000010").mkdir(parents=True)
+    (tmp_path / "artifact" / "checkpoints" / "writing-step_00000020").mkdir(parents=True)
+    job = train(tmp_path, stand_in(SAVE_AND_STOP.format(saves=False)), "--ntasks-per-node=1")
+    tell_that_time_is_nearly_up(job, tmp_path, 1)
+    assert reaches(job, "FAILED")
+    assert (
+        "weights saved no checkpoint within its time limit: raise cluster.train_time" in (tmp_path / "log").read_text()
+    )
