@@ -78,8 +78,6 @@ def start(device: Literal["auto", "cpu", "cuda"]) -> Ranks:
         raise ConfigError("training.device", "is 'cuda', but torch finds no GPU", "give auto or cpu")
     kind = "cpu" if device == "cpu" or not torch.cuda.is_available() else "cuda"
     os.environ["DS_ACCELERATOR"] = kind
-    variables = {"RANK": ranks.rank, "WORLD_SIZE": ranks.world, "LOCAL_RANK": ranks.local_rank}
-    os.environ.update({name: str(value) for name, value in variables.items()})
     if "TORCHELASTIC_RUN_ID" in os.environ:
         die_with_parent()
     here = torch.device("cuda", ranks.local_rank) if kind == "cuda" else torch.device("cpu")

@@ -9,6 +9,7 @@ which is right only when all hold equally many targets; so each micro-batch's su
 and both divisions cancel. The learning rate is set before each update; DeepSpeed's schedulers are not used.
 """
 
+import contextlib
 import logging
 import math
 import os
@@ -41,6 +42,19 @@ def _no_shared_memory_kernel() -> None:
     return None
 
 
+@contextlib.contextmanager
+def _launcher_variables(ranks: Ranks) -> Iterator[None]:
+    """What DeepSpeed reads from the environment; it would ask MPI otherwise."""
+    variables = {"RANK": ranks.rank, "WORLD_SIZE": ranks.world, "LOCAL_RANK": ranks.local_rank}
+    added = {name: str(value) for name, value in variables.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del os.environ[name]
+
+
 class Engine:
     """A model, its optimizer, and the ranks that share them."""
 
@@ -65,9 +79,10 @@ class Engine:
         # `import deepspeed.comm.torch` binds another module of that name.
         sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
-        self._engine: Any = deepspeed.initialize(
-            model=model, optimizer=optimizer.build(model, optimizing), config=config, dist_init_required=False
-        )[0]
+        with _launcher_variables(ranks):
+            self._engine: Any = deepspeed.initialize(
+                model=model, optimizer=optimizer.build(model, optimizing), config=config
+            )[0]
 
     def update(
         self, objective: Objective, batches: Sequence[DeviceBatch], targets: float, learning_rate: float
@@ -89,17 +104,17 @@ class Engine:
         optimizer.set_learning_rate(self._engine.optimizer, learning_rate)
         self._engine.train()
         scale = self.plan.accumulation * self.plan.world / targets
-        nll = 0.0
+        nll = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
         for batch in batches:
             loss = objective(self._engine, batch)
-            nll += float(loss.detach())
+            nll += loss.detach()
             self._engine.backward(loss * scale)
             norm = self._step()
         if not math.isfinite(norm) or not self._engine.was_step_applied():
             raise TaskError(
                 "weights", f"the gradient's norm is {norm}", "lower the learning rate or lengthen the warm-up"
             )
-        return nll, norm
+        return float(nll), norm
 
     def _step(self) -> float:
         """DeepSpeed's own count of micro-batches decides whether this is an update."""

@@ -36,9 +36,9 @@ def token_bytes(tokenizer_file: Path) -> npt.NDArray[np.int64]:
     In a byte-level vocabulary every character of a token's name stands for one byte (GPT-2's bytes_to_unicode).
     """
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
-    special = tokenizer.get_added_tokens_decoder()
-    lengths = np.zeros(tokenizer.get_vocab_size(with_added_tokens=True), np.int64)
-    for token, number in tokenizer.get_vocab(with_added_tokens=True).items():
+    special, numbers = tokenizer.get_added_tokens_decoder(), tokenizer.get_vocab(with_added_tokens=True)
+    lengths = np.zeros(max(numbers.values()) + 1, np.int64)
+    for token, number in numbers.items():
         lengths[number] = 0 if number in special else len(token)
     return lengths
 

@@ -4,8 +4,8 @@ import dataclasses
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer
 
+from data_prep.tokenization.encode import Encoder
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.progress import Progress
 from pipeline.core.settings import canonical, digest
@@ -44,7 +44,7 @@ class Session:
             ArtifactError: when there is nothing to train on, or the checkpoint is of other data.
         """
         tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
-        vocabulary = Tokenizer.from_file(str(tokenizer_file)).get_vocab_size()
+        vocabulary = Encoder.load(tokenizer_file).vocabulary_size
         rows = {split: Rows(inputs["packed"], inputs["tokens"], split) for split in ("train", "validation")}
         _check_rows(rows["train"], stage.model.context)
         model = Transformer(stage.model, vocabulary)

@@ -54,9 +54,11 @@ class Weights(Stage):
             TaskError: when training diverged.
         """
         from train import distributed
+
+        ranks = distributed.start(self.training.device)  # before DeepSpeed is imported: it asks for the device once
+
         from train.session import Session
 
-        ranks = distributed.start(self.training.device)
         exported = out.scratch_path("hf")
         with distributed.alone(ranks, out.folder):
             session = Session.open(self, inputs, out.folder, ranks)

@@ -12,7 +12,8 @@ from pipeline.core.artifact import Artifact, TaskOutput, finish
 from pipeline.core.stage import Inputs
 
 END = "<|endoftext|>"
-WORDS = "the mill stands by water that turns its wheel and grinds all grain we bring until night falls".split()
+SENTENCE = "the mill stands by water that turns its wheel and grinds all grain we bring until night falls"
+WORDS = SENTENCE.split()
 
 
 def bytes_tokenizer() -> Tokenizer:

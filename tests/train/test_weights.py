@@ -1,7 +1,7 @@
+from pipeline.core.tracker import Tracking, read_metrics
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
 from train.schedule import Cosine
 from train.weights import Weights
-from pipeline.core.tracker import Tracking, read_metrics
 
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
 

@@ -8,8 +8,8 @@ Shapes: B rows, T positions, M model width, V vocabulary.
     norm(x) ── head (the embedding again when tied) ──> logits_BTV
 
 GPT-2 (Radford et al. 2019): learned positions, LayerNorm, GELU, biases, tied. LLaMA (Touvron et al. 2023): RoPE,
-RMSNorm, SwiGLU, no biases. The vocabulary is taken as it is, without padding rows: give the tokenizer a multiple of 64 for speed
-on a GPU.
+RMSNorm, SwiGLU, no biases. The vocabulary is taken as it is, without padding rows: a multiple of 64 tokens is faster on
+a GPU.
 """
 
 import math

@@ -1,0 +1,121 @@
+"""The Transformer against Hugging Face, and what packing must not change."""
+
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode
+from train.config import ModelConfig
+from train.model.attention import document_mask
+from train.model.transformer import Transformer, initialize
+
+PRESETS = Path(__file__).parents[3] / "conf" / "model"
+GPT2 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=64)
+LLAMA = ModelConfig(
+    layers=2, width=32, heads=4, kv_heads=2, context=24, mlp_width=48,
+    positions="rope", norm="rmsnorm", activation="swiglu", bias=False, tied=False,
+)  # fmt: skip
+VOCABULARY = 53
+
+
+def random_model(config: ModelConfig) -> Transformer:
+    model = Transformer(config, VOCABULARY)
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.2, generator=generator)
+    return model.eval()
+
+
+@pytest.mark.parametrize(
+    ("preset", "vocabulary", "parameters"),
+    [
+        ("gpt2_small", 50257, 124_439_808),  # huggingface.co/openai-community/gpt2 and its larger brothers
+        ("gpt2_medium", 50257, 354_823_168),
+        ("gpt2_large", 50257, 774_030_080),
+        ("gpt2_xl", 50257, 1_557_611_200),
+        ("llama_1b", 32000, 1_100_048_384),  # TinyLlama 1.1B
+        ("llama_7b", 32000, 6_738_415_616),  # LLaMA 7B
+    ],
+)
+def test_presets_have_the_published_number_of_parameters(preset, vocabulary, parameters):
+    config = decode(ModelConfig, yaml.safe_load((PRESETS / f"{preset}.yaml").read_text()))
+    assert config.parameters(vocabulary) == parameters
+    with torch.device("meta"):
+        model = Transformer(config, vocabulary)
+    assert sum(p.numel() for p in model.parameters()) == parameters
+
+
+def test_every_preset_decodes():
+    for path in PRESETS.glob("*.yaml"):
+        decode(ModelConfig, yaml.safe_load(path.read_text()))
+
+
+@pytest.mark.parametrize("config", [GPT2, LLAMA], ids=["gpt2", "llama"])
+def test_a_packed_row_gives_each_document_its_own_logits(config):
+    model = random_model(config)
+    lengths, generator = [5, 1, 9, 4], torch.Generator().manual_seed(0)
+    alone = [torch.randint(VOCABULARY, (1, length), generator=generator) for length in lengths]
+    padding = torch.zeros(1, 3, dtype=torch.long)
+    row = torch.cat([*alone, padding], 1)
+    positions = torch.cat([torch.arange(length) for length in [*lengths, 3]])[None]
+    documents = torch.cat([torch.full((length,), i) for i, length in enumerate(lengths)] + [torch.full((3,), -1)])[None]
+    packed = model(row, positions, documents)
+    assert torch.isfinite(packed).all()
+    for tokens, part in zip(alone, packed.split([*lengths, 3], 1), strict=False):
+        expected = model(tokens, torch.arange(tokens.shape[1])[None], torch.zeros_like(tokens))
+        torch.testing.assert_close(part, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("config", [GPT2, LLAMA], ids=["gpt2", "llama"])
+def test_later_tokens_do_not_change_earlier_logits(config):
+    model, tokens = random_model(config), torch.arange(20)[None]
+    positions, documents = torch.arange(20)[None], torch.zeros(1, 20, dtype=torch.long)
+    changed = tokens.clone()
+    changed[0, 12] = 50
+    before, after = model(tokens, positions, documents), model(changed, positions, documents)
+    torch.testing.assert_close(before[:, :12], after[:, :12], rtol=0, atol=1e-5)
+    assert (before[:, 12:] - after[:, 12:]).abs().amax(-1).min() > 1e-3
+
+
+def test_the_mask_by_hand():
+    expected = [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]]
+    assert document_mask(torch.tensor([[0, 0, 1, 1, -1]]))[0, 0].int().tolist() == expected
+
+
+def test_first_weights_are_gpt2s():
+    config = ModelConfig(layers=8, width=128, heads=4, kv_heads=4, context=64, mlp_width=512)
+    model, again, other = (Transformer(config, 500) for _ in range(3))
+    for each, seed in ((model, 7), (again, 7), (other, 8)):
+        initialize(each, seed)
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter, again.get_parameter(name))
+        if parameter.dim() == 2:
+            expected = 0.02 / 4 if name.endswith(("attention.output.weight", "mlp.down.weight")) else 0.02
+            assert parameter.std().item() == pytest.approx(expected, rel=0.05)
+            assert not torch.equal(parameter, other.get_parameter(name))
+        else:
+            assert parameter.unique().tolist() == ([0.0] if name.endswith("bias") else [1.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"width": 30}, "model: width 30 is no multiple of 4 heads; correct the model's settings"),
+        ({"kv_heads": 3}, "model: 4 heads are no multiple of 3 kv_heads; correct the model's settings"),
+        (
+            {"width": 12, "positions": "rope"},
+            "model: rope needs an even head width, not 3; correct the model's settings",
+        ),
+        ({"dropout": 1.0}, "model: dropout 1.0 is not in [0, 1); correct the model's settings"),
+        ({"layers": 0}, "model: has a size of 0; give sizes of at least 1"),
+    ],
+)
+def test_impossible_shapes_are_refused(change, message):
+    values = {"layers": 2, "width": 32, "heads": 4, "kv_heads": 4, "context": 24, "mlp_width": 64}
+    with pytest.raises(ConfigError) as error:
+        decode(ModelConfig, values | change)
+    assert str(error.value) == message

@@ -1,0 +1,153 @@
+"""The stage scores: from a run's artifacts, and from real benchmark files, to a table."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from data_prep.tokenization.encode import Encoder
+from pipeline.core.settings import decode
+from tests.train.evaluation.conftest import line
+from train.data import IGNORED, Rows
+from train.evaluation.benchmark import Evaluation
+from train.export import load
+from train.scores import Scores
+
+__all__ = ["line"]
+
+CONF = Path(__file__).parents[2] / "conf" / "evaluation"
+
+
+def evaluation(name: str, **values) -> Evaluation:
+    return decode(Evaluation, yaml.safe_load((CONF / f"{name}.yaml").read_text()) | values)
+
+
+@pytest.fixture(scope="module")
+def demo(line, run_stage, tmp_path_factory):
+    return run_stage(Scores(evaluation=evaluation("demo")), line, tmp_path_factory.mktemp("demo"))
+
+
+def entries(artifact) -> dict[str, dict]:
+    report = json.loads(artifact.path("scores.json").read_text())
+    return {entry["name"]: entry for entry in report["benchmarks"]}
+
+
+def metric(entry, name: str) -> dict:
+    return next(metric for metric in entry["metrics"] if metric["name"] == name and not metric["group"])
+
+
+def samples(artifact, name: str) -> list[dict]:
+    return [json.loads(row) for row in artifact.path(f"samples/{name}.jsonl").read_text().splitlines()]
+
+
+def test_the_demo_scores_everything_without_a_file(demo, line):
+    found = entries(demo)
+    assert list(found) == ["agreement", "held_out_sentences", "held_out_words", "validation"]
+    assert found["agreement"]["items"] == 104
+    assert all(entry["items"] > 20 for entry in found.values())
+    assert demo.counts["benchmarks"] == 4
+    assert demo.counts["items"] == sum(entry["items"] for entry in found.values())
+    validation = found["validation"]
+    assert validation["tokens"] == line["packed"].counts["validation_tokens"]
+    assert validation["truncated_contexts"] == validation["split_continuations"] == 0
+    assert found["held_out_sentences"]["truncated_contexts"] > 0
+
+
+def test_the_validation_loss_is_the_one_of_the_packed_rows(demo, line):
+    """Summed independently over the rows as training reads them, every row at once."""
+    torch = pytest.importorskip("torch")
+    rows = Rows(line["packed"], line["tokens"], "validation")
+    batch = rows.batch(np.arange(len(rows)))
+    model = load(line["weights"].path("hf/config.json").parent)
+    with torch.no_grad():
+        arrays = (torch.from_numpy(a) for a in (batch.inputs, batch.positions, batch.documents))
+        logits = model(*arrays)
+        nats = torch.nn.functional.cross_entropy(
+            logits.double().flatten(0, 1), torch.from_numpy(batch.targets).flatten(), ignore_index=IGNORED
+        ).item()
+    validation = entries(demo)["validation"]
+    assert metric(validation, "loss")["value"] == pytest.approx(nats, abs=1e-5)
+    assert metric(validation, "perplexity")["value"] == pytest.approx(math.exp(nats), rel=1e-5)
+    counts = line["packed"].counts
+    bits = nats * counts["validation_tokens"] / math.log(2) / counts["validation_text_bytes"]
+    assert metric(validation, "bits_per_byte")["value"] == pytest.approx(bits, abs=1e-5)
+
+
+def test_samples_explain_the_scores(demo):
+    found = entries(demo)
+    for name in ("agreement", "held_out_sentences", "held_out_words"):
+        rows = samples(demo, name)
+        assert len(rows) == found[name]["items"]
+        right = sum(row["outcome"]["acc"] for row in rows) / len(rows)
+        assert metric(found[name], "acc")["value"] == pytest.approx(right)
+    for row in samples(demo, "held_out_sentences"):
+        assert len(row["prompts"]) == 1
+        assert len(row["continuations"]) == len(row["log_likelihoods"]) == 4
+        assert row["outcome"]["acc"] == float(np.argmax(row["log_likelihoods"]) == row["gold"])
+    words = samples(demo, "held_out_words")
+    assert all(row["outcome"]["log_likelihood"] == row["log_likelihoods"][0] < 0 for row in words)
+
+
+def test_the_table_shows_every_benchmark(demo):
+    table = demo.path("scores.md").read_text()
+    for name in entries(demo):
+        assert f"| {name} | 0 | " in table
+    assert "| agreement / attractor | 0 | acc | " in table
+
+
+def test_twice_the_same_bytes(demo, line, run_stage, tmp_path):
+    again = run_stage(Scores(evaluation=evaluation("demo", device="cpu")), line, tmp_path, twice=True)
+    assert again.manifest["files"] == demo.manifest["files"]
+    assert again.manifest["counts"] == demo.manifest["counts"]
+
+
+def test_batch_tokens_change_no_score(demo, line, run_stage, tmp_path):
+    small = entries(run_stage(Scores(evaluation=evaluation("demo", batch_tokens=100)), line, tmp_path))
+    for name, entry in entries(demo).items():
+        assert {key: value for key, value in entry.items() if key != "metrics"} == {
+            key: value for key, value in small[name].items() if key != "metrics"
+        }
+        for ours, theirs in zip(entry["metrics"], small[name]["metrics"], strict=True):
+            assert ours["value"] == pytest.approx(theirs["value"], rel=1e-5)
+
+
+def test_standard_benchmarks_on_real_files(line, run_stage, data_folder, tmp_path):
+    data = data_folder("evaluation")
+    settings = yaml.safe_load((CONF / "standard.yaml").read_text()) | {"data": str(data)}
+    for benchmark in settings["benchmarks"].values():
+        benchmark["limit"] = 50
+    stage = Scores(evaluation=decode(Evaluation, settings))
+    names = sorted(path.name for path in data.glob("*") if path.name in str(settings))
+    assert sorted({file.name for file in stage.raw_files()}) == names
+    assert len(names) == 6
+    artifact = run_stage(stage, line, tmp_path)
+    found = entries(artifact)
+    assert set(found) == set(settings["benchmarks"])
+    chance = {"piqa": 0.5, "piqa_5shot": 0.5, "arc_easy": 0.25, "copa": 0.5, "openbook_qa": 0.25, "blimp": 0.5}
+    for name, random in chance.items():
+        accuracy = metric(found[name], "acc")
+        assert found[name]["items"] == accuracy["items"] == 50
+        assert accuracy["random"] == pytest.approx(random, abs=0.02)
+        low, high = accuracy["interval"]
+        assert 0 < low < accuracy["value"] < high < 1
+    assert metric(found["lambada"], "acc")["value"] == 0
+    assert metric(found["lambada"], "perplexity")["value"] > 100
+    assert found["piqa_5shot"]["shots"] == 5
+    assert found["piqa_5shot"]["truncated_contexts"] == found["piqa_5shot"]["queries"] == 100
+    prompts = [row["prompts"][0] for row in samples(artifact, "piqa_5shot")]
+    assert all(prompt.count("Answer:") == 6 and prompt.endswith("\nAnswer:") for prompt in prompts)
+
+
+def test_every_line_of_the_real_files_is_an_item(data_folder):
+    settings = evaluation("standard", data=str(data_folder("evaluation")))
+    expected = {"lambada": 5153, "piqa": 1838, "arc_easy": 2376, "copa": 100, "openbook_qa": 500, "blimp": 34_000}
+    for name, number in expected.items():
+        assert len(settings.benchmarks[name].read(Path(settings.data))) == number
+
+
+def test_the_exported_tokenizer_is_the_one_that_made_the_tokens(line):
+    exported = Encoder.load(line["weights"].path("hf/tokenizer.json"))
+    assert exported.end_of_text == Encoder.load(line["tokenizer"].path("tokenizer.json")).end_of_text
