@@ -86,7 +86,7 @@ def read_records(path: Path) -> list[Record]:
         if not line.strip():
             continue
         try:
-            values = json.loads(line)
+            values = json.loads(line.strip())
         except ValueError as error:
             raise ArtifactError(f"{path}:{number}", f"is not JSON ({error})", "give one object a line") from None
         records.append(Record(path.name, number, path, values))

@@ -1,0 +1,97 @@
+"""Bad files get an error that names file and line."""
+
+import gzip
+
+import pytest
+import zstandard
+
+from pipeline.core.artifact import FileRecord
+from pipeline.core.errors import ArtifactError, ConfigError
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.lambada import Lambada
+from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
+from train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from train.evaluation.records import read_records
+
+GOOD = '{"query": "Q", "choices": ["a", "b"], "gold": 0}'
+
+
+def error_of(benchmark_type, path) -> str:
+    with pytest.raises(ArtifactError) as caught:
+        benchmark_type(paths=(str(path),)).raw_files(path.parent)
+    assert str(caught.value).startswith(str(path))
+    return str(caught.value)[len(str(path)) :]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", ":2: is not JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char 1)); give one "
+              "object a line"),
+        ('["Q"]', ":2: is not a JSON object but list; give one object a line"),
+        ('{"query": "Q", "gold": 0}', ":2: has no field 'choices'; its fields are: gold, query"),
+        ('{"query": "Q", "choices": [], "gold": 0}',
+         ":2: field 'choices' holds []; give it a list of two or more texts, none blank"),
+        ('{"query": "Q", "choices": ["a", " "], "gold": 0}',
+         ":2: field 'choices' holds ['a', ' ']; give it a list of two or more texts, none blank"),
+        ('{"query": "Q", "choices": ["a", "b"], "gold": 2}', ":2: field 'gold' holds 2; give it a number from 0 to 1"),
+        ('{"query": "Q", "choices": ["a", "b"], "gold": -1}',
+         ":2: field 'gold' holds -1; give it a number from 0 to 1"),
+        ('{"query": "Q", "choices": ["a", "b"], "gold": "0"}',
+         ":2: field 'gold' holds '0'; give it a number from 0 to 1"),
+        ('{"query": "Q", "choices": ["a", "b"], "gold": true}',
+         ":2: field 'gold' holds True; give it a number from 0 to 1"),
+        ('{"query": 7, "choices": ["a", "b"], "gold": 1}',
+         ":2: field 'query' holds 7; give it a text that is not blank"),
+    ],
+)  # fmt: skip
+def test_multiple_choice(write_lines, line, message):
+    assert error_of(MultipleChoice, write_lines("bad.jsonl", GOOD, line)) == message
+
+
+def test_lambada_needs_a_last_word(write_lines):
+    message = ":1: field 'text' has no last word after a space; give it a passage"
+    assert error_of(Lambada, write_lines("bad.jsonl", '{"text": "word"}')) == message
+    assert error_of(Lambada, write_lines("bad.jsonl", '{"text": "a passage "}')) == message
+
+
+def test_pairs_need_both_sentences(write_lines):
+    assert error_of(MinimalPairs, write_lines("bad.jsonl", '{"sentence_good": "A."}')) == (
+        ":1: has no field 'sentence_bad'; its fields are: sentence_good"
+    )
+
+
+def test_an_empty_file(write_lines):
+    message = ": holds no records; give a file with one JSON object a line"
+    assert error_of(MultipleChoice, write_lines("empty.jsonl", "")) == message
+
+
+def test_a_missing_file(tmp_path):
+    settings = Evaluation(benchmarks={"piqa": MultipleChoice(paths=("piqa.jsonl",))}, data=str(tmp_path))
+    with pytest.raises(ConfigError) as caught:
+        settings.raw_files()
+    path = str(tmp_path / "piqa.jsonl")
+    assert str(caught.value) == f"evaluation.benchmarks: no file {path!r}; give its folder as evaluation.data"
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
+def test_compressed_files_hold_the_same(tmp_path, suffix):
+    content = (GOOD + "\n\n" + GOOD + "\n").encode()
+    compressed = {"": content, ".gz": gzip.compress(content), ".zst": zstandard.compress(content)}[suffix]
+    path = tmp_path / f"a.jsonl{suffix}"
+    path.write_bytes(compressed)
+    assert [record.name for record in read_records(path)] == [f"{path.name}:1", f"{path.name}:3"]
+    (file,) = MultipleChoice(paths=(path.name,)).raw_files(tmp_path)
+    assert (file.name, file.bytes, file.sha256) == (path.name, len(compressed), FileRecord.of(path).sha256)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_a_damaged_file(tmp_path, suffix):
+    content = (GOOD + "\n").encode() * 1000
+    compressed = gzip.compress(content) if suffix == ".gz" else zstandard.compress(content)
+    for damaged in (compressed[: len(compressed) // 2], b"\0" * 64):
+        path = tmp_path / f"a.jsonl{suffix}"
+        path.write_bytes(damaged)
+        with pytest.raises(ArtifactError) as caught:
+            read_records(path)
+        assert str(caught.value).startswith(str(path))

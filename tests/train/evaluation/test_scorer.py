@@ -1,0 +1,165 @@
+"""Log-likelihoods equal Hugging Face's, one query at a time, whatever the batches; known models get known scores."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.train.evaluation.conftest import WINDOW_TOKENS, OfHuggingFace, Uniform, scorer_of
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.item import Tokens
+from train.evaluation.scorer import load_scorer, pieces
+from train.export import load
+
+
+def random_queries(number: int, vocabulary: int, longest_context: int, longest_continuation: int) -> list[Tokens]:
+    generator = np.random.default_rng(5)
+
+    def ids(longest: int) -> np.ndarray:
+        return generator.integers(0, vocabulary, generator.integers(1, longest + 1))
+
+    return [Tokens(ids(longest_context), ids(longest_continuation)) for _ in range(number)]
+
+
+@torch.no_grad()
+def alone(model, query: Tokens) -> tuple[float, bool]:
+    """Log-likelihood and greediness of one query that fits, after cutting the context on the left."""
+    room = WINDOW_TOKENS + 1 - len(query.continuation)
+    sequence = torch.tensor([*query.context.tolist()[-room:], *query.continuation.tolist()])
+    logits = model(sequence[None, :-1]).logits[0, -len(query.continuation) :]
+    targets = sequence[-len(query.continuation) :]
+    chosen = torch.log_softmax(logits.double(), -1)[torch.arange(len(targets)), targets]
+    return chosen.sum().item(), bool((logits.argmax(-1) == targets).all())
+
+
+def test_log_likelihoods_equal_hugging_face_one_by_one(gpt2, encoder):
+    queries = random_queries(60, encoder.vocabulary_size, 90, 12)
+    greedy = gpt2.generate(torch.tensor([[1, 2, 3]]), max_new_tokens=4, do_sample=False, pad_token_id=0)[0, 3:]
+    queries.append(Tokens(np.array([1, 2, 3]), greedy.numpy()))
+    answers, _ = scorer_of(OfHuggingFace(gpt2)).answers(queries)
+    expected = [alone(gpt2, query) for query in queries]
+    assert [answer.log_likelihood for answer in answers] == pytest.approx([value for value, _ in expected], abs=1e-4)
+    assert [answer.greedy for answer in answers] == [value for _, value in expected]
+    assert answers[-1].greedy
+    assert not answers[0].greedy
+    assert [answer.tokens for answer in answers] == [len(query.continuation) for query in queries]
+
+
+def test_our_transformer_equals_its_export_in_hugging_face(line, encoder):
+    from transformers import AutoModelForCausalLM
+
+    folder = line["weights"].path("hf/config.json").parent
+    queries = random_queries(40, encoder.vocabulary_size, 90, 12)
+    answers, _ = load_scorer(folder, Evaluation(device="cpu")).answers(queries)
+    reference = AutoModelForCausalLM.from_pretrained(folder).eval()
+    expected = [alone(reference, query)[0] for query in queries]
+    assert [answer.log_likelihood for answer in answers] == pytest.approx(expected, abs=1e-4)
+
+
+def test_batch_size_does_not_change_scores(line, encoder):
+    model = load(line["weights"].path("hf/config.json").parent)
+    queries = random_queries(80, encoder.vocabulary_size, 50, 12)
+    single, _ = scorer_of(model, batch_tokens=1).answers(queries)
+    for batch_tokens in (100, 1000, 10**6):
+        batched, _ = scorer_of(model, batch_tokens=batch_tokens).answers(queries)
+        expected = [answer.log_likelihood for answer in single]
+        assert [answer.log_likelihood for answer in batched] == pytest.approx(expected, abs=1e-4, rel=0)
+        assert [answer.greedy for answer in batched] == [answer.greedy for answer in single]
+
+
+def test_order_does_not_change_a_bit(gpt2, encoder):
+    queries = random_queries(60, encoder.vocabulary_size, 90, 12)
+    queries += queries[:7]
+    scorer = scorer_of(OfHuggingFace(gpt2))
+    answers, tally = scorer.answers(queries)
+    order = np.random.default_rng(1).permutation(len(queries)).tolist()
+    shuffled, shuffled_tally = scorer.answers([queries[number] for number in order])
+    assert shuffled == [answers[number] for number in order]
+    assert shuffled_tally == tally
+
+
+def test_padding_does_not_leak(gpt2, encoder):
+    """A short query scores the same alone and beside a long one."""
+    short, long = Tokens(np.array([5]), np.array([6, 7])), Tokens(np.arange(40), np.arange(20))
+    model, rows = OfHuggingFace(gpt2), []
+
+    def counting(tokens_BT, positions_BT, documents_BT):
+        rows.append(len(tokens_BT))
+        return model(tokens_BT, positions_BT, documents_BT)
+
+    (together, _), _ = scorer_of(counting).answers([short, long])
+    (by_itself,), _ = scorer_of(counting).answers([short])
+    assert rows == [2, 1]
+    assert together.log_likelihood == pytest.approx(by_itself.log_likelihood, abs=1e-5)
+
+
+def test_a_uniform_model_has_perplexity_v(encoder):
+    vocabulary = encoder.vocabulary_size
+    queries = random_queries(30, vocabulary, 90, 150)
+    answers, tally = scorer_of(Uniform(vocabulary)).answers(queries)
+    nats = -sum(answer.log_likelihood for answer in answers)
+    assert math.exp(nats / sum(answer.tokens for answer in answers)) == pytest.approx(vocabulary, rel=1e-6)
+    assert tally.tokens == sum(len(query.continuation) for query in queries)
+
+
+def test_truncated_contexts_are_counted(gpt2):
+    fits = Tokens(np.zeros(WINDOW_TOKENS - 1, int), np.array([1, 2]))
+    loses_one = Tokens(np.zeros(WINDOW_TOKENS, int), np.array([1, 2]))
+    loses_nine = Tokens(np.zeros(WINDOW_TOKENS + 9, int), np.array([1]))
+    _, tally = scorer_of(OfHuggingFace(gpt2)).answers([fits, loses_one, loses_nine])
+    assert (tally.queries, tally.tokens) == (3, 5)
+    assert (tally.truncated_contexts, tally.truncated_tokens, tally.split_continuations) == (2, 10, 0)
+
+
+def test_a_truncated_context_keeps_its_end(gpt2, encoder):
+    whole = random_queries(1, encoder.vocabulary_size, 90, 5)[0]
+    long = Tokens(np.concatenate([np.arange(200) % 50, whole.context, np.arange(60)]), whole.continuation)
+    cut = Tokens(long.context[-(WINDOW_TOKENS + 1 - len(long.continuation)) :], long.continuation)
+    (answer, same), tally = scorer_of(OfHuggingFace(gpt2)).answers([long, cut])
+    assert answer.log_likelihood == same.log_likelihood
+    assert tally.truncated_contexts == 1
+
+
+@given(
+    context=st.integers(1, 30), continuation=st.integers(1, 60), window=st.integers(1, 20), data=st.integers(0, 10**6)
+)
+@settings(max_examples=200, deadline=None)
+def test_pieces_predict_each_token_once_within_the_window(context, continuation, window, data):
+    ids = np.random.default_rng(data).integers(0, 1000, context + continuation)
+    rows = list(pieces(Tokens(ids[:context], ids[context:]), window))
+    targets = np.concatenate([row.sequence[-row.targets :] for row in rows])
+    assert targets.tolist() == ids[context:].tolist()
+    for row in rows:
+        assert row.targets < len(row.sequence) <= window + 1
+    assert len(rows) == -(-continuation // window)
+    end = context
+    for row in rows:
+        end += row.targets
+        assert len(row.sequence) == min(window + 1, end)
+        assert row.sequence.tolist() == ids[end - len(row.sequence) : end].tolist()
+
+
+def test_a_split_continuation_is_the_sum_of_its_parts(gpt2, encoder):
+    ids = np.random.default_rng(2).integers(0, encoder.vocabulary_size, 1 + WINDOW_TOKENS + 10)
+    scorer = scorer_of(OfHuggingFace(gpt2))
+    (whole, first, last), tally = scorer.answers(
+        [
+            Tokens(ids[:1], ids[1:]),
+            Tokens(ids[:1], ids[1 : WINDOW_TOKENS + 1]),
+            Tokens(ids[: WINDOW_TOKENS + 1], ids[WINDOW_TOKENS + 1 :]),
+        ]
+    )
+    assert whole.log_likelihood == pytest.approx(first.log_likelihood + last.log_likelihood, abs=1e-9)
+    assert tally.split_continuations == 1
+
+
+def test_bf16_weights_still_give_fp32_log_probabilities(line, encoder):
+    folder = line["weights"].path("hf/config.json").parent
+    queries = random_queries(20, encoder.vocabulary_size, 40, 8)
+    exact, _ = load_scorer(folder, Evaluation(device="cpu")).answers(queries)
+    rough, _ = load_scorer(folder, Evaluation(device="cpu", precision="bf16")).answers(queries)
+    differences = [abs(a.log_likelihood - b.log_likelihood) / a.tokens for a, b in zip(exact, rough, strict=True)]
+    assert 0 < max(differences) < 0.5
