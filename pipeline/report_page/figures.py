@@ -17,6 +17,8 @@ BLUE, RED, PALE = "var(--accent)", "var(--second)", "var(--bar)"
 
 MAX_POINTS = 1_000
 """Points of a curve; a chart of this page is about as many pixels wide."""
+LEAST_COLUMNS = 8
+"""A histogram has room for as many columns, so that two of them do not look like walls."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,12 +56,14 @@ def funnel(steps: Sequence[tuple[str, int]]) -> Figure | None:
         connector={"fillcolor": "var(--surface)", "line": {"width": 0}},
         hovertemplate="%{y}: %{value:,}<br>%{percentPrevious:.1%} of the step before<extra></extra>",
     )
-    layout = _layout(60 * len(steps) + 20, margin={"l": 0, "r": 0, "t": 4, "b": 4})
+    layout = _layout(60 * len(steps) + 20)
+    layout["yaxis"].update(showgrid=False, ticklen=0)
+    layout["xaxis"].update(visible=False)
     return _figure("funnel", [bars], layout, "Documents left after each step")
 
 
-def columns(id: str, title: str, bars: Sequence[tuple[str, int]], label: str) -> Figure | None:
-    """A histogram over named intervals: ``(name of the interval, count)``."""
+def columns(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figure | None:
+    """A histogram over named intervals: ``(name of the interval, count)``; ``x`` and ``y`` say what the axes are."""
     if not any(n for _, n in bars):
         return None
     trace = go.Bar(
@@ -68,11 +72,14 @@ def columns(id: str, title: str, bars: Sequence[tuple[str, int]], label: str) ->
         marker={"color": PALE, "line": {"width": 0}},
         hovertemplate="%{x}: %{y:,}<extra></extra>",
     )
-    layout = _layout(280, x=title, y="documents")
+    layout = _layout(260, x=x, y=y)
     layout.update(bargap=0.08)
-    layout["xaxis"].update(type="category", showgrid=False)
-    layout["yaxis"].update(rangemode="tozero")
-    return _figure(id, [trace], layout, label)
+    layout["xaxis"].update(type="category", tickangle=0, range=[-0.5, max(len(bars), LEAST_COLUMNS) - 0.5])
+    most = max(n for _, n in bars)
+    layout["yaxis"].update(
+        rangemode="tozero", tickformat=",~s" if most >= 1000 else ",d", dtick=1 if most < 5 else None
+    )
+    return _figure(id, [trace], layout, f"{y} by {x}")
 
 
 def loss(training: Points, validation: Points) -> Figure | None:
@@ -156,13 +163,20 @@ def _curve(name: str, points: Points, color: str, width: float, markers: bool = 
     )
 
 
-def _layout(height: int, x: str = "", y: str = "", margin: dict[str, int] | None = None) -> dict[str, Any]:
-    axis = {"automargin": True, "zeroline": False, "gridcolor": GRID, "linecolor": LINE, "tickcolor": LINE}
+def _layout(height: int, x: str = "", y: str = "") -> dict[str, Any]:
+    axis = {
+        "automargin": True,
+        "zeroline": False,
+        "fixedrange": True,
+        "gridcolor": GRID,
+        "linecolor": LINE,
+        "tickcolor": LINE,
+    }
     small = {"size": 12, "color": MUTED}
     return {
         "height": height,
         "template": "none",
-        "margin": margin or {"l": 4, "r": 12, "t": 8, "b": 4},
+        "margin": {"l": 4, "r": 12, "t": 8, "b": 4},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": FONT, "size": 13, "color": INK},

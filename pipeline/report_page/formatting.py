@@ -13,18 +13,17 @@ INVISIBLE = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2
 
 
 def count(number: float | None) -> str:
-    """``1234567`` → ``1,234,567``."""
+    """``1234567`` → ``1,234,567``; ``none`` for None."""
     return NONE if number is None else f"{number:,.0f}"
 
 
 def short(number: float | None) -> str:
-    """``1234567`` → ``1.23 M``: three digits and a unit."""
+    """``1234567`` → ``1.23 M``: from a million on, three digits and a unit (B: 10^9, T: 10^12)."""
     if number is None:
         return NONE
-    for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("K", 1e4)):
+    for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
         if abs(number) >= size:
-            scaled = number / (1e3 if unit == "K" else size)
-            return f"{scaled:.{max(0, 2 - len(str(int(abs(scaled)))) + 1)}f} {unit}"
+            return f"{number / size:.{3 - len(str(int(abs(number) / size)))}f} {unit}"
     return f"{number:,.0f}"
 
 
@@ -62,4 +61,4 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         for number, item in enumerate(value):
             yield from flat(item, f"{path}[{number}]")
     elif path:
-        yield path, visible(json.dumps(value, ensure_ascii=False), 1000)
+        yield visible(path, 200), visible(json.dumps(value, ensure_ascii=False), 1000)

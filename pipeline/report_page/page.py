@@ -34,7 +34,7 @@ def render(sections: Mapping[str, Any]) -> str:
     environment.filters.update(count=count, percent=percent, embed=embed)
     script, plotly = (FOLDER / "page.js").read_text(encoding="utf-8"), get_plotlyjs()
     return environment.get_template("template.html").render(
-        none=NONE,
+        missing=NONE,
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hashes=f"{source_hash(script)} {source_hash(plotly)}",

@@ -22,6 +22,7 @@ DOCUMENTS_PER_SHARD = 5_000
 """How far a shard is read in search of rules that seldom decide."""
 PER_RULE = 3
 CHARACTERS = 300
+VALUE_CHARACTERS = 150
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _of_shard(path: Path, rules: frozenset[str]) -> dict[str, list[Sample]]:
         if rule not in rules or len(found[rule]) == PER_RULE:
             continue
         url = visible(str(document.metadata.get("url") or ""), CHARACTERS)
-        value = visible(str(drop.get("value", "")), CHARACTERS)
+        value = visible(str(drop.get("value", "")), VALUE_CHARACTERS)
         found[rule].append(Sample(visible(document.id, CHARACTERS), url, value, visible(document.text, CHARACTERS)))
         full += len(found[rule]) == PER_RULE
         if full == len(rules):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -82,8 +82,8 @@ class ScoreTable:
 
     rows: list[Row]
     groups: list[Row]
-    empty: list[str]
-    """Benchmarks without a single item."""
+    notes: list[str]
+    """What a reader must know to trust the rows."""
     figure: figures.Figure | None
     questions: list[Question]
 
@@ -94,8 +94,8 @@ class ScoreTable:
         rows = [_row(entry, metric) for entry in entries for metric in entry["metrics"]]
         whole, groups = [row for row in rows if not row.group], [row for row in rows if row.group]
         shares = [figures.Score(row.title, row.value, row.interval, row.random) for row in whole if row.is_share]
-        empty = [str(entry["name"]) for entry in entries if not entry["metrics"]]
-        return cls(whole, groups, empty, figures.scores(shares), _questions(scores, entries))
+        notes = [note for entry in entries for note in _notes(entry)]
+        return cls(whole, groups, notes, figures.scores(shares), _questions(scores, entries))
 
     def headlines(self) -> list[Row]:
         """The first accuracy of each of the first benchmarks in the table."""
@@ -119,6 +119,17 @@ def _row(entry: Mapping[str, Any], metric: Mapping[str, Any]) -> Row:
         random=metric.get("random"),
         items=metric["items"],
     )
+
+
+def _notes(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Whether the benchmark had no items, or the model could not see all of them."""
+    if not entry["metrics"]:
+        yield f"{entry['name']}: no items."
+    if entry.get("truncated_contexts"):
+        lost = f"{count(entry['truncated_contexts'])} of {count(entry['queries'])} contexts did not fit the window"
+        yield f"{entry['name']}: {lost} and lost {count(entry['truncated_tokens'])} tokens on the left."
+    if entry.get("split_continuations"):
+        yield f"{entry['name']}: {count(entry['split_continuations'])} continuations were longer than the window."
 
 
 def _questions(scores: Artifact, entries: Sequence[Mapping[str, Any]]) -> list[Question]:

@@ -56,23 +56,20 @@ def sections(inputs: Inputs) -> dict[str, Any]:
     clean, unique = inputs["clean"].counts, inputs["unique"].counts
     metrics = read_metrics(inputs["weights"].path("metrics.jsonl"))
     table = ScoreTable.of(inputs["scores"])
+    sizes = pairs.cluster_sizes(inputs["duplicates"])
     return {
         "title": _title(inputs, metrics, table),
         "funnel": _funnel(inputs),
         "drops": _drops(inputs["clean"], clean["records_in"]),
         "removed": {unit: tallies(clean, key, sum_of(clean, key)) for unit, key in REMOVED.items()},
-        "lengths": figures.columns(
-            "lengths", "characters", [(_power(low), n) for low, n in histogram(clean, "length:")], "Documents by length"
-        ),
+        "lengths": figures.columns("lengths", _lengths(clean), "characters, at least", "documents"),
         "languages": shortened(tallies(clean, "language:", sum_of(clean, "language:")), LANGUAGES_SHOWN),
         "duplicates": _drops(inputs["unique"], unique["documents_in"]),
         "pairs": pairs.sample(inputs["clean"], inputs["duplicates"]),
-        "clusters": figures.columns(
-            "clusters", "documents in a cluster", pairs.cluster_sizes(inputs["duplicates"]), "Clusters by size"
-        ),
+        "clusters": figures.columns("clusters", sizes, "documents in a cluster", "clusters"),
         "tokens": _tokens(inputs),
         "curves": _curves(metrics),
-        "training": _training(inputs["weights"].counts, metrics),
+        "training": _training(metrics),
         "scores": table,
         "stages": [_stage(name, artifact) for name, artifact in inputs.items()],
     }
@@ -100,14 +97,14 @@ def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable)
         Fact("tokens", short(tokens.get("tokens"))),
         Fact("parameters", short(weights.get("parameters"))),
         Fact("validation loss", decimal(last_of(metrics, "validation_loss")), "nats per token"),
-        Fact("bits per byte", decimal(last_of(metrics, "validation_bits_per_byte")), "held-out text"),
+        Fact("bits per byte", decimal(last_of(metrics, "bits_per_byte")), "held-out text"),
     ]
     headlines = [Fact(row.title, percent(row.value), f"random {percent(row.random)}") for row in table.headlines()]
     return {
         "facts": facts + headlines,
-        "records": short(inputs["clean"].counts.get("records_in")),
-        "tokens": short(tokens.get("tokens")),
-        "address": inputs["scores"].folder.name,
+        "records": short(inputs["clean"].counts["records_in"]),
+        "tokens": short(tokens["tokens"]),
+        "addresses": [(name, inputs[name].folder.name) for name in ("weights", "scores")],
     }
 
 
@@ -142,7 +139,7 @@ def _tokens(inputs: Inputs) -> list[Fact]:
     places = packed["train_tokens"] + packed["train_padding"]
     return [
         Fact("vocabulary", count(inputs["tokenizer"].counts.get("vocabulary")), "tokens"),
-        Fact("bytes per token", decimal(_ratio(text_bytes, tokens["tokens"]), 2), "more is denser"),
+        Fact("bytes per token", decimal(_ratio(text_bytes, tokens["tokens"]), 2), "of UTF-8 text"),
         Fact("tokens per document", count(_ratio(tokens["tokens"], tokens["documents"])), "mean"),
         Fact("padding", percent(_ratio(packed["train_padding"], places)), "of the positions of training rows"),
         Fact("split documents", percent(_ratio(packed["train_split_documents"], documents)), "longer than a row"),
@@ -150,14 +147,13 @@ def _tokens(inputs: Inputs) -> list[Fact]:
     ]
 
 
-def _training(weights: Counter[str], metrics: Sequence[dict[str, Any]]) -> list[Fact]:
+def _training(metrics: Sequence[dict[str, Any]]) -> list[Fact]:
     speeds = sorted(value for _, value in series(metrics, "tokens_per_second"))
     return [
         Fact("steps", count(metrics[-1]["step"] if metrics else None)),
         Fact("epochs", decimal(last_of(metrics, "epoch"), 2), "over the training rows"),
         Fact("training loss", decimal(last_of(metrics, "loss")), "last logged, nats per token"),
-        Fact("speed", short(speeds[len(speeds) // 2] if speeds else None), "tokens per second, median"),
-        Fact("parameters", count(weights.get("parameters"))),
+        Fact("speed", count(speeds[len(speeds) // 2] if speeds else None), "tokens per second, median"),
     ]
 
 
@@ -180,7 +176,7 @@ def _stage(name: str, artifact: Artifact) -> dict[str, Any]:
         "name": name,
         "address": artifact.folder.name,
         "version": manifest.get("version"),
-        "size": f"{short(size)}B in {count(len(files))} files" if size >= 1e4 else f"{size:,} B in {len(files)} files",
+        "size": f"{size / 1e6:,.1f} MB in {count(len(files))} files",
         "settings": settings,
         "counts": [(key, count(n)) for key, n in counts if ":" not in key],
     }
@@ -190,7 +186,11 @@ def _ratio(top: float | None, bottom: float | None) -> float | None:
     return top / bottom if top is not None and bottom else None
 
 
+def _lengths(clean: Counter[str]) -> list[tuple[str, int]]:
+    """Documents by length, each interval named by the least number of characters in it."""
+    return [(_power(low), n) for low, n in histogram(clean, "length:")]
+
+
 def _power(low: int) -> str:
-    """``256`` → ``256–511``: the interval that a power of two stands for."""
-    names = [f"{n // 1024}K" if n >= 1024 else str(n) for n in (low, 2 * low)]
-    return f"{names[0]}–{names[1]}" if low > 1 else names[0]
+    """``2048`` → ``2K``."""
+    return f"{low >> 20}M" if low >= 1 << 20 else f"{low >> 10}K" if low >= 1 << 10 else str(low)

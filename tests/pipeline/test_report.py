@@ -1,9 +1,10 @@
 """The report on small artifacts: what it says, that hostile text stays text, and that a browser draws it.
 
-The artifacts are made with the formats of docs/formats.md: counts, documents, removed/*.npy, metrics.jsonl, scores.json.
+The artifacts have the formats of docs/formats.md: counts, documents, removed/*.npy, metrics.jsonl, scores.json.
 """
 
 import html.parser
+import itertools
 import json
 import math
 import re
@@ -28,7 +29,7 @@ from pipeline.report_page.tallies import histogram, shortened, tallies
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=http://evil.example/x onerror=\"document.title='owned'\">"
-    "<style>body{display:none}</style><!-- ]]> {{ 7*7 }} {% raw %} &amp; \u202egnp.exe\x00\x1b[31m </blockquote></details>"
+    "<style>body{display:none}</style><!-- ]]> {{ 7*7 }} {% raw %} &amp; \u202egnp\x00\x1b[31m </blockquote></details>"
 )
 REMOVED = np.dtype([("row", "<u4"), ("survivor", "<u8"), ("survivor_id", "S40"), ("jaccard", "<f8"), ("exact", "?")])
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -61,16 +62,24 @@ def full_run(root: Path) -> dict[str, Artifact]:
     def clean(out: TaskOutput) -> Mapping[str, int]:
         rows = [document(f"crawl-{out.task}.warc.gz:{n}", f"Page {n} of shard {out.task}. {HOSTILE}") for n in range(4)]
         documents(out, "documents", rows)
+        drops = [{"rule": "c4_lines.curly_bracket", "value": HOSTILE}] * 5 + [
+            {"rule": "language", "value": "de 0.93"}
+        ] * 2
         gone = [
-            document(f"crawl-{out.task}.warc.gz:{10 + n}", f"dropped {n} {HOSTILE}", url="javascript:alert(1)", drop=drop)
-            for n, drop in enumerate(
-                [{"rule": "c4_lines.curly_bracket", "value": HOSTILE}] * 5 + [{"rule": "language", "value": "de 0.93"}] * 2
+            document(
+                f"crawl-{out.task}.warc.gz:{10 + n}", f"dropped {n} {HOSTILE}", url="javascript:alert(1)", drop=drop
             )
+            for n, drop in enumerate(drops)
         ]
         documents(out, "dropped", gone)
         counts = {"records_in": 5000, "bytes_in": 40_000_000, "kept": 2600, "bytes_kept": 14_000_000}
-        counts |= {"dropped:c4_lines.curly_bracket": 800, "dropped:c4_lines.few_sentences": 1197, "dropped:language": 402}
-        counts |= {"dropped:bad_words": 1, "removed_lines:no_end_mark": 20_000, "removed_lines:few_words": 3000}
+        counts |= {"dropped:c4_lines.curly_bracket": 800, "dropped:c4_lines.few_sentences": 1197}
+        counts |= {
+            "dropped:language": 402,
+            "dropped:bad_words": 1,
+            "removed_lines:no_end_mark": 20_000,
+            "removed_lines:few_words": 3000,
+        }
         counts |= {"removed_sentences:unique_spans": 77, "language:en": 2500, "language:de": 60, "language:fr": 40}
         return counts | {f"length:{1 << n}": 100 * n * (17 - n) for n in range(7, 17)}
 
@@ -105,9 +114,9 @@ def full_run(root: Path) -> dict[str, Artifact]:
             path.write_text("".join(json.dumps(question(n)) + "\n" for n in range(5)))
         return {"benchmarks": 3}
 
-    settings = {"cleaning": {"filters": [{"type": "c4_lines", "min_words": 5}, {"type": "language", "languages": ["en"]}]}}
+    filters = [{"type": "c4_lines", "min_words": 5}, {"type": "language", "languages": ["en"]}]
     return {
-        "clean": artifact(root, "clean", settings | {"source": {"paths": [HOSTILE]}}, clean, clean),
+        "clean": artifact(root, "clean", {"filters": filters, "paths": [HOSTILE]}, clean, clean),
         "signatures": artifact(root, "signatures", {"hashes": 112}, lambda out: {"documents": 2600}),
         "duplicates": artifact(root, "duplicates", {"threshold": 0.8}, duplicates, duplicates),
         "unique": artifact(root, "unique", {}, unique, unique),
@@ -127,16 +136,17 @@ def metrics(steps: int) -> list[dict[str, object]]:
     for step in range(1, steps + 1):
         loss = 3.5 + 5.5 * math.exp(-step / 60)
         rows.append({"step": step, "loss": loss + 0.1 * math.sin(step), "gradient_norm": 1 + 0.3 * math.cos(step)})
-        rows[-1] |= {"learning_rate": 1e-3 * min(1, step / 30), "tokens_per_second": 9000 + step % 7, "epoch": step / 150}
+        rows[-1] |= {"learning_rate": 1e-3 * min(1, step / 30), "tokens_per_second": 9000 + step % 7}
+        rows[-1]["epoch"] = step / 150
         if step % 50 == 0:
-            rows[-1] |= {"validation_loss": loss + 0.1, "validation_bits_per_byte": (loss + 0.1) / 4.4 / math.log(2)}
+            rows[-1] |= {"validation_loss": loss + 0.1, "bits_per_byte": (loss + 0.1) / 4.4 / math.log(2)}
     return rows
 
 
 def agreement() -> dict[str, object]:
-    whole = {"name": "acc", "value": 0.71, "standard_error": 0.045, "interval": [0.62, 0.79], "random": 0.5, "items": 104}
+    whole = {"name": "acc", "value": 0.71, "standard_error": 0.045, "interval": [0.62, 0.79], "random": 0.5}
     part = whole | {"group": "simple", "value": 0.9, "items": 26}
-    return {"name": "agreement", "shots": 0, "items": 104, "metrics": [whole | {"group": ""}, part]}
+    return {"name": "agreement", "shots": 0, "items": 104, "metrics": [whole | {"group": "", "items": 104}, part]}
 
 
 def held_out() -> dict[str, object]:
@@ -207,14 +217,243 @@ class Reader(html.parser.HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.text += " "
         self.elements.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
+        self.text += " "
         assert self.open, f"</{tag}> closes nothing"
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
         if not self.open or self.open[-1] not in ("script", "style"):
             self.text += data
+
+
+def test_the_numbers_a_reader_wants_are_there(page: Path) -> None:
+    text = " ".join(Reader(page.read_text()).text.split())
+    assert "10,000 records, 2.48 M tokens, one model" in text
+    assert "unique documents 4,200 tokens 2.48 M parameters 3.41 M" in text
+    assert "validation loss 3.637 nats per token bits per byte 1.193 held-out text" in text
+    assert "agreement acc 71.0 % random 50.0 %" in text
+    assert "records read 10,000 100.0 % 80.0 M kept by cleaning 5,200 52.0 % 28.0 M unique 4,200 42.0 % 24.0 M" in text
+    assert "c4_lines.few_sentences 2,394 23.9 %" in text
+    assert "bad_words 2 < 0.1 %" in text
+    assert "no_end_mark 40,000 87.0 %" in text
+    assert "1,000 of 5,200 cleaned documents" in text
+    assert "bytes per token 4.40" in text
+    assert "padding 0.3 %" in text
+    assert "agreement acc 0 71.0 % ± 4.5 % 62.0 % to 79.0 % 50.0 % 104" in text
+    assert "validation perplexity 0 2.00e+09 – – 42" in text
+    assert "held_out_words: no items." in text
+    assert "filters[0].min_words 5" in text
+
+
+def test_samples_are_few_and_from_several_shards(page: Path) -> None:
+    text = Reader(page.read_text()).text
+    assert [name in text for name in ("gz:10 ·", "gz:11 ·", "gz:12 ·", "gz:15 ·", "gz:16 ·")] == [
+        True,
+        True,
+        False,
+        True,
+        True,
+    ]
+    assert "crawl-0.warc.gz:10 ·" in text
+    assert "crawl-1.warc.gz:10 ·" in text
+    assert text.count("decided by") == 3 + 3 + 2, "two rules of clean, one of unique that has two documents"
+
+
+def test_near_duplicates_stand_side_by_side_the_most_alike_first(page: Path) -> None:
+    text = " ".join(Reader(page.read_text()).text.split())
+    first, second = text.index("J = 0.970 kept · crawl-0.warc.gz:0"), text.index("J = 0.875 kept · crawl-1.warc.gz:0")
+    assert first < second
+    assert "removed · crawl-0.warc.gz:2 Page 2 of shard 0." in text[first:second]
+    assert "J = 1.000" not in text
+
+
+def test_the_page_is_well_formed(page: Path, empty_page: Path) -> None:
+    for path in (page, empty_page):
+        reader = Reader(path.read_text())
+        ids = [attributes["id"] for _, attributes in reader.elements if "id" in attributes]
+        links = [attributes["href"] for tag, attributes in reader.elements if tag == "a"]
+        assert reader.open == []
+        assert len(ids) == len(set(ids))
+        assert {f"#{id}" for id in ids} >= set(links)
+        assert path.stat().st_size < 5_000_000
+
+
+def test_hostile_text_stays_text(page: Path) -> None:
+    reader = Reader(page.read_text())
+    tags = [tag for tag, _ in reader.elements]
+    attributes = [name for _, found in reader.elements for name in found]
+    scripts = [found.get("type") for tag, found in reader.elements if tag == "script"]
+    assert "img" not in tags
+    assert tags.count("style") == 1
+    assert not [name for name in attributes if name.startswith("on")]
+    assert scripts.count(None) == 1
+    assert set(scripts) == {None, "text/plain", "application/json"}
+    shown = HOSTILE.replace("\u202e", "\ufffd").replace("\x00", "\ufffd").replace("\x1b", "\ufffd")
+    assert f"dropped 0 {shown}" in reader.text
+    assert f"Which one? {shown}" in reader.text
+
+
+def test_nothing_is_loaded_from_anywhere(page: Path) -> None:
+    text = page.read_text()
+    for tag, attributes in Reader(text).elements:
+        assert not {"src", "srcset", "action", "data", "poster"} & set(attributes), tag
+        assert (attributes.get("href") or "#").startswith("#")
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+    assert "default-src 'none'" in text
+
+
+def test_a_run_without_anything_says_none(empty_page: Path) -> None:
+    reader = Reader(empty_page.read_text())
+    assert "0 records, 0 tokens, one model" in reader.text
+    assert not [found for _, found in reader.elements if "data-figure" in found]
+    assert reader.text.count("none") > 25
+    assert "None" not in reader.text
+
+
+def test_the_page_depends_on_its_inputs_alone(page: Path, tmp_path: Path) -> None:
+    assert write_report(full_run(tmp_path), tmp_path / "report").read_bytes() == page.read_bytes()
+
+
+def test_samples_are_looked_for_in_few_shards_and_not_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drop = {"rule": "rare", "value": "1"}
+
+    def shard(out: TaskOutput) -> Mapping[str, int]:
+        rare_row = 10 + (out.task % 2)
+        rows = [document(f"{out.task}:{n}", "", drop=drop if n == rare_row else {"rule": "common"}) for n in range(12)]
+        documents(out, "dropped", rows)
+        return {}
+
+    made = artifact(tmp_path, "clean", {}, *[shard] * 40)
+    opened: list[str] = []
+    path = made.path
+    monkeypatch.setattr(made, "path", lambda name: opened.append(name) or path(name))
+    monkeypatch.setattr(samples, "DOCUMENTS_PER_SHARD", 11)
+    found = samples.dropped(made, ["rare", "common", "never"])
+    assert opened == [f"dropped/{number:05d}.jsonl.zst" for number in range(0, 40, 5)]
+    assert [sample.id for sample in found["rare"]] == ["0:10", "10:10", "20:10"], "row 11 of odd shards is too far"
+    assert [sample.id for sample in found["common"]] == ["0:0", "5:0", "10:0"]
+    assert "never" not in found
+
+
+def test_tallies_are_ranked_and_the_small_ones_summed_up() -> None:
+    ranked = tallies({"dropped:b": 1, "dropped:a": 1, "dropped:c": 6, "dropped:zero": 0, "kept": 12}, "dropped:", of=20)
+    assert [(tally.name, tally.count, tally.share) for tally in ranked] == [
+        ("c", 6, 0.3),
+        ("a", 1, 0.05),
+        ("b", 1, 0.05),
+    ]
+    assert [tally.name for tally in shortened(ranked, 2)] == ["c", "a", "b"]
+    assert [(tally.name, tally.count) for tally in shortened(ranked, 1)] == [("c", 6), ("2 others", 2)]
+    assert tallies({"dropped:a": 3}, "dropped:", of=0)[0].share is None
+
+
+@given(st.dictionaries(st.sampled_from([0] + [1 << n for n in range(20)]), st.integers(1, 99), min_size=1))
+def test_a_histogram_has_no_gaps_and_loses_nothing(found: dict[int, int]) -> None:
+    bars = histogram({f"length:{low}": n for low, n in found.items()}, "length:")
+    lows = [low for low, _ in bars]
+    assert {low: n for low, n in bars if n} == found
+    assert all(after == max(1, 2 * before) for before, after in itertools.pairwise(lows))
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=400), st.integers(20, 100))
+def test_thinned_curves_keep_their_ends_and_extremes(values: list[float], limit: int) -> None:
+    points = list(enumerate(values))
+    shown = figures.thinned(points, limit)
+    assert len(shown) <= max(limit, 2)
+    assert shown == sorted(set(shown))
+    if points:
+        assert {points[0], points[-1]} <= set(shown)
+        assert {min(values), max(values)} <= {y for _, y in shown}
+
+
+@given(st.text(), st.integers(1, 50))
+def test_shown_text_cannot_change_its_surroundings(text: str, characters: int) -> None:
+    shown = visible(text, characters)
+    assert len(shown) <= characters + 1
+    assert not set(shown) & {"\u202e", "\u2066", "\x00", "\x1b", "\r", "\ud800"}
+    assert "<" not in embed(json.dumps(text))
+    assert json.loads(embed(json.dumps(text))) == text
+
+
+def test_numbers_read_well() -> None:
+    assert [short(n) for n in (None, 0, 999_999, 1_234_567, 12_345_678, 123_456_789, 1.5e9, 2e12)] == [
+        "none", "0", "999,999", "1.23 M", "12.3 M", "123 M", "1.50 B", "2.00 T",
+    ]  # fmt: skip
+    assert [percent(p) for p in (None, 0, 0.0001, 0.12345, 1)] == ["none", "0.0 %", "< 0.1 %", "12.3 %", "100.0 %"]
+
+
+def test_settings_are_flattened_in_their_order() -> None:
+    settings = {"b": {"x": [1, 2], "y": None}, "a": [{"type": "t"}, {"type": "u"}], "empty": {}}
+    assert list(flat(settings)) == [
+        ("b.x", "[1, 2]"), ("b.y", "null"), ("a[0].type", '"t"'), ("a[1].type", '"u"'), ("empty", "{}"),
+    ]  # fmt: skip
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+    --disable-component-update --disable-sync --hide-scrollbars --enable-logging=stderr --virtual-time-budget=20000"""
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
+    """``browse(page, flag, …)`` → what a real browser prints, and its console messages."""
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip(f"no browser (none of {', '.join(BROWSERS)} is installed)")
+
+    def run(page: Path, *flags: str) -> tuple[str, list[str]]:
+        command = [browser, *FLAGS.split(), f"--user-data-dir={tmp_path / 'profile'}", *flags, page.as_uri()]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+    return run
+
+
+def test_a_browser_draws_every_figure_without_a_complaint(
+    page: Path, browse: Callable[..., tuple[str, list[str]]]
+) -> None:
+    tree, console = browse(page, "--dump-dom")
+    assert console == []
+    assert "<title>Headrace report</title>" in tree
+    plots = re.findall(r'id="figure-(\w+)".*?(?=id="figure-|<footer)', tree, flags=re.DOTALL)
+    assert plots == ["funnel", "lengths", "clusters", "loss", "learning_rate", "gradient_norm", "scores"]
+    drawn = dict(zip(plots, re.split(r'id="figure-', tree)[1:], strict=True))
+    assert all('data-drawn="yes"' in part for part in drawn.values())
+    marks = {name: len(re.findall(r'<path[^>]* d="M|<path class="js-line"', part)) for name, part in drawn.items()}
+    assert drawn["lengths"].count('<g class="point">') == 10
+    assert drawn["funnel"].count('<g class="point">') == 3
+    assert "js-line" in drawn["loss"]
+    assert marks["loss"] > 6
+    assert "yerror" in drawn["scores"] or "xerror" in drawn["scores"]
+    assert "var(--" not in "".join(re.findall(r"<svg.*?</svg>", tree, flags=re.DOTALL))
+
+
+def test_a_browser_makes_a_picture_of_the_page(
+    page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]
+) -> None:
+    picture = tmp_path / "report.png"
+    browse(page, f"--screenshot={picture}", "--window-size=1280,2000")
+    content = picture.read_bytes()
+    assert content[:8] == b"\x89PNG\r\n\x1a\n"
+    assert [int.from_bytes(content[at : at + 4], "big") for at in (16, 20)] == [1280, 2000]
+    assert len(content) > 60_000, "a blank page of this size has some 10 kB"
+
+
+def test_the_browser_runs_no_script_but_the_pages_own(
+    page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]
+) -> None:
+    """The second lock: even on a page whose escaping failed, a script from the web does not run."""
+    pierced = tmp_path / "pierced.html"
+    pierced.write_text(page.read_text().replace("</footer>", "<script>document.title='owned'</script>" + "</footer>"))
+    tree, console = browse(pierced, "--dump-dom")
+    assert "<title>Headrace report</title>" in tree
+    assert len(console) == 1
+    assert "Content Security Policy" in console[0]
