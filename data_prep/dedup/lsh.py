@@ -23,8 +23,8 @@ GROUP_MEMBER = np.dtype([("hash", "<u8"), ("document", "<u8")])
 
 def band_hashes(signatures: NDArray[np.uint32], bands: int) -> NDArray[np.uint64]:
     """(n_docs, bands) uint64 hashes of the bands of (n_docs, bands · rows) uint32 signatures."""
-    values = signatures.reshape(len(signatures), bands, -1)
-    hashes = np.broadcast_to(np.arange(1, bands + 1, dtype=np.uint64), values.shape[:2]).copy()
+    values = signatures.reshape(len(signatures), bands, signatures.shape[1] // bands)
+    hashes = np.broadcast_to(_mix(np.arange(bands, dtype=np.uint64)), values.shape[:2])
     for row in range(values.shape[2]):
         hashes = _mix(hashes ^ values[:, :, row])
     return hashes

@@ -1,0 +1,227 @@
+import dataclasses
+import itertools
+import json
+import random
+import re
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_prep.dedup.config import Dedup
+from data_prep.document import digest_of
+from data_prep.duplicates import Duplicates
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode
+from tests.data_prep.dedup.corpus import deal, deduplicate, family, slow_jaccard
+
+LENIENT = Dedup(bands=40, rows=2, buckets=3)
+"""Misses a pair with J ≥ 0.8 with probability (1 - 0.64)^40 = 2e-18: what is found is what there is."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_waiting_for_the_disk():
+    """Hundreds of small artifacts are written here, and none of them has to survive a power cut."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipeline.core.artifact.os.fsync", lambda _: None)
+        yield
+
+
+@st.composite
+def corpora(draw):
+    """Families of near duplicates, some members repeated exactly, and short or empty texts, by id."""
+    generator = random.Random(draw(st.integers(0, 2**32)))
+    texts = []
+    for size in draw(st.lists(st.integers(1, 6), min_size=1, max_size=6)):
+        texts += family(generator, size, n_words=generator.choice([8, 30, 120]), changes=generator.choice([0, 2, 6]))
+    texts += draw(st.lists(st.sampled_from(["", "…", "Hello.", "hello", "one two three"]), max_size=6))
+    texts += generator.choices(texts, k=draw(st.integers(0, 4)))
+    names = generator.sample(range(1000), len(texts))
+    return {f"file:{name}": text for name, text in zip(names, texts, strict=True)}
+
+
+def expected_clusters(texts, threshold):
+    """Components of all pairs that are equal or similar, by brute force: list of lists of ids."""
+    parents = {name: name for name in texts}
+
+    def find(name):
+        return name if parents[name] == name else find(parents[name])
+
+    for one, two in itertools.combinations(texts, 2):
+        a, b = texts[one], texts[two]
+        wordless = not (re.search(r"\w", a) and re.search(r"\w", b))
+        if a == b or (not wordless and slow_jaccard(a, b) >= threshold):
+            parents[find(one)] = find(two)
+    clusters = {}
+    for name in texts:
+        clusters.setdefault(find(name), []).append(name)
+    return list(clusters.values())
+
+
+def survivor_of(texts, cluster):
+    return min(cluster, key=lambda name: (-len(texts[name]), name.encode()))
+
+
+@settings(max_examples=15, deadline=None)
+@given(corpora(), st.integers(1, 7))
+def test_clusters_are_those_of_brute_force(run_stage, texts, n_shards):
+    with tempfile.TemporaryDirectory() as folder:
+        result = deduplicate(run_stage, Path(folder), deal(texts, n_shards), LENIENT)
+        clusters = expected_clusters(texts, 0.8)
+        assert set(result.kept()) == {survivor_of(texts, cluster) for cluster in clusters}
+        survivors = {name: survivor_of(texts, cluster) for cluster in clusters for name in cluster}
+        for name, drop in result.drops().items():
+            survivor, *jaccard = drop["value"].split(" jaccard=")
+            assert survivor == survivors[name]
+            assert (drop["rule"] == "exact_duplicate") == (texts[name] == texts[survivor]) == (not jaccard)
+            if jaccard:
+                assert jaccard == [f"{slow_jaccard(texts[name], texts[survivor]):.2f}"]
+
+
+@settings(max_examples=6, deadline=None)
+@given(corpora())
+def test_deduplicating_again_removes_nothing(run_stage, texts):
+    with tempfile.TemporaryDirectory() as folder:
+        kept = deduplicate(run_stage, Path(folder) / "one", deal(texts, 3), LENIENT).kept()
+        assert deduplicate(run_stage, Path(folder) / "two", deal(kept, 2), LENIENT).kept() == kept
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([2, 5, 1000]))
+def test_survivors_do_not_depend_on_sharding_nor_order_nor_buckets(run_stage, seed, window):
+    """With a small window too, where not everything in a group is compared."""
+    generator = random.Random(seed)
+    texts = [text for _ in range(4) for text in family(generator, 12, n_words=60, changes=8)]
+    corpus = {f"{generator.random()}": text for text in texts}
+    kept = []
+    with tempfile.TemporaryDirectory() as folder:
+        for n_shards, buckets in ((1, 1), (3, 4), (7, 2)):
+            dedup = Dedup(bands=20, rows=3, buckets=buckets, window_documents=window)
+            shards = deal(corpus, n_shards, seed=n_shards)
+            kept.append(set(deduplicate(run_stage, Path(folder) / f"{n_shards}", shards, dedup).kept()))
+    assert kept[0] == kept[1] == kept[2]
+    assert len(kept[0]) < len(corpus)
+
+
+def test_same_bytes_in_any_order_of_tasks(run_stage, tmp_path):
+    texts = {f"{i}": text for i, text in enumerate(family(random.Random(1), 30) * 2)}
+    one = deduplicate(run_stage, tmp_path / "one", deal(texts, 4))
+    two = deduplicate(run_stage, tmp_path / "two", deal(texts, 4), backwards=True, twice=True)
+    assert one.duplicates.manifest == two.duplicates.manifest
+    assert one.unique.manifest == two.unique.manifest
+
+
+def test_phases_are_known_from_shards_and_settings():
+    phases = Duplicates.of(Dedup(buckets=5)).phases({"clean": 3, "signatures": 3})
+    tasks = {"digests": 3, "exact": 5, "bands": 3, "groups": 5, "sets": 3, "pairs": 5, "clusters": 1, "removed": 3}
+    assert {phase.name: phase.tasks for phase in phases} == tasks
+    assert [phase.name for phase in phases] == list(tasks)
+
+
+def test_files(run_stage, tmp_path):
+    """One exact copy, one near duplicate, a copy of the near duplicate in another shard, and a stranger."""
+    words = [f"w{i}" for i in range(60)]
+    text, near = " ".join(words), " ".join(words[:-4])
+    shards = [{"b": text, "stranger": "quite another thing"}, {"a": text, "n": near}, {"m": near}]
+    result = deduplicate(run_stage, tmp_path, shards)
+    a = 1 << 32
+    clusters = [np.load(path).tolist() for path in result.duplicates.shards("clusters")]
+    assert clusters == [[a, 1], [a, a], [a]]
+    removed = [np.load(path) for path in result.duplicates.shards("removed")]
+    assert removed[0].dtype.names == ("row", "survivor", "jaccard", "exact", "survivor_id")
+    similarity = 52 / 56
+    assert [array.tolist() for array in removed] == [
+        [(0, a, 1.0, True, b"a")],
+        [(1, a, similarity, False, b"a")],
+        [(0, a, similarity, False, b"a")],
+    ]
+    pairs = np.concatenate([np.load(path) for path in result.duplicates.shards("pairs")])
+    assert {(first, second, value) for first, second, value in pairs.tolist()} == {(2 << 32, a, similarity)}
+    counts = result.duplicates.counts
+    assert (counts["removed_exact"], counts["removed_near"], counts["removed_through_chain"]) == (1, 2, 0)
+
+
+def test_a_chain_is_recorded_with_its_similarity(run_stage, tmp_path):
+    words = [f"w{i:03}" for i in range(200)]
+    texts = {f"{start}": " ".join(words[start : start + 104]) for start in range(0, 96, 8)}
+    texts["0"] += " and this is the longest"
+    result = deduplicate(run_stage, tmp_path, [texts], LENIENT)
+    assert list(result.kept()) == ["0"]
+    assert result.drops()["88"] == {
+        "rule": "near_duplicate",
+        "value": f"0 jaccard={slow_jaccard(texts['0'], texts['88']):.2f}",
+    }
+    assert result.duplicates.counts["removed_through_chain"] > 5
+
+
+def test_numbers_keep_documents_apart(run_stage, tmp_path):
+    texts = {f"{i}": f"flight {i} leaves at {i % 24} from gate {i * 7 % 50}" for i in range(100)}
+    assert deduplicate(run_stage, tmp_path, [texts], LENIENT).kept() == texts
+
+
+@pytest.mark.parametrize(
+    "shards",
+    [
+        [{}],
+        [{}, {}, {}],
+        [{"only": "one document alone in the world"}],
+        [{}, {"a": "…", "b": "!!!"}, {}],
+    ],
+    ids=["empty shard", "empty shards", "one document", "no words"],
+)
+def test_nothing_to_remove(run_stage, tmp_path, shards):
+    result = deduplicate(run_stage, tmp_path, shards)
+    assert result.kept() == {name: text for shard in shards for name, text in shard.items()}
+    assert result.duplicates.shard_count == len(shards)
+    assert len(result.unique.shards("documents")) == len(shards)
+
+
+def test_all_but_one_are_removed(run_stage, tmp_path):
+    shards = [{f"{shard}:{row}": "the same text everywhere, in every shard" for row in range(5)} for shard in range(4)]
+    result = deduplicate(run_stage, tmp_path, shards)
+    assert list(result.kept()) == ["0:0"]
+    assert result.duplicates.counts["removed_exact"] == 19
+    assert result.duplicates.counts["pairs_compared"] == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"threshold": 0}, "dedup.threshold: Input should be greater than 0 (got 0); correct the value"),
+        ({"threshold": 1.5}, "dedup.threshold: Input should be less than or equal to 1 (got 1.5); correct the value"),
+        ({"bands": 0}, "dedup.bands: Input should be greater than or equal to 1 (got 0); correct the value"),
+        ({"band": 14}, "dedup.band: unknown key 'band'; did you mean 'bands'?"),
+    ],
+)
+def test_wrong_settings(values, message):
+    @dataclasses.dataclass
+    class Config:
+        dedup: Dedup
+
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        decode(Config, {"dedup": values})
+
+
+def test_real_newswire(run_stage, tmp_path, data_folder):
+    """2,000 Reuters stories: every cluster is right, and what brute force finds is found."""
+    path = data_folder("dedup/reuters_000-015.jsonl.zst")
+    with zstandard.open(path, "rt", dctx=zstandard.ZstdDecompressor(max_window_size=2**27)) as stream:
+        stories = [json.loads(line) for line in itertools.islice(stream, 2000)]
+    texts = {story["id"]: story["text"] for story in stories}
+    result = deduplicate(run_stage, tmp_path, deal(texts, 3))
+    copies = Counter(digest_of(text) for text in texts.values())
+    assert result.duplicates.counts["removed_exact"] >= sum(copies.values()) - len(copies) > 10
+    kept = result.kept()
+    assert len({digest_of(text) for text in kept.values()}) == len(kept)
+    for name, drop in result.drops().items():
+        survivor = drop["value"].split(" jaccard=")[0]
+        assert survivor in kept
+        assert drop["rule"] == "exact_duplicate" or len(texts[survivor]) >= len(texts[name])
+        if result.duplicates.counts["removed_through_chain"] == 0:
+            assert slow_jaccard(texts[name], texts[survivor]) >= 0.8
+    assert deduplicate(run_stage, tmp_path / "7", deal(texts, 7)).kept() == kept
