@@ -2,9 +2,9 @@
 
     python benchmarks/packing.py DOCUMENTS.jsonl.zst [row_tokens [documents [tokenizer.json]]]
 
-Reads the field ``text`` of JSON lines (zstd), takes the length of each in tokens of the tokenizer.json, or a quarter of its
-UTF-8 bytes without one, draws ``documents`` lengths from them with replacement (seed 0), packs them by both methods and
-prints one line of JSON.
+Reads the field ``text`` of JSON lines (zstd), takes the length of each in tokens of the tokenizer.json, or a quarter of
+its UTF-8 bytes without one, draws ``documents`` lengths from them with replacement (seed 0), packs them by both methods
+and prints one line of JSON.
 """
 
 import json
