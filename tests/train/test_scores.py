@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import yaml
 
-from data_prep.tokenization.encode import Encoder
 from pipeline.core.settings import decode
 from tests.train.evaluation.conftest import line, one_thread
 from train.data import IGNORED, Rows
@@ -145,8 +144,3 @@ def test_every_line_of_the_real_files_is_an_item(data_folder):
     expected = {"lambada": 5153, "piqa": 1838, "arc_easy": 2376, "copa": 100, "openbook_qa": 500, "blimp": 34_000}
     for name, number in expected.items():
         assert len(settings.benchmarks[name].read(Path(settings.data))) == number
-
-
-def test_the_exported_tokenizer_is_the_one_that_made_the_tokens(line):
-    exported = Encoder.load(line["weights"].path("hf/tokenizer.json"))
-    assert exported.end_of_text == Encoder.load(line["tokenizer"].path("tokenizer.json")).end_of_text

@@ -29,7 +29,17 @@ class HeldOutDocument:
     spans: tuple[np.ndarray, ...]
     """Tokens of each span: its inputs and, one further, its last target."""
     text_bytes: int
-    text: str
+    encoder: Encoder
+
+    @property
+    def text(self) -> str:
+        """The text, from its tokens: byte-level BPE gives every byte back."""
+        return self.encoder.decode(np.concatenate([span[1:] for span in self.spans])[:-1])
+
+    @property
+    def key(self) -> bytes:
+        """A pseudo-random sort key that depends on the tokens alone."""
+        return hashlib.sha256(b"".join(span.tobytes() for span in self.spans)).digest()
 
 
 class HeldOut:
@@ -60,15 +70,15 @@ class HeldOut:
                 name=f"{shard:05d}:{number}",
                 spans=tuple(self._tokens.slice(shard, start, start + length + 1) for _, start, length in own),
                 text_bytes=int(text_bytes[number]),
-                text=self._encoder.decode(self._tokens.slice(shard, bounds[number] + 1, bounds[number + 1])),
+                encoder=self._encoder,
             )
 
 
 def sample(documents: Sequence[HeldOutDocument], limit: int | None) -> list[HeldOutDocument]:
-    """``limit`` documents, the ones with the smallest SHA-256 of their text: a choice that no sharding changes."""
+    """``limit`` documents, the ones with the smallest keys: a choice that no sharding changes."""
     if limit is None or limit >= len(documents):
         return list(documents)
-    return sorted(documents, key=lambda document: shuffle_key(document.text))[:limit]
+    return sorted(documents, key=lambda document: document.key)[:limit]
 
 
 def shuffle_key(*parts: str) -> bytes:

@@ -20,7 +20,7 @@ from train.evaluation.benchmarks.lambada import Lambada
 from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from train.evaluation.benchmarks.validation import Validation
-from train.evaluation.held_out import HeldOut, HeldOutDocument
+from train.evaluation.held_out import HeldOut
 from train.evaluation.item import Answer, Item, Text
 from train.evaluation.prompt import encode
 
@@ -29,8 +29,8 @@ def sources(folder: Path = Path(), documents=(), seed: str = "0:x") -> Sources:
     return Sources(folder, SimpleNamespace(documents=list(documents)), seed)
 
 
-def document(name: str, text: str) -> HeldOutDocument:
-    return HeldOutDocument(name, (), len(text.encode()), text)
+def document(name: str, text: str) -> SimpleNamespace:
+    return SimpleNamespace(name=name, text=text, key=text.encode())
 
 
 def answer(log_likelihood: float, greedy: bool = False, tokens: int = 1) -> Answer:
@@ -173,8 +173,8 @@ def test_agreement_examples():
         "The files near the house needs more time.",
     )
     assert choices["determiner:2"] == (
-        "Nobody knows these files better.",
-        "Nobody knows this files better.",
+        "Nobody wants these files now.",
+        "Nobody wants this files now.",
     )
     assert choices["existential:1"] == (
         "There is a file in the first room.",
@@ -230,6 +230,12 @@ def test_held_out_items_do_not_depend_on_the_order_of_documents(kind):
     forwards = kind(limit=15).items(sources(documents=STORIES))
     assert forwards == kind(limit=15).items(sources(documents=STORIES[::-1]))
     assert forwards != kind(limit=15).items(sources(documents=STORIES, seed="1:x"))
+
+
+@pytest.mark.parametrize("kind", [HeldOutWords, HeldOutSentences])
+def test_held_out_items_come_from_so_many_documents(kind):
+    items = kind(documents=5).items(sources(documents=STORIES))
+    assert len({item.name.partition("@")[0] for item in items}) == 5
 
 
 @pytest.mark.parametrize("kind", [HeldOutWords, HeldOutSentences])

@@ -2,7 +2,7 @@
 
     simple       The file is empty.             *The file are empty.
     attractor    The file in the folders is …   *The file in the folders are …
-    determiner   We saw these tests …            *We saw this tests …
+    determiner   We met these users …        *We met this users …
     existential  There are two keys …           *There is two keys …
 
 Both sentences of a pair differ in one word only; singular and plural are right equally often, so neither "always
@@ -50,7 +50,8 @@ PLACES = (
     ("from the {}", "list", "lists"),
     ("next to the {}", "window", "windows"),
 )
-ACTIONS = ("We saw {} {} before lunch", "Nobody knows {} {} better", "She found {} {} on the first page")
+ACTIONS = ("We met {} {} before lunch", "Nobody wants {} {} now", "She kept {} {} on the first page")
+"""No verb that a clause with "that" may follow: "that users" must be wrong."""
 DETERMINERS = (("this", "these"), ("that", "those"))
 LOCATIONS = ("in the first room", "on the second page", "at the end of the street")
 COUNTS = (("a", "two"), ("one", "many"), ("only one", "several"))

@@ -17,7 +17,7 @@ from pipeline.core.settings import settings
 from train.evaluation.benchmarks.base import Benchmark, Sources
 from train.evaluation.benchmarks.lambada import word_metrics, word_outcome
 from train.evaluation.benchmarks.multiple_choice import choice_item, choice_metrics, choice_outcome
-from train.evaluation.held_out import HeldOutDocument, shuffle_key
+from train.evaluation.held_out import HeldOutDocument, sample, shuffle_key
 from train.evaluation.item import Answer, Item, Outcome, Text
 from train.evaluation.metrics import Metric
 
@@ -39,9 +39,11 @@ class HeldOutWords(Benchmark):
     """A passage holds at least this many words before the last sentence."""
     per_document: int = 4
     """At most this many items from one document."""
+    documents: int = 5000
+    """At most this many documents are looked at."""
 
     def items(self, sources: Sources) -> list[Item]:
-        found = [item for document in sources.held_out.documents for item in self._of(document)]
+        found = [item for document in sample(sources.held_out.documents, self.documents) for item in self._of(document)]
         return sorted(found, key=lambda item: shuffle_key(sources.seed, *_texts(item)))[: self.limit]
 
     def _of(self, document: HeldOutDocument) -> list[Item]:
@@ -72,10 +74,12 @@ class HeldOutSentences(Benchmark):
     """A passage holds at least this many words before the sentence in question."""
     per_document: int = 4
     """At most this many items from one document."""
+    documents: int = 5000
+    """At most this many documents are looked at."""
 
     def items(self, sources: Sources) -> list[Item]:
         pool: list[Passage] = []
-        for document in sources.held_out.documents:
+        for document in sample(sources.held_out.documents, self.documents):
             own = [
                 Passage(document.name, start, context, sentence)
                 for start, context, sentence in passages(document.text, self.context_words)
