@@ -6,14 +6,14 @@ from data_prep.clean import Cleaning
 from data_prep.dedup.config import Dedup
 from data_prep.packed import Packing
 from data_prep.sources import AnySource
-from data_prep.tokenizer import AnyTokenizer
+from data_prep.tokenizer import TokenizerSettings
 from pipeline.cluster import AnyCluster
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import settings, unhashed
 from pipeline.core.tracker import Tracking
-from train.config import ModelConfig, OptimizerConfig, TrainingConfig, ZeroConfig
+from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
 from train.evaluation.benchmark import Evaluation
-from train.schedule import AnySchedule
+from train.schedule import Schedule
 
 
 @settings
@@ -34,15 +34,15 @@ class RunConfig:
     """Which documents are worth keeping."""
     dedup: Dedup
     """What counts as a near duplicate."""
-    tokenizer: AnyTokenizer
+    tokenizer: TokenizerSettings
     """How text becomes tokens."""
     packing: Packing
     """How tokens become rows."""
     model: ModelConfig
     """The network."""
-    optimizer: OptimizerConfig
+    optimizer: AdamW
     """How weights move."""
-    schedule: AnySchedule
+    schedule: Schedule
     """How the learning rate moves."""
     training: TrainingConfig
     """How long, on how many rows at a time, in which precision."""

@@ -24,7 +24,7 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),
         Unique(),
-        Tokenizer(tokenizer=config.tokenizer),
+        Tokenizer(settings=config.tokenizer),
         Tokens(),
         Packed(packing=config.packing),
         Weights(

@@ -13,14 +13,14 @@ from pipeline.core.artifact import Artifact
 from pipeline.runner import Step
 
 HEADLINES = {
-    "clean": ("kept", "dropped"),
-    "duplicates": ("pairs", "removed"),
-    "unique": ("kept", "dropped"),
+    "clean": ("records_in", "kept"),
+    "signatures": ("documents", "shingles"),
+    "duplicates": ("removed_exact", "removed_near"),
+    "unique": ("documents_in", "kept"),
     "tokenizer": ("vocabulary",),
-    "tokens": ("tokens",),
+    "tokens": ("documents", "tokens"),
     "packed": ("train_rows", "validation_rows"),
     "weights": ("steps", "parameters"),
-    "scores": ("benchmarks",),
 }
 """The counts of a stage that say most about it."""
 

@@ -46,7 +46,7 @@ def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
         yield row("  unique", counts["kept"])
     if "tokens" in artifacts:
         counts = artifacts["tokens"].counts
-        yield row("tokens", counts["tokens"], f"{counts['bytes'] / max(counts['tokens'], 1):.2f} bytes each")
+        yield row("tokens", counts["tokens"], f"{counts['text_bytes'] / max(counts['tokens'], 1):.2f} bytes each")
 
 
 def losses(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
@@ -56,7 +56,7 @@ def losses(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     rows = [row for row in read_metrics(artifacts["weights"].path("metrics.jsonl")) if "validation_loss" in row]
     if rows:
         yield f"{'validation loss':<20}{rows[-1]['validation_loss']:>12.4f}  after {rows[-1]['step']:,} steps"
-        yield f"{'bits per byte':<20}{rows[-1]['validation_bits_per_byte']:>12.4f}"
+        yield f"{'bits per byte':<20}{rows[-1]['bits_per_byte']:>12.4f}"
 
 
 def dropped(counts: Counter[str]) -> Counter[str]:

@@ -1,7 +1,7 @@
 """What a job runs: some tasks of a phase, or one rank of a training. Reads run.json; knows nothing of Hydra.
 
-    python -m pipeline.worker RUN_JSON STAGE PHASE TASK [WIDTH]    TASK, or TASK, TASK + WIDTH, ... (an array's index)
-    python -m pipeline.worker RUN_JSON STAGE                       one rank of a distributed stage (torchrun, srun)
+python -m pipeline.worker RUN_JSON STAGE PHASE TASK [WIDTH]    TASK, or TASK, TASK + WIDTH, ... (an array's index)
+python -m pipeline.worker RUN_JSON STAGE                       one rank of a distributed stage (torchrun, srun)
 """
 
 import os
@@ -58,9 +58,11 @@ def main(arguments: Sequence[str]) -> int:
     if MAIN_PID in os.environ:
         follow(int(os.environ[MAIN_PID]))
     run_json, stage_name, *task = arguments
-    steps = {step.name: step for step in load(Path(run_json))[1]}
-    step = steps[stage_name]
+    error_file: Path | None = None
     try:
+        steps = {step.name: step for step in load(Path(run_json))[1]}
+        step = steps[stage_name]
+        error_file = step.folder / RANK_ERROR
         finish_inputs([steps[name] for name in step.inputs])
         if task:
             run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
@@ -69,7 +71,8 @@ def main(arguments: Sequence[str]) -> int:
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         report = {"kind": type(error).__name__, "where": error.where, "wrong": error.wrong, "remedy": error.remedy}
-        write_json(step.folder / RANK_ERROR, report)
+        if error_file is not None:
+            write_json(error_file, report)
         return error.exit_status
     return 0
 

@@ -1,0 +1,96 @@
+"""Every file of conf/ says exactly what its settings class knows, and every experiment composes."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pipeline.__main__ import CONF, compose, decoded
+from pipeline.config import RunConfig
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import canonical
+from pipeline.help_text import field_meanings
+
+GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name != "experiment")
+OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]
+EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
+
+
+def settings_classes(value: Any) -> set[type]:
+    """Every settings class that occurs in ``value``."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inner = [settings_classes(getattr(value, field.name)) for field in dataclasses.fields(value)]
+        return {type(value)}.union(*inner)
+    if isinstance(value, tuple):
+        return set().union(*(settings_classes(item) for item in value))
+    return set()
+
+
+def test_the_groups_are_the_fields_of_the_configuration() -> None:
+    assert set(GROUPS) <= {field.name for field in dataclasses.fields(RunConfig)}
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_an_option_lists_every_field_of_its_class(group: str, option: str) -> None:
+    """Hydra refuses to override a key that its file does not hold; so every file holds every key."""
+    written = yaml.safe_load((CONF / group / f"{option}.yaml").read_text())
+    values = compose([f"{group}={option}"])
+    known = {field.name for field in dataclasses.fields(getattr(decoded(_with_required(values)), group))}
+    assert set(written) - {"defaults"} <= known
+    assert set(values[group]) == known
+
+
+def _with_required(values: dict[str, Any]) -> dict[str, Any]:
+    """Options that need a value from the user (paths) get one."""
+    if values["source"].get("paths") == []:
+        values["source"]["paths"] = ["pages/*"]
+    if values["tokenizer"].get("path", "") is None:
+        values["tokenizer"]["path"] = "tokenizer.json"
+    return values
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS)
+def test_every_experiment_composes_and_decodes(experiment: str) -> None:
+    decoded(_with_required(compose([f"experiment={experiment}"])))
+
+
+def test_values_only() -> None:
+    for path in CONF.rglob("*.yaml"):
+        text = path.read_text()
+        assert not any(word in text for word in ("_target_", "${now", "oc.env")), path
+
+
+def test_every_setting_says_what_it_means() -> None:
+    config = decoded(compose([]))
+    for cls in settings_classes(config):
+        missing = {f.name for f in dataclasses.fields(cls)} - {"type"} - set(all_meanings(cls))
+        assert not missing, f"{cls.__module__}.{cls.__name__}: {sorted(missing)} have no docstring"
+
+
+def all_meanings(cls: type) -> dict[str, str]:
+    """The meanings of a settings class's fields, inherited ones included."""
+    found: dict[str, str] = {}
+    for base in cls.__mro__:
+        if dataclasses.is_dataclass(base):
+            found |= field_meanings(base)
+    return found
+
+
+def test_where_and_how_fast_is_not_part_of_the_result() -> None:
+    here = decoded(compose([]))
+    there = decoded(compose(["root=elsewhere", "workers=7", "ranks=2", "until=tokens"]))
+    assert canonical(here) == canonical(there)
+
+
+def test_a_row_must_fit_the_context() -> None:
+    with pytest.raises(ConfigError) as raised:
+        decoded(compose(["packing.row_tokens=4096", "model.context=1024"]))
+    assert str(raised.value) == (
+        "packing.row_tokens: 4096 is longer than model.context = 1024; make rows shorter or the context longer"
+    )
+
+
+def test_conf_lies_beside_the_packages() -> None:
+    assert Path(CONF / "config.yaml").is_file()

@@ -1,0 +1,40 @@
+"""The command line as a person meets it: real processes, their words and their exit status."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pipeline", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["statsu"], "headrace: command line: unknown command 'statsu'; did you mean 'status'?"),
+        (["status", "modle.layers=3"], "headrace: command line: unknown key 'modle.layers'; did you mean 'model.layers'?"),
+        (["status", "model=dem"], "headrace: model: unknown option 'dem'; did you mean 'demo'?"),
+        (["status", "experiment=dmeo"], "headrace: experiment: unknown option 'dmeo'; did you mean 'demo'?"),
+        (["status", "+extra=1"], "headrace: extra: unknown key 'extra'; known: "),
+        (["status", "model.layers=many"], "headrace: model.layers: Input should be a valid integer"),
+        (["status", "until=pakced"], "headrace: until: no stage is named 'pakced'; did you mean 'packed'?"),
+        (["status", "model.layers"], "headrace: command line: 'model.layers' is not an override; write KEY=VALUE"),
+        (["status", "source=jsonl", "source.paths=[no/such/*.jsonl]"], "headrace: source.paths: "),
+    ],
+)
+def test_a_mistake_gets_one_clear_line(arguments: list[str], message: str) -> None:
+    result = headrace(*arguments)
+    assert result.stderr.startswith(message), result.stderr
+    assert "Traceback" not in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.returncode == 2
+
+
+def test_help_explains_itself() -> None:
+    result = headrace("--help")
+    assert result.returncode == 0
+    for word in ("headrace experiment=demo", "status", "workers", "cleaning", "c4_paper", "gpt2_small", "installed_docs"):
+        assert word in result.stdout, word
