@@ -44,9 +44,12 @@ def run(config: RunConfig, values: Values) -> None:
 
 
 def show_status(config: RunConfig, values: Values) -> None:
-    """Print one row per stage."""
+    """Print one row per stage, and a line for each that has a job."""
     steps = plan(config)
-    Console(soft_wrap=True).print(status.table(steps, jobs.states(steps)))
+    job_states = jobs.states(steps)
+    Console(soft_wrap=True).print(status.table(steps, job_states))
+    for stage, state in job_states.items():
+        print(f"{stage}: {state}")
 
 
 COMMANDS: dict[str, Callable[[RunConfig, Values], None]] = {"run": run, "status": show_status}

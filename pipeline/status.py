@@ -26,13 +26,13 @@ HEADLINES = {
 
 
 def table(steps: Sequence[Step], job_states: Mapping[str, str]) -> Table:
-    """One row per stage; ``job_states`` are SLURM's words for the jobs of a stage, where there are any."""
+    """One row per stage; ``job_states`` are SLURM's words for the jobs of a stage, up to a comma."""
     view = Table("stage", "state", "tasks", "result", "folder", box=None, header_style="bold")
     for step in steps:
         total = sum(phase.tasks for phase in step.phases)
         done = total if step.is_whole else total - sum(len(step.missing(phase)) for phase in step.phases)
         begun = "begun" if done or step.folder.is_dir() else "to do"
-        state = "done" if step.is_whole else job_states.get(step.name, begun)
+        state = "done" if step.is_whole else job_states.get(step.name, begun).split(",")[0]
         view.add_row(step.name, state, f"{done}/{total}", headline(step), str(step.folder))
     return view
 

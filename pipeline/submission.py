@@ -50,7 +50,7 @@ def submit(steps: Sequence[Step], slurm: Slurm, run_json: Path) -> None:
         return
     run_json = _frozen(run_json)
     entries = queue([job_name(step, phase) for step, phase in work])
-    table = Table("stage", "phase", "tasks", "job", "after", "log", box=None, header_style="bold")
+    table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
     previous: int | None = None
     submitted = []
     try:
@@ -58,16 +58,17 @@ def submit(steps: Sequence[Step], slurm: Slurm, run_json: Path) -> None:
             live = [entry.job for entry in entries[job_name(step, phase)] if entry.is_live]
             after = "" if previous is None else str(previous)
             if live:
-                previous, log = max(live), "in the queue already: not submitted again"
+                previous, note = max(live), "submitted before"
             else:
                 job = _submit_phase(step, phase, slurm, run_json, previous)
                 record(step, phase, job)
-                previous, log = job.job, f"{job.log}{'.log' if job.width is None else '_*.log'}"
+                previous, note = job.job, "submitted"
                 submitted.append(job.job)
-            table.add_row(step.name, phase.name, str(len(step.missing(phase))), str(previous), after, log)
+            table.add_row(step.name, phase.name, str(len(step.missing(phase))), str(previous), after, note)
     finally:
         Console(soft_wrap=True).print(table)
-    print(_last_line(submitted), file=sys.stderr)
+    print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
+    print(_last_line(submitted))
 
 
 def _last_line(submitted: Sequence[int]) -> str:

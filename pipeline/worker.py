@@ -27,6 +27,7 @@ def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> Non
     for task in [first] if width is None else range(first, phase.tasks, width):
         if task in missing:
             step.executor(phase, workers=1).run_task(task)
+            print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
     step.finish_if_complete()
 
 

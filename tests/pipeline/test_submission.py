@@ -280,10 +280,15 @@ def test_what_is_in_the_queue_is_not_submitted_again(
     submit(steps, Slurm(), run_json)
     submitted = [(argv[argv.index(sys.executable) - 2], option(argv, "dependency")) for argv in fake.argv]
     assert submitted == [("join", "afterok:7"), ("scores", "afterok:9")]
-    said = capsys.readouterr()
-    assert said.out.count("in the queue already: not submitted again") == 2
-    assert "submitted 2 jobs" in said.err
-    assert "scancel 101 102" in said.err
+    said = capsys.readouterr().out
+    assert [line.split() for line in said.splitlines()[1:5]] == [
+        ["letters", "sort", "10", "7", "submitted", "before"],
+        ["letters", "join", "1", "101", "7", "submitted"],
+        ["learned", "learned", "1", "9", "101", "submitted", "before"],
+        ["scores", "scores", "1", "102", "9", "submitted"],
+    ]
+    assert f"logs: {run_json.parent}/logs/<stage>.<phase>-<job>_<index>.log\n" in said
+    assert "submitted 2 jobs; follow them with `headrace status`, stop them with `scancel 101 102`\n" in said
 
 
 def test_a_job_of_another_folder_with_the_same_address_is_not_ours(
