@@ -37,7 +37,7 @@ def decode(data: bytes, declared: str | None = None) -> str:
     in_page = _label(_meta(data))
     if in_page and in_page.startswith("utf-16"):
         in_page = "utf-8"
-    encoding = _label(declared) or in_page or detect_encoding(data)
+    encoding = _label(declared) or in_page or detect_encoding(data) or "utf-8"
     if encoding in ("cp1252", "windows-1252") and not data.isascii() and _is_utf8(data):
         encoding = "utf-8"
     return clean(data.decode(SUPERSETS.get(encoding, encoding), "replace"))

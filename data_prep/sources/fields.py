@@ -8,7 +8,7 @@ from datatrove.data import Document
 
 from data_prep.document import Drop
 from data_prep.sources.charset import clean, decode
-from data_prep.sources.extraction import Extractor, extract
+from data_prep.sources.extraction import Extractor, extract, require
 from data_prep.sources.files import FileSource
 from data_prep.sources.source import Record
 
@@ -32,6 +32,10 @@ class FieldSource(FileSource):
     extractor: Extractor = "resiliparse"
     """What turns HTML into text; see benchmarks/html_extraction.py."""
 
+    def __post_init__(self) -> None:
+        if self.html_field is not None:
+            require(self.extractor)
+
     def document(self, identity: str, row: Mapping[str, Any]) -> Record:
         """The document of ``row``, dropped as ``no_text`` when the field is absent, empty or no string."""
         metadata = {"url": _string(row.get(self.url_field))}
@@ -40,13 +44,15 @@ class FieldSource(FileSource):
                 metadata[key] = _string(row[field])
         field = self.text_field if self.html_field is None else self.html_field
         value = row.get(field)
-        text = ""
+        text: str | Drop = ""
         if isinstance(value, bytes):
             value = decode(value)
         if isinstance(value, str):
             if len(value) > self.record_bytes:
                 return Document("", identity, metadata=metadata), Drop("record_too_large", str(len(value)))
             text = clean(value) if self.html_field is None else extract(clean(value), self.extractor)
+        if isinstance(text, Drop):
+            return Document("", identity, metadata=metadata), text
         if not text.strip():
             why = f"field {field!r} is " + ("absent" if value is None else "empty" if value == "" else _kind(value))
             return Document("", identity, metadata=metadata), Drop("no_text", why)

@@ -12,7 +12,7 @@ from resiliparse.parse.html import HTMLTree
 from data_prep.document import Drop
 from data_prep.sources.charset import clean, decode
 from data_prep.sources.compression import pieces
-from data_prep.sources.extraction import Extractor, extract
+from data_prep.sources.extraction import Extractor, extract, require
 from data_prep.sources.files import FileSource, open_raw
 from data_prep.sources.source import Record
 from pipeline.core.settings import settings
@@ -20,13 +20,16 @@ from pipeline.core.settings import settings
 
 @settings
 class Html(FileSource):
-    """HTML files, plain or compressed. Drops: ``no_text``, ``record_too_large``, ``broken_compression``."""
+    """HTML files, plain or compressed. Drops: ``no_text``, ``too_nested``, ``record_too_large``, ``broken_compression``."""
 
     type: Literal["html"] = "html"
     extractor: Extractor = "resiliparse"
     """What turns HTML into text; see benchmarks/html_extraction.py."""
     record_bytes: int = 20_000_000
     """Larger pages are dropped, never held in memory."""
+
+    def __post_init__(self) -> None:
+        require(self.extractor)
 
     def suffixes(self) -> tuple[str, ...]:
         return (".html", ".htm", ".xhtml")
@@ -38,8 +41,10 @@ class Html(FileSource):
             return
         html = decode(content)
         text = extract(html, self.extractor)
-        drop = None if text else Drop("no_text", "")
-        yield Document(text, f"{name}:0", metadata={"url": canonical_url(html)}), drop
+        if isinstance(text, Drop):
+            yield Document("", f"{name}:0", metadata={"url": ""}), text
+        else:
+            yield Document(text, f"{name}:0", metadata={"url": canonical_url(html)}), None
 
     def _content(self, name: str) -> bytes | Drop:
         blocks, size = [], 0

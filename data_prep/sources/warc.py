@@ -18,7 +18,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 from data_prep.document import Drop
 from data_prep.sources.charset import clean, decode
 from data_prep.sources.compression import pieces
-from data_prep.sources.extraction import Extractor, extract, looks_like_html
+from data_prep.sources.extraction import Extractor, extract, looks_like_html, require
 from data_prep.sources.files import FileSource, open_raw
 from data_prep.sources.source import Record
 from data_prep.sources.warc_records import WarcBytes, warc_records
@@ -31,9 +31,9 @@ PAGES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conver
 
 
 class Dropped(Exception):  # noqa: N818 - carries a Drop out of the reading of one record; never leaves this module
-    def __init__(self, rule: str, value: str = "") -> None:
-        super().__init__(rule, value)
-        self.drop = Drop(rule, value)
+    def __init__(self, drop: Drop) -> None:
+        super().__init__(drop)
+        self.drop = drop
 
 
 @settings
@@ -41,7 +41,7 @@ class Warc(FileSource):
     """WARC and WET files, as Common Crawl, Heritrix, wget, warcio and browsertrix write them.
 
     Drops: ``not_a_page`` (warcinfo, request, metadata, revisit, …: the record's type), ``http_status``, ``not_html``
-    (the content type), ``content_encoding``, ``no_text``, ``record_too_large``, ``truncated_record``, ``wrong_length``
+    (the content type), ``content_encoding``, ``no_text``, ``too_nested``, ``record_too_large``, ``truncated_record``, ``wrong_length``
     (Content-Length does not lead to the next record), ``broken_compression`` and ``broken_record``.
     """
 
@@ -50,6 +50,9 @@ class Warc(FileSource):
     """What turns HTML into text; see benchmarks/html_extraction.py."""
     record_bytes: int = 20_000_000
     """Records whose block or decoded page is larger than this are dropped, never held in memory."""
+
+    def __post_init__(self) -> None:
+        require(self.extractor)
 
     def suffixes(self) -> tuple[str, ...]:
         return (".warc", ".wet")
@@ -77,31 +80,31 @@ class Warc(FileSource):
             Dropped: when it holds none that is wanted.
         """
         if record.record_type not in PAGES:
-            raise Dropped("not_a_page", _header(record, "WARC-Type"))
+            raise Dropped(Drop("not_a_page", _header(record, "WARC-Type")))
         if record.record_type == WarcRecordType.conversion:
-            text = decode(self._body(record, data), "utf-8").strip()
+            text: str | Drop = decode(self._body(record, data), "utf-8").strip() or Drop("no_text", "")
         else:
             text = extract(self._html(record, data), self.extractor)
-        if not text:
-            raise Dropped("no_text")
+        if isinstance(text, Drop):
+            raise Dropped(text)
         return text
 
     def _html(self, record: WarcRecord, data: bytes) -> str:
         if record.is_http:
             status = record.http_headers.status_code if record.http_headers is not None else None
             if status != 200:
-                raise Dropped("http_status", "" if status is None else str(status))
+                raise Dropped(Drop("http_status", "" if status is None else str(status)))
             kind, charset = record.http_content_type or "", record.http_charset
         elif record.record_type == WarcRecordType.response:
-            raise Dropped("not_a_page", "response without HTTP")
+            raise Dropped(Drop("not_a_page", "response without HTTP"))
         else:
             kind, charset = _header(record, "Content-Type").partition(";")[0], None
         kind = kind.strip().lower()
         if kind not in (*HTML_TYPES, *UNKNOWN_TYPES):
-            raise Dropped("not_html", clean(kind))
+            raise Dropped(Drop("not_html", clean(kind)))
         body = self._body(record, data)
         if kind in UNKNOWN_TYPES and not looks_like_html(body):
-            raise Dropped("not_html", clean(kind))
+            raise Dropped(Drop("not_html", clean(kind)))
         return decode(body, charset)
 
     def _body(self, record: WarcRecord, data: bytes) -> bytes:
@@ -113,9 +116,9 @@ class Warc(FileSource):
         if body is None:
             body = _payload(_parse(data, "none"), self.record_bytes)
             if body is None or not looks_like_html(body):
-                raise Dropped("content_encoding", clean(str(record.http_headers.get("Content-Encoding", ""))))
+                raise Dropped(Drop("content_encoding", clean(str(record.http_headers.get("Content-Encoding", "")))))
         if len(body) > self.record_bytes:
-            raise Dropped("record_too_large", f"more than {self.record_bytes}")
+            raise Dropped(Drop("record_too_large", f"more than {self.record_bytes}"))
         return body
 
 
@@ -126,7 +129,7 @@ def _parse(data: bytes, auto_decode: Literal["all", "none"]) -> WarcRecord:
     except OSError:
         if auto_decode != "none":
             return _parse(data, "none")
-    raise Dropped("broken_record", "header cannot be parsed")
+    raise Dropped(Drop("broken_record", "header cannot be parsed"))
 
 
 def _payload(record: WarcRecord, limit: int) -> bytes | None:

@@ -1,0 +1,176 @@
+"""How well and how fast do HTML extractors find the main text of real web pages?
+
+    python benchmarks/html_extraction.py [PAGES.jsonl.zst] [--step 1] [--runs 3] [--timing-step 5] [--only NAME,NAME]
+
+Pages come with hand-checked text (``truth``), sentences that must be extracted (``snippets_in``) and boilerplate that
+must not (``snippets_out``). Measured for each candidate: precision, recall and F1 over bags of lower-case words,
+averaged over pages; the share of snippets found; and pages a second of one process' CPU time, over ``runs`` runs on
+every ``timing-step``-th page (median, and the extremes). Prints one JSON line; the table goes to standard error.
+"""
+
+import argparse
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import re
+import statistics
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import justext
+import lxml.etree
+import trafilatura
+import zstandard
+from resiliparse.extract.html2text import extract_plain_text
+from selectolax.lexbor import LexborHTMLParser
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from data_prep.sources.extraction import EXTRACTORS
+
+DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+PACKAGES = ("resiliparse", "trafilatura", "justext", "readability-lxml", "selectolax", "lxml")
+WORD = re.compile(r"\w+")
+SPACES = re.compile(r"\s+")
+BOILERPLATE = "nav, header, footer, aside, form, script, style, noscript, template, svg, iframe, button, select, dialog"
+STOPLIST = justext.get_stoplist("English")
+
+
+def justext_paragraphs(html: str) -> str:
+    if not html.strip():
+        return ""
+    paragraphs = justext.justext(html.encode(), STOPLIST, encoding="utf-8")
+    return "\n".join(paragraph.text for paragraph in paragraphs if not paragraph.is_boilerplate)
+
+
+def selectolax_text(html: str) -> str:
+    tree = LexborHTMLParser(html)
+    for node in tree.css(BOILERPLATE):
+        node.decompose()
+    best = tree.css_first("main, article, [role=main]") or tree.body
+    return best.text(separator="\n", strip=True) if best else ""
+
+
+def plain(**options: Any) -> Callable[[str], str]:
+    return lambda html: extract_plain_text(html, **options)
+
+
+def traf(**options: Any) -> Callable[[str], str]:
+    return lambda html: trafilatura.extract(html, **options) or ""
+
+
+CANDIDATES: dict[str, Callable[[str], str]] = {
+    "headrace resiliparse": EXTRACTORS["resiliparse"],
+    "headrace all_text": EXTRACTORS["all_text"],
+    "headrace readability": EXTRACTORS["readability"],
+    "resiliparse main_content": plain(main_content=True),
+    "resiliparse main_content, no comments, no post_meta": plain(main_content=True, comments=False, post_meta=False),
+    "trafilatura (headrace trafilatura)": EXTRACTORS["trafilatura"],
+    "trafilatura fast": traf(fast=True),
+    "trafilatura recall": traf(favor_recall=True),
+    "trafilatura precision": traf(favor_precision=True),
+    "justext English": justext_paragraphs,
+    "selectolax, main or article": selectolax_text,
+}
+FAILURES = (ValueError, TypeError, AttributeError, IndexError, lxml.etree.LxmlError)
+"""What candidates raise on single pages: counted, with an empty text."""
+
+
+def pages(path: Path, step: int) -> Iterator[dict[str, Any]]:
+    with path.open("rb") as file:
+        stream = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file)
+        for number, line in enumerate(io.BufferedReader(stream)):
+            if number % step == 0:
+                yield json.loads(line)
+
+
+def f1(text: str, truth: str) -> tuple[float, float, float]:
+    """Precision, recall and F1 of the bag of words of ``text`` against that of ``truth``."""
+    found, wanted = Counter(WORD.findall(text.lower())), Counter(WORD.findall(truth.lower()))
+    common = (found & wanted).total()
+    precision = common / found.total() if found else 0.0
+    recall = common / wanted.total() if wanted else 0.0
+    return precision, recall, 2 * precision * recall / (precision + recall) if common else 0.0
+
+
+def squeezed(text: str) -> str:
+    return SPACES.sub(" ", text).lower()
+
+
+def quality(path: Path, step: int, names: list[str]) -> dict[str, dict[str, float]]:
+    rows: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in names}
+    for page in pages(path, step):
+        for name in names:
+            row = rows[name]
+            try:
+                text = CANDIDATES[name](page["html"])
+                row["failed"].append(0)
+            except FAILURES:
+                text = ""
+                row["failed"].append(1)
+            if page["truth"]:
+                scores = f1(text, page["truth"])
+                for key, score in zip(("precision", "recall", "f1"), scores, strict=True):
+                    row[key].append(score)
+                row[f"f1 {page['page_type']}"].append(scores[2])
+            flat = squeezed(text)
+            row["snippets_in"] += [squeezed(snippet) in flat for snippet in page["snippets_in"] or ()]
+            row["snippets_out"] += [squeezed(snippet) in flat for snippet in page["snippets_out"] or ()]
+    return {name: {key: round(statistics.fmean(v), 4) for key, v in row.items()} for name, row in rows.items()}
+
+
+def speed(path: Path, step: int, runs: int, names: list[str]) -> dict[str, list[float]]:
+    """Pages a second of each candidate, one figure a run, candidates taking turns."""
+    sample = [page["html"] for page in pages(path, step)]
+    rates: dict[str, list[float]] = defaultdict(list)
+    for _ in range(runs):
+        for name in names:
+            start = time.process_time()
+            for html in sample:
+                try:
+                    CANDIDATES[name](html)
+                except FAILURES:
+                    continue
+            rates[name].append(round(len(sample) / (time.process_time() - start), 1))
+    return rates
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("path", nargs="?", type=Path, default=DATA / "web" / "wcxb_dev.jsonl.zst")
+    parser.add_argument("--step", type=int, default=1)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--timing-step", type=int, default=5)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    names = [name for name in CANDIDATES if not options.only or name in options.only.split(",")]
+    scores = quality(options.path, options.step, names)
+    rates = speed(options.path, options.timing_step, options.runs, names)
+    for name in names:
+        middle, low, high = statistics.median(rates[name]), min(rates[name]), max(rates[name])
+        row = scores[name]
+        figures = " | ".join(
+            f"{row.get(k, 0):.3f}" for k in ("f1", "precision", "recall", "snippets_in", "snippets_out")
+        )
+        print(f"| {name} | {figures} | {middle} ({low}–{high}) |", file=sys.stderr)
+    versions = {package: importlib.metadata.version(package) for package in PACKAGES}
+    print(
+        json.dumps(
+            {
+                "benchmark": "html_extraction",
+                "python": platform.python_version(),
+                "versions": versions,
+                "quality": scores,
+                "pages_per_second": rates,
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
