@@ -1,0 +1,91 @@
+"""The whole line through the command a person types: once, again, with other workers, and killed in every stage."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.tracker import read_metrics
+
+DATA_STAGES = ("clean", "signatures", "duplicates", "unique", "tokenizer", "tokens", "packed")
+STAGES = (*DATA_STAGES, "weights", "scores", "report")
+
+
+def command(root: Path, *overrides: str) -> list[str]:
+    return [sys.executable, "-m", "pipeline", "experiment=smoke", f"root={root}", "tracking=file", *overrides]
+
+
+def headrace(root: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
+    result = subprocess.run(command(root, *overrides), capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr
+    return result
+
+
+def written(root: Path, stages: tuple[str, ...] = DATA_STAGES) -> dict[str, bytes]:
+    """The bytes of every file of the artifacts below ``root``; logs are not part of them."""
+    files = (path.relative_to(root) for stage in stages for path in (root / stage).rglob("*") if path.is_file())
+    return {path.as_posix(): (root / path).read_bytes() for path in files if path.parts[2] != "logs"}
+
+
+def final_loss(root: Path) -> float:
+    (metrics,) = (root / "weights").glob("*/metrics.jsonl")
+    return float(read_metrics(metrics)[-1]["loss"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root of an undisturbed run."""
+    root = tmp_path_factory.mktemp("whole")
+    headrace(root, "workers=1")
+    return root
+
+
+@pytest.mark.slow
+def test_the_line_ends_in_a_report_and_a_second_run_does_nothing(whole: Path) -> None:
+    assert {path.name for path in whole.iterdir()} == {*STAGES, "runs"}
+    before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
+    again = headrace(whole)
+    assert again.stderr.count("done before") == len(STAGES)
+    for word in ("records in", "bits per byte", "report:"):
+        assert word in again.stdout
+    after = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
+    changed = {path.name for path in after if before.get(path) != after[path]}
+    assert changed <= {"run.json"}
+
+
+@pytest.mark.slow
+def test_three_workers_write_the_same_bytes_as_one(whole: Path, tmp_path: Path) -> None:
+    headrace(tmp_path, "workers=3", "until=packed")
+    assert written(tmp_path) == written(whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_kill_in_any_stage_changes_nothing(stage: str, whole: Path, tmp_path: Path) -> None:
+    """SIGKILL the main process while ``stage`` is at work, then run again: the same bytes, the same loss."""
+    for earlier in STAGES[: STAGES.index(stage)]:
+        shutil.copytree(whole / earlier, tmp_path / earlier)
+    process = subprocess.Popen(command(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until_at_work(tmp_path / stage, process, checkpoint=stage == "weights")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not list((tmp_path / stage).glob("*/manifest.json")), "the stage was over before it could be killed"
+    headrace(tmp_path)
+    assert written(tmp_path) == written(whole)
+    assert final_loss(tmp_path) == final_loss(whole)
+    assert len(list(tmp_path.glob("*/*/manifest.json"))) == len(STAGES)
+
+
+def wait_until_at_work(folder: Path, process: "subprocess.Popen[bytes]", checkpoint: bool) -> None:
+    """Return as soon as the stage has left a trace in ``folder``: a log, or for training its first checkpoint."""
+    deadline = time.monotonic() + 120
+    pattern = "*/checkpoints/step_*/manifest.json" if checkpoint else "*/logs"
+    while not list(folder.glob(pattern)):
+        assert process.poll() is None, "ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
