@@ -102,7 +102,7 @@ def web_pages(path: Path, extracted: bool, limit: int | None = None, step: int =
 
 
 def test_c4_equals_the_reference_on_real_pages(data_folder, run_stage, tmp_path, sentences, bad_words) -> None:
-    pages = list(web_pages(data_folder("web/wcxb_dev.jsonl.zst"), extracted=False, limit=400, step=5))
+    pages = list(web_pages(data_folder("web/wcxb_dev.jsonl.zst"), extracted=False, limit=1000, step=16))
     artifact = run_stage(
         Clean(source=write_pages(tmp_path / "in", pages, 3), cleaning=preset("c4")), {}, tmp_path / "out"
     )
@@ -111,7 +111,7 @@ def test_c4_equals_the_reference_on_real_pages(data_folder, run_stage, tmp_path,
     assert_conserved(artifact)
     rules = {rule.split(".")[0] for rule in dropped(artifact).values()}
     assert rules >= {"one_page_per_url", "c4_lines", "unique_lines"}
-    assert len(expected) > 50
+    assert len(expected) > 40
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_c4_equals_the_reference_on_all_real_pages(
     assert kept(artifact) == c4(pages, sentences, bad_words)
     assert_conserved(artifact)
     rules = {rule.split(".")[0] for rule in dropped(artifact).values()}
-    assert rules == {"page_length", "one_page_per_url", "c4_lines", "unique_lines", "language", "bad_words"}
+    assert rules == {"one_page_per_url", "c4_lines", "unique_lines", "language", "bad_words"}
 
 
 LINES = [
@@ -195,7 +195,7 @@ corpora = st.lists(
 
 
 @given(pages=corpora, files=st.integers(1, 3), buckets=st.integers(1, 4))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_c4_equals_the_reference_on_made_pages(pages, files, buckets, run_stage, sentences, bad_words) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = write_pages(Path(folder, "in"), pages, files)
@@ -226,7 +226,7 @@ def test_page_of_190000_characters_stays(run_stage, tmp_path, sentences, bad_wor
 
 @pytest.mark.parametrize("order", [{"backwards": True}, {"twice": True}])
 def test_same_bytes_in_any_order(order, run_stage, tmp_path, data_folder) -> None:
-    pages = list(web_pages(data_folder("web/wcxb_dev.jsonl.zst"), extracted=False, limit=40))
+    pages = list(web_pages(data_folder("web/wcxb_dev.jsonl.zst"), extracted=False, limit=20))
     stage = Clean(source=write_pages(tmp_path / "in", pages, 4), cleaning=preset("c4"))
     plain = run_stage(stage, {}, tmp_path / "plain")
     again = run_stage(stage, {}, tmp_path / "again", **order)
