@@ -147,11 +147,24 @@ def slow_bpe(text: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
 
 def test_a_given_file_stays_as_it_is(tmp_path, run_stage):
     unique = unique_documents(tmp_path / "unique", TEXTS)
-    trained = run_stage(Tokenizer(settings=Trained(vocabulary_size=260)), {"unique": unique}, tmp_path / "trained")
-    given = Tokenizer(settings=GivenFile(path=str(trained.path("tokenizer.json"))))
+    text = json.dumps(json.loads(Trained(vocabulary_size=260).build(unique, Counter())), indent=3)
+    (tmp_path / "mine.json").write_text(text, encoding="utf-8")
+    given = Tokenizer(settings=GivenFile(path=str(tmp_path / "mine.json")))
     out = run_stage(given, {"unique": unique}, tmp_path / "given")
-    assert out.path("tokenizer.json").read_bytes() == trained.path("tokenizer.json").read_bytes()
+    assert out.path("tokenizer.json").read_text(encoding="utf-8") == text
     assert out.counts == {"vocabulary": 260}
+
+
+def test_a_given_file_is_stored_with_end_of_text_special(tmp_path, run_stage):
+    unique = unique_documents(tmp_path / "unique", TEXTS)
+    description = json.loads(Trained(vocabulary_size=260).build(unique, Counter()))
+    description["added_tokens"][0]["special"] = False
+    (tmp_path / "mine.json").write_text(json.dumps(description), encoding="utf-8")
+    given = Tokenizer(settings=GivenFile(path=str(tmp_path / "mine.json")))
+    out = run_stage(given, {"unique": unique}, tmp_path / "given")
+    stored = json.loads(out.path("tokenizer.json").read_text(encoding="utf-8"))
+    assert [(t["id"], t["content"], t["special"]) for t in stored["added_tokens"]] == [(0, END_OF_TEXT, True)]
+    assert stored["model"] == description["model"]
 
 
 def test_the_content_of_a_given_file_decides_the_address_and_its_place_does_not(tmp_path):
