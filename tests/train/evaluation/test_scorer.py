@@ -156,6 +156,19 @@ def test_a_split_continuation_is_the_sum_of_its_parts(gpt2, encoder):
     assert tally.split_continuations == 1
 
 
+def test_a_split_continuation_is_greedy_when_all_its_parts_are():
+    def counts_up(tokens_BT, positions_BT, documents_BT):
+        return torch.nn.functional.one_hot((tokens_BT + 1) % 100, 100).float()
+
+    ids = np.arange(50)
+    broken_early, broken_late = ids.copy(), ids.copy()
+    broken_early[3], broken_late[-1] = 77, 77
+    queries = [Tokens(sequence[:1], sequence[1:]) for sequence in (ids, broken_early, broken_late)]
+    answers, tally = scorer_of(counts_up, window_tokens=16).answers(queries)
+    assert [answer.greedy for answer in answers] == [True, False, False]
+    assert tally.split_continuations == 3
+
+
 def test_log_probabilities_of_bf16_logits_are_taken_in_fp32():
     logits_BTV = torch.randn(1, 12, 300, generator=torch.Generator().manual_seed(4)).to(torch.bfloat16)
     query = Tokens(np.array([1, 2, 3]), np.arange(10))
