@@ -31,8 +31,8 @@ MAIN_FRACTION = 0.3
 """Main content shorter than this part of the page's text without BOILERPLATE is taken for a wrong guess. Measured: 0.2
 to 0.4 give the same F1 within 0.005; without the second look F1 falls by 0.05 to 0.09."""
 DEPTH = 1000
-"""The time of parsers and of resiliparse grows with the square of the depth (0.1 s at 1,000 elements, hours at 200,000),
-so deeper pages are not read. The deepest of 500 real pages measured has 442, the median 17."""
+"""The time of parsers and of resiliparse grows with the square of the depth (0.1 s at 1,000 elements, hours at
+200,000), so deeper pages are not read. The deepest of 500 real pages measured has 442, the median 17."""
 NOT_NESTING = (
     "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"  # void elements
     "|p|li|dd|dt|tr|td|th|tbody|thead|tfoot|colgroup|option|optgroup|html|head|body"  # closed by what follows

@@ -20,7 +20,10 @@ from pipeline.core.settings import settings
 
 @settings
 class Html(FileSource):
-    """HTML files, plain or compressed. Drops: ``no_text``, ``too_nested``, ``record_too_large``, ``broken_compression``."""
+    """HTML files, plain or compressed.
+
+    Drops: ``no_text``, ``too_nested``, ``record_too_large``, ``broken_compression``.
+    """
 
     type: Literal["html"] = "html"
     extractor: Extractor = "resiliparse"

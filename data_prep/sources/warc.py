@@ -41,8 +41,8 @@ class Warc(FileSource):
     """WARC and WET files, as Common Crawl, Heritrix, wget, warcio and browsertrix write them.
 
     Drops: ``not_a_page`` (warcinfo, request, metadata, revisit, …: the record's type), ``http_status``, ``not_html``
-    (the content type), ``content_encoding``, ``no_text``, ``too_nested``, ``record_too_large``, ``truncated_record``, ``wrong_length``
-    (Content-Length does not lead to the next record), ``broken_compression`` and ``broken_record``.
+    (the content type), ``content_encoding``, ``no_text``, ``too_nested``, ``record_too_large``, ``truncated_record``,
+    ``wrong_length`` (Content-Length does not lead to the next record), ``broken_compression`` and ``broken_record``.
     """
 
     type: Literal["warc"] = "warc"

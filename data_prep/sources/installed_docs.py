@@ -1,0 +1,179 @@
+"""Documentation that is already on the machine: real text for a first run without a download.
+
+    numpy  (a distribution)    numpy-2.4.0.dist-info/METADATA   the long description        -> numpy:0
+                               numpy/LICENSE.txt                                            -> numpy:1
+                               numpy/_core/fromnumeric.py       its docstrings, together    -> numpy:2
+    standard-library           the same of the running Python
+
+One "file" is one distribution; its checksum comes from the hashes in the distribution's RECORD, so that listing reads
+no documentation. Hard-wrapped text comes out with one paragraph a line (see prose.py).
+"""
+
+import csv
+import email
+import functools
+import hashlib
+import importlib.metadata
+import os
+import re
+import site
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from datatrove.data import Document
+
+from data_prep.document import Drop
+from data_prep.sources.charset import clean, decode
+from data_prep.sources.docstrings import docstrings
+from data_prep.sources.extraction import Extractor, extract, require
+from data_prep.sources.prose import unwrap
+from data_prep.sources.source import ListedFile, Record, Source
+from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.settings import settings, suggestion
+from pipeline.core.stage import RawFile
+
+WRITTEN = (".md", ".rst", ".txt")
+HTML = (".html", ".htm")
+LEGAL = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|AUTHORS|CREDITS)[\w-]*", re.IGNORECASE)
+"""Texts that often carry no suffix."""
+STANDARD_LIBRARY = "standard-library"
+NOT_STANDARD = ("site-packages", "dist-packages", "__pycache__", "test")
+"""Folders that are not the standard library's documentation; Python's own tests are there on some systems only."""
+
+
+@dataclass(frozen=True)
+class DocFile:
+    """One file with documentation: its path below the package's root, its size and what tells its content."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+@settings
+class InstalledDocs(Source):
+    """Long descriptions, documentation files, licences and docstrings of every distribution in the environment.
+
+    Drops: ``no_text``, ``too_nested`` (HTML), ``record_too_large``, ``missing_file`` (in the RECORD, not on disk).
+    Source without docstrings is not a record.
+    """
+
+    type: Literal["installed_docs"] = "installed_docs"
+    packages: tuple[str, ...] = ()
+    """Only these distributions (``standard-library`` is one of them); none means all."""
+    extractor: Extractor = "resiliparse"
+    """What turns HTML into text; see benchmarks/html_extraction.py."""
+    record_bytes: int = 20_000_000
+    """Larger files are dropped, never read."""
+
+    def __post_init__(self) -> None:
+        require(self.extractor)
+
+    def listing(self) -> tuple[ListedFile, ...]:
+        return tuple(
+            ListedFile(name, sum(file.bytes for file in files)) for name in self._names() if (files := _doc_files(name))
+        )
+
+    def files(self) -> tuple[RawFile, ...]:
+        return tuple(RawFile(file.name, file.bytes, _checksum(file.name)) for file in self.listing())
+
+    def read(self, name: str) -> Iterator[Record]:
+        if name not in _roots():
+            raise ArtifactError(name, "is not installed any more", "run in the environment that listed it")
+        number = 0
+        for file in _doc_files(name):
+            text = self._text(_root(name) / file.path, file)
+            if text != "":
+                drop = text if isinstance(text, Drop) else None
+                document = "" if isinstance(text, Drop) else text
+                yield Document(document, f"{name}:{number}", metadata={"url": "", "path": file.path}), drop
+                number += 1
+
+    def _names(self) -> list[str]:
+        known = _roots()
+        for name in self.packages:
+            if name not in known:
+                raise ConfigError("source.packages", f"no distribution {name!r} is installed", suggestion(name, known))
+        return sorted(self.packages or known)
+
+    def _text(self, path: Path, file: DocFile) -> str | Drop:
+        """The text of one file; "" for source without docstrings."""
+        if file.bytes > self.record_bytes:
+            return Drop("record_too_large", str(file.bytes))
+        try:
+            content = decode(path.read_bytes(), "utf-8")
+        except FileNotFoundError:
+            return Drop("missing_file", file.path)
+        content = content.replace("\r\n", "\n")
+        if path.suffix in HTML:
+            return extract(content, self.extractor)
+        if path.suffix == ".py":
+            return "\n\n".join(text for docstring in docstrings(content) if (text := unwrap(clean(docstring))))
+        if path.name == "METADATA":
+            content = _description(content)
+        return unwrap(content) or Drop("no_text", "")
+
+
+def _description(metadata: str) -> str:
+    """The long description of a distribution: the body of METADATA, in old ones a header."""
+    message = email.message_from_string(metadata)
+    body = message.get_payload()
+    return clean(body if isinstance(body, str) and body.strip() else str(message.get("Description") or ""))
+
+
+@functools.cache
+def _roots() -> dict[str, importlib.metadata.Distribution | None]:
+    """Every distribution of the environment by its normalized name, and the standard library (None)."""
+    found: dict[str, importlib.metadata.Distribution | None] = {STANDARD_LIBRARY: None}
+    folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    for distribution in importlib.metadata.distributions(path=folders):
+        found.setdefault(re.sub(r"[-_.]+", "-", distribution.name).lower(), distribution)
+    return found
+
+
+def _root(name: str) -> Path:
+    distribution = _roots()[name]
+    return Path(str(distribution.locate_file(""))) if distribution else Path(sysconfig.get_path("stdlib"))
+
+
+@functools.cache
+def _doc_files(name: str) -> tuple[DocFile, ...]:
+    """The files of ``name`` that hold documentation, sorted by path. A distribution without a RECORD has none."""
+    distribution = _roots()[name]
+    found = _standard_files(_root(name)) if distribution is None else _recorded_files(distribution)
+    return tuple(sorted(found, key=lambda file: file.path))
+
+
+def _recorded_files(distribution: importlib.metadata.Distribution) -> Iterator[DocFile]:
+    for path, sha256, size in csv.reader((distribution.read_text("RECORD") or "").splitlines()):
+        if size and _has_documentation(path):
+            yield DocFile(path, int(size), sha256)
+
+
+def _standard_files(root: Path) -> Iterator[DocFile]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name not in NOT_STANDARD]
+        for name in names:
+            path = Path(folder, name)
+            if _has_documentation(name):
+                yield DocFile(path.relative_to(root).as_posix(), path.stat().st_size, "")
+
+
+def _has_documentation(path: str) -> bool:
+    pure = PurePosixPath(path)
+    if path.startswith(("..", "/")):
+        return False
+    return pure.suffix in (".py", *WRITTEN, *HTML) or pure.name == "METADATA" or bool(LEGAL.fullmatch(pure.name))
+
+
+@functools.cache
+def _checksum(name: str) -> str:
+    """SHA-256 over the paths and hashes of the files of ``name``; those of the standard library are read for it."""
+    total = hashlib.sha256()
+    for file in _doc_files(name):
+        content = file.sha256 or hashlib.sha256((_root(name) / file.path).read_bytes()).hexdigest()
+        total.update(f"{file.path}\t{file.bytes}\t{content}\n".encode())
+    return total.hexdigest()
