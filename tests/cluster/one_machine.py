@@ -82,6 +82,7 @@ class OneMachineSlurm:
         self.folder = folder.resolve()
         self._remember_seconds = remember_seconds
         self._daemons: list[subprocess.Popen[bytes]] = []
+        self._nodes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "OneMachineSlurm":
         try:
@@ -120,20 +121,36 @@ class OneMachineSlurm:
         self._spawn(["slurmctld", "-D", "-f", str(conf)])
         for node in NODES:
             (self.folder / f"spool-{node}").mkdir()
-            self.start_node(node)
-        if not until(lambda: client("sinfo", "--noheader", "--format=%D %t") == f"{len(NODES)} idle", UP_SECONDS):
+            self._start_node(node)
+        if not until(self._all_idle, UP_SECONDS):
             logs = "\n".join(f"{log}:\n{log.read_text()[-2000:]}" for log in sorted(self.folder.glob("*.log")))
             raise RuntimeError(f"SLURM did not come up: {client('sinfo')}\n{logs}")
 
-    def start_node(self, node: str) -> None:
-        self._spawn(["slurmd", "-D", "-N", node, "-f", os.environ["SLURM_CONF"]])
+    def lose_node(self, node: str) -> None:
+        """Kill the node's slurmd. Its jobs' processes live on, as on a machine that only the network lost."""
+        slurmd = self._nodes.pop(node)
+        slurmd.kill()
+        slurmd.wait()
+        self._daemons.remove(slurmd)
 
-    def _spawn(self, command: Sequence[str]) -> None:
+    def bring_back_node(self, node: str) -> None:
+        self._start_node(node)
+        until(self._all_idle, UP_SECONDS)
+
+    @staticmethod
+    def _all_idle() -> bool:
+        return client("sinfo", "--noheader", "--format=%D %t") == f"{len(NODES)} idle"
+
+    def _start_node(self, node: str) -> None:
+        self._nodes[node] = self._spawn(["slurmd", "-D", "-N", node, "-f", os.environ["SLURM_CONF"]])
+
+    def _spawn(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         with (self.folder / "daemons.log").open("ab") as log:
             daemon = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent
             )
         self._daemons.append(daemon)
+        return daemon
 
     def _kill_left_behind(self) -> None:
         """End the step daemons that outlived their slurmd: those, and only those, whose SLURM_CONF is ours."""

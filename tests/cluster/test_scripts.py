@@ -1,7 +1,9 @@
 """The two batch scripts on a real SLURM, with a stand-in for python that records what it is given."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,7 +24,7 @@ from pathlib import Path
 folder = Path(sys.argv[0]).parent
 rank, index = os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_ARRAY_TASK_ID", "none")
 attempt = int(os.environ.get("SLURM_RESTART_COUNT", "0")) + 1
-words = {{"argv": sys.argv[1:], "environment": dict(os.environ), "cwd": os.getcwd()}}
+words = {{"argv": sys.argv[1:], "environment": dict(os.environ), "cwd": os.getcwd(), "pid": os.getpid()}}
 (folder / f"record-{{index}}-{{rank}}-{{attempt}}.json").write_text(json.dumps(words))
 def started():
     (folder / f"started-{{rank}}-{{attempt}}").touch()
@@ -192,3 +194,23 @@ def test_a_training_that_saved_nothing_in_its_time_does_not_come_back(
     assert (
         "weights saved no checkpoint within its time limit: raise cluster.train_time" in (tmp_path / "log").read_text()
     )
+
+
+def test_a_lost_node_puts_its_job_on_another_while_the_old_copy_lives_on(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    program = stand_in("started()\nif attempt == 1: time.sleep(600)")
+    arguments = ["--array=0", str(SCRIPTS / "array.sbatch"), "run.json", "clean", "clean", "1", program]
+    job = sbatch(f"--output={tmp_path}/log", *arguments)
+    assert until((tmp_path / "started-0-1").exists, JOB_SECONDS)
+    first = recorded(tmp_path)[0]["environment"]["SLURMD_NODENAME"]
+    slurm.lose_node(first)
+    try:
+        assert reaches(job, "COMPLETED")
+        old, new = recorded(tmp_path)
+        assert new["environment"]["SLURMD_NODENAME"] != first
+        assert new["argv"] == old["argv"]
+        assert re.findall(r"attempt (\d)", (tmp_path / "log").read_text()) == ["1", "2"]
+        os.kill(old["pid"], signal.SIGKILL)  # fails when the old copy is gone
+    finally:
+        slurm.bring_back_node(first)

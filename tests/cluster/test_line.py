@@ -1,0 +1,120 @@
+"""The whole line through a real SLURM: the bytes of one machine, a training on two nodes, and what a failure does."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.line import FILES, headrace, write_source
+from tests.cluster.one_machine import OneMachineSlurm, client, until
+
+DATA_STAGES = ("clean", "signatures", "duplicates", "unique", "tokenizer", "tokens", "packed")
+LINE_SECONDS = 500
+TOLERANCE = 1e-5
+"""Of losses: the number of threads, so the order of sums, differs between one machine and two nodes."""
+
+
+def jobs_left() -> str:
+    return client("squeue", "--noheader", "--format=%i %j %T %r")
+
+
+def submit(*arguments: str) -> list[list[str]]:
+    """The rows of the table of jobs: stage, phase, tasks, job, the job it waits for (none of the first), a note."""
+    done = headrace("run", "cluster=slurm", *arguments)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return [row for row in rows if len(row) >= 5 and row[2].isdigit()]
+
+
+def states(*arguments: str) -> dict[str, str]:
+    """Stage → what ``headrace status`` says of it, in its row and, when it has a job, in its line below."""
+    done = headrace("status", *arguments)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines()[1:] if line.strip()]
+    names = {row.split()[0] for row in rows if not row.split()[0].endswith(":")}
+    return {name: "\n".join(row for row in rows if row.split()[0].rstrip(":") == name) for name in names}
+
+
+def tree(root: Path, stage: str) -> dict[str, bytes]:
+    """Every file of the artifacts of ``stage``, apart from logs."""
+    files = [path for path in sorted((root / stage).rglob("*")) if path.is_file()]
+    found = {str(path.relative_to(root)): path.read_bytes() for path in files}
+    return {name: content for name, content in found.items() if name.split("/")[2] != "logs"}
+
+
+def losses(root: Path) -> dict[int, float]:
+    (path,) = root.glob("weights/*/metrics.jsonl")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {row["step"]: row["loss"] for row in rows if "loss" in row}
+
+
+@pytest.mark.timeout(1500)
+def test_the_line_gives_what_one_machine_gives(slurm: OneMachineSlurm, tmp_path: Path) -> None:
+    source, local, cluster = write_source(tmp_path / "raw"), tmp_path / "local", tmp_path / "cluster root"
+    line = (source, "cleaning=c4", "cleaning.buckets=2")
+    on_cluster = (*line, f"root='{cluster}'", "cluster.nodes=2", "cluster.array_tasks=2")
+    rows = submit(*on_cluster)
+    assert [row[0] for row in rows] == sorted(
+        [row[0] for row in rows], key=[*DATA_STAGES, "weights", "scores", "report"].index
+    )
+    assert {row[0] for row in rows} == {*DATA_STAGES, "weights", "scores", "report"}
+    assert [row[4] for row in rows[1:]] == [row[3] for row in rows[:-1]], "each job waits for the one before it"
+    assert [row[2] for row in rows[:2]] == [str(FILES), "2"]
+    during = states("cluster=slurm", *on_cluster)
+    assert re.search(r"PENDING \(Dependency\), job \d+", during["weights"])
+    assert re.search(r"(RUNNING|PENDING|CONFIGURING)", during["clean"])
+    again = submit(*on_cluster)
+    assert 0 < len(again) <= len(rows)
+    assert [row[3] for row in again] == [row[3] for row in rows][-len(again) :], "nothing is submitted twice"
+    assert all(row[-2:] == ["submitted", "before"] for row in again)
+
+    assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
+    after = states("cluster=slurm", *on_cluster)
+    assert all(" done " in line for line in after.values()), after
+
+    done = headrace("run", *line, f"root='{local}'", "ranks=2", "workers=2")
+    assert done.returncode == 0, done.stderr
+    for stage in DATA_STAGES:
+        assert tree(cluster, stage) == tree(local, stage)
+    here, there = losses(local), losses(cluster)
+    assert list(here) == list(there) == list(range(1, 9))
+    assert max(abs(here[step] - there[step]) for step in here) <= TOLERANCE
+    resubmission = headrace("run", "cluster=slurm", *on_cluster)
+    assert resubmission.stdout == "everything was done before: nothing to submit\n"
+
+    only_what_is_missing(cluster, on_cluster)
+
+
+def only_what_is_missing(root: Path, on_cluster: tuple[str, ...]) -> None:
+    before = tree(root, "tokens")
+    (artifact,) = root.glob("tokens/*")
+    (artifact / "manifest.json").unlink()
+    (artifact / "parts" / "tokens-00001.json").unlink()
+    (row,) = submit(*on_cluster)
+    assert row[:3] == ["tokens", "tokens", "1"]
+    assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
+    assert tree(root, "tokens") == before
+
+
+def test_a_stage_that_fails_cancels_the_rest_and_status_says_so(slurm: OneMachineSlurm, tmp_path: Path) -> None:
+    site_env, healed = tmp_path / "site.env", tmp_path / "healed"
+    site_env.write_text(f"[[ $SLURM_ARRAY_TASK_ID != 1 || -e '{healed}' ]] || exit 3\n")
+    root = tmp_path / "root"
+    source = write_source(tmp_path / "raw")
+    line = (source, "cleaning=none", f"root={root}", "until=duplicates", f"cluster.site_env={site_env}")
+    rows = submit(*line)
+    assert rows[0][:3] == ["clean", "0-filter", str(FILES)]
+    assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
+    said = states("cluster=slurm", *line)
+    (log,) = root.glob(f"runs/*/logs/clean.0-filter-{rows[0][3]}_1.log")
+    assert f"FAILED, see {log}" in said["clean"]
+    assert f" {FILES - 1}/{FILES} " in said["clean"]
+    assert "to do" in said["duplicates"] or "CANCELLED before it ran" in said["duplicates"]
+    assert f"CANCELLED before it ran, job {rows[1][3]}" in said["signatures"]
+
+    healed.touch()
+    again = submit(*line)
+    assert [row[:3] for row in again[:2]] == [["clean", "0-filter", "1"], ["signatures", "signatures", str(FILES)]]
+    assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
+    assert all(" done " in line for line in states("cluster=slurm", *line).values())
