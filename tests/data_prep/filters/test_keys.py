@@ -1,0 +1,64 @@
+"""Which of equal keys stays, against a plain dict; keys that agree in one half only are different keys."""
+
+import tempfile
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from datatrove.data import Document
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_prep.document import Drop
+from data_prep.filters.filter import GlobalFilter
+from data_prep.filters.keys import KeyWriter, Losers, decide
+from pipeline.core.artifact import TaskOutput
+
+Keyed = tuple[tuple[int, int], list[tuple[int, int]]]
+"""A document's rank and its keys."""
+
+
+class Given(GlobalFilter):
+    """Takes rank and keys from the metadata."""
+
+    rank_words: ClassVar[int] = 2
+
+    def keys(self, document: Document) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        keys = np.array(document.metadata["keys"], np.uint64).reshape(-1, 2)
+        return keys, np.array(document.metadata["rank"], np.uint64), np.arange(len(keys), dtype=np.uint32)
+
+    def trim(self, document: Document, losers: np.ndarray) -> Drop | None:
+        return None
+
+
+small = st.sampled_from([0, 1, 2, 2**63, 2**64 - 1])
+pairs = st.tuples(small, small)
+shards = st.lists(st.lists(st.tuples(pairs, st.lists(pairs, max_size=4)), max_size=4), min_size=1, max_size=3)
+
+
+@given(shards=shards, buckets=st.integers(1, 4))
+@settings(deadline=None, max_examples=60)
+def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int) -> None:
+    places = [
+        (key, rank, shard, document, part)
+        for shard, documents in enumerate(shards)
+        for document, (rank, keys) in enumerate(documents)
+        for part, key in enumerate(keys)
+    ]
+    winners = {min(place for place in places if place[0] == key) for key, *_ in places}
+    expected = {place[2:] for place in places if place not in winners}
+    with tempfile.TemporaryDirectory() as folder:
+        out = TaskOutput(Path(folder), "test", 0)
+        for shard, documents in enumerate(shards):
+            writer = KeyWriter(Given(), shard)
+            for rank, keys in documents:
+                writer.add(Document("", "a:0", metadata={"rank": rank, "keys": keys}))
+            writer.save(out, "keys", buckets)
+        lost = sum(decide(out, "keys", bucket, len(shards)) for bucket in range(buckets))
+        found = []
+        for shard, documents in enumerate(shards):
+            losers = Losers(out, "keys", shard, buckets)
+            found += [(shard, n, part) for n in range(len(documents)) for part in losers.of(n).tolist()]
+    assert set(found) == expected
+    assert found == sorted(found)
+    assert lost == len(found) == len(expected)
