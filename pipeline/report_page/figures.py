@@ -134,7 +134,8 @@ def scores(rows: Sequence[Score]) -> Figure | None:
     layout = _layout(34 * len(rows) + 90, x="score")
     layout.update(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     layout["yaxis"].update(autorange="reversed", type="category", showgrid=True)
-    layout["xaxis"].update(range=[0, 1], tickformat=".0%", showgrid=True)
+    layout["xaxis"].update(range=[0, 1], tickformat=".0%", dtick=0.2, showgrid=True, ticklabeloverflow="allow")
+    layout["margin"].update(r=24)
     return _figure("scores", [guess, model], layout, "Scores with 95 % intervals beside random guessing")
 
 
@@ -167,6 +168,7 @@ def _layout(height: int, x: str = "", y: str = "") -> dict[str, Any]:
     axis = {
         "automargin": True,
         "zeroline": False,
+        "exponentformat": "none",
         "fixedrange": True,
         "gridcolor": GRID,
         "linecolor": LINE,

@@ -154,7 +154,7 @@ def _question(benchmark: str, record: Mapping[str, Any]) -> Question:
     choices = [
         Choice(
             text=_end(prompt + text),
-            log_likelihood=f"{likelihood:.2f}",
+            log_likelihood=f"{likelihood:.2f}".replace("-", "−"),
             right=number == record["gold"],
             chosen=number == best if len(texts) > 1 else bool(record["greedy"][0]),
         )
