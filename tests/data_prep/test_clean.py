@@ -325,3 +325,11 @@ def test_presets_list_every_setting(name) -> None:
 
     written = yaml.safe_load((CONF / f"{name}.yaml").read_text(encoding="utf-8"))
     assert canonical(preset(name)) | {"buckets": 16} == written
+
+
+def test_the_presets_are_the_defaults_in_code() -> None:
+    """A filter named without settings is the published one."""
+    for name in ("c4", "c4_gopher"):
+        for rule in preset(name).filters:
+            if rule.type != "bad_words":
+                assert rule == type(rule)()
