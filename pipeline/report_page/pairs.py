@@ -37,8 +37,9 @@ class Pair:
 
 
 def sample(clean: Artifact, duplicates: Artifact) -> list[Pair]:
-    """Up to ``PAIRS`` near duplicates, from the most alike to the least, out of a few shards."""
-    chosen = spread(sorted(set(_candidates(duplicates)), reverse=True), PAIRS)
+    """Up to ``PAIRS`` near duplicates out of a few shards, from the most alike to the least."""
+    by_similarity = {round(candidate[0], 2): candidate for candidate in sorted(_candidates(duplicates), reverse=True)}
+    chosen = sorted(spread(sorted(by_similarity.values()), PAIRS), reverse=True)
     texts = _documents(clean, [place for _, removed, survivor in chosen for place in (removed, survivor)])
     return [
         Pair(
