@@ -1,0 +1,50 @@
+"""Tasks are made from the listing alone, and settings decode by their type."""
+
+import pytest
+from pydantic import TypeAdapter
+
+from data_prep.sources import AnySource
+from data_prep.sources import files as files_module
+from data_prep.sources.jsonl import Jsonl
+from data_prep.sources.warc import Warc
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode, settings
+
+
+@settings
+class Holder:
+    source: AnySource
+
+
+@pytest.mark.parametrize("kind", ["html", "jsonl", "parquet", "warc"])
+def test_a_source_is_told_by_its_type(kind):
+    source = TypeAdapter(AnySource).validate_python({"type": kind, "paths": ["x"]})
+    assert type(source).__name__.lower() == kind
+    assert source.paths == ("x",)
+
+
+def test_an_unknown_type_names_the_nearest():
+    with pytest.raises(ConfigError) as error:
+        decode(Holder, {"source": {"type": "wark", "paths": ["x"]}})
+    assert str(error.value) == "source: unknown type 'wark'; did you mean 'warc'?"
+
+
+def test_an_unknown_setting_names_the_nearest():
+    with pytest.raises(ConfigError) as error:
+        decode(Holder, {"source": {"type": "warc", "paths": ["x"], "extracter": "all_text"}})
+    assert str(error.value) == "source.extracter: unknown key 'extracter'; did you mean 'extractor'?"
+
+
+def test_groups_are_consecutive_and_close_at_task_bytes(tmp_path):
+    for number, size in enumerate([40, 70, 10, 10, 200, 5]):
+        (tmp_path / f"{number}.jsonl").write_bytes(b"x" * size)
+    groups = Jsonl(paths=(str(tmp_path),), task_bytes=100).groups()
+    assert [[int(file.name[-7]) for file in group] for group in groups] == [[0, 1], [2, 3, 4], [5]]
+    assert [file.bytes for group in groups for file in group] == [40, 70, 10, 10, 200, 5]
+
+
+def test_groups_read_no_content(tmp_path, monkeypatch):
+    path = tmp_path / "a.warc"
+    path.write_bytes(b"x")
+    monkeypatch.setattr(files_module, "open_raw", None)
+    assert [[file.name for file in group] for group in Warc(paths=(str(path),)).groups()] == [[str(path)]]
