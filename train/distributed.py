@@ -84,12 +84,18 @@ def start(device: Literal["auto", "cpu", "cuda"]) -> Ranks:
     if kind == "cuda":
         torch.cuda.set_device(here)
     else:
-        torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // ranks.local_world))
+        torch.set_num_threads(own_cores(ranks, os.environ))
     if not dist.is_initialized():
         backend = "nccl" if kind == "cuda" else "gloo"
         store = dist.HashStore() if ranks.world == 1 else None
         dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.world, store=store, timeout=TIMEOUT)
     return dataclasses.replace(ranks, device=here)
+
+
+def own_cores(ranks: Ranks, environment: Mapping[str, str]) -> int:
+    """The cores that this rank may keep busy: SLURM's share, else an equal one of those of the machine."""
+    given = environment.get("SLURM_CPUS_PER_TASK")
+    return int(given) if given else max(1, len(os.sched_getaffinity(0)) // ranks.local_world)
 
 
 def die_with_parent() -> None:

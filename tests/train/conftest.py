@@ -1,6 +1,7 @@
 """Small real inputs for training: a byte-level tokenizer, token shards of made-up text, packed rows."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,14 @@ def token_shard(task: int, out: TaskOutput) -> None:
         with out.shard(kind, "npy") as path, path.open("wb") as stream:
             np.save(stream, array)
     out.done({"documents": len(lengths), "tokens": len(ids), "text_bytes": sum(lengths)})
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Matrices this small only wait for a second thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CPUS_PER_TASK", "1")
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,25 +1,219 @@
+"""The stage as a whole: it learns, it survives being killed, it refuses what it cannot do right."""
+
+import dataclasses
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.artifact import Artifact
+from pipeline.core.errors import ArtifactError, ConfigError, RetryableError
+from pipeline.core.settings import canonical, decode
 from pipeline.core.tracker import Tracking, read_metrics
-from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
-from train.schedule import Cosine
+from train.config import ModelConfig, ZeroConfig
+from train.export import load
 from train.weights import Weights
 
+ROOT = Path(__file__).parents[2]
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
 
 
-def stage(**training) -> Weights:
+def settings(**training) -> dict:
     values = {"steps": 12, "batch_rows": 8, "micro_batch_rows": 4, "precision": "fp32", "device": "cpu"}
-    return Weights(
-        model=MODEL,
-        optimizer=AdamW(learning_rate=1e-2),
-        schedule=Cosine(warmup_steps=2),
-        training=TrainingConfig(**values | training),
-        zero=ZeroConfig(stage=1),
-        tracking=Tracking(wandb="off"),
-    )
+    values |= {"validate_every": 4, "save_every": 4}
+    return {
+        "model": dataclasses.asdict(MODEL),
+        "optimizer": {"type": "adamw", "learning_rate": 1e-2},
+        "schedule": {"type": "cosine", "warmup_steps": 2},
+        "training": values | training,
+        "zero": {"stage": 1},
+        "tracking": {"wandb": "off"},
+    }
+
+
+def stage(**training) -> Weights:
+    return decode(Weights, settings(**training))
 
 
 def test_a_model_learns_and_is_exported(tmp_path, inputs, run_stage):
-    artifact = run_stage(stage(steps=60, validate_every=30), inputs, tmp_path / "weights")
+    artifact = run_stage(stage(steps=150, validate_every=50, save_every=60), inputs, tmp_path / "weights")
     rows = read_metrics(artifact.path("metrics.jsonl"))
-    print(rows[0], rows[-1], artifact.manifest)
-    assert rows[-1]["validation_loss"] < 0.5 * rows[0]["loss"]
+    assert [row["step"] for row in rows] == list(range(1, 151))
+    assert rows[0]["loss"] == pytest.approx(5.55, abs=0.05)  # ln 257
+    assert [row["step"] for row in rows if "bits_per_byte" in row] == [50, 100, 150]
+    assert rows[-1]["validation_loss"] < 1.5
+    assert rows[-1]["bits_per_byte"] == pytest.approx(rows[-1]["validation_loss"] * 1.4427 * 1.01, rel=0.02)
+    assert load(artifact.path("hf/config.json").parent).config == MODEL
+    kept = sorted(path.name for path in (artifact.folder / "checkpoints").iterdir())
+    assert kept == ["step_00000120", "step_00000150"]
+    assert (artifact.counts["steps"], artifact.counts["rows"]) == (150, 1200)
+    assert artifact.counts["target_tokens"] == rows[-1]["tokens_seen"]
+    assert artifact.counts["parameters"] == MODEL.parameters(257)
+
+
+def same(found: Path, expected: Path) -> None:
+    """Equal weights, bit for bit, and equal curves, times aside."""
+    assert (found / "hf/model.safetensors").read_bytes() == (expected / "hf/model.safetensors").read_bytes()
+    curves = [[dict(row, tokens_per_second=0) for row in read_metrics(p / "metrics.jsonl")] for p in (found, expected)]
+    assert curves[0] == curves[1]
+    assert sorted(p.name for p in (found / "checkpoints").iterdir()) == ["step_00000008", "step_00000012"]
+
+
+KILLS = {
+    "an update": ["train.engine:Engine", "update", 7],
+    "DeepSpeed's save": ["train.engine:Engine", "save", 2],
+    "the checksums": ["train.checkpoint", "_settled", 3],
+    "the manifest": ["train.checkpoint", "write_json", 2],
+    "the rename": ["train.checkpoint:Path", "rename", 2],
+    "the removal of an old one": ["train.checkpoint:shutil", "rmtree", 1],
+    "the validation after the last step": ["train.trainer", "validate", 3],
+    "the export": ["train.export", "save_file", 1],
+    "the registration": ["train.weights:shutil", "copyfile", 3],
+}
+
+
+def specify(folder: Path, inputs, runs: list, **training) -> Path:
+    spec = {
+        "inputs": {name: str(artifact.folder) for name, artifact in inputs.items()},
+        "stage": settings(**training),
+        "runs": runs,
+    }
+    (folder / "spec.json").write_text(json.dumps(spec))
+    return folder / "spec.json"
+
+
+def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
+    runs = [[str(tmp_path / "whole"), None]]
+    for name, kill in KILLS.items():
+        runs += [[str(tmp_path / name), kill], [str(tmp_path / name), None]]
+    spec = specify(tmp_path, inputs, runs)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.train.training", str(spec)], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [0, *[-9, 0] * len(KILLS)], done.stderr
+    for name in KILLS:
+        same(tmp_path / name, tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_two_ranks_killed_at_any_time_go_on_to_the_same_weights(tmp_path, inputs):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += ["-m", "tests.train.training"]
+    for folder in ("whole", "killed"):
+        (tmp_path / folder).mkdir()
+        specify(tmp_path / folder, inputs, [[str(tmp_path / folder), None]])
+    subprocess.run([*command, str(tmp_path / "whole" / "spec.json")], check=True, capture_output=True, cwd=ROOT)
+    killed = [*command, str(tmp_path / "killed" / "spec.json")]
+    metrics = tmp_path / "killed" / "metrics.jsonl"
+    for step in (3, 6, 9):
+        process = subprocess.Popen(killed, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not any(row["step"] >= step for row in read_metrics(metrics)):
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        wait_until_free(tmp_path / "killed" / "lock")
+    assert not (tmp_path / "killed" / "manifest.json").exists()
+    subprocess.run(killed, check=True, capture_output=True, cwd=ROOT)
+    same(tmp_path / "killed", tmp_path / "whole")
+
+
+def wait_until_free(lock: Path) -> None:
+    """The kernel ends the ranks with their launcher, but not within the same instant."""
+    with lock.open() as stream:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                return fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+
+def test_a_damaged_checkpoint_is_passed_over_loudly(tmp_path, inputs, run_stage, capfd):
+    whole, folder = tmp_path / "whole", tmp_path / "damaged"
+    for each in (whole, folder):
+        run_stage(stage(), inputs, each)
+    newest = next((folder / "checkpoints/step_00000012/state").iterdir())
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    capfd.readouterr()
+    run_stage(stage(), inputs, folder)
+    assert f"{newest}: is damaged or missing; remove {newest.parents[1]} (passed over)" in capfd.readouterr().err
+    same(folder, whole)
+
+
+def test_a_second_training_of_the_same_folder_is_refused(tmp_path, inputs, run_stage):
+    with (tmp_path / "lock").open("w") as held:
+        held.write("process 1 on host\n")
+        held.flush()
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RetryableError) as error:
+            run_stage(stage(), inputs, tmp_path)
+    wrong = "another training writes here (process 1 on host)"
+    assert str(error.value) == f"{tmp_path}: {wrong}; wait for it or stop it, then run again"
+
+
+def test_a_request_to_stop_leaves_a_checkpoint(tmp_path, inputs, run_stage, monkeypatch):
+    from train import trainer
+
+    asked = []
+
+    def validate(job):
+        asked.append(os.kill(os.getpid(), signal.SIGUSR1))
+        return {}
+
+    monkeypatch.setattr(trainer, "validate", validate)
+    with pytest.raises(RetryableError) as error:
+        run_stage(stage(validate_every=3), inputs, tmp_path)
+    assert str(error.value) == "weights: stopped on request at step 3; run again to go on"
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step_00000003"]
+    monkeypatch.undo()
+    run_stage(stage(validate_every=3), inputs, tmp_path)
+
+
+def test_what_a_checkpoint_cannot_give_is_refused(tmp_path, inputs, run_stage):
+    run_stage(stage(), inputs, tmp_path / "weights")
+    other_stage = dataclasses.replace(stage(), zero=ZeroConfig(stage=2))
+    with pytest.raises(ConfigError) as config_error:
+        run_stage(other_stage, inputs, tmp_path / "weights")
+    assert str(config_error.value) == (
+        "weights: the checkpoint of step 12 has zero_stage 1, this run has 2; "
+        "run with zero_stage 1: a checkpoint cannot be reshaped yet"
+    )
+    other = {**inputs, "tokens": Artifact(inputs["tokens"].folder)}
+    other["tokens"].manifest["counts"] = {}
+    with pytest.raises(ArtifactError, match=r"step 12 was trained on other data; use another root$"):
+        run_stage(stage(), other, tmp_path / "weights")
+
+
+def test_rows_longer_than_the_context_are_refused(tmp_path, inputs, run_stage):
+    short = dataclasses.replace(stage(), model=dataclasses.replace(MODEL, context=32))
+    with pytest.raises(ConfigError) as error:
+        run_stage(short, inputs, tmp_path)
+    assert str(error.value) == "model.context: is 32, the packed rows have 64 tokens; make them equal"
+
+
+def test_how_it_is_computed_stays_out_of_the_address():
+    how = {"micro_batch_rows": 1, "save_every": 1, "keep_last": 9, "device": "auto", "log_every": 7}
+    other = dataclasses.replace(stage(**how), zero=ZeroConfig(stage=3), tracking=Tracking(wandb="offline"))
+    assert canonical(other) == canonical(stage())
+    assert canonical(stage(seed=1)) != canonical(stage())
+
+
+def test_dropout_is_the_same_after_a_stop(tmp_path, inputs, run_stage):
+    model = dataclasses.replace(MODEL, dropout=0.2)
+    for name in ("whole", "stopped"):
+        folder = tmp_path / name
+        run_stage(dataclasses.replace(stage(), model=model), inputs, folder)
+        if name == "stopped":
+            (folder / "checkpoints/step_00000012/manifest.json").unlink()
+            run_stage(dataclasses.replace(stage(), model=model), inputs, folder)
+    same(tmp_path / "stopped", tmp_path / "whole")

@@ -1,0 +1,39 @@
+import pytest
+import torch
+
+from pipeline.core.errors import ConfigError
+from train import distributed
+from train.distributed import Ranks, from_environment
+
+MEETING = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29400"}
+SRUN = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_NTASKS_PER_NODE": "4"}
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "ranks"),
+    [
+        ({}, Ranks(0, 1, 0, 1)),
+        (TORCHRUN | MEETING, Ranks(1, 2, 1, 2)),
+        (SRUN | MEETING, Ranks(5, 8, 1, 4)),
+        (SRUN | TORCHRUN | MEETING, Ranks(1, 2, 1, 2)),
+    ],
+    ids=["alone", "torchrun", "srun", "torchrun in srun"],
+)
+def test_ranks_come_from_the_launcher(environment, ranks):
+    assert from_environment(environment) == ranks
+
+
+def test_ranks_that_cannot_meet_are_refused():
+    with pytest.raises(ConfigError) as error:
+        from_environment(SRUN)
+    assert (
+        str(error.value) == "weights: 8 ranks and no MASTER_ADDR and MASTER_PORT; launch with torchrun, or export both"
+    )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_cuda_without_a_gpu_is_refused():
+    with pytest.raises(ConfigError) as error:
+        distributed.start("cuda")
+    assert str(error.value) == "training.device: is 'cuda', but torch finds no GPU; give auto or cpu"

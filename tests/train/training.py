@@ -1,0 +1,70 @@
+"""Real trainings in processes of their own, which may be told to kill themselves; started by the tests.
+
+    python -m tests.train.training SPEC_JSON                               one after the other, each in a fork
+    python -m torch.distributed.run ... -m tests.train.training SPEC_JSON  this rank of the first of them
+
+The specification names the input artifacts' folders, the stage's settings, and the runs: a folder, and where to stop
+with SIGKILL: just before the n-th call of a function.
+"""
+
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeline.core.artifact import Artifact, TaskOutput, finish
+from pipeline.core.settings import decode
+from train.weights import Weights
+
+
+def kill_before(module: str, function: str, call: int) -> None:
+    """Have this process kill itself before the ``call``-th call of ``function``."""
+    *_, owner = [importlib.import_module(module.partition(":")[0])]
+    for name in filter(None, module.partition(":")[2].split(".")):
+        owner = getattr(owner, name)
+    original: Callable = getattr(owner, function)
+    calls = 0
+
+    def counted(*arguments, **named):
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return original(*arguments, **named)
+
+    setattr(owner, function, counted)
+
+
+def run(spec: dict, folder: str, kill: list | None) -> None:
+    """One training into ``folder``; ends the process."""
+    try:
+        if kill:
+            kill_before(*kill)
+        stage = decode(Weights, spec["stage"])
+        inputs = {name: Artifact(Path(path)) for name, path in spec["inputs"].items()}
+        out = TaskOutput(Path(folder), "weights", 0)
+        counts = stage.phases({})[0].run(0, inputs, out)
+        if os.environ.get("RANK", "0") == "0":
+            out.done(counts)
+            finish(Path(folder), stage.description({name: name for name in inputs}), {"weights": 1})
+        os._exit(0)
+    finally:  # a fork must not go on as its parent
+        traceback.print_exc()
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    spec = json.loads(Path(sys.argv[1]).read_text())
+    if "RANK" in os.environ:
+        run(spec, *spec["runs"][0])
+    for module in ("torch._dynamo", "train.session"):  # torch.optim needs the first: load both once, not in every fork
+        importlib.import_module(module)
+    ends = []
+    for arguments in spec["runs"]:
+        child = os.fork() or run(spec, *arguments)
+        ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print(json.dumps(ends))
