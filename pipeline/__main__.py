@@ -11,7 +11,7 @@ from typing import Any
 import hydra
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 
 from pipeline import help_text, jobs, status, submission, summary
@@ -66,6 +66,8 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
             return _plain(hydra.compose("config", overrides=list(overrides)))
         except MissingConfigException as error:
             raise _missing_option(error) from None
+        except MissingMandatoryValue as error:
+            raise ConfigError(str(error.full_key), "has no value", f"give it one: {error.full_key}=…") from None
         except OverrideParseException as error:
             raise ConfigError("command line", f"{error.override!r} is not an override", "write KEY=VALUE") from None
         except (ConfigCompositionException, HydraException, OmegaConfBaseException) as error:

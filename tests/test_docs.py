@@ -1,0 +1,52 @@
+"""What the documents tell people to type works, and what they link to is there."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from pipeline.__main__ import COMMANDS, compose, decoded
+from pipeline.help_text import EXAMPLES
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("slurm/*.md")])
+TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCUMENTS} | {"--help": EXAMPLES}
+
+HEADRACE = [
+    pytest.param(line.strip(), id=f"{name}: {line.strip()[:60]}")
+    for name, text in TEXTS.items()
+    for line in text.splitlines()
+    if re.match(r"\s+headrace\b", line) or (name == "--help" and line.startswith("headrace"))
+]
+LINKS = [(name, link) for name, text in TEXTS.items() for link in re.findall(r"\]\(([^)#:]+)\)", text)]
+TARGETS = sorted({(name, target) for name, text in TEXTS.items() for target in re.findall(r"(?:`|^ +)make ([a-z][\w-]+)", text, re.MULTILINE)})
+
+
+def test_there_is_something_to_test() -> None:
+    assert len(HEADRACE) > 10
+    assert len(LINKS) > 3
+
+
+@pytest.mark.parametrize("line", HEADRACE)
+def test_a_command_is_understood(line: str) -> None:
+    arguments = shlex.split(line.partition("  ")[0].partition(" #")[0])[1:]
+    if arguments[0].startswith("--"):
+        return
+    if arguments[0] == "-m":
+        for values in zip(*[[f"{a.split('=')[0]}={v}" for v in a.split("=")[1].split(",")] for a in arguments[1:]]):
+            decoded(compose(values))
+        return
+    if "=" not in arguments[0]:
+        assert arguments.pop(0) in COMMANDS
+    decoded(compose(arguments))
+
+
+@pytest.mark.parametrize(("name", "link"), LINKS)
+def test_a_link_leads_somewhere(name: str, link: str) -> None:
+    assert ((ROOT / name).parent / link).exists()
+
+
+@pytest.mark.parametrize(("name", "target"), TARGETS)
+def test_make_knows_the_target(name: str, target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), f"{name}: make {target}"
