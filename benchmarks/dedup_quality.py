@@ -12,7 +12,7 @@ threshold through an inverted index over prefixes (Bayardo, Ma, Srikant, Scaling
     precision           share of the removed documents that are similar to their survivor (others came through a chain)
     precision_any       share of the removed documents that have a true pair at all
     compared            exact comparisons that verification made
-    documents_per_second_…   signatures on one core: ours from text (words, shingles, hashes, minima); datasketch and
+    documents_per_second_…   signatures per CPU second: ours from text (words, shingles, hashes, minima); datasketch and
                         rensa from ready shingles
 """
 
@@ -98,12 +98,12 @@ def run(stage: Any, inputs: dict[str, Artifact], folder: Path) -> Artifact:
 
 
 def seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The fastest of some repetitions."""
+    """CPU seconds of the fastest of some repetitions: other load on the machine counts little."""
     best = float("inf")
     for _ in range(repeats):
-        start = time.perf_counter()
+        start = time.process_time()
         work()
-        best = min(best, time.perf_counter() - start)
+        best = min(best, time.process_time() - start)
     return best
 
 

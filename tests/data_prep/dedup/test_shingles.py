@@ -22,6 +22,8 @@ from data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingle_set
         ("我爱 ABC中文2", ["我", "爱", "abc", "中", "文", "2"]),
         ("ภาษา", ["ภ", "า", "ษ", "า"]),
         ("น้ำ", ["น้", "ำ"]),
+        ("ທນ ကခ ខម", ["ທ", "ນ", "က", "ခ", "ខ", "ម"]),
+        ("ひカㇰ〇㐀豈\U00020000𠀁", ["ひ", "カ", "ㇰ", "〇", "㐀", "豈", "\U00020000", "𠀁"]),
         ("co\u00adoperate می\u200cخواهم", ["cooperate", "میخواهم"]),
         ("zero\u200bwidth \u0301 stray", ["zero", "width", "\u0301", "stray"]),
         ("x² ½ №5", ["x²", "½", "5"]),

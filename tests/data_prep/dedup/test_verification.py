@@ -36,7 +36,7 @@ def test_jaccard(one, two, least):
 class Bucket:
     """Sets stored as the phases before would leave them, in two shards, all in one artifact folder."""
 
-    def __init__(self, folder, sets):
+    def __init__(self, folder, sets, digests=range(256)):
         self.folder, self.sets = folder, sets
         halves = [list(range(0, len(sets), 2)), list(range(1, len(sets), 2))]
         self.documents = np.empty(len(sets), np.uint64)
@@ -45,7 +45,7 @@ class Bucket:
             self.documents[half] = numbers_of(shard, np.arange(len(half)))
             ShingleSets.of(numbers_of(shard, np.arange(len(half))), [as_array(sets[i]) for i in half]).write(out)
             with out.shard("digests", "npy") as path:
-                save(path, np.array([[i] * 32 for i in half], dtype=np.uint8).reshape(-1, 32))
+                save(path, np.array([[digests[i]] * 32 for i in half], dtype=np.uint8).reshape(-1, 32))
             out.done({})
         self.out = TaskOutput(folder, "pairs", 0)
 
@@ -94,6 +94,15 @@ def test_window_bounds_the_comparisons_of_a_large_group(tmp_path):
     pairs, compared = Bucket(tmp_path, strangers).pairs([range(50)], 0.8, window=4)
     assert pairs == []
     assert compared == 4 * 50 - (4 + 3 + 2 + 1)
+
+
+@pytest.mark.parametrize("places", [range(6), (3, 0, 5, 1, 4, 2)])
+def test_in_a_large_group_equal_sizes_are_ordered_by_digest_not_by_place(tmp_path, places):
+    """Neighbours by digest are similar (4 of 6), others are not (at most 3 of 7)."""
+    sets = [set(range(i, i + 5)) for i in places]
+    pairs, _ = Bucket(tmp_path, sets, digests=places).pairs([range(6)], 0.6, window=1)
+    assert len(pairs) == 5
+    assert connected(6, pairs) == [0] * 6
 
 
 def test_documents_of_too_different_sizes_are_not_compared(tmp_path):
