@@ -17,6 +17,7 @@ import functools
 import hashlib
 import json
 import os
+import platform
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -48,10 +49,15 @@ def _sha256(stream: Any) -> str:
     return total.hexdigest()
 
 
+def _writer() -> str:
+    """Names this process among all that may write to one folder: the nodes of a cluster share no process numbers."""
+    return f"{platform.node()}-{os.getpid()}"
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write ``value`` to ``path`` whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    temporary = path.with_name(f"{path.name}.tmp-{_writer()}")
     with temporary.open("w", encoding="utf-8") as stream:
         stream.write(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
         stream.flush()
@@ -112,7 +118,7 @@ class TaskOutput:
     def _whole(self, name: str) -> Iterator[Path]:
         final = self.folder / name
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = final.with_name(f"tmp-{os.getpid()}-{final.name}")
+        temporary = final.with_name(f"tmp-{_writer()}-{final.name}")
         try:
             yield temporary
             temporary.replace(final)
@@ -214,6 +220,8 @@ def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, in
     manifest |= {"counts": dict(counts), "files": files}
     write_json(folder / "manifest.json", manifest)
     shutil.rmtree(folder / "scratch", ignore_errors=True)
-    for leftover in folder.glob("**/tmp-*"):
-        leftover.unlink(missing_ok=True)
+    for parent, _, names in os.walk(folder):  # unlike glob, does not mind a folder that another finisher removes
+        for name in names:
+            if name.startswith("tmp-"):
+                Path(parent, name).unlink(missing_ok=True)
     return Artifact(folder)
