@@ -1,0 +1,106 @@
+"""What a job of a cluster runs, in this process: an index's tasks, inputs that show late, errors for people."""
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline import worker
+from pipeline.__main__ import compose, decoded
+from pipeline.core.artifact import read_json
+from pipeline.runner import Step, load, plan, save
+
+SENTENCE = "The old mill stands beside the quiet river and grinds the grain of the whole village."
+
+
+@pytest.fixture
+def run_json(tmp_path: Path) -> Path:
+    """A run of three source files, so three tasks of clean, up to signatures."""
+    (tmp_path / "raw").mkdir()
+    for number in range(3):
+        row = {"id": str(number), "text": f"{SENTENCE} {number}"}
+        (tmp_path / "raw" / f"{number}.jsonl").write_text(json.dumps(row) + "\n")
+    settings = [f"source.paths=[{tmp_path}/raw/*.jsonl]", "source=jsonl", "source.task_bytes=1", "cleaning=none"]
+    values = compose([*settings, f"root={tmp_path}/root", "until=signatures", "dedup.buckets=2"])
+    config = decoded(values)
+    return save(config, values, plan(config))
+
+
+def steps_of(run_json: Path) -> tuple[Step, Step]:
+    clean, signatures = load(run_json)[1]
+    return clean, signatures
+
+
+def run(run_json: Path, *arguments: str) -> int:
+    return worker.main([str(run_json), *arguments])
+
+
+def test_an_index_runs_every_width_th_task_and_the_last_one_finishes_the_artifact(run_json: Path) -> None:
+    clean, _ = steps_of(run_json)
+    assert run(run_json, "clean", "0-filter", "0", "2") == 0
+    assert clean.missing(clean.phases[0]) == [1]
+    assert not clean.is_whole
+    before = {path: path.stat().st_mtime_ns for path in clean.folder.glob("parts/*")}
+    assert run(run_json, "clean", "0-filter", "0", "2") == 0
+    assert {path: path.stat().st_mtime_ns for path in clean.folder.glob("parts/*")} == before, "nothing is done twice"
+    assert run(run_json, "clean", "0-filter", "1", "2") == 0
+    assert clean.is_whole
+
+
+def test_without_a_width_it_is_one_task(run_json: Path) -> None:
+    clean, _ = steps_of(run_json)
+    assert run(run_json, "clean", "0-filter", "1") == 0
+    assert clean.missing(clean.phases[0]) == [0, 2]
+
+
+def test_an_input_whose_last_task_was_killed_before_it_wrote_the_manifest_is_finished(run_json: Path) -> None:
+    clean, signatures = steps_of(run_json)
+    assert run(run_json, "clean", "0-filter", "0", "1") == 0
+    (clean.folder / "manifest.json").unlink()
+    assert run(run_json, "signatures", "signatures", "0", "1") == 0
+    assert clean.is_whole
+    assert signatures.is_whole
+
+
+def test_an_input_that_is_not_there_is_an_error_that_says_so(
+    run_json: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    clean, signatures = steps_of(run_json)
+    assert run(run_json, "signatures", "signatures", "0") == 1
+    message = f"{clean.folder}: is not a finished artifact (no manifest.json); run its stage first"
+    assert f"headrace: {message}\n" in capsys.readouterr().err
+    assert read_json(signatures.folder / "logs" / "error.json") == {
+        "kind": "ArtifactError",
+        "where": str(clean.folder),
+        "wrong": "is not a finished artifact (no manifest.json)",
+        "remedy": "run its stage first",
+    }
+
+
+def test_in_a_slurm_job_it_waits_for_what_the_file_system_shows_late(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean, signatures = steps_of(run_json)
+    assert run(run_json, "clean", "0-filter", "0", "1") == 0
+    hidden = clean.folder.with_name("hidden")
+    clean.folder.rename(hidden)
+
+    def show() -> None:
+        time.sleep(1.5)
+        hidden.rename(clean.folder)
+
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    other_node = threading.Thread(target=show)
+    other_node.start()
+    assert run(run_json, "signatures", "signatures", "0", "1") == 0
+    other_node.join()
+    assert signatures.is_whole
+
+
+def test_a_broken_run_json_is_an_error_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.json").write_text("{")
+    assert run(tmp_path / "run.json", "clean", "0-filter", "0") == 1
+    assert capsys.readouterr().err.startswith(f"headrace: {tmp_path}/run.json: is not JSON (")
