@@ -42,10 +42,10 @@ class Row:
         return f"{self.benchmark} {self.metric}".replace("_", " ")
 
     def text(self, value: float | None) -> str:
-        """``value`` in the unit of this metric."""
+        """``value`` in the unit of this metric, with as many digits as its main value has."""
         if value is None:
             return "–"
-        return f"{100 * value:.1f} %" if self.is_share else decimal(value, 3 if abs(value) < 100 else 1)
+        return f"{100 * value:.1f} %" if self.is_share else decimal(value, 3 if abs(self.value) < 100 else 1)
 
     @property
     def cells(self) -> dict[str, str]:
@@ -84,6 +84,8 @@ class ScoreTable:
     groups: list[Row]
     notes: list[str]
     """What a reader must know to trust the rows."""
+    held_out: Mapping[str, float]
+    """Metric → value over all held-out documents: what the training's own validation is a sample of."""
     figure: figures.Figure | None
     questions: list[Question]
 
@@ -95,7 +97,8 @@ class ScoreTable:
         whole, groups = [row for row in rows if not row.group], [row for row in rows if row.group]
         shares = [figures.Score(row.title, row.value, row.interval, row.random) for row in whole if row.is_share]
         notes = [note for entry in entries for note in _notes(entry)]
-        return cls(whole, groups, notes, figures.scores(shares), _questions(scores, entries))
+        held_out = {m["name"]: m["value"] for e in entries if e.get("type") == "validation" for m in e["metrics"]}
+        return cls(whole, groups, notes, held_out, figures.scores(shares), _questions(scores, entries))
 
     def headlines(self) -> list[Row]:
         """The first accuracy of each of the first benchmarks in the table."""

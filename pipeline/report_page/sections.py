@@ -92,12 +92,13 @@ def series(metrics: Sequence[dict[str, Any]], name: str) -> figures.Points:
 
 def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable) -> dict[str, Any]:
     tokens, weights = inputs["tokens"].counts, inputs["weights"].counts
+    loss, bits, where = _held_out(metrics, table)
     facts = [
         Fact("unique documents", short(inputs["unique"].counts.get("kept"))),
         Fact("tokens", short(tokens.get("tokens"))),
         Fact("parameters", short(weights.get("parameters"))),
-        Fact("validation loss", decimal(last_of(metrics, "validation_loss")), "nats per token"),
-        Fact("bits per byte", decimal(last_of(metrics, "bits_per_byte")), "held-out text"),
+        Fact("validation loss", decimal(loss), "nats per token, " + where),
+        Fact("bits per byte", decimal(bits), where),
     ]
     headlines = [Fact(row.title, percent(row.value), f"random {percent(row.random)}") for row in table.headlines()]
     return {
@@ -106,6 +107,13 @@ def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable)
         "tokens": short(tokens["tokens"]),
         "addresses": [(name, inputs[name].folder.name) for name in ("weights", "scores")],
     }
+
+
+def _held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> tuple[float | None, float | None, str]:
+    """Loss, bits per byte, and of what: all held-out text if it was scored, else the rows training validated on."""
+    if {"loss", "bits_per_byte"} <= table.held_out.keys():
+        return table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text"
+    return last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte"), "held-out rows"
 
 
 def _funnel(inputs: Inputs) -> dict[str, Any]:

@@ -152,8 +152,9 @@ def agreement() -> dict[str, object]:
 def held_out() -> dict[str, object]:
     loss = {"name": "bits_per_byte", "value": 1.234, "standard_error": 0.01, "interval": [1.21, 1.26], "random": 2.9}
     odd = {"name": "perplexity", "value": 2e9, "standard_error": None, "interval": None, "random": None}
-    rows = [metric | {"items": 42, "group": ""} for metric in (loss, odd)]
-    return {"name": "validation", "shots": 0, "items": 42, "metrics": rows}
+    nats = loss | {"name": "loss", "value": 3.701}
+    rows = [metric | {"items": 42, "group": ""} for metric in (loss, odd, nats)]
+    return {"name": "validation", "type": "validation", "shots": 0, "items": 42, "metrics": rows}
 
 
 def unanswered() -> dict[str, object]:
@@ -236,7 +237,7 @@ def test_the_numbers_a_reader_wants_are_there(page: Path) -> None:
     text = " ".join(Reader(page.read_text()).text.split())
     assert "10,000 records, 2.48 M tokens, one model" in text
     assert "unique documents 4,200 tokens 2.48 M parameters 3.41 M" in text
-    assert "validation loss 3.637 nats per token bits per byte 1.193 held-out text" in text
+    assert "validation loss 3.701 nats per token, all held-out text bits per byte 1.234 all held-out text" in text
     assert "agreement acc 71.0 % random 50.0 %" in text
     assert "records read 10,000 100.0 % 80.0 M kept by cleaning 5,200 52.0 % 28.0 M unique 4,200 42.0 % 24.0 M" in text
     assert "c4_lines.few_sentences 2,394 23.9 %" in text
@@ -249,6 +250,12 @@ def test_the_numbers_a_reader_wants_are_there(page: Path) -> None:
     assert "validation perplexity 0 2.00e+09 – – 42" in text
     assert "held_out_words: no items." in text
     assert "filters[0].min_words 5" in text
+
+
+def test_without_a_score_the_headline_is_the_last_validation(tmp_path: Path) -> None:
+    inputs = full_run(tmp_path / "full") | {"scores": empty_run(tmp_path / "empty")["scores"]}
+    text = " ".join(Reader(write_report(inputs, tmp_path / "report").read_text()).text.split())
+    assert "validation loss 3.637 nats per token, held-out rows bits per byte 1.193 held-out rows" in text
 
 
 def test_samples_are_few_and_from_several_shards(page: Path) -> None:
