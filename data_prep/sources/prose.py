@@ -19,8 +19,8 @@ ITEM = re.compile(r"(?:[-*+•‣–]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#{1,6}|:[\w ]+
 """What begins a list item, heading, field, directive, doctest, quotation or table row."""
 DESCRIBED = re.compile(r"\*{0,2}[\w.`*]+(?: \([^)]*\))?: \S")
 """Google style's ``name (type): text``, whose text may go on below, deeper."""
-VERBATIM = re.compile(r">>>|\.\.\. |\.\. [\w-]+::|\||.*\S(?: {3,}|\t+)\S|.*[;{}\\]$")
-"""Lines that stand alone: doctests, directives, rows of tables, and what ends like code."""
+VERBATIM = re.compile(r"#{1,6} |>>>|\.\.\. |\.\. [\w-]+::|\||.*\S(?: {3,}|\t+)\S|.*[;{}\\]$")
+"""Lines that stand alone: Markdown headings, doctests, directives, rows of tables, and what ends like code."""
 RULE = re.compile(r"[^\w\s]{3,}(?:\s+[^\w\s]{2,})*$")
 INDENTED_LINE_CHARACTERS = 40
 """A first line this long that is indented more than the second begins a paragraph in the manner of printed books."""

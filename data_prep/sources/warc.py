@@ -8,18 +8,18 @@
 Every record is accounted for: records in = documents + drops. Plain, gzip or zstd, streamed record by record.
 """
 
-import io
 from collections.abc import Iterator
 from typing import Literal
 
 from datatrove.data import Document
-from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
+from fastwarc.warc import WarcRecord, WarcRecordType
 
 from data_prep.document import Drop
 from data_prep.sources.charset import clean, decode
 from data_prep.sources.compression import pieces
 from data_prep.sources.extraction import Extractor, extract, looks_like_html, require
 from data_prep.sources.files import FileSource, open_raw
+from data_prep.sources.payload import Parsed, parse, payload
 from data_prep.sources.source import Record
 from data_prep.sources.warc_records import WarcBytes, warc_records
 from pipeline.core.settings import settings
@@ -28,12 +28,6 @@ HTML_TYPES = ("text/html", "application/xhtml+xml")
 UNKNOWN_TYPES = ("", "application/octet-stream", "unk", "unknown/unknown", "application/unknown", "*/*")
 """Content types that say nothing: the first bytes decide."""
 PAGES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conversion)
-
-
-class Dropped(Exception):  # noqa: N818 - carries a Drop out of the reading of one record; never leaves this module
-    def __init__(self, drop: Drop) -> None:
-        super().__init__(drop)
-        self.drop = drop
 
 
 @settings
@@ -65,83 +59,45 @@ class Warc(FileSource):
     def _document(self, identity: str, record: WarcBytes) -> Record:
         if record.fault is not None:
             return Document("", identity, metadata={"url": clean(record.url), "date": ""}), record.fault
-        metadata = {"url": "", "date": ""}
-        try:
-            parsed = _parse(record.data, "all")
-            metadata = {key: _header(parsed, name) for key, name in (("url", "WARC-Target-URI"), ("date", "WARC-Date"))}
-            return Document(self._text(parsed, record.data), identity, metadata=metadata), None
-        except Dropped as dropped:
-            return Document("", identity, metadata=metadata), dropped.drop
-
-    def _text(self, record: WarcRecord, data: bytes) -> str:
-        """The text of a record.
-
-        Raises:
-            Dropped: when it holds none that is wanted.
-        """
-        if record.record_type not in PAGES:
-            raise Dropped(Drop("not_a_page", _header(record, "WARC-Type")))
-        if record.record_type == WarcRecordType.conversion:
-            text: str | Drop = decode(self._body(record, data), "utf-8").strip() or Drop("no_text", "")
-        else:
-            text = extract(self._html(record, data), self.extractor)
+        parsed = parse(record.data)
+        if parsed is None:
+            return Document("", identity, metadata={"url": "", "date": ""}), Drop("broken_record", "unreadable header")
+        headers = (("url", "WARC-Target-URI"), ("date", "WARC-Date"))
+        metadata = {key: _header(parsed.record, name) for key, name in headers}
+        text = self._text(parsed)
         if isinstance(text, Drop):
-            raise Dropped(text)
-        return text
+            return Document("", identity, metadata=metadata), text
+        return Document(text, identity, metadata=metadata), None
 
-    def _html(self, record: WarcRecord, data: bytes) -> str:
+    def _text(self, parsed: Parsed) -> str | Drop:
+        if parsed.record.record_type not in PAGES:
+            return Drop("not_a_page", _header(parsed.record, "WARC-Type"))
+        if parsed.record.record_type == WarcRecordType.conversion:
+            body = payload(parsed, self.record_bytes)
+            return body if isinstance(body, Drop) else decode(body, "utf-8").strip() or Drop("no_text", "")
+        html = self._html(parsed)
+        return html if isinstance(html, Drop) else extract(html, self.extractor)
+
+    def _html(self, parsed: Parsed) -> str | Drop:
+        record = parsed.record
         if record.is_http:
             status = record.http_headers.status_code if record.http_headers is not None else None
             if status != 200:
-                raise Dropped(Drop("http_status", "" if status is None else str(status)))
+                return Drop("http_status", "" if status is None else str(status))
             kind, charset = record.http_content_type or "", record.http_charset
         elif record.record_type == WarcRecordType.response:
-            raise Dropped(Drop("not_a_page", "response without HTTP"))
+            return Drop("not_a_page", "response without HTTP")
         else:
             kind, charset = _header(record, "Content-Type").partition(";")[0], None
-        kind = kind.strip().lower()
+        kind = clean(kind).strip().lower()
         if kind not in (*HTML_TYPES, *UNKNOWN_TYPES):
-            raise Dropped(Drop("not_html", clean(kind)))
-        body = self._body(record, data)
+            return Drop("not_html", kind)
+        body = payload(parsed, self.record_bytes)
+        if isinstance(body, Drop):
+            return body
         if kind in UNKNOWN_TYPES and not looks_like_html(body):
-            raise Dropped(Drop("not_html", clean(kind)))
+            return Drop("not_html", kind)
         return decode(body, charset)
-
-    def _body(self, record: WarcRecord, data: bytes) -> bytes:
-        """The payload with HTTP's transfer and content encodings undone.
-
-        Archives often keep headers of encodings that the crawler has undone already: then the bytes stand as they are.
-        """
-        body = _payload(record, self.record_bytes)
-        if body is None:
-            body = _payload(_parse(data, "none"), self.record_bytes)
-            if body is None or not looks_like_html(body):
-                raise Dropped(Drop("content_encoding", clean(str(record.http_headers.get("Content-Encoding", "")))))
-        if len(body) > self.record_bytes:
-            raise Dropped(Drop("record_too_large", f"more than {self.record_bytes}"))
-        return body
-
-
-def _parse(data: bytes, auto_decode: Literal["all", "none"]) -> WarcRecord:
-    try:
-        for record in ArchiveIterator(io.BytesIO(data), parse_http=True, auto_decode=auto_decode, quirks_mode=True):
-            return record
-    except OSError:
-        if auto_decode != "none":
-            return _parse(data, "none")
-    raise Dropped(Drop("broken_record", "header cannot be parsed"))
-
-
-def _payload(record: WarcRecord, limit: int) -> bytes | None:
-    """At most ``limit + 1`` bytes of the payload; None when its encoding is not what the header says."""
-    blocks, size = [], 0
-    try:
-        while size <= limit and (block := record.reader.read(limit + 1 - size)):
-            blocks.append(block)
-            size += len(block)
-    except OSError:
-        return None
-    return b"".join(blocks)
 
 
 def _header(record: WarcRecord, name: str) -> str:

@@ -67,9 +67,9 @@ def _record(buffer: "_Buffer", record_bytes: int) -> WarcBytes:
     if not buffer.hold(size):
         return WarcBytes(b"", buffer.cut(size, len(header)), url)
     data = buffer.take(size)
-    if buffer.at_boundary():
-        return WarcBytes(data)
-    return WarcBytes(b"", buffer.bad_length(data, len(header)), url)
+    if (fault := buffer.ending(data, len(header))) is not None:
+        return WarcBytes(b"", fault, url)
+    return WarcBytes(data)
 
 
 class _Buffer:
@@ -81,6 +81,7 @@ class _Buffer:
         self._member_end: int | None = None
         self._stop: Mark | _End | None = None
         self._lost = False
+        self._record_in_member = False
         self.ended = False
 
     def seek(self) -> Drop | None:
@@ -97,7 +98,7 @@ class _Buffer:
                     self._lost = True
                     return Drop("broken_record", "bytes that are no record")
             elif isinstance(self._stop, Mark):
-                if not self._lost:
+                if not self._lost and not (self._stop is Mark.CUT and self._record_in_member):
                     return self.cut(0, 0)
                 self._stop = None
             elif self._stop:
@@ -135,16 +136,21 @@ class _Buffer:
             size -= step
         return True
 
-    def at_boundary(self) -> bool:
-        """Whether a record can end here: before line ends and the next record, the end of a member or of everything."""
-        while True:
-            if self._member_end is not None and not self._data[: self._member_end].strip(b"\r\n"):
-                return True
+    def ending(self, data: bytes, header_bytes: int) -> Drop | None:
+        """A fault if the record ``data``, just taken, cannot end here.
+
+        It can before two line ends, another record, the end of a member (whose checksum was right then) or of the file.
+        """
+        self._record_in_member = True
+        while self._member_end is None or self._data[: self._member_end].strip(b"\r\n"):
             rest = self._data[:SKIP_BYTES].lstrip(b"\r\n")
-            if len(rest) >= START_BYTES:
-                return START.match(rest) is not None
-            if not self._fill():
-                return not rest or START.match(rest) is not None
+            if self._stop is Mark.DAMAGE and not rest:
+                return self.cut(0, 0)
+            if len(rest) >= START_BYTES or self._stop:
+                follows = START.match(rest) or self._data.startswith((b"\r\n\r\n", b"\n\n"))
+                return None if follows or not rest else self._bad_length(data, header_bytes)
+            self._fill()
+        return None
 
     def cut(self, size: int, header_bytes: int) -> Drop:
         """The fault of a record that ended before its ``size``; what is left of it is dropped."""
@@ -167,7 +173,7 @@ class _Buffer:
         self._lost = True
         return Drop("broken_record", why)
 
-    def bad_length(self, data: bytes, header_bytes: int) -> Drop:
+    def _bad_length(self, data: bytes, header_bytes: int) -> Drop:
         """The fault of a record whose ``data`` is followed by no other; records that it swallowed are put back."""
         self._lost = True
         if found := NEXT_START.search(data, header_bytes):
@@ -192,7 +198,7 @@ class _Buffer:
             self._data += piece
             return True
         if piece is Mark.MEMBER_END:
-            self._member_end = len(self._data)
+            self._member_end, self._record_in_member = len(self._data), False
             return True
         self._stop = piece
         return False

@@ -112,7 +112,7 @@ def test_checksums_are_remembered_until_the_file_changes(tmp_path, monkeypatch):
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"one")
     opened = []
-    monkeypatch.setattr(files_module, "open_raw", lambda name: opened.append(name) or open(name, "rb"))
+    monkeypatch.setattr(files_module, "open_raw", lambda name: opened.append(name) or open_raw(name))
     assert checksum(str(path)) == checksum(str(path)) == hashlib.sha256(b"one").hexdigest()
     assert opened == [str(path)]
     path.write_bytes(b"two")

@@ -1,0 +1,97 @@
+"""HTML to text: what is kept, one paragraph a line, and what no parser is given."""
+
+import importlib.util
+from typing import get_args
+
+import pytest
+
+from data_prep.document import Drop
+from data_prep.sources.extraction import DEPTH, EXTRACTORS, Extractor, extract, looks_like_html, require
+from data_prep.sources.html import Html
+from data_prep.sources.jsonl import Jsonl
+from pipeline.core.errors import ConfigError
+
+PARAGRAPHS = [
+    f"Paragraph {number} of the story says that the river turns the wheel of the mill, day and night, "
+    "and that nobody has ever seen it stand still for more than an hour." for number in range(5)
+]  # fmt: skip
+PAGE = (
+    "<html><head><title>Mill</title><style>p {color: red}</style><script>var x = 'script';</script></head><body>"
+    "<nav><ul><li><a href=/>Home</a><li><a href=/all>All stories</a></ul></nav><main><article><h1>The mill</h1>"
+    + "".join(f"<p>{text}</p>".replace(" says ", "\n   <b>says</b> ") for text in PARAGRAPHS)
+    + "</article></main><footer>Copyright, contact, imprint</footer></body></html>"
+)
+
+
+def test_every_extractor_is_there():
+    assert set(EXTRACTORS) == set(get_args(Extractor))
+
+
+@pytest.mark.parametrize("extractor", get_args(Extractor))
+def test_paragraphs_are_lines(extractor):
+    if extractor not in ("resiliparse", "all_text"):
+        pytest.importorskip(extractor, reason=f"{extractor} is an optional extractor")
+    lines = extract(PAGE, extractor).split("\n")
+    assert [line for line in lines if line.startswith("Paragraph")] == PARAGRAPHS
+    assert "" not in lines
+    assert ("Home" in lines) == (extractor == "all_text")
+    assert not any("script" in line or "color" in line for line in lines)
+
+
+def test_main_content_that_is_too_little_gets_a_second_look():
+    """The main-content rules take the only <article>; most of this page's text lies outside of it."""
+    outside = "".join(f"<div class=teaser>{text}</div>" for text in PARAGRAPHS)
+    page = f"<html><body><nav>Home All</nav><article><p>Short.</p></article>{outside}<footer>Imprint</footer></body>"
+    lines = extract(page, "resiliparse").split("\n")
+    assert set(PARAGRAPHS) <= set(lines)
+    assert not {"Home All", "Imprint"} & set(lines)
+
+
+@pytest.mark.parametrize("page", ["", " \n", "<html></html>", "<script>x</script>", "<p>&nbsp;</p>", "\0"])
+def test_no_text(page):
+    assert extract(page, "resiliparse") == Drop("no_text", "")
+
+
+@pytest.mark.parametrize("tag", ["div", "b", "table", "a href='", "x-custom", "svg"])
+def test_nesting_has_a_limit(tag):
+    """Without it these pages take hours."""
+    assert extract(f"<{tag}>" * 100_000, "resiliparse") == Drop("too_nested", "100000")
+
+
+def test_nesting_up_to_the_limit_is_read():
+    assert extract("<div>" * DEPTH + "deep" + "</div>" * DEPTH, "resiliparse") == "deep"
+
+
+@pytest.mark.parametrize("tag", ["p", "li", "td", "br", "img src=x", "path"])
+def test_tags_that_do_not_nest_have_none(tag):
+    assert extract(f"<{tag}>text " * 20_000, "all_text").startswith("text")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b" \n<!-- x --><!DOCTYPE html>", True),
+        (b"<?xml version='1.0'?><html>", True),
+        (b"<HTML>", True),
+        (b"<body class=x>", True),
+        (b"<rss>", False),
+        (b"text", False),
+        (b"", False),
+        (b"<htmlx>", False),
+    ],
+)
+def test_looks_like_html(data, expected):
+    assert looks_like_html(data) == expected
+
+
+def test_an_extractor_that_is_not_installed(monkeypatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trafilatura" else find(name))
+    wanted = "source.extractor: 'trafilatura' needs a package that is not installed; pip install headrace[extractors]"
+    for build in (lambda: require("trafilatura"), lambda: Html(paths=("x",), extractor="trafilatura")):
+        with pytest.raises(ConfigError) as error:
+            build()
+        assert str(error.value) == wanted
+    Jsonl(paths=("x",), extractor="trafilatura")
+    with pytest.raises(ConfigError):
+        Jsonl(paths=("x",), extractor="trafilatura", html_field="html")

@@ -1,0 +1,70 @@
+"""Saved pages."""
+
+import bz2
+import gzip
+import io
+import json
+
+import pytest
+import zstandard
+
+from data_prep.document import Drop
+from data_prep.sources.html import Html, canonical_url
+from tests.data_prep.sources.warc_bytes import PAGE
+
+LINK = b'<html><head><link rel="canonical" href="https://example.org/a"></head><body><p>some words</p></body></html>'
+
+
+def read(path, **options):
+    source = Html(paths=(str(path),), **options)
+    return [record for file in source.files() for record in source.read(file.name)]
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress, bz2.compress])
+def test_one_file_is_one_document(tmp_path, compress):
+    (tmp_path / "a.html").write_bytes(compress(LINK))
+    [(document, drop)] = read(tmp_path)
+    assert (document.text, drop) == ("some words", None)
+    assert document.id == f"{tmp_path}/a.html:0"
+    assert document.metadata == {"url": "https://example.org/a"}
+
+
+@pytest.mark.parametrize(
+    ("data", "drop"),
+    [
+        (b"", Drop("no_text", "")),
+        (b"<p>" + b"x" * 2000, Drop("record_too_large", "more than 1000")),
+        (gzip.compress(PAGE % b"cut")[:50], Drop("broken_compression", "the end of the file, inside a member")),
+        (b"<div>" * 199 + b"x", None),
+    ],
+)
+def test_drops(tmp_path, data, drop):
+    (tmp_path / "a.htm").write_bytes(data)
+    [(document, found)] = read(tmp_path, record_bytes=1000)
+    assert found == drop
+    assert document.text == ("" if drop else "x")
+
+
+@pytest.mark.parametrize(
+    ("html", "url"),
+    [
+        ("<link href=' /a ' rel='next canonical'>", "/a"),
+        ("<link rel=canonical>", ""),
+        ("<p>canonical</p>", ""),
+        ("", ""),
+    ],
+)
+def test_canonical_url(html, url):
+    assert canonical_url(html) == url
+
+
+def test_real_pages(data_folder, tmp_path):
+    """The Debian guide's HTML pages, 20 of them, as files."""
+    path = data_folder("dedup/debian_guide_amd64_arm64.jsonl.zst")
+    with path.open("rb") as file:
+        lines = io.BufferedReader(zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file))
+        for number in range(20):
+            (tmp_path / f"{number:02}.html").write_text(json.loads(next(lines))["html"], encoding="utf-8")
+    records = read(tmp_path / "*.html")
+    assert len(records) == 20
+    assert all(drop is None and len(document.text) > 100 for document, drop in records)

@@ -1,0 +1,97 @@
+"""JSON lines."""
+
+import bz2
+import gzip
+import json
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_prep.document import Drop
+from data_prep.sources import compression
+from data_prep.sources.jsonl import Jsonl
+
+ROWS = [{"text": f"text {number} é", "url": f"http://x/{number}", "id": number} for number in range(50)]
+LINES = "\n".join(json.dumps(row) for row in ROWS).encode()
+
+
+def read(path, data, **options):
+    path.write_bytes(data)
+    return list(Jsonl(paths=(str(path),), **options).read(str(path)))
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress, bz2.compress])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\n"])
+@pytest.mark.parametrize("block_bytes", [7, 1 << 20])
+def test_lines_are_documents(tmp_path, monkeypatch, compress, end, block_bytes):
+    monkeypatch.setattr(compression, "PIECE_BYTES", block_bytes)
+    path = tmp_path / "a.jsonl"
+    records = read(path, compress(LINES + end))
+    assert [document.text for document, _ in records] == [row["text"] for row in ROWS]
+    assert [document.id for document, _ in records] == [f"{path}:{number}" for number in range(50)]
+    assert records[3][0].metadata == {"url": "http://x/3", "source_id": "3"}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (b'{"text": "a"', Drop("not_json", '{"text": "a"')),
+        (b"x" * 200, Drop("not_json", "x" * 80)),
+        (b'["text"]', Drop("not_json", '["text"]')),
+        (b"\xff\xfe", Drop("not_json", "\ufffd\ufffd")),
+        (b"[" * 5000 + b"]" * 5000, Drop("not_json", "[" * 80)),
+        (b"{}", Drop("no_text", "field 'text' is absent")),
+        (b'{"text": ""}', Drop("no_text", "field 'text' is empty")),
+        (b'{"text": " \\n"}', Drop("no_text", "field 'text' is without text")),
+        (b'{"text": 5}', Drop("no_text", "field 'text' is a int")),
+        (b'{"text": "a\\ud800b\\u0000c"}', "a\ufffdbc"),
+        (b'{"text": "a", "n": NaN}', "a"),
+        (b'{"text": "' + b"x" * 500_000 + b'"}', Drop("record_too_large", "500012")),
+    ],
+)
+def test_one_bad_line_between_good_ones(tmp_path, line, expected):
+    good = b'{"text": "good"}'
+    records = read(tmp_path / "a.jsonl", b"\n".join([good, b"", line, good]), record_bytes=100_000)
+    assert [drop or document.text for document, drop in records] == ["good", expected, "good"]
+    assert [document.id[-2:] for document, _ in records] == [":0", ":1", ":2"]
+
+
+def test_a_long_line_is_never_held(tmp_path, monkeypatch):
+    monkeypatch.setattr(compression, "PIECE_BYTES", 1000)
+    records = read(tmp_path / "a.jsonl", b"x" * 50_000 + b'\n{"text": "a"}\n' + b"y" * 9_000, record_bytes=2000)
+    assert [drop or document.text for document, drop in records] == [
+        Drop("record_too_large", "50000"), "a", Drop("record_too_large", "9000")
+    ]  # fmt: skip
+
+
+def test_damage_is_counted(tmp_path):
+    records = read(tmp_path / "a.jsonl.gz", gzip.compress(LINES)[:-30])
+    *kept, (_, drop) = records
+    assert drop == Drop("broken_compression", "the end of the file, inside a member")
+    assert [document.text for document, _ in kept] == [row["text"] for row in ROWS[: len(kept)]]
+
+
+def test_fields_and_html(tmp_path):
+    row = {"html": "<main><p>words of the page</p></main>", "u": "http://x", "when": "2026", "key": "k", "text": "no"}
+    options = {"html_field": "html", "url_field": "u", "date_field": "when", "id_field": "key"}
+    [(document, drop)] = read(tmp_path / "a.jsonl", json.dumps(row).encode(), **options)
+    assert (document.text, drop) == ("words of the page", None)
+    assert document.metadata == {"url": "http://x", "date": "2026", "source_id": "k"}
+    [(_, drop)] = read(tmp_path / "a.jsonl", b'{"html": "<p>"}', **options)
+    assert drop == Drop("no_text", "")
+
+
+@given(st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b"")), max_size=5))
+def test_any_lines_are_accounted_for(tmp_path_factory, lines):
+    path = tmp_path_factory.mktemp("jsonl") / "a.jsonl"
+    records = read(path, b" \n" + b"\n".join(lines))
+    assert len(records) == sum(bool(line.strip()) for line in lines)
+
+
+def test_a_real_file(data_folder):
+    path = str(data_folder("web/dclm_keep_drop_labels.jsonl.zst"))
+    records = list(Jsonl(paths=(path,)).read(path))
+    assert len(records) == 499
+    assert all(drop is None for _, drop in records)

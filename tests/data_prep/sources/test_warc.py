@@ -1,0 +1,253 @@
+"""Web crawls: what is kept, what is dropped and why, on real and broken files."""
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+import zlib
+from collections import Counter
+
+import brotli
+import fsspec
+import orjson
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from data_prep.document import Drop
+from data_prep.sources.warc import Warc
+from data_prep.sources.warc_records import WarcBytes
+from tests.data_prep.sources.warc_bytes import PAGE, http, page, record
+
+TEXT = "page 7, with a few more words"
+
+
+def read(path, **options):
+    """The records of one file, after checking what holds for every file."""
+    records = list(Warc(paths=(str(path),), **options).read(str(path)))
+    for number, (document, drop) in enumerate(records):
+        assert document.id == f"{path}:{number}"
+        assert bool(document.text) == (drop is None)
+        assert set(document.metadata) == {"url", "date"}
+        assert "\0" not in document.text
+        orjson.dumps([document.text, document.metadata, None if drop is None else [drop.rule, drop.value]])
+    return records
+
+
+def read_bytes(tmp_path, data, **options):
+    (tmp_path / "a.warc").write_bytes(data)
+    return read(tmp_path / "a.warc", **options)
+
+
+def only(tmp_path, data, **options):
+    [(document, drop)] = read_bytes(tmp_path, data, **options)
+    return drop or document.text
+
+
+@pytest.mark.parametrize(
+    ("name", "kept", "drops"),
+    [
+        ("whirlwind.warc.gz", 1, {"not_a_page": 3}),
+        ("whirlwind.warc.wet.gz", 1, {"not_a_page": 1}),
+        ("whirlwind.warc.wat.gz", 0, {"not_a_page": 2}),
+        ("sample-0000.warc.gz", 22, {"not_a_page": 24, "not_html": 2}),
+        ("sample-0001.warc.gz", 15, {"not_a_page": 17, "not_html": 2}),
+        ("warcfile.warc.gz", 16, {"not_a_page": 34}),
+        ("warcfile.warc", 16, {"not_a_page": 34}),
+        ("clueweb-quirk.warc.gz", 29, {"not_a_page": 1}),
+        ("clipped.warc.gz", 0, {"truncated_record": 1}),
+        ("block-sized-records.warc", 0, {"not_a_page": 3}),
+        ("block-sized-records.warc.gz", 0, {"not_a_page": 3}),
+        ("qsl.net-encoding-alias.warc.gz", 1, {"not_a_page": 4, "not_html": 2}),
+        ("kiwix-with-redirects.warc.gz", 3, {"not_a_page": 51, "http_status": 3, "not_html": 48}),
+    ],
+)
+def test_real_files_are_accounted_for(data_folder, name, kept, drops):
+    records = read(data_folder(f"web/warc/{name}"))
+    assert Counter(drop.rule for _, drop in records if drop) == drops
+    assert sum(drop is None for _, drop in records) == kept
+
+
+def test_one_real_page_and_its_text_from_common_crawl(data_folder):
+    """The same page as HTML and as the text that Common Crawl made of it: nearly the same words."""
+    [html] = [d for d, drop in read(data_folder("web/warc/whirlwind.warc.gz"), extractor="all_text") if not drop]
+    [text] = [d for d, drop in read(data_folder("web/warc/whirlwind.warc.wet.gz")) if not drop]
+    assert html.metadata == text.metadata
+    assert html.metadata["url"] == "https://an.wikipedia.org/wiki/Escopete"
+    assert html.metadata["date"] == "2024-05-18T01:58:10Z"
+    ours, theirs = Counter(html.text.split()), Counter(text.text.split())
+    assert (ours & theirs).total() >= 0.9 * max(ours.total(), theirs.total())
+
+
+def test_plain_and_gzip_give_the_same(data_folder):
+    plain, packed = (read(data_folder(f"web/warc/warcfile.{suffix}")) for suffix in ("warc", "warc.gz"))
+    assert [(d.text, d.metadata, drop) for d, drop in plain] == [(d.text, d.metadata, drop) for d, drop in packed]
+
+
+def test_an_old_japanese_page_is_decoded_by_its_declared_charset(data_folder):
+    texts = [d.text for d, drop in read(data_folder("web/warc/clueweb-quirk.warc.gz")) if not drop]
+    assert sum(any("ぁ" <= letter <= "ん" for letter in text) for text in texts) >= 25
+    assert sum(text.count("\ufffd") for text in texts) < 0.001 * sum(map(len, texts))
+
+
+def test_a_kept_page(tmp_path):
+    [(document, drop)] = read_bytes(tmp_path, page(7))
+    assert (document.text, drop) == (TEXT, None)
+    assert document.metadata == {"url": "http://example.org/7", "date": "2026-01-02T03:04:05Z"}
+
+
+BODY = PAGE % TEXT.encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (record(http(BODY, status=b"404 Not Found")), Drop("http_status", "404")),
+        (record(http(BODY, status=b"301 Moved")), Drop("http_status", "301")),
+        (record(http(BODY, content_type=b"image/png")), Drop("not_html", "image/png")),
+        (record(http(BODY, content_type=b"TEXT/HTML ;charset=x-none")), TEXT),
+        (record(http(BODY, content_type=b"application/xhtml+xml")), TEXT),
+        (record(http(b"\r\n<!-- c -->\r\n" + BODY, content_type=b"")), TEXT),
+        (record(http(b"%PDF-1.4", content_type=b"")), Drop("not_html", "")),
+        (record(http(b"\x00\x01", content_type=b"unk")), Drop("not_html", "unk")),
+        (record(http(b"<html></html>")), Drop("no_text", "")),
+        (record(http(b"")), Drop("no_text", "")),
+        (record(http(b"<div>" * 2000)), Drop("too_nested", "2000")),
+        (record(BODY, kind=b"resource", content_type=b"text/html"), TEXT),
+        (record(b"203.0.113.1", content_type=b"text/dns"), Drop("not_a_page", "response without HTTP")),
+        (record(b"x: y", kind=b"metadata", content_type=b"application/warc-fields"), Drop("not_a_page", "metadata")),
+        (record(http(b""), kind=b"revisit"), Drop("not_a_page", "revisit")),
+        (record(b"  plain text \n", kind=b"conversion", content_type=b"text/plain"), "plain text"),
+        (record(b" \n", kind=b"conversion", content_type=b"text/plain"), Drop("no_text", "")),
+        (record(b"garbage that is no HTTP"), Drop("http_status", "")),
+    ],
+)  # fmt: skip
+def test_kinds_of_records(tmp_path, data, expected):
+    assert only(tmp_path, data) == expected
+
+
+CODINGS = {
+    b"gzip": gzip.compress,
+    b"x-gzip": gzip.compress,
+    b"deflate": zlib.compress,
+    b"br": brotli.compress,
+    b"zstd": zstandard.compress,
+}
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_content_encodings(tmp_path, coding):
+    data = record(http(CODINGS[coding](BODY), extra=b"Content-Encoding: " + coding + b"\r\n"))
+    assert only(tmp_path, data) == TEXT
+
+
+@pytest.mark.parametrize("header", [b"Content-Encoding: gzip\r\n", b"Transfer-Encoding: chunked\r\n"])
+def test_encodings_that_the_crawler_has_undone_already(tmp_path, header):
+    assert only(tmp_path, record(http(BODY, extra=header))) == TEXT
+
+
+def test_encodings_that_are_broken(tmp_path):
+    data = record(http(b"\x01\x02" + gzip.compress(BODY)[:40], extra=b"Content-Encoding: gzip\r\n"))
+    assert only(tmp_path, data) == Drop("content_encoding", "gzip")
+
+
+def test_encodings_that_nobody_knows(tmp_path):
+    data = record(http(b"\x01\x02\x03", extra=b"Content-Encoding: sdch\r\n"))
+    assert only(tmp_path, data) == Drop("content_encoding", "sdch")
+
+
+def test_chunks(tmp_path):
+    chunks = b"%x\r\n%s\r\n10;x=y\r\n%s\r\n0\r\n\r\n" % (len(BODY) - 16, BODY[:-16], BODY[-16:])
+    assert only(tmp_path, record(http(chunks, extra=b"Transfer-Encoding: chunked\r\n"))) == TEXT
+
+
+def test_a_small_record_that_expands_beyond_the_limit(tmp_path):
+    bomb = record(http(gzip.compress(b"<p>" + b"x" * 50_000_000), extra=b"Content-Encoding: gzip\r\n"))
+    assert only(tmp_path, bomb, record_bytes=1_000_000) == Drop("record_too_large", "more than 1000000")
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "expected"),
+    [
+        (b"text/html; charset=windows-1251", "Привет".encode("cp1251"), "Привет"),
+        (b'text/html; charset="utf-8"', "naïve".encode(), "naïve"),
+        (b"text/html; charset=no-such-name", "naïve".encode(), "naïve"),
+        (b"text/html", b"<meta charset=euc-jp>" + "日本語".encode("euc-jp"), "日本語"),
+        (b"text/html; charset=utf-8", b"bad \xff byte", "bad \ufffd byte"),
+        (b"text/html", b"nul \x00 byte &#0; &#xD800;", None),
+    ],
+)
+def test_charsets(tmp_path, header, body, expected):
+    text = only(tmp_path, record(http(b"<html><body><p>" + body, content_type=header)))
+    assert expected is None or text == expected
+
+
+def test_a_url_that_is_no_utf8(tmp_path):
+    [(document, _)] = read_bytes(tmp_path, record(http(BODY), url=b"http://example.org/\xe9\x00"))
+    assert document.metadata["url"].startswith("http://example.org/")
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
+def test_urls_of_a_store(compress):
+    name = "memory://crawl/00.warc.gz"
+    with fsspec.open(name, "wb") as stream:
+        stream.write(b"".join(compress(page(number)) for number in range(3)))
+    source = Warc(paths=("memory://crawl",))
+    assert [file.name for file in source.files()] == [name]
+    assert [d.id for d, drop in source.read(name) if not drop] == [f"{name}:{number}" for number in range(3)]
+
+
+def test_damage_is_counted_and_the_rest_is_read(tmp_path):
+    members = [gzip.compress(page(number)) for number in range(3)]
+    damaged = bytearray(members[1])
+    damaged[30:60] = bytes(30)
+    got = read_bytes(tmp_path, members[0] + bytes(damaged) + members[2])
+    assert [drop and drop.rule for _, drop in got] == [None, "broken_compression", None]
+    assert got[2][0].metadata["url"] == "http://example.org/2"
+
+
+@settings(deadline=None)
+@given(
+    data=st.binary(max_size=40),
+    at=st.integers(0, 300),
+    head=st.sampled_from([b"", b"Content-Encoding: gzip\r\n", b"Transfer-Encoding: chunked\r\n"]),
+)
+def test_no_record_raises_whatever_it_holds(data, at, head):
+    block = http(BODY, extra=head)
+    block = block[:at] + data + block[at + len(data) :]
+    document, drop = Warc(paths=("x",))._document("x:0", WarcBytes(record(block)[:-4]))
+    assert bool(document.text) == (drop is None)
+
+
+def real_pages(path, count):
+    with path.open("rb") as file:
+        stream = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file)
+        lines = io.BufferedReader(stream)
+        return [json.loads(next(lines)) for _ in range(count)]
+
+
+def test_real_pages_keep_what_must_be_kept(data_folder, tmp_path):
+    """50 pages of WCXB through a WARC: most sentences that must be extracted are there, whole on one line."""
+    pages = real_pages(data_folder("web/wcxb_dev.jsonl.zst"), 50)
+    blocks = (record(http(p["html"].encode(), b"text/html; charset=utf-8"), url=p["url"].encode()) for p in pages)
+    (tmp_path / "a.warc.gz").write_bytes(b"".join(map(gzip.compress, blocks)))
+    records = read(tmp_path / "a.warc.gz")
+    assert [d.metadata["url"] for d, _ in records] == [page["url"] for page in pages]
+    found = [
+        any(snippet in line for line in document.text.split("\n"))
+        for (document, _), page in zip(records, pages, strict=True)
+        for snippet in page["snippets_in"]
+    ]
+    assert sum(found) >= 0.8 * len(found)
+
+
+@pytest.mark.slow
+def test_the_whole_crawl(data_folder, tmp_path):
+    subprocess.run([sys.executable, data_folder("make_warc.py"), tmp_path, "3"], check=True, capture_output=True)
+    source = Warc(paths=(str(tmp_path / "*.warc.gz"),))
+    counts = Counter(drop.rule if drop else "kept" for file in source.files() for _, drop in source.read(file.name))
+    assert counts.total() == 1497 + 3
+    assert counts["not_a_page"] == 3
+    assert counts["kept"] >= 1480
