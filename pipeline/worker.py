@@ -23,11 +23,10 @@ SETTLING_SECONDS = 60
 def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> None:
     """Run ``first`` and every ``width``-th task after it, unless done before; finish the artifact if complete."""
     phase = next(phase for phase in step.phases if phase.name == phase_name)
-    missing = set(step.missing(phase))
+    executor = step.executor(phase, workers=1)
     for task in [first] if width is None else range(first, phase.tasks, width):
-        if task in missing:
-            step.executor(phase, workers=1).run_task(task)
-            print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
+        executor.run_task(task)
+        print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
     step.finish_if_complete()
 
 
