@@ -145,8 +145,8 @@ def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int]) -> str:
     if not live:
         indices = sorted({0 if job.width is None else task % job.width for task in missing})
         return _failure(latest, job, indices) or f"CANCELLED before it ran, job {job.job}"
-    running = [entry for entry in live if entry.state != "PENDING"]
-    word = running[0].state if running else f"PENDING ({live[0].reason})"
+    begun = [entry.state for entry in live if entry.state != "PENDING"]
+    word = ("RUNNING" if "RUNNING" in begun else begun[0]) if begun else f"PENDING ({live[0].reason})"
     failed = [entry.index or 0 for entry in latest if not entry.is_live and entry.state != "COMPLETED"]
     failure = _failure(latest, job, failed)
     return f"{word}, {failure}" if failure else f"{word}, job {live[0].job}"

@@ -63,7 +63,7 @@ def test_the_line_gives_what_one_machine_gives(slurm: OneMachineSlurm, tmp_path:
     assert [row[2] for row in rows[:2]] == [str(FILES), "2"]
     during = states("cluster=slurm", *on_cluster)
     assert re.search(r"PENDING \(Dependency\), job \d+", during["weights"])
-    assert re.search(r"(RUNNING|PENDING|CONFIGURING)", during["clean"])
+    assert " done " in during["clean"] or re.search(r"clean: [A-Z].*, job \d+", during["clean"])
     again = submit(*on_cluster)
     assert 0 < len(again) <= len(rows)
     assert [row[3] for row in again] == [row[3] for row in rows][-len(again) :], "nothing is submitted twice"

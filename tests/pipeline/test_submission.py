@@ -403,6 +403,7 @@ def states_after(
             [(0, "101|3-9", "PENDING|Resources"), (0, "101|1", "FAILED|NonZeroExitCode"), (0, "101|2", "RUNNING|None")],
             "RUNNING, FAILED, see LOGS/letters.sort-101_1.log",
         ),
+        ([], [0, 1], [(0, "101|0", "COMPLETING|None"), (0, "101|1", "RUNNING|None")], "RUNNING, job 101"),
         ([0, 1], [0, 1, 2], [(0, "101|2", "OUT_OF_MEMORY|x")], "OUT_OF_MEMORY, see LOGS/letters.sort-101_2.log"),
         ([0, 1], [0, 1, 4], [], "FAILED, see LOGS/letters.sort-101_4.log"),
         ([], [], [(0, "101|0-9", "CANCELLED|Dependency")], "CANCELLED before it ran, job 101"),
