@@ -1,6 +1,6 @@
-"""The command line, and the only module that imports Hydra: it composes the configuration once and hands on plain values.
+"""The command line, and the only module that imports Hydra: it composes once and hands on plain values.
 
-    headrace [COMMAND] [GROUP=OPTION | KEY=VALUE ...]
+headrace [COMMAND] [GROUP=OPTION | KEY=VALUE ...]
 """
 
 import sys

@@ -2,9 +2,9 @@
 
     Phase ──> TaskExecutor.run ──> pool of worker processes ──> one datatrove rank per task ──> part records
 
-It differs from datatrove's LocalPipelineExecutor in two things. What is done is read from the artifact's part records, not
-from completion markers that know nothing of the settings. And a worker that is killed ends the run with a RetryableError,
-where datatrove's pool would wait forever; a main process that is killed takes its workers with it.
+It differs from datatrove's LocalPipelineExecutor in two things. What is done is read from the artifact's part records,
+not from completion markers that know nothing of the settings. And a worker that is killed ends the run with a
+RetryableError, where datatrove's pool would wait forever; a main process that is killed takes its workers with it.
 """
 
 import concurrent.futures
@@ -53,7 +53,7 @@ class PhaseStep(PipelineStep):
 
 
 class TaskExecutor(LocalPipelineExecutor):
-    """Runs what is missing of a phase: all of it with a pool of ``workers``, or one slice of it inside a cluster job."""
+    """Runs what is missing of a phase: all of it with a pool of ``workers``, or one task inside a cluster job."""
 
     def __init__(self, step: PhaseStep, tasks: int, workers: int) -> None:
         logs = step.folder / "logs" / step.phase
@@ -111,7 +111,9 @@ class TaskExecutor(LocalPipelineExecutor):
             ) from None
         else:
             where = f"{self.step.name} task {rank}"
-            raise TaskError(where, f"{type(error).__name__}: {error}", f"see {log}; running again repeats this task only")
+            raise TaskError(
+                where, f"{type(error).__name__}: {error}", f"see {log}; running again repeats this task only"
+            )
 
 
 def missing_tasks_among(step: PhaseStep, ranks: Iterable[int]) -> list[int]:

@@ -6,6 +6,7 @@ The meanings are read from the docstrings under the settings' fields, so that th
 import ast
 import dataclasses
 import inspect
+import itertools
 import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,7 +25,12 @@ headrace cluster=slurm cluster.partition=gpu cluster.nodes=4    the same line as
 
 def help_text(conf: Path, commands: Mapping[str, Callable[..., None]]) -> str:
     """The whole text."""
-    lines = ["headrace [COMMAND] [GROUP=OPTION | KEY=VALUE ...]", "", "From raw web crawl to an evaluated language model.", ""]
+    lines = [
+        "headrace [COMMAND] [GROUP=OPTION | KEY=VALUE ...]",
+        "",
+        "From raw web crawl to an evaluated language model.",
+        "",
+    ]
     lines += ["Commands (the first is meant when none is given):"]
     lines += [f"  {name:<12}{first_line(command)}" for name, command in commands.items()]
     lines += ["", "Settings (KEY=VALUE):"]
@@ -49,9 +55,7 @@ def field_meanings(cls: type) -> dict[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(body, ast.ClassDef)
     found = {}
-    for field, after in zip(body.body, body.body[1:], strict=False):
-        documented = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and documented:
-            if field.target.id in names:
-                found[field.target.id] = str(after.value.value)  # type: ignore[union-attr,attr-defined]
-    return found
+    for field, after in itertools.pairwise(body.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(after, ast.Expr):
+            found[field.target.id] = str(ast.literal_eval(after.value))
+    return {name: meaning for name, meaning in found.items() if name in names}

@@ -1,6 +1,6 @@
-"""Training on this machine: torchrun starts the ranks; their words go to a log, their progress is read from metrics.jsonl.
+"""Training on this machine: torchrun starts the ranks, their words go to a log, metrics.jsonl tells their progress.
 
-    train ──> torchrun ──> rank 0, rank 1, ...    python -m pipeline.worker run.json weights
+train ──> torchrun ──> rank 0, rank 1, ...    python -m pipeline.worker run.json weights
 """
 
 import os

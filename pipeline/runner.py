@@ -3,7 +3,7 @@
     RunConfig ── plan ──> Step, Step, ...   (stage, address, folder, tasks; nothing has run yet)
     Step ── execute ──> Artifact            unless its manifest is there already
 
-Resuming is running again: a step whose artifact is whole is passed over, a step that is half done repeats what is missing.
+Resuming is running again: a step whose artifact is whole is passed over, one that is half done repeats what is missing.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ from pipeline.core.stage import Phase, Stage
 from pipeline.executor import PhaseStep, TaskExecutor
 from pipeline.launch import train
 from pipeline.stages import stages
+from train.weights import Weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +51,9 @@ class Step:
 
     def executor(self, phase: Phase, workers: int) -> TaskExecutor:
         """What runs the tasks of ``phase``."""
-        return TaskExecutor(PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks, workers)
+        return TaskExecutor(
+            PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks, workers
+        )
 
     def finish(self) -> Artifact:
         """Write the manifest, once all parts are there."""
@@ -90,7 +93,7 @@ def execute(step: Step, config: RunConfig, run_json: Path) -> Artifact:
     for phase in step.phases:
         if not step.missing(phase):
             continue
-        if step.stage.distributed:
+        if isinstance(step.stage, Weights):
             train(step.stage, step.folder, run_json, config.ranks)
         else:
             step.executor(phase, config.worker_processes).run()

@@ -1,6 +1,6 @@
 """The straight line: what a configuration makes, in order. Each stage is named after what it leaves on disk.
 
-    raw pages -> clean -> signatures -> duplicates -> unique -> tokenizer -> tokens -> packed -> weights -> scores -> report
+raw pages -> clean -> signatures -> duplicates -> unique -> tokenizer -> tokens -> packed -> weights -> scores -> report
 """
 
 from data_prep.clean import Clean

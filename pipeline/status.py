@@ -1,8 +1,8 @@
 """How far a run is: one row per stage.
 
-    stage        state     tasks   result
-    clean        done      12/12   10,302 kept, 45,001 dropped
-    signatures   RUNNING    3/12
+stage        state     tasks   result
+clean        done      12/12   10,302 kept, 45,001 dropped
+signatures   RUNNING    3/12
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,4 +42,6 @@ def headline(step: Step) -> str:
     if not step.is_whole:
         return ""
     counts = Artifact(step.folder).counts
-    return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in HEADLINES.get(step.name, ()) if name in counts)
+    return ", ".join(
+        f"{counts[name]:,} {name.replace('_', ' ')}" for name in HEADLINES.get(step.name, ()) if name in counts
+    )

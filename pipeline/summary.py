@@ -1,19 +1,23 @@
 """What a run came to, in the terminal: the funnel of documents, the loss, the benchmark table, the way to the report.
 
-    records in          45,001
-      dropped           31,002  by c4_lines 20,100, language 5,001, …
-      duplicates         3,210
-    documents trained   10,789  8,012,345 tokens
+records in          45,001
+  dropped           31,002  by c4_lines 20,100, language 5,001, …
+  duplicates         3,210
+documents trained   10,789  8,012,345 tokens
 """
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from pipeline.core.artifact import Artifact
 from pipeline.core.tracker import read_metrics
+from pipeline.report_page.formatting import decimal
+from pipeline.report_page.scores import ScoreTable
+from pipeline.report_page.sections import held_out
 from pipeline.runner import Step
 
 DROPPED = "dropped:"
@@ -22,16 +26,15 @@ RULES_SHOWN = 6
 
 def show(steps: Sequence[Step]) -> None:
     """Print the results of those ``steps`` that are whole."""
-    console = Console(soft_wrap=True, width=120)
+    console = Console(soft_wrap=True, width=120, highlight=False, markup=False)
     artifacts = {step.name: Artifact(step.folder) for step in steps if step.is_whole}
-    console.print()
-    for line in [*funnel(artifacts), *losses(artifacts)]:
-        console.print(line, highlight=False, markup=False)
+    console.print(*funnel(artifacts), sep="\n")
     if "scores" in artifacts:
-        console.print()
-        console.print(scores(artifacts["scores"]))
+        table = ScoreTable.of(artifacts["scores"])
+        metrics = read_metrics(artifacts["weights"].path("metrics.jsonl"))
+        console.print(*losses(metrics, table), "", scores(table), sep="\n")
     if "report" in artifacts:
-        console.print(f"\nreport: {artifacts['report'].path('report.html')}", highlight=False, markup=False)
+        console.print(f"\nreport: {artifacts['report'].path('report.html')}")
 
 
 def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
@@ -50,23 +53,20 @@ def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
         yield row("tokens", counts["tokens"], f"{counts['text_bytes'] / max(counts['tokens'], 1):.2f} bytes each")
 
 
-def losses(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
-    """The last validation's loss and bits per byte."""
-    if "weights" not in artifacts:
-        return
-    rows = [row for row in read_metrics(artifacts["weights"].path("metrics.jsonl")) if "validation_loss" in row]
-    if rows:
-        yield f"{'validation loss':<20}{rows[-1]['validation_loss']:>12.4f}  after {rows[-1]['step']:,} steps"
-        yield f"{'bits per byte':<20}{rows[-1]['bits_per_byte']:>12.4f}"
+def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str]:
+    """The validation loss in nats per token, and bits per byte."""
+    loss, bits, where = held_out(metrics, table)
+    yield f"{'validation loss':<20}{decimal(loss, 4):>12}  {where}"
+    yield f"{'bits per byte':<20}{decimal(bits, 4):>12}  {where}"
 
 
-def scores(artifact: Artifact) -> Table:
-    """The first table of scores.md: every benchmark, without its groups."""
-    lines = artifact.path("scores.md").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
-    header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
-    view = Table(*header, box=None, header_style="bold", pad_edge=False)
-    for cells in rows:
-        view.add_row(*cells)
+def scores(table: ScoreTable) -> Table:
+    """Every benchmark, without its groups."""
+    view = Table("benchmark", "shots", "metric", box=None, header_style="bold", pad_edge=False)
+    for column in ("value", "error", "95 % interval", "random", "items"):
+        view.add_column(column, justify="right")
+    for line in table.rows:
+        view.add_row(line.benchmark, str(line.shots or 0), line.metric, *line.cells.values())
     return view
 
 

@@ -1,5 +1,6 @@
 """What the documents tell people to type works, and what they link to is there."""
 
+import itertools
 import re
 import shlex
 from pathlib import Path
@@ -20,7 +21,8 @@ HEADRACE = [
     if re.match(r"\s+headrace\b", line) or (name == "--help" and line.startswith("headrace"))
 ]
 LINKS = [(name, link) for name, text in TEXTS.items() for link in re.findall(r"\]\(([^)#:]+)\)", text)]
-TARGETS = sorted({(name, target) for name, text in TEXTS.items() for target in re.findall(r"(?:`|^ +)make ([a-z][\w-]+)", text, re.MULTILINE)})
+MAKE = re.compile(r"(?:`|^ +)make ([a-z][\w-]+)", re.MULTILINE)
+TARGETS = sorted({(name, target) for name, text in TEXTS.items() for target in MAKE.findall(text)})
 
 
 def test_there_is_something_to_test() -> None:
@@ -34,8 +36,11 @@ def test_a_command_is_understood(line: str) -> None:
     if arguments[0].startswith("--"):
         return
     if arguments[0] == "-m":
-        for values in zip(*[[f"{a.split('=')[0]}={v}" for v in a.split("=")[1].split(",")] for a in arguments[1:]]):
-            decoded(compose(values))
+        choices = [
+            [f"{key}={value}" for value in values.split(",")] for key, values in (a.split("=") for a in arguments[1:])
+        ]
+        for combination in itertools.product(*choices):
+            decoded(compose(combination))
         return
     if "=" not in arguments[0]:
         assert arguments.pop(0) in COMMANDS

@@ -184,7 +184,7 @@ class Artifact:
         return self.path(shard_name(kind, number, suffix))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _verified(path: Path, size: int) -> str:
     return FileRecord.of(path).sha256
 

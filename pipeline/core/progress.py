@@ -1,7 +1,7 @@
 """How far a piece of work is: a live bar on a terminal, one line every 30 seconds in a log file.
 
-    clean ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  12/18 tasks  0:00:41  kept 10,302           (terminal)
-    clean 12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                              (log)
+clean ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  12/18 tasks  0:00:41  kept 10,302           (terminal)
+clean 12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                              (log)
 """
 
 import sys

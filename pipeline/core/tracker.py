@@ -3,8 +3,8 @@
     log(step, values) ──> metrics.jsonl   {"step": 120, "loss": 3.41, "learning_rate": 0.0006}
                       └─> wandb           the same values, over the axis ``global_step``
 
-wandb never asks for a key, never waits for a network and never stops a run: it is online only when it was asked for and a
-key is there, else offline (``wandb sync`` later), else off.
+wandb never asks for a key, never waits for a network and never stops a run: it is online only when it was asked for and
+a key is there, else offline (``wandb sync`` later), else off.
 """
 
 import os
@@ -38,7 +38,9 @@ def new_run_id() -> str:
 class Tracker:
     """Two methods, two sinks."""
 
-    def __init__(self, folder: Path, tracking: Tracking, run_id: str, resume_step: int, facts: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, tracking: Tracking, run_id: str, resume_step: int, facts: Mapping[str, Any]
+    ) -> None:
         """Open ``folder/metrics.jsonl``, without the rows after ``resume_step``, and wandb's run ``run_id``.
 
         ``facts`` describe the run (settings, addresses) to wandb.
@@ -68,7 +70,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
-    """The whole rows that begin at byte ``start``, and the byte after them. A file that shrank is read from its begin."""
+    """The whole rows from byte ``start`` on, and the byte after them. A file that shrank is read from its beginning."""
     if not path.is_file():
         return [], 0
     with path.open("rb") as file:

@@ -85,6 +85,13 @@ def last_of(metrics: Sequence[dict[str, Any]], name: str) -> float | None:
     return next((row[name] for row in reversed(metrics) if row.get(name) is not None), None)
 
 
+def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> tuple[float | None, float | None, str]:
+    """Loss, bits per byte, and of what: all held-out text if it was scored, else the rows training validated on."""
+    if {"loss", "bits_per_byte"} <= table.held_out.keys():
+        return table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text"
+    return last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte"), "held-out rows"
+
+
 def series(metrics: Sequence[dict[str, Any]], name: str) -> figures.Points:
     """``(step, value)`` of every row that has ``name``."""
     return [(row["step"], row[name]) for row in metrics if row.get(name) is not None]
@@ -92,7 +99,7 @@ def series(metrics: Sequence[dict[str, Any]], name: str) -> figures.Points:
 
 def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable) -> dict[str, Any]:
     tokens, weights = inputs["tokens"].counts, inputs["weights"].counts
-    loss, bits, where = _held_out(metrics, table)
+    loss, bits, where = held_out(metrics, table)
     facts = [
         Fact("unique documents", short(inputs["unique"].counts.get("kept"))),
         Fact("tokens", short(tokens.get("tokens"))),
@@ -107,13 +114,6 @@ def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable)
         "tokens": short(tokens["tokens"]),
         "addresses": [(name, inputs[name].folder.name) for name in ("weights", "scores")],
     }
-
-
-def _held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> tuple[float | None, float | None, str]:
-    """Loss, bits per byte, and of what: all held-out text if it was scored, else the rows training validated on."""
-    if {"loss", "bits_per_byte"} <= table.held_out.keys():
-        return table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text"
-    return last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte"), "held-out rows"
 
 
 def _funnel(inputs: Inputs) -> dict[str, Any]:

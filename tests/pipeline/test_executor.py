@@ -36,7 +36,9 @@ def test_any_number_of_workers_writes_the_same_bytes(tmp_path: Path) -> None:
 
 def test_a_killed_worker_is_an_error_and_not_a_wait(tmp_path: Path) -> None:
     stage = Squares(fault="kill", cure=str(tmp_path / "cure"))
-    with pytest.raises(RetryableError, match=r"squares\.write: a worker process was killed, \d of 6 tasks are not done"):
+    with pytest.raises(
+        RetryableError, match=r"squares\.write: a worker process was killed, \d of 6 tasks are not done"
+    ):
         run_phase(stage, tmp_path / "out")
     kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/squares").iterdir()}
     (tmp_path / "cure").touch()
@@ -71,7 +73,9 @@ def test_workers_do_not_outlive_a_killed_main_process(tmp_path: Path) -> None:
         "    print(pool.submit(os.getpid).result(), flush=True)\n"
         "    pool.submit(time.sleep, 60).result()\n"
     )
-    main = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": "."})
+    main = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": "."}
+    )
     assert main.stdout is not None
     worker = int(main.stdout.readline())
     main.send_signal(signal.SIGKILL)

@@ -15,7 +15,10 @@ def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "message"),
     [
         (["statsu"], "headrace: command line: unknown command 'statsu'; did you mean 'status'?"),
-        (["status", "modle.layers=3"], "headrace: command line: unknown key 'modle.layers'; did you mean 'model.layers'?"),
+        (
+            ["status", "modle.layers=3"],
+            "headrace: command line: unknown key 'modle.layers'; did you mean 'model.layers'?",
+        ),
         (["status", "model=dem"], "headrace: model: unknown option 'dem'; did you mean 'demo'?"),
         (["status", "experiment=dmeo"], "headrace: experiment: unknown option 'dmeo'; did you mean 'demo'?"),
         (["status", "+extra=1"], "headrace: extra: unknown key 'extra'; known: "),
@@ -36,5 +39,5 @@ def test_a_mistake_gets_one_clear_line(arguments: list[str], message: str) -> No
 def test_help_explains_itself() -> None:
     result = headrace("--help")
     assert result.returncode == 0
-    for word in ("headrace experiment=demo", "status", "workers", "cleaning", "c4_paper", "gpt2_small", "installed_docs"):
+    for word in ("headrace experiment=demo", "status", "workers", "c4_paper", "gpt2_small", "installed_docs"):
         assert word in result.stdout, word

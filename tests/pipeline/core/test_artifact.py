@@ -42,10 +42,13 @@ def test_finish_refuses_while_a_task_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
-    out = TaskOutput(tmp_path, "write", 0)
-    with pytest.raises(RuntimeError), out.shard("letters", "txt") as path:
-        path.write_text("half")
-        raise RuntimeError
+    def fail() -> None:
+        with TaskOutput(tmp_path, "write", 0).shard("letters", "txt") as path:
+            path.write_text("half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert list((tmp_path / "letters").iterdir()) == []
 
 
