@@ -48,7 +48,7 @@ def clean(text: str) -> str:
     if "\0" in text:
         text = text.replace("\0", "")
     try:
-        text.encode()
+        text.isascii() or text.encode()
     except UnicodeEncodeError:
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text

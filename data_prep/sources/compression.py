@@ -124,24 +124,32 @@ def pieces(stream: BinaryIO) -> Iterator[Piece]:
 
 
 def _member(reader: "_Reader", codec: _Codec, dictionary: object) -> Iterator[Piece]:
-    """One member, to its end or to where it breaks; leaves ``reader`` behind it."""
+    """One member, to its end or to where it breaks; leaves ``reader`` behind it.
+
+    A decoder notices a loss late, when it has taken in some of what follows: so the next member is looked for in the
+    last two blocks, and behind them.
+    """
     decoder = codec.decoder(dictionary)
-    before, number = b"", 0
-    while block := reader.take():
+    blocks: list[bytes] = []
+    start = 1
+    loss = Mark.CUT
+    while loss is Mark.CUT and (block := reader.take()):
+        if len(blocks) == 2:
+            del blocks[0]
+            start = 0
+        blocks.append(block)
         for piece in _decoded(decoder, block):
             if piece is Mark.DAMAGE:
-                reader.data = (before + block)[1 if number < 2 else 0 :]
-                reader.skip_to(codec.start)
-                yield piece
-                return
-            if piece:
+                loss = piece
+            elif piece:
                 yield piece
         if decoder.rest is not None:
             reader.data = decoder.rest
             yield Mark.MEMBER_END
             return
-        before, number = block, number + 1
-    yield Mark.CUT
+    reader.data = b"".join(blocks)[start:] + reader.data
+    reader.skip_to(codec.start)
+    yield Mark.DAMAGE if reader.data else loss
 
 
 def _decoded(decoder: Any, block: bytes) -> Iterator[Piece]:

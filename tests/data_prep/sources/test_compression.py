@@ -120,3 +120,14 @@ def test_a_bomb_comes_in_small_pieces(compress):
             size, largest = size + len(piece), max(largest, len(piece))
     assert size == 200_000_000
     assert largest <= 128 << 20
+
+
+@pytest.mark.parametrize("compress", CODECS)
+@pytest.mark.parametrize("taken_bytes", [1, 3, 10, 40, 1 << 20])
+def test_the_member_behind_a_cut_one_is_found(compress, taken_bytes, monkeypatch):
+    """The decoder notices the cut only after it has taken in some of the next member, in this block or the next."""
+    whole = compress(NOISE)
+    cut = whole[: len(whole) // 2]
+    monkeypatch.setattr(compression, "PIECE_BYTES", len(cut) + taken_bytes)
+    got = read(cut + compress(b"two") + compress(b"three"))
+    assert got[-5:] == [Mark.DAMAGE, b"two", Mark.MEMBER_END, b"three", Mark.MEMBER_END]

@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from data_prep.document import Drop
-from data_prep.sources.extraction import DEPTH, EXTRACTORS, Extractor, extract, looks_like_html, require
+from data_prep.sources.extraction import EXTRACTORS, Extractor, extract, looks_like_html, require
 from data_prep.sources.html import Html
 from data_prep.sources.jsonl import Jsonl
 from pipeline.core.errors import ConfigError
@@ -39,8 +39,8 @@ def test_paragraphs_are_lines(extractor):
 
 
 def test_main_content_that_is_too_little_gets_a_second_look():
-    """The main-content rules take the only <article>; most of this page's text lies outside of it."""
-    outside = "".join(f"<div class=teaser>{text}</div>" for text in PARAGRAPHS)
+    """The main-content rules leave out what is called "related", which is nearly all of this page."""
+    outside = "".join(f"<div class=related>{text}</div>" for text in PARAGRAPHS)
     page = f"<html><body><nav>Home All</nav><article><p>Short.</p></article>{outside}<footer>Imprint</footer></body>"
     lines = extract(page, "resiliparse").split("\n")
     assert set(PARAGRAPHS) <= set(lines)
@@ -59,7 +59,8 @@ def test_nesting_has_a_limit(tag):
 
 
 def test_nesting_up_to_the_limit_is_read():
-    assert extract("<div>" * DEPTH + "deep" + "</div>" * DEPTH, "resiliparse") == "deep"
+    assert extract("<div>" * 1000 + "deep" + "</div>" * 1000, "resiliparse") == "deep"
+    assert extract("<div>" * 1001 + "deep", "resiliparse") == Drop("too_nested", "1001")
 
 
 @pytest.mark.parametrize("tag", ["p", "li", "td", "br", "img src=x", "path"])

@@ -141,3 +141,16 @@ def test_random_damage_never_raises_and_spares_the_first_and_last(data, codec):
     assert len(got) <= 6
     if codec in ("gzip", "bz2"):
         assert got[-1] == "3"
+
+
+def test_records_that_a_wrong_length_swallowed_are_read_after_all():
+    """The length leads into the middle of record 3 of a plain file."""
+    block = http(b"page 1")
+    wrong = record(block, length=b"%d" % (len(block) + len(WHOLE[2]) + 50))
+    assert outcome(WHOLE[0] + wrong + WHOLE[2] + WHOLE[3]) == ["0", "wrong_length", "2", "3"]
+
+
+def test_a_wrong_checksum_costs_the_record_that_it_belongs_to():
+    members = [bytearray(gzip.compress(part)) for part in WHOLE]
+    members[1][-7] ^= 1
+    assert outcome(b"".join(members)) == ["0", "broken_compression", "2", "3"]
