@@ -66,7 +66,8 @@ def submit(steps: Sequence[Step], slurm: Slurm, run_json: Path) -> None:
                 submitted.append(job.job)
             table.add_row(step.name, phase.name, str(len(step.missing(phase))), str(previous), after, note)
     finally:
-        Console(soft_wrap=True).print(table)
+        if table.row_count:
+            Console(soft_wrap=True).print(table)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
     print(_last_line(submitted))
 
@@ -179,5 +180,5 @@ def _sbatch(arguments: Sequence[str], step: Step) -> int:
     if answer.returncode or not number.isdigit():
         said = (answer.stderr + answer.stdout).strip()
         remedy = "correct the cluster settings and run again (jobs submitted before this one stay in the queue)"
-        raise TaskError("cluster=slurm", f"sbatch refused the job of stage {step.name!r}:\n{said}\n", remedy)
+        raise TaskError("cluster=slurm", f"sbatch refused the job of stage {step.name!r}:\n{said}", remedy)
     return int(number)
