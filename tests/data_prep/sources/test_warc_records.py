@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.document import Drop
+from data_prep.sources import compression
 from data_prep.sources.compression import pieces
 from data_prep.sources.warc_records import warc_records
 from tests.data_prep.sources.warc_bytes import http, page, record
@@ -150,7 +151,9 @@ def test_records_that_a_wrong_length_swallowed_are_read_after_all():
     assert outcome(WHOLE[0] + wrong + WHOLE[2] + WHOLE[3]) == ["0", "wrong_length", "2", "3"]
 
 
-def test_a_wrong_checksum_costs_the_record_that_it_belongs_to():
+@pytest.mark.parametrize("piece_bytes", [64, 1 << 20])
+def test_a_wrong_checksum_costs_the_record_that_it_belongs_to(piece_bytes, monkeypatch):
+    monkeypatch.setattr(compression, "PIECE_BYTES", piece_bytes)
     members = [bytearray(gzip.compress(part)) for part in WHOLE]
     members[1][-7] ^= 1
     assert outcome(b"".join(members)) == ["0", "broken_compression", "2", "3"]
