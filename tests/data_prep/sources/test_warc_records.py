@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.document import Drop
-from data_prep.sources import compression
-from data_prep.sources.compression import pieces
+from data_prep.sources.compression import Mark, pieces
 from data_prep.sources.warc_records import warc_records
 from tests.data_prep.sources.warc_bytes import http, page, record
 
@@ -151,9 +150,14 @@ def test_records_that_a_wrong_length_swallowed_are_read_after_all():
     assert outcome(WHOLE[0] + wrong + WHOLE[2] + WHOLE[3]) == ["0", "wrong_length", "2", "3"]
 
 
-@pytest.mark.parametrize("piece_bytes", [64, 1 << 20])
-def test_a_wrong_checksum_costs_the_record_that_it_belongs_to(piece_bytes, monkeypatch):
-    monkeypatch.setattr(compression, "PIECE_BYTES", piece_bytes)
+def test_damage_that_shows_only_behind_a_record_costs_it():
+    """The checksum lies in another block of the file than the last bytes of the record."""
+    marked = [WHOLE[0], Mark.MEMBER_END, WHOLE[1], Mark.DAMAGE, WHOLE[2], Mark.MEMBER_END]
+    faults = [record.fault and record.fault.rule for record in warc_records(iter(marked), 10_000)]
+    assert faults == [None, "broken_compression", None]
+
+
+def test_a_wrong_checksum_costs_the_record_that_it_belongs_to():
     members = [bytearray(gzip.compress(part)) for part in WHOLE]
     members[1][-7] ^= 1
     assert outcome(b"".join(members)) == ["0", "broken_compression", "2", "3"]
