@@ -14,7 +14,7 @@ from data_prep.document import Drop
 from data_prep.sources.fields import FieldSource
 from data_prep.sources.files import open_raw
 from data_prep.sources.source import Record
-from pipeline.core.settings import settings
+from pipeline.core.settings import settings, unhashed
 
 
 @settings
@@ -22,7 +22,7 @@ class Parquet(FieldSource):
     """Parquet files. Drops: ``no_text``, ``record_too_large``, ``broken_file`` (all or the rest of it is damaged)."""
 
     type: Literal["parquet"] = "parquet"
-    batch_rows: int = 1000
+    batch_rows: int = unhashed(1000)
     """Rows decoded at a time: bounds memory, does not change the result."""
 
     def suffixes(self) -> tuple[str, ...]:
