@@ -25,7 +25,7 @@ test-slow: $(VENV)/ready
 	$(PYTEST) -m slow
 
 test-slurm: $(VENV)/ready
-	command -v slurmctld munged >/dev/null || (apt-get update -qq && apt-get install -y -qq slurm-wlm munge)
+	command -v slurmctld >/dev/null && command -v munged >/dev/null || (apt-get update -qq && apt-get install -y -qq slurm-wlm munge)
 	$(PYTEST) -m slurm tests/cluster
 
 check: $(VENV)/ready
