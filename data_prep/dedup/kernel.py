@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 import numba
-from numba.core.errors import NumbaWarning
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -16,5 +15,5 @@ def kernel(function: Function) -> Function:
         return cast(Function, numba.njit(function, cache=True))
     except RuntimeError:
         message = f"no writable folder for numba's cache: {function.__name__} is compiled in every process"
-        warnings.warn(message, NumbaWarning, stacklevel=2)
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
         return cast(Function, numba.njit(function))

@@ -11,7 +11,6 @@ from data_prep.tokenizer import Tokenizer, Trained
 from data_prep.tokens import Tokens
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode
 from tests.unique_documents import unique_documents
 
 LENGTHS = np.random.default_rng(7).lognormal(3, 1, (5, 30)).astype(int)
@@ -135,11 +134,3 @@ def test_the_share_held_out_is_the_fraction():
 def test_choices_for_different_purposes_are_independent():
     pairs = [(key_of("split", str(i)) >> 63, key_of("sample", str(i)) >> 63) for i in range(4_000)]
     assert abs(sum(a == b for a, b in pairs) / 4_000 - 0.5) < 0.04
-
-
-@pytest.mark.parametrize("name", ["best_fit", "concatenate"])
-def test_the_yaml_files_decode_to_the_defaults(name):
-    from omegaconf import OmegaConf
-
-    values = OmegaConf.to_container(OmegaConf.load(Path(__file__).parents[2] / "conf" / "packing" / f"{name}.yaml"))
-    assert decode(Packing, values) == Packing(method=name)

@@ -40,7 +40,7 @@ def test_a_killed_worker_is_an_error_and_not_a_wait(tmp_path: Path) -> None:
         RetryableError, match=r"squares\.write: a worker process was killed, \d of 6 tasks are not done"
     ):
         run_phase(stage, tmp_path / "out")
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/squares").iterdir()}
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/parts").iterdir()}
     (tmp_path / "cure").touch()
     run_phase(stage, tmp_path / "out")
     assert len(list((tmp_path / "out/squares").iterdir())) == 6

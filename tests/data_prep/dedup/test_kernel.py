@@ -1,6 +1,5 @@
 import numba
 import pytest
-from numba.core.errors import NumbaWarning
 
 from data_prep.dedup.kernel import kernel
 
@@ -25,7 +24,7 @@ def test_without_a_writable_cache_it_compiles_in_memory(monkeypatch):
 
     monkeypatch.setattr(numba, "njit", without_cache)
     with pytest.warns(
-        NumbaWarning, match=r"^no writable folder for numba's cache: add_one is compiled in every process$"
+        RuntimeWarning, match=r"^no writable folder for numba's cache: add_one is compiled in every process$"
     ):
         compiled = kernel(add_one)
     assert compiled(1) == 2
