@@ -16,7 +16,7 @@ from pipeline.config import RunConfig
 
 EXAMPLES = """\
 headrace experiment=demo                                        the whole line, on the documentation installed here
-headrace source=warc source.paths='[crawl/*.warc.gz]'           ... on your crawl; also wet, html, jsonl, parquet
+headrace source=warc source.paths='[crawl/*.warc.gz]'           ... on your crawl (WARC, WET); also html, jsonl, parquet
 headrace until=packed                                           the data stages only
 headrace status                                                 one row per stage
 headrace -m optimizer.learning_rate=3e-4,6e-4                   a sweep; its data stages are shared
