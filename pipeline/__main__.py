@@ -1,8 +1,10 @@
 """The command line, and the only module that imports Hydra: it composes once and hands on plain values.
 
-headrace [COMMAND] [GROUP=OPTION | KEY=VALUE ...]
+headrace [COMMAND [WORD ...]] [GROUP=OPTION | KEY=VALUE ...]
 """
 
+import dataclasses
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +30,7 @@ HYDRA_VERSION_BASE = "1.3"
 Values = Mapping[str, Any]
 
 
-def run(config: RunConfig, values: Values) -> None:
+def run(config: RunConfig, values: Values, words: Sequence[str] = ()) -> None:
     """Run what is left to do, on this machine or by submitting it to SLURM."""
     steps = plan(config)
     run_json = save(config, values, steps)
@@ -43,7 +45,7 @@ def run(config: RunConfig, values: Values) -> None:
     summary.show(steps)
 
 
-def show_status(config: RunConfig, values: Values) -> None:
+def show_status(config: RunConfig, values: Values, words: Sequence[str]) -> None:
     """Print one row per stage, and a line for each that has a job."""
     steps = plan(config)
     job_states = jobs.states(steps)
@@ -52,7 +54,47 @@ def show_status(config: RunConfig, values: Values) -> None:
         print(f"{stage}: {state}")
 
 
-COMMANDS: dict[str, Callable[[RunConfig, Values], None]] = {"run": run, "status": show_status}
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What a command does, and the words it takes before the overrides; those in [brackets] may be left out."""
+
+    run: Callable[[RunConfig, Values, Sequence[str]], None]
+    words: tuple[str, ...] = ()
+
+    @property
+    def required(self) -> int:
+        return sum(not word.startswith("[") for word in self.words)
+
+
+COMMANDS = {"run": Command(run), "status": Command(show_status)}
+
+
+def split_words(name: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The words of the command ``name`` and the overrides behind them.
+
+    A document id or URL may hold a ``=`` of its own, so a word that must be there is only taken for an override when
+    it begins with the name of a setting.
+
+    Raises:
+        ConfigError: when there are too few words or too many.
+    """
+    command, words = COMMANDS[name], list[str]()
+    for argument in arguments[: len(command.words)]:
+        if _sets_something(argument) if len(words) < command.required else "=" in argument:
+            break
+        words.append(argument)
+    overrides = list(arguments[len(words) :])
+    if command.words and (len(words) < command.required or (overrides and "=" not in overrides[0])):
+        got = " ".join(map(repr, [*words, *(o for o in overrides[:1] if "=" not in o)])) or "nothing"
+        usage = " ".join(["headrace", name, *command.words, "[KEY=VALUE ...]"])
+        raise ConfigError("command line", f"{name} does not go with {got}", f"usage: {usage}")
+    return words, overrides
+
+
+def _sets_something(argument: str) -> bool:
+    key, equals, _ = argument.partition("=")
+    settings = {field.name for field in dataclasses.fields(RunConfig)} | {"experiment", "hydra"}
+    return bool(equals) and re.split("[.@]", key.lstrip("+~"))[0] in settings
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
@@ -127,15 +169,17 @@ def main() -> None:
     arguments = sys.argv[1:]
     try:
         if {"-h", "--help", "help"} & set(arguments):
-            print(help_text.help_text(CONF, COMMANDS))
+            usages = {" ".join([name, *command.words]): command.run for name, command in COMMANDS.items()}
+            print(help_text.help_text(CONF, usages))
         elif {"-m", "--multirun"} & set(arguments):
             sweep([argument for argument in arguments if argument not in ("-m", "--multirun")])
         else:
-            command = arguments.pop(0) if arguments and "=" not in arguments[0] else "run"
-            if command not in COMMANDS:
-                raise ConfigError("command line", f"unknown command {command!r}", suggestion(command, COMMANDS))
-            values = compose(arguments)
-            COMMANDS[command](decoded(values), values)
+            name = arguments.pop(0) if arguments and "=" not in arguments[0] else "run"
+            if name not in COMMANDS:
+                raise ConfigError("command line", f"unknown command {name!r}", suggestion(name, COMMANDS))
+            words, overrides = split_words(name, arguments)
+            values = compose(overrides)
+            COMMANDS[name].run(decoded(values), values, words)
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)
         sys.exit(error.exit_status)

@@ -24,15 +24,16 @@ headrace cluster=slurm cluster.partition=gpu cluster.nodes=4    the same line as
 
 
 def help_text(conf: Path, commands: Mapping[str, Callable[..., None]]) -> str:
-    """The whole text."""
+    """The whole text, for ``commands`` by their usage."""
     lines = [
-        "headrace [COMMAND] [GROUP=OPTION | KEY=VALUE ...]",
+        "headrace [COMMAND [WORD ...]] [GROUP=OPTION | KEY=VALUE ...]",
         "",
         "From raw web crawl to an evaluated language model.",
         "",
     ]
     lines += ["Commands (the first is meant when none is given):"]
-    lines += [f"  {name:<12}{first_line(command)}" for name, command in commands.items()]
+    width = max(map(len, commands)) + 2
+    lines += [f"  {usage:<{width}}{first_line(command)}" for usage, command in commands.items()]
     lines += ["", "Settings (KEY=VALUE):"]
     groups = {path.name: sorted(file.stem for file in path.glob("*.yaml")) for path in conf.iterdir() if path.is_dir()}
     meanings = field_meanings(RunConfig)
