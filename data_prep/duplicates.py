@@ -63,7 +63,13 @@ class Duplicates(Stage):
     @classmethod
     def of(cls, dedup: Dedup) -> "Duplicates":
         """The stage for ``dedup``."""
-        return cls(**{field.name: getattr(dedup, field.name) for field in dataclasses.fields(cls)})
+        return cls(
+            shingle_words=dedup.shingle_words,
+            bands=dedup.banding.bands,
+            threshold=dedup.threshold,
+            buckets=dedup.buckets,
+            window_documents=dedup.window_documents,
+        )
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         n_shards = shards["clean"]

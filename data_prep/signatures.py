@@ -8,19 +8,23 @@ ids/00007.npy           (n_docs,) S…                    document ids, UTF-8, z
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.config import Dedup
+from data_prep.dedup.config import Dedup, Engine
 from data_prep.dedup.minhash import permutations, signature
-from data_prep.dedup.shingles import shingle_hashes
+from data_prep.dedup.shingles import shingle_hashes, shingles
 from data_prep.dedup.shuffle import save
+from data_prep.dedup.sketches import min_hash
 from data_prep.document import digest_of, read_documents
 from pipeline.core.artifact import TaskOutput
 from pipeline.core.stage import Inputs, Phase, Stage
+
+Sketch = Callable[[str], tuple[int, NDArray[np.uint32]]]
+"""Text → the number of its shingles, and its signature."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,26 +38,34 @@ class Signatures(Stage):
     bands: int
     rows: int
     seed: int
+    engine: Engine = dataclasses.field(metadata={"hashed": False})
 
     @classmethod
     def of(cls, dedup: Dedup) -> "Signatures":
         """The stage for ``dedup``: only what decides a signature is in its address, so a new threshold reuses them."""
-        return cls(shingle_words=dedup.shingle_words, bands=dedup.bands, rows=dedup.rows, seed=dedup.seed)
+        banding = dedup.banding
+        return cls(
+            shingle_words=dedup.shingle_words,
+            bands=banding.bands,
+            rows=banding.rows,
+            seed=dedup.seed,
+            engine=dedup.engine,
+        )
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("signatures", shards["clean"], self._run),)
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        hashers = permutations(self.bands * self.rows, self.seed)
+        sketch = self._by_datasketch() if self.engine == "datasketch" else self._by_kernel()
         signatures, digests, characters, ids = [], [], [], []
         counts: Counter[str] = Counter()
         for document in read_documents(inputs["clean"].shard("documents", task, "jsonl.zst")):
-            hashes = shingle_hashes(document.text, self.shingle_words)
-            signatures.append(signature(hashes, hashers))
+            n_shingles, row = sketch(document.text)
+            signatures.append(row)
             digests.append(digest_of(document.text))
             characters.append(len(document.text))
             ids.append(document.id.encode())
-            counts.update(documents=1, shingles=hashes.size, without_words=int(not hashes.size))
+            counts.update(documents=1, shingles=n_shingles, without_words=int(not n_shingles))
         arrays: dict[str, NDArray[Any]] = {
             "signatures": np.array(signatures, dtype=np.uint32).reshape(-1, self.bands * self.rows),
             "digests": np.frombuffer(b"".join(digests), dtype=np.uint8).reshape(-1, 32),
@@ -64,3 +76,19 @@ class Signatures(Stage):
             with out.shard(kind, "npy") as path:
                 save(path, array)
         return counts
+
+    def _by_kernel(self) -> Sketch:
+        hashers = permutations(self.bands * self.rows, self.seed)
+
+        def sketch(text: str) -> tuple[int, NDArray[np.uint32]]:
+            hashes = shingle_hashes(text, self.shingle_words)
+            return hashes.size, signature(hashes, hashers)
+
+        return sketch
+
+    def _by_datasketch(self) -> Sketch:
+        def sketch(text: str) -> tuple[int, NDArray[np.uint32]]:
+            parts = shingles(text, self.shingle_words)
+            return len(parts), min_hash(parts, self.bands * self.rows, self.seed).hashvalues
+
+        return sketch

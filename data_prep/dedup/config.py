@@ -1,19 +1,25 @@
 """The settings of deduplication: conf group ``dedup``.
 
-Two documents with Jaccard similarity s become a candidate pair with probability 1 - (1 - s^rows)^bands (Leskovec,
-Rajaraman, Ullman, Mining of Massive Datasets, 3.4.2). With 14 bands of 8 rows (FineWeb's choice):
+Two documents with Jaccard similarity s become a candidate pair with probability 1 - (1 - s^rows)^bands (see
+``banding``). With 14 bands of 8 rows (FineWeb's choice):
 
     s            0.5    0.6    0.7    0.75   0.8    0.85   0.9    0.95
     candidate    0.053  0.211  0.565  0.772  0.924  0.988  0.9996 1.000
+
+Either ``bands`` and ``rows`` are given, or ``recall`` is, which chooses them. Only what they come to is in the
+addresses of artifacts.
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.core.settings import settings
+from data_prep.dedup.banding import Banding, choose
+from pipeline.core.settings import settings, unhashed
 
 AtLeastOne = Annotated[int, Field(ge=1)]
+
+Engine = Literal["kernel", "datasketch"]
 
 
 @settings
@@ -23,9 +29,13 @@ class Dedup:
     shingle_words: AtLeastOne = 5
     """Words in a shingle. A document with fewer words has one shingle: all of them."""
     bands: AtLeastOne = 14
-    """LSH bands: two documents that agree in a whole band are compared."""
+    """LSH bands: two documents that agree in a whole band are compared. Not used where ``recall`` is given."""
     rows: AtLeastOne = 8
-    """Hashes in a band; a signature has bands × rows of them."""
+    """Hashes in a band; a signature has bands × rows of them. Not used where ``recall`` is given."""
+    recall: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Least share of the pairs right at ``threshold`` to compare: chooses bands and rows by the S-curve."""
+    most_hashes: Annotated[int, Field(ge=1, le=4096)] = 256
+    """Most hashes in a signature where ``recall`` chooses: more cost time and disk, fewer cost false candidates."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """Seed of the permutations, as in datasketch's ``MinHash(seed=…)``."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
@@ -34,3 +44,16 @@ class Dedup:
     """Tasks that share the search for candidates. One has to fit in memory: about 700 bytes × documents / buckets."""
     window_documents: AtLeastOne = 1000
     """In an LSH group larger than this, a document is compared with this many of the next larger ones only."""
+    engine: Engine = unhashed("kernel")
+    """What computes signatures: the compiled kernel, or datasketch, the readable reference. The bytes are the same."""
+
+    @property
+    def banding(self) -> Banding:
+        """The bands and rows to use: as given, or chosen by ``recall``.
+
+        Raises:
+            ConfigError: when no banding of at most ``most_hashes`` hashes reaches ``recall``.
+        """
+        if self.recall is None:
+            return Banding(self.bands, self.rows)
+        return choose(self.threshold, self.recall, self.most_hashes)

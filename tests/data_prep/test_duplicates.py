@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
+from datasketch import MinHashLSH
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.dedup.config import Dedup
+from data_prep.dedup.shingles import shingles
+from data_prep.dedup.sketches import min_hash
 from data_prep.document import digest_of
 from data_prep.duplicates import Duplicates
 from pipeline.core.errors import ConfigError
@@ -22,6 +25,14 @@ from tests.data_prep.dedup.corpus import deal, deduplicate, family, slow_jaccard
 
 LENIENT = Dedup(bands=40, rows=2, buckets=3)
 """Misses a pair with J ≥ 0.8 with probability (1 - 0.64)^40 = 2e-18: what is found is what there is."""
+
+
+@pytest.fixture
+def stories(data_folder):
+    """2,000 Reuters stories, id → text."""
+    path = data_folder("dedup/reuters_000-015.jsonl.zst")
+    with zstandard.open(path, "rt", dctx=zstandard.ZstdDecompressor(max_window_size=2**27)) as stream:
+        return {story["id"]: story["text"] for story in map(json.loads, itertools.islice(stream, 2000))}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -207,12 +218,9 @@ def test_wrong_settings(values, message):
         decode(Config, {"dedup": values})
 
 
-def test_real_newswire(run_stage, tmp_path, data_folder):
-    """2,000 Reuters stories: every cluster is right, and what brute force finds is found."""
-    path = data_folder("dedup/reuters_000-015.jsonl.zst")
-    with zstandard.open(path, "rt", dctx=zstandard.ZstdDecompressor(max_window_size=2**27)) as stream:
-        stories = [json.loads(line) for line in itertools.islice(stream, 2000)]
-    texts = {story["id"]: story["text"] for story in stories}
+def test_real_newswire(run_stage, tmp_path, stories):
+    """Every cluster is right, and what brute force finds is found."""
+    texts = stories
     result = deduplicate(run_stage, tmp_path, deal(texts, 3))
     copies = Counter(digest_of(text) for text in texts.values())
     assert result.duplicates.counts["removed_exact"] >= sum(copies.values()) - len(copies) > 10
@@ -225,3 +233,24 @@ def test_real_newswire(run_stage, tmp_path, data_folder):
         if result.duplicates.counts["removed_through_chain"] == 0:
             assert slow_jaccard(texts[name], texts[survivor]) >= 0.8
     assert deduplicate(run_stage, tmp_path / "7", deal(texts, 7)).kept() == kept
+
+
+@pytest.mark.parametrize("dedup", [Dedup(), Dedup(recall=0.99, engine="datasketch")])
+def test_clusters_are_datasketchs(run_stage, tmp_path, stories, dedup):
+    """The same work in datasketch's objects: sketches, its index, all candidates compared, components."""
+    banding = dedup.banding
+    index = MinHashLSH(num_perm=banding.hashes, params=(banding.bands, banding.rows))
+    sketches = {name: min_hash(shingles(text, 5), banding.hashes, dedup.seed) for name, text in stories.items()}
+    cluster = {name: {name} for name in stories}
+    for one, sketch in sketches.items():
+        for two in index.query(sketch):
+            if cluster[one] is not cluster[two] and slow_jaccard(stories[one], stories[two]) >= dedup.threshold:
+                cluster[one] |= cluster[two]
+                cluster.update(dict.fromkeys(cluster[one], cluster[one]))
+        index.insert(one, sketch)
+    expected = {name: survivor_of(stories, members) for name, members in cluster.items()}
+    assert len({*expected.values()}) < len(stories) - 20
+
+    result = deduplicate(run_stage, tmp_path, deal(stories, 3), dedup)
+    survivors = {name: drop["value"].split(" jaccard=")[0] for name, drop in result.drops().items()}
+    assert survivors | {name: name for name in result.kept()} == expected

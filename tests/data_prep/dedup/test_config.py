@@ -1,10 +1,15 @@
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from data_prep.dedup import config
+from data_prep.dedup.banding import Banding
 from data_prep.dedup.config import Dedup
+from data_prep.duplicates import Duplicates
+from data_prep.signatures import Signatures
+from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode
 
 CONF = Path(__file__).parents[3] / "conf" / "dedup"
@@ -25,3 +30,28 @@ def test_table_in_the_docstring_is_the_formula():
     assert len(similarities) == len(chances) == 8
     for s, chance in zip(similarities, chances, strict=True):
         assert abs(1 - (1 - s**8) ** 14 - chance) < 6e-4
+
+
+def test_recall_chooses_the_banding():
+    assert Dedup(bands=3, rows=5).banding == Banding(3, 5)
+    assert Dedup(bands=3, rows=5, recall=0.99).banding == Banding(26, 8)
+    values = yaml.safe_load((CONF / "recall_99.yaml").read_text(encoding="utf-8"))
+    assert decode(Dedup, values) == Dedup(recall=0.99)
+    assert [key for key in Dedup.__dataclass_fields__ if key not in ("bands", "rows")] == list(values)
+
+
+@pytest.mark.parametrize("recall", [0, 1, 1.5])
+def test_recall_is_a_share(recall):
+    with pytest.raises(ConfigError, match=rf"^recall: Input should be .* \(got {recall}\); correct the value$"):
+        decode(Dedup, {"recall": recall})
+
+
+def test_addresses_depend_on_what_is_chosen():
+    """Not on how it was chosen."""
+    addresses = {"clean": "0", "signatures": "1"}
+    chosen, given, default = Dedup(recall=0.99), Dedup(bands=26, rows=8, most_hashes=500, engine="datasketch"), Dedup()
+    for stage in (Signatures, Duplicates):
+        one, two, three = (stage.of(dedup).address(addresses) for dedup in (chosen, given, default))
+        assert one == two != three
+    raised = Dedup(recall=0.99, threshold=0.9)
+    assert Signatures.of(raised).address(addresses) != Signatures.of(chosen).address(addresses)

@@ -1,0 +1,75 @@
+"""Which documents of an artifact are similar to a text, by datasketch's MinHashLSH.
+
+    text ── min_hash ──> MinHashLSH              one entry: the text
+                             │ query
+    every sketch of the artifact ──> candidates ── estimate from the sketches
+                                                └─ exact Jaccard similarity from the documents
+
+The index holds the text, and the documents are asked for one after another: sharing a band is symmetric, and memory
+stays the same however many documents there are.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+from datasketch import MinHashLSH
+
+from data_prep.dedup.shingles import shingle_set, shingles
+from data_prep.dedup.sketches import min_hash, min_hashes
+from data_prep.document import read_documents
+from pipeline.core.artifact import Artifact
+from pipeline.core.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class Match:
+    """A document that shares a band with the text."""
+
+    id: str
+    estimate: float
+    """Share of equal hashes in the two signatures."""
+    jaccard: float
+    """Exact Jaccard similarity of the two sets of shingles."""
+
+
+def similar(text: str, signatures: Artifact, clean: Artifact) -> list[Match]:
+    """The documents that share a band with ``text``, the most similar first, then by id. A text without words has none.
+
+    Args:
+        text: what to look for.
+        signatures: the artifact of stage ``signatures``; it says how shingles and bands are made.
+        clean: the artifact that it was made from, with the documents.
+
+    Raises:
+        ConfigError: when the signatures have one band only, for which datasketch makes no index.
+    """
+    found = (match for shard in range(signatures.shard_count) for match in _matches(text, signatures, clean, shard))
+    return sorted(found, key=lambda match: (-match.jaccard, -match.estimate, match.id))
+
+
+def _matches(text: str, signatures: Artifact, clean: Artifact, shard: int) -> Iterator[Match]:
+    settings = signatures.settings
+    wanted = shingle_set(text, settings["shingle_words"])
+    candidates = _candidates(text, signatures, shard)
+    if not candidates:
+        return
+    for document in read_documents(clean.shard("documents", shard, "jsonl.zst")):
+        if document.id in candidates:
+            own = shingle_set(document.text, settings["shingle_words"])
+            common = np.intersect1d(wanted, own, assume_unique=True).size
+            yield Match(document.id, candidates[document.id], common / (wanted.size + own.size - common))
+
+
+def _candidates(text: str, signatures: Artifact, shard: int) -> dict[str, float]:
+    """Id → estimated similarity of the documents of ``shard`` that share a band with ``text``."""
+    settings = signatures.settings
+    bands, rows = settings["bands"], settings["rows"]
+    if bands < 2:
+        raise ConfigError("dedup.bands", f"{bands} band is too few for datasketch's index", "give 2 or more")
+    sketch = min_hash(shingles(text, settings["shingle_words"]), bands * rows, settings["seed"])
+    if sketch.is_empty():
+        return {}
+    index = MinHashLSH(num_perm=bands * rows, params=(bands, rows))
+    index.insert("text", sketch)
+    return {name: sketch.jaccard(other) for name, other in min_hashes(signatures, shard) if index.query(other)}
