@@ -57,3 +57,8 @@ class Dedup:
         if self.recall is None:
             return Banding(self.bands, self.rows)
         return choose(self.threshold, self.recall, self.most_hashes)
+
+    @property
+    def expected_cost(self) -> str:
+        """What the banding costs and finds, in one line for people."""
+        return self.banding.expected_cost(self.threshold)
