@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 
-from pipeline import help_text, jobs, status, submission, summary
+from pipeline import facts, help_text, inspection, jobs, status, submission, summary, trace, why
 from pipeline.cluster import Slurm
 from pipeline.config import RunConfig, check
 from pipeline.core.errors import ConfigError, HeadraceError
@@ -54,6 +54,21 @@ def show_status(config: RunConfig, values: Values, words: Sequence[str]) -> None
         print(f"{stage}: {state}")
 
 
+def show_why(config: RunConfig, values: Values, words: Sequence[str]) -> None:
+    """Print what became of a document: dropped by which rule, duplicate of what, its tokens and rows."""
+    facts.show(why.explain(plan(config), config.source, words[0]))
+
+
+def show_trace(config: RunConfig, values: Values, words: Sequence[str]) -> None:
+    """Print which document the token at OFFSET of token shard SHARD comes from."""
+    facts.show(trace.explain(plan(config), *words))
+
+
+def show_inspection(config: RunConfig, values: Values, words: Sequence[str]) -> None:
+    """Print a few documents of clean or unique: kept ones, those that RULE dropped, or both."""
+    facts.show(inspection.documents(plan(config), *words))
+
+
 @dataclasses.dataclass(frozen=True)
 class Command:
     """What a command does, and the words it takes before the overrides; those in [brackets] may be left out."""
@@ -66,7 +81,13 @@ class Command:
         return sum(not word.startswith("[") for word in self.words)
 
 
-COMMANDS = {"run": Command(run), "status": Command(show_status)}
+COMMANDS = {
+    "run": Command(run),
+    "status": Command(show_status),
+    "why": Command(show_why, ("DOCUMENT_ID|URL",)),
+    "trace": Command(show_trace, ("SHARD", "OFFSET")),
+    "inspect": Command(show_inspection, ("STAGE", "[RULE]", "[NUMBER]")),
+}
 
 
 def split_words(name: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -1,0 +1,134 @@
+"""Where a document lies in the artifacts of a run: found by its id or URL, by reading zstd JSON lines as streams.
+
+    id   pages.jsonl:2            ──> the file pages.jsonl is read by one task: one shard to search
+    url  https://example.org/a    ──> every shard of clean
+
+A line is only parsed when it holds the id or URL as JSON.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import orjson
+from datatrove.data import Document
+
+from data_prep.document import read_lines
+from data_prep.sources import AnySource
+from pipeline.core.artifact import Artifact, shard_name
+from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.runner import Step
+
+KINDS = ("documents", "dropped")
+"""Kept and dropped documents of a stage."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A document in line ``row`` (from 0) of shard ``shard`` of ``kind``."""
+
+    artifact: Artifact
+    kind: str
+    shard: int
+    row: int
+    document: Document
+
+    @property
+    def is_kept(self) -> bool:
+        return self.kind == "documents"
+
+    @property
+    def place(self) -> str:
+        return f"{self.artifact.folder / shard_name(self.kind, self.shard, 'jsonl.zst')}, line {self.row + 1}"
+
+
+def whole(steps: Sequence[Step]) -> dict[str, Artifact]:
+    """The artifacts of those ``steps`` that are finished, by stage."""
+    return {step.name: Artifact(step.folder) for step in steps if step.is_whole}
+
+
+def need(stage: str, steps: Sequence[Step]) -> Artifact:
+    """The artifact of ``stage``.
+
+    Raises:
+        ConfigError: when ``steps`` end before it.
+        ArtifactError: when it is not finished.
+    """
+    folder = next((step.folder for step in steps if step.name == stage), None)
+    if folder is None:
+        raise ConfigError("until", f"{steps[-1].name!r} comes before {stage!r}, which is needed here", "raise it")
+    if not (folder / "manifest.json").is_file():
+        raise ArtifactError(stage, f"is not finished ({folder})", "give the run's own overrides, or run it first")
+    return Artifact(folder)
+
+
+def document_named(artifact: Artifact, shard: int, identity: str) -> Found | None:
+    """The document with the id ``identity`` in ``shard``, kept or dropped."""
+    needle = b'{"id":' + orjson.dumps(identity) + b","
+    found = (one for kind in KINDS for one in _matches(artifact, kind, shard, needle) if one.document.id == identity)
+    return next(found, None)
+
+
+def documents_at(artifact: Artifact, url: str) -> Iterator[Found]:
+    """Every document whose URL is ``url``."""
+    needle = b'"url":' + orjson.dumps(url)
+    for shard in range(artifact.shard_count):
+        for kind in KINDS:
+            found = _matches(artifact, kind, shard, needle)
+            yield from (one for one in found if one.document.metadata.get("url") == url)
+
+
+def document_in_row(artifact: Artifact, shard: int, row: int) -> Found:
+    """The kept document in line ``row`` (from 0) of ``shard``."""
+    return next(one for one in _matches(artifact, "documents", shard, b"", first=row))
+
+
+def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: int = 0) -> Iterator[Found]:
+    """The documents from line ``first`` on whose line holds ``needle``."""
+    for row, line in enumerate(read_lines(artifact.shard(kind, shard, "jsonl.zst"))):
+        if row >= first and needle in line:
+            record = orjson.loads(line)
+            document = Document(text=record["text"], id=record["id"], metadata=record["metadata"])
+            yield Found(artifact, kind, shard, row, document)
+
+
+def find(clean: Artifact, source: AnySource, word: str) -> list[Found]:
+    """What ``clean`` holds under the id or URL ``word``: one document, or all that share the URL.
+
+    Raises:
+        ConfigError: when there is none, with what comes nearest.
+    """
+    if not word or any("\ud800" <= character <= "\udfff" for character in word):
+        raise ConfigError("document", f"{word!r} is no id or URL", "give one as the shards hold it")
+    shards = {file.name: shard for shard, group in enumerate(source.groups()) for file in group}
+    file, record = split_id(word)
+    if record is not None and file in shards:
+        if found := document_named(clean, shards[file], word):
+            return [found]
+        raise ConfigError("document", f"{file!r} has no record {record}", _records(clean, shards[file], file))
+    at_url = list(documents_at(clean, word)) if record is None or "://" in word else []
+    if not at_url:
+        raise ConfigError("document", f"{clean.folder} has no id or URL {word!r}", _nearest(file, record, shards))
+    return at_url
+
+
+def split_id(identity: str) -> tuple[str, int | None]:
+    """``pages.jsonl:2`` → its source file and record; the whole and None for what is not an id."""
+    match = re.fullmatch(r"(.+):([0-9]{1,18})", identity, re.DOTALL)
+    return (match[1], int(match[2])) if match else (identity, None)
+
+
+def _records(clean: Artifact, shard: int, file: str) -> str:
+    """How many records ``file`` has."""
+    needle = b'{"id":' + orjson.dumps(f"{file}:")[:-1]
+    found = (one.document.id for kind in KINDS for one in _matches(clean, kind, shard, needle))
+    number = sum(split_id(identity)[0] == file for identity in found)
+    return f"its records go from {file}:0 to {file}:{number - 1}" if number else "it has none at all"
+
+
+def _nearest(file: str, record: int | None, files: Mapping[str, int]) -> str:
+    """What somebody may have meant who named ``record`` of ``file``."""
+    if near := difflib.get_close_matches(file, files, n=1):
+        return f"did you mean '{near[0]}:{record or 0}'?"
+    return f"an id reads like '{next(iter(files))}:0', a URL must be exact, and the overrides must be the run's own"
