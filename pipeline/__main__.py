@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from rich.console import Console
 
-from pipeline import facts, help_text, inspection, jobs, status, submission, summary, trace, why
+from pipeline import facts, help_text, inspection, jobs, similar, status, submission, summary, trace, why
 from pipeline.cluster import Slurm
 from pipeline.config import RunConfig, check
 from pipeline.core.errors import ConfigError, HeadraceError
@@ -34,6 +34,8 @@ def run(config: RunConfig, values: Values, words: Sequence[str] = ()) -> None:
     """Run what is left to do, on this machine or by submitting it to SLURM."""
     steps = plan(config)
     run_json = save(config, values, steps)
+    if any(step.name == "signatures" and not step.is_whole for step in steps):
+        print(f"{'dedup':<11} {config.dedup.expected_cost}", file=sys.stderr)
     if isinstance(config.cluster, Slurm):
         submission.submit(steps, config.cluster, run_json)
         return
@@ -69,6 +71,11 @@ def show_inspection(config: RunConfig, values: Values, words: Sequence[str]) -> 
     facts.show(inspection.documents(plan(config), *words))
 
 
+def show_similar(config: RunConfig, values: Values, words: Sequence[str]) -> None:
+    """Print which documents of clean are similar to the text in FILE."""
+    facts.show(similar.explain(plan(config), words[0]))
+
+
 @dataclasses.dataclass(frozen=True)
 class Command:
     """What a command does, and the words it takes before the overrides; those in [brackets] may be left out."""
@@ -86,6 +93,7 @@ COMMANDS = {
     "status": Command(show_status),
     "why": Command(show_why, ("DOCUMENT_ID|URL",)),
     "trace": Command(show_trace, ("SHARD", "OFFSET")),
+    "similar": Command(show_similar, ("FILE|-",)),
     "inspect": Command(show_inspection, ("STAGE", "[RULE]", "[NUMBER]")),
 }
 
