@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import itertools
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 FILES = ("abbrev_types.txt", "sent_starters.txt", "collocations.tab", "ortho_context.tab")
 CARRIED = Path("core/_static/nltk_cache/tokenizers/punkt_tab/english")
+_PLAIN_END = re.compile(r"(?<=\S[ \n])([a-z]{2,})\.[ \n]+[A-Za-z0-9]")
 
 
 def has_sentences(text: str, minimum: int, punkt_path: str | None = None) -> bool:
@@ -33,8 +35,30 @@ def has_sentences(text: str, minimum: int, punkt_path: str | None = None) -> boo
 
 def count_sentences(text: str, limit: int, punkt_path: str | None = None) -> int:
     """min(number of sentences in ``text``, ``limit``): Punkt cuts from left to right, so it may stop early."""
+    if limit > 1 and has_sure_breaks(text, limit - 1, punkt_path):
+        return limit
     spans = punkt(punkt_path).span_tokenize(text)
     return sum(1 for _ in itertools.islice(spans, limit))
+
+
+def has_sure_breaks(text: str, minimum: int, punkt_path: str | None = None) -> bool:
+    """Whether at least ``minimum`` ends of sentences are so plain that Punkt need not be asked; most pages have them.
+
+    Punkt always breaks after a lower-case word of two letters or more with one full stop, between spaces or line ends,
+    that is neither an abbreviation nor the first word of a collocation: its first pass marks the token, and no rule of
+    the second (``PunktSentenceTokenizer._second_pass_annotation``) can take that back. A letter or digit comes next, so
+    ``_realign_boundaries`` moves nothing across, and each break adds a sentence.
+    """
+    unsure = _unsure_words(punkt_path)
+    sure = (1 for match in _PLAIN_END.finditer(text) if match.group(1) not in unsure)
+    return sum(itertools.islice(sure, minimum)) >= minimum
+
+
+@functools.cache
+def _unsure_words(punkt_path: str | None) -> frozenset[str]:
+    """Words before a full stop that need not end a sentence."""
+    parameters = punkt(punkt_path)._params
+    return frozenset(parameters.abbrev_types) | {first for first, _ in parameters.collocations}
 
 
 def sentences_of(text: str, punkt_path: str | None = None) -> list[str]:

@@ -1,15 +1,27 @@
 """Punkt without nltk's loader: the same parameters, the same sentences, counted lazily."""
 
+import io
+import itertools
+import json
 import shutil
 import subprocess
 import sys
 
 import nltk
 import pytest
-from hypothesis import given
+import zstandard
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.filters.sentences import count_sentences, has_sentences, punkt, punkt_files, punkt_folder, sentences_of
+from data_prep.filters.sentences import (
+    count_sentences,
+    has_sentences,
+    has_sure_breaks,
+    punkt,
+    punkt_files,
+    punkt_folder,
+    sentences_of,
+)
 
 PIECES = [
     "Mr. ",
@@ -45,6 +57,70 @@ def test_counting_stops_early_with_the_right_number(text, limit, reference) -> N
     sentences = len(reference.tokenize(text))
     assert count_sentences(text, limit) == min(sentences, limit)
     assert has_sentences(text, limit) == (sentences >= limit)
+
+
+SURE = [
+    "wheel. ",
+    "the wheel.\n",
+    "etc. ",
+    "the vs. ",
+    "ii. ",
+    "The ",
+    "a. ",
+    "(x) ",
+    "2 ",
+    "-- ",
+    '" ',
+    ") ",
+    "\u00a0",
+    " ",
+]
+
+
+@given(text=st.lists(st.sampled_from(SURE + PIECES), max_size=20).map("".join), minimum=st.integers(1, 6))
+@settings(max_examples=500)
+def test_sure_breaks_are_breaks(text, minimum, reference) -> None:
+    if has_sure_breaks(text, minimum):
+        assert len(reference.tokenize(text)) > minimum
+
+
+def test_what_is_left_to_punkt() -> None:
+    """Abbreviations, capitals, initials, and what realignment could move."""
+    assert has_sure_breaks("He had a wheel. It had a mill.", 1)
+    assert not has_sure_breaks("He had a wheel. It had a mill.", 2)
+    for text in (
+        "the vs. It",
+        "the Wheel. It",
+        "the a. It",
+        'the wheel. " It',
+        "the wheel.. It",
+        "the wheel.\u00a0It",
+    ):
+        assert not has_sure_breaks(text, 1)
+
+
+def test_collocations_are_left_to_punkt(tmp_path) -> None:
+    shutil.copytree(punkt_folder(), tmp_path / "own")
+    (tmp_path / "own" / "collocations.tab").write_text("wheel\tit\n", encoding="utf-8")
+    text, own = "He had a wheel. It had a mill. They went.", str(tmp_path / "own")
+    assert len(sentences_of(text, own)) == 2 == count_sentences(text, 3, own)
+    assert has_sure_breaks(text, 1, own)
+    assert not has_sure_breaks(text, 2, own)
+    assert has_sure_breaks(text, 2)
+
+
+def test_sure_breaks_in_real_text(data_folder, reference) -> None:
+    texts = []
+    with io.TextIOWrapper(zstandard.open(data_folder("web/wcxb_dev.jsonl.zst"), "rb"), encoding="utf-8") as stream:
+        for number, line in enumerate(stream):
+            if number == 60:
+                break
+            texts.append((json.loads(line)["truth"] or "")[:4000])
+    for text in texts:
+        sentences = len(reference.tokenize(text))
+        breaks = next(n for n in itertools.count() if not has_sure_breaks(text, n + 1))
+        assert breaks < max(sentences, 1)
+    assert sum(has_sure_breaks(text, 2) for text in texts) > len(texts) / 2
 
 
 @given(text=st.text().filter(str.strip))
