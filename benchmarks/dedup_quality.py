@@ -1,6 +1,8 @@
 """What deduplication finds and what it costs, against all pairs of one file: prints one JSON line.
 
-    python benchmarks/dedup_quality.py FILE [threshold]
+    python benchmarks/dedup_quality.py FILE [threshold [recall]]
+
+With ``recall``, bands and rows are chosen by it (data_prep/dedup/banding.py); else they are the defaults.
 
 FILE: JSONL (plain or .zst) with ``id`` and ``text``, or lines ``<id> <text>``. The truth is computed here, by other
 means than the pipeline's: word 5-grams by a regular expression, all pairs with exact Jaccard similarity at or above the
@@ -8,7 +10,9 @@ threshold through an inverted index over prefixes (Bayardo, Ma, Srikant, Scaling
 
     recall              share of the true pairs whose two documents end in one cluster
     recall_candidates   share of the true pairs that agree in a band: LSH alone
-    expected            what 1 - (1 - s^rows)^bands gives for these pairs
+    expected            what 1 - (1 - s^rows)^bands gives for the true pairs
+    at_threshold        true pairs of similarity < threshold + 0.05, the share of them that agrees in a band (mean over
+                        50 seeds), and what the formula gives for them
     precision           share of the removed documents that are similar to their survivor (others came through a chain)
     precision_any       share of the removed documents that have a true pair at all
     compared            exact comparisons that verification made
@@ -108,7 +112,7 @@ def seconds(work: Callable[[], object], repeats: int = 3) -> float:
 
 
 def speed(texts: list[str], dedup: Dedup) -> dict[str, float]:
-    n_hashes = dedup.bands * dedup.rows
+    n_hashes = dedup.banding.hashes
     hashers = permutations(n_hashes, dedup.seed)
     grams = [shingles(text, dedup.shingle_words) for text in texts]
     strings = [[gram.decode() for gram in document] for document in grams]
@@ -138,7 +142,7 @@ def _rensa(rensa: Any, grams: list[str], n_hashes: int, seed: int) -> Any:
 
 
 def quality(texts: Texts, dedup: Dedup) -> dict[str, Any]:
-    truth = true_pairs(list(texts.values()), dedup.threshold)
+    truth, banding = true_pairs(list(texts.values()), dedup.threshold), dedup.banding
     with tempfile.TemporaryDirectory() as folder:
         clean = artifact_of(Path(folder) / "clean", texts)
         signatures = run(Signatures.of(dedup), {"clean": clean}, Path(folder) / "signatures")
@@ -148,13 +152,16 @@ def quality(texts: Texts, dedup: Dedup) -> dict[str, Any]:
         took = time.perf_counter() - start
         clusters = np.load(duplicates.shard("clusters", 0, "npy"))
         removed = np.load(duplicates.shard("removed", 0, "npy"))
-        bands = band_hashes(np.load(signatures.shard("signatures", 0, "npy")), dedup.bands)
+        bands = band_hashes(np.load(signatures.shard("signatures", 0, "npy")), banding.bands)
     similar = {document for pair in truth for document in pair}
     return {
+        "bands": banding.bands,
+        "rows": banding.rows,
         "true_pairs": len(truth),
         "recall": share(clusters[i] == clusters[j] for i, j in truth),
         "recall_candidates": share((bands[i] == bands[j]).any() for i, j in truth),
-        "expected": share(1 - (1 - s**dedup.rows) ** dedup.bands for s in truth.values()),
+        "expected": share(map(banding.chance, truth.values())),
+        "at_threshold": at_threshold(list(texts.values()), truth, dedup),
         "removed": len(removed),
         "removed_exact": int(removed["exact"].sum()),
         "precision": share(removed["jaccard"] >= dedup.threshold),
@@ -164,6 +171,17 @@ def quality(texts: Texts, dedup: Dedup) -> dict[str, Any]:
     }
 
 
+def at_threshold(texts: list[str], truth: Pairs, dedup: Dedup, seeds: int = 50) -> tuple[int, float, float] | None:
+    """The pairs that are hardest to find: their number, the share found by LSH alone and by the formula, if any."""
+    hard = {pair: s for pair, s in truth.items() if s < dedup.threshold + 0.05}
+    hashes = {i: shingle_hashes(texts[i], dedup.shingle_words) for pair in hard for i in pair}
+    found = []
+    for hashers in (permutations(dedup.banding.hashes, seed) for seed in range(seeds)):
+        rows = {i: signature(own, hashers).reshape(dedup.banding.bands, -1) for i, own in hashes.items()}
+        found += [(rows[i] == rows[j]).all(axis=1).any() for i, j in hard]
+    return (len(hard), share(found), share(map(dedup.banding.chance, hard.values()))) if hard else None
+
+
 def share(hits: Any) -> float:
     values = [float(hit) for hit in hits]
     return round(sum(values) / max(1, len(values)), 4)
@@ -171,7 +189,8 @@ def share(hits: Any) -> float:
 
 def main() -> None:
     path = Path(sys.argv[1])
-    dedup = Dedup(threshold=float(sys.argv[2]) if len(sys.argv) > 2 else 0.8)
+    threshold, recall = (float(sys.argv[i]) if len(sys.argv) > i else None for i in (2, 3))
+    dedup = Dedup(threshold=threshold or 0.8, recall=recall)
     texts = read(path)
     characters = sum(map(len, texts.values()))
     line = {"file": path.name, "threshold": dedup.threshold, "documents": len(texts), "characters": characters}
