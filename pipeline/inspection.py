@@ -23,7 +23,9 @@ from pipeline.why import cleaning, decision
 STAGES = ("clean", "unique")
 """The stages that keep documents and drop others."""
 KEPT = "kept"
-DROPPED = "dropped:"
+DROPPED = ("dropped:",)
+REMOVED = ("removed_lines:", "removed_sentences:")
+"""How the counts begin that tell what a rule did."""
 NUMBER = 5
 LINES = 8
 LINE_CHARACTERS = 160
@@ -34,8 +36,11 @@ Accept = Callable[[Document], bool]
 def documents(steps: Sequence[Step], stage: str, rule: str = "", number: str = "") -> Iterator[Fact]:
     """Up to ``number`` documents that ``stage`` kept (``rule`` is ``kept``) or dropped; without a rule, both.
 
+    Of a rule that only removes lines or sentences, documents that were kept without them.
+
     Raises:
-        ConfigError: when the stage has no documents, never dropped one by ``rule``, or ``number`` is none.
+        ConfigError: when the stage has no documents, never dropped or removed a thing by ``rule``, or ``number`` is
+            none.
         ArtifactError: when the stage is not finished.
     """
     if stage not in STAGES:
@@ -44,17 +49,34 @@ def documents(steps: Sequence[Step], stage: str, rule: str = "", number: str = "
         rule, number = "", rule
     wanted = _positive(number or str(NUMBER))
     artifact = need(stage, steps)
-    if rule and rule != KEPT:
-        _check(rule, artifact, stage)
-    found = []
-    if rule in ("", KEPT):
-        found += sample(artifact, "documents", lambda document: True, wanted)
-    if rule != KEPT:
-        found += sample(artifact, "dropped", lambda document: _is_by(rule, document), wanted)
+    found = [one for kind, accept in _choices(rule, artifact, stage) for one in sample(artifact, kind, accept, wanted)]
     for place, document in enumerate(found):
         if place:
             yield "", ""
         yield from facts_of(document)
+
+
+def _choices(rule: str, artifact: Artifact, stage: str) -> list[tuple[str, Accept]]:
+    """Which documents ``rule`` asks for: of which kind of shards, and which of those."""
+    kept: tuple[str, Accept] = ("documents", lambda document: True)
+    dropped: tuple[str, Accept] = ("dropped", lambda document: _is_by(rule, document))
+    dropping, removing = _rules(artifact, DROPPED), _rules(artifact, REMOVED)
+    dropping |= {name.partition(".")[0] for name in dropping}
+    if not rule:
+        return [kept, dropped]
+    if rule == KEPT:
+        return [kept]
+    if rule in dropping:
+        return [dropped]
+    if rule in removing:
+        return [("documents", lambda document: _lost_by(rule, document))]
+    known = {KEPT, *dropping, *removing}
+    raise ConfigError("RULE", f"{stage} dropped and removed nothing by {rule!r}", suggestion(rule, known))
+
+
+def _rules(artifact: Artifact, beginnings: tuple[str, ...]) -> set[str]:
+    """The rules that ``artifact`` has counts of under ``beginnings``."""
+    return {key.partition(":")[2] for key in artifact.counts if key.startswith(beginnings)}
 
 
 def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Document]:
@@ -89,11 +111,9 @@ def _is_by(rule: str, document: Document) -> bool:
     return not rule or by == rule or by.startswith(f"{rule}.")
 
 
-def _check(rule: str, artifact: Artifact, stage: str) -> None:
-    rules = [key.removeprefix(DROPPED) for key in artifact.counts if key.startswith(DROPPED)]
-    known = {*rules, *(rule.partition(".")[0] for rule in rules)}
-    if rule not in known:
-        raise ConfigError("RULE", f"{stage} dropped nothing by {rule!r}", suggestion(rule, {KEPT, *known}))
+def _lost_by(rule: str, document: Document) -> bool:
+    """Whether ``rule`` removed lines or sentences of the document."""
+    return any(rule in document.metadata.get(f"removed_{unit}", {}) for unit in ("lines", "sentences"))
 
 
 def _positive(word: str) -> int:

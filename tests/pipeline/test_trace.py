@@ -297,6 +297,13 @@ def test_inspect_by_rule_or_by_filter(c4: Corpus) -> None:
     assert ids(list(inspection.documents(c4.steps, "unique", "near_duplicate"))) == [f"{c4.first}:5"]
 
 
+def test_inspect_by_a_rule_that_removes_lines(c4: Corpus) -> None:
+    """Only one page has lines without an end mark."""
+    found = list(inspection.documents(c4.steps, "clean", "c4_lines.end_mark"))
+    assert ids(found) == [f"{c4.second}:6"]
+    assert ("removed lines", "2 by c4_lines.end_mark") in found
+
+
 def test_inspect_looks_on_where_a_rule_is_rare(plain: Corpus) -> None:
     """The evenly chosen shard has no such document; the other has."""
     assert ids(list(inspection.documents(plain.steps, "clean", "no_text", "1"))) == [f"{plain.second}:10"]
@@ -315,7 +322,7 @@ MISTAKES = [
     (["trace", "2", "0"], "SHARD: '2' is none of the 2 token shards; give a number from 0 to 1"),
     (["trace", "-1", "0"], "SHARD: '-1' is none of the 2 token shards; give a number from 0 to 1"),
     (["inspect", "tokens"], "STAGE: 'tokens' does not keep or drop documents; give one of clean, unique"),
-    (["inspect", "clean", "c4_lnes"], "RULE: clean dropped nothing by 'c4_lnes'; did you mean 'c4_lines'?"),
+    (["inspect", "clean", "c4_lnes"], "RULE: clean dropped and removed nothing by 'c4_lnes'; did you mean 'c4_lines'?"),
     (["inspect", "clean", "kept", "0"], "NUMBER: '0' is not a number of documents; give 1 or more"),
 ]  # fmt: skip
 
