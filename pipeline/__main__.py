@@ -6,7 +6,7 @@ headrace [COMMAND [WORD ...]] [GROUP=OPTION | KEY=VALUE ...]
 import dataclasses
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,14 @@ import hydra
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
-from rich.console import Console
 
-from pipeline import facts, help_text, inspection, jobs, similar, status, submission, summary, trace, why
+from pipeline import help_text, submission, summary
 from pipeline.cluster import Slurm
+from pipeline.commands import COMMANDS, split_words
 from pipeline.config import RunConfig, check
 from pipeline.core.errors import ConfigError, HeadraceError
 from pipeline.core.settings import decode, suggestion
-from pipeline.runner import execute, plan, save
+from pipeline.runner import execute, newest, plan, save
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"
@@ -30,7 +30,7 @@ HYDRA_VERSION_BASE = "1.3"
 Values = Mapping[str, Any]
 
 
-def run(config: RunConfig, values: Values, words: Sequence[str] = ()) -> None:
+def run(config: RunConfig, values: Values) -> None:
     """Run what is left to do, on this machine or by submitting it to SLURM."""
     steps = plan(config)
     run_json = save(config, values, steps)
@@ -47,83 +47,19 @@ def run(config: RunConfig, values: Values, words: Sequence[str] = ()) -> None:
     summary.show(steps)
 
 
-def show_status(config: RunConfig, values: Values, words: Sequence[str]) -> None:
-    """Print one row per stage, and a line for each that has a job."""
-    steps = plan(config)
-    job_states = jobs.states(steps)
-    Console(soft_wrap=True).print(status.table(steps, job_states))
-    for stage, state in job_states.items():
-        print(f"{stage}: {state}")
+def look(name: str, arguments: Sequence[str]) -> None:
+    """Do the command ``name``: on the run of the given settings, or on the newest when none are given."""
+    words, overrides = split_words(name, arguments, names_setting)
+    config = decoded(compose(overrides))
+    chosen = any(not override.startswith("root=") for override in overrides)
+    COMMANDS[name].show(plan(config) if chosen else newest(config.root), *words)
 
 
-def show_why(config: RunConfig, values: Values, words: Sequence[str]) -> None:
-    """Print what became of a document: dropped by which rule, duplicate of what, its tokens and rows."""
-    facts.show(why.explain(plan(config), config.source, words[0]))
-
-
-def show_trace(config: RunConfig, values: Values, words: Sequence[str]) -> None:
-    """Print which document the token at OFFSET of token shard SHARD comes from."""
-    facts.show(trace.explain(plan(config), *words))
-
-
-def show_inspection(config: RunConfig, values: Values, words: Sequence[str]) -> None:
-    """Print a few documents of clean or unique: kept ones, those that RULE dropped, or both."""
-    facts.show(inspection.documents(plan(config), *words))
-
-
-def show_similar(config: RunConfig, values: Values, words: Sequence[str]) -> None:
-    """Print which documents of clean are similar to the text in FILE."""
-    facts.show(similar.explain(plan(config), words[0]))
-
-
-@dataclasses.dataclass(frozen=True)
-class Command:
-    """What a command does, and the words it takes before the overrides; those in [brackets] may be left out."""
-
-    run: Callable[[RunConfig, Values, Sequence[str]], None]
-    words: tuple[str, ...] = ()
-
-    @property
-    def required(self) -> int:
-        return sum(not word.startswith("[") for word in self.words)
-
-
-COMMANDS = {
-    "run": Command(run),
-    "status": Command(show_status),
-    "why": Command(show_why, ("DOCUMENT_ID|URL",)),
-    "trace": Command(show_trace, ("SHARD", "OFFSET")),
-    "similar": Command(show_similar, ("FILE|-",)),
-    "inspect": Command(show_inspection, ("STAGE", "[RULE]", "[NUMBER]")),
-}
-
-
-def split_words(name: str, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The words of the command ``name`` and the overrides behind them.
-
-    A document id or URL may hold a ``=`` of its own, so a word that must be there is only taken for an override when
-    it begins with the name of a setting.
-
-    Raises:
-        ConfigError: when there are too few words or too many.
-    """
-    command, words = COMMANDS[name], list[str]()
-    for argument in arguments[: len(command.words)]:
-        if _sets_something(argument) if len(words) < command.required else "=" in argument:
-            break
-        words.append(argument)
-    overrides = list(arguments[len(words) :])
-    if command.words and (len(words) < command.required or (overrides and "=" not in overrides[0])):
-        got = " ".join(map(repr, [*words, *(o for o in overrides[:1] if "=" not in o)])) or "nothing"
-        usage = " ".join(["headrace", name, *command.words, "[KEY=VALUE ...]"])
-        raise ConfigError("command line", f"{name} does not go with {got}", f"usage: {usage}")
-    return words, overrides
-
-
-def _sets_something(argument: str) -> bool:
+def names_setting(argument: str) -> bool:
+    """Whether ``argument`` is an override: a ``=`` behind the name of a setting."""
     key, equals, _ = argument.partition("=")
-    settings = {field.name for field in dataclasses.fields(RunConfig)} | {"experiment", "hydra"}
-    return bool(equals) and re.split("[.@]", key.lstrip("+~"))[0] in settings
+    known = {field.name for field in dataclasses.fields(RunConfig)} | {"experiment", "hydra"}
+    return bool(equals) and re.split("[.@]", key.lstrip("+~"))[0] in known
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:
@@ -198,17 +134,20 @@ def main() -> None:
     arguments = sys.argv[1:]
     try:
         if {"-h", "--help", "help"} & set(arguments):
-            usages = {" ".join([name, *command.words]): command.run for name, command in COMMANDS.items()}
-            print(help_text.help_text(CONF, usages))
+            usages = {" ".join([name, *command.words]): command.show for name, command in COMMANDS.items()}
+            print(help_text.help_text(CONF, {"run": run, **usages}))
         elif {"-m", "--multirun"} & set(arguments):
             sweep([argument for argument in arguments if argument not in ("-m", "--multirun")])
         else:
             name = arguments.pop(0) if arguments and "=" not in arguments[0] else "run"
-            if name not in COMMANDS:
-                raise ConfigError("command line", f"unknown command {name!r}", suggestion(name, COMMANDS))
-            words, overrides = split_words(name, arguments)
-            values = compose(overrides)
-            COMMANDS[name].run(decoded(values), values, words)
+            if name in COMMANDS:
+                look(name, arguments)
+            elif name == "run":
+                values = compose(arguments)
+                run(decoded(values), values)
+            else:
+                known = suggestion(name, ["run", *COMMANDS])
+                raise ConfigError("command line", f"unknown command {name!r}", known)
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)
         sys.exit(error.exit_status)

@@ -114,6 +114,18 @@ def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
     return config, plan(config, saved["descriptions"])
 
 
+def newest(root: str) -> list[Step]:
+    """The steps of the run below ``root`` that was started last.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    saved = sorted(Path(root).glob("runs/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
+    if not saved:
+        raise ConfigError("root", f"no run was started below {root!r}", "give its root, or run headrace first")
+    return load(saved[-1])[1]
+
+
 def run_folder(config: RunConfig) -> Path:
     """Where what belongs to a run, not to an artifact, lies: run.json, the jobs it was submitted as."""
     return Path(config.root) / "runs" / digest(config)

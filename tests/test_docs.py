@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import COMMANDS, compose, decoded
+from pipeline.__main__ import compose, decoded, names_setting
+from pipeline.commands import split_words
 from pipeline.help_text import EXAMPLES
 
 ROOT = Path(__file__).parents[1]
@@ -43,7 +44,7 @@ def test_a_command_is_understood(line: str) -> None:
             decoded(compose(combination))
         return
     if "=" not in arguments[0]:
-        assert arguments.pop(0) in COMMANDS
+        arguments = split_words(arguments[0], arguments[1:], names_setting)[1]
     decoded(compose(arguments))
 
 

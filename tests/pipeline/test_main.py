@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,10 @@ def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["status", "until=pakced"], "headrace: until: no stage is named 'pakced'; did you mean 'packed'?"),
         (["status", "model.layers"], "headrace: command line: 'model.layers' is not an override; write KEY=VALUE"),
         (["status", "source=jsonl", "source.paths=[no/such/*.jsonl]"], "headrace: source.paths: "),
+        (
+            ["status", "root=no/such"],
+            "headrace: root: no run was started below 'no/such'; give its root, or run headrace",
+        ),
     ],
 )
 def test_a_mistake_gets_one_clear_line(arguments: list[str], message: str) -> None:
@@ -41,3 +46,13 @@ def test_help_explains_itself() -> None:
     assert result.returncode == 0
     for word in ("headrace experiment=demo", "status", "workers", "c4_paper", "gpt2_small", "installed_docs"):
         assert word in result.stdout, word
+
+
+def test_without_settings_the_newest_run_is_looked_at(tmp_path: Path) -> None:
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text('{"text": "One page."}\n')
+    common = (f"root={tmp_path}", "source=jsonl", f"source.paths=[{pages}]", "cleaning=none")
+    for overrides, stages in ((["until=signatures"], ["clean", "signatures"]), (["until=clean", "ranks=2"], ["clean"])):
+        assert headrace(*common, *overrides).returncode == 0
+        rows = headrace("status", f"root={tmp_path}").stdout.splitlines()
+        assert [row.split()[:2] for row in rows[1:]] == [[stage, "done"] for stage in stages]

@@ -23,7 +23,8 @@ from data_prep.dedup.shingles import shingle_set
 from data_prep.document import read_documents
 from data_prep.tokenization.encode import Encoder
 from pipeline import facts, inspection, trace, why
-from pipeline.__main__ import compose, decoded, split_words
+from pipeline.__main__ import compose, decoded, names_setting
+from pipeline.commands import split_words
 from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError
@@ -402,7 +403,7 @@ def test_long_lists_are_cut() -> None:
 )
 def test_words_come_before_overrides(arguments: str, words: list[str]) -> None:
     name, *rest = arguments.split()
-    assert split_words(name, rest) == (words, rest[len(words) :])
+    assert split_words(name, rest, names_setting) == (words, rest[len(words) :])
 
 
 @pytest.mark.parametrize(
@@ -417,7 +418,7 @@ def test_words_come_before_overrides(arguments: str, words: list[str]) -> None:
 def test_a_wrong_number_of_words(arguments: str, message: str) -> None:
     name, *rest = arguments.split()
     with pytest.raises(ConfigError) as error:
-        split_words(name, rest)
+        split_words(name, rest, names_setting)
     assert str(error.value) == f"command line: {message}"
 
 
