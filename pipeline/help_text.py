@@ -18,7 +18,8 @@ EXAMPLES = """\
 headrace experiment=demo                                        the whole line, on the documentation installed here
 headrace source=warc source.paths='[crawl/*.warc.gz]'           ... on your crawl (WARC, WET); also html, jsonl, parquet
 headrace until=packed                                           the data stages only
-headrace status                                                 one row per stage
+headrace status                                                 one row per stage of the newest run
+headrace why numpy:2                                            what became of a document, by id or URL
 headrace -m optimizer.learning_rate=3e-4,6e-4                   a sweep; its data stages are shared
 headrace cluster=slurm cluster.partition=gpu cluster.nodes=4    the same line as SLURM jobs"""
 

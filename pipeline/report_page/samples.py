@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from data_prep.document import read_documents
 from pipeline.core.artifact import Artifact
+from pipeline.facts import alternately
 from pipeline.report_page.formatting import visible
 
 T = TypeVar("T")
@@ -42,7 +43,7 @@ def dropped(artifact: Artifact, rules: Iterable[str]) -> dict[str, list[Sample]]
     for name in spread(names(artifact, "dropped"), SHARDS) if wanted else []:
         for rule, samples in _of_shard(artifact.path(name), wanted).items():
             found[rule].append(samples)
-    return {rule: _alternately(shards)[:PER_RULE] for rule, shards in sorted(found.items())}
+    return {rule: alternately(shards)[:PER_RULE] for rule, shards in sorted(found.items())}
 
 
 def _of_shard(path: Path, rules: frozenset[str]) -> dict[str, list[Sample]]:
@@ -72,9 +73,3 @@ def spread(items: Sequence[T], wanted: int) -> list[T]:
     """At most ``wanted`` of the ``items``, at even distances, the first among them."""
     step = max(1.0, len(items) / wanted)
     return [items[int(i * step)] for i in range(min(wanted, len(items)))]
-
-
-def _alternately(groups: Iterable[list[T]]) -> list[T]:
-    """The first of each group, then the second of each, and so on."""
-    rounds = itertools.zip_longest(*groups)
-    return [item for one in rounds for item in one if item is not None]
