@@ -206,7 +206,7 @@ def main() -> int:
     found = differences(kept, expected)
     for line in found[:SHOWN]:
         print(line, file=sys.stderr)
-    drops = {key: number for key, number in artifact.counts.items() if key.startswith("dropped:")}
+    drops = {key[8:]: number for key, number in artifact.counts.items() if key.startswith("dropped:")}
     summary = {
         "benchmark": "c4_exact",
         "pages": len(pages),

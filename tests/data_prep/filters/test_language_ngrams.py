@@ -87,12 +87,11 @@ def test_real_texts(name, field, step, data_folder) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "field", "number"),
-    [("web/wcxb_dev.jsonl.zst", "truth", 1497), ("language/sentences_75_languages.jsonl.zst", "text", 74141)],
+    ("name", "field", "step"),
+    [("web/wcxb_dev.jsonl.zst", "truth", 1), ("language/sentences_75_languages.jsonl.zst", "text", 7)],
 )
-def test_all_real_texts(name, field, number, data_folder) -> None:
-    compared = list(real_texts(data_folder(name), field))
-    assert len(compared) == number
+def test_more_real_texts(name, field, step, data_folder) -> None:
+    compared = list(real_texts(data_folder(name), field, step))
     assert [text for text in compared if identify(text) != reference(text)] == []
 
 
