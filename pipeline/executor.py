@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -61,7 +61,7 @@ class TaskExecutor(LocalPipelineExecutor):
         self.step, self.tasks = step, tasks
 
     def is_rank_completed(self, rank: int) -> bool:
-        return not missing_tasks_among(self.step, [rank])
+        return TaskOutput(self.step.folder, self.step.phase, rank).part.is_file()
 
     def mark_rank_as_completed(self, rank: int) -> None:
         """Nothing to do: the task left its part record itself."""
@@ -114,11 +114,6 @@ class TaskExecutor(LocalPipelineExecutor):
             raise TaskError(
                 where, f"{type(error).__name__}: {error}", f"see {log}; running again repeats this task only"
             )
-
-
-def missing_tasks_among(step: PhaseStep, ranks: Iterable[int]) -> list[int]:
-    """Those of ``ranks`` without a part record."""
-    return [rank for rank in ranks if not TaskOutput(step.folder, step.phase, rank).part.is_file()]
 
 
 def follow(pid: int) -> None:
