@@ -5,12 +5,15 @@
                                      rows/train-00000.npy       row r is spans[rows[r] : rows[r+1]]
 
 One task packs ``group_shards`` token shards together: best fit needs many documents to choose from. Every stored token
-but the first of a shard is the target of exactly one position of exactly one row.
+but the first of a shard is the target of exactly one position of exactly one row. Forgotten documents are in no row;
+their tokens stay as they are.
 """
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -18,14 +21,18 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, split_documents
-from pipeline.core.artifact import Artifact, TaskOutput, read_json, write_json
+from data_prep.tokenization.shards import key_of
+from pipeline.core.artifact import Artifact, FileRecord, TaskOutput, read_json, write_json
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings
-from pipeline.core.stage import Inputs, Phase, Stage
+from pipeline.core.settings import canonical, settings
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 SPLITS = ("train", "validation")
 
 METHODS = {"best_fit": best_fit, "concatenate": concatenate}
+
+Keys = NDArray[np.uint64]
+"""Hashes of documents' ids, as ``keys/*.npy`` of tokens holds them."""
 
 
 @settings
@@ -40,16 +47,31 @@ class Packing:
     """Token shards packed together by one task."""
     method: Literal["best_fit", "concatenate"] = "best_fit"
     """``best_fit`` splits only documents longer than a row; ``concatenate`` fills every row, as GPT did."""
+    forget: str | None = None
+    """A file with ids of documents, one a line, that no row shall hold; ``headrace forget`` writes it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Packed(Stage):
-    """Rows of both splits; counts documents, split documents, text bytes, rows, tokens and padding of each."""
+    """Rows of both splits; counts documents, split documents, text bytes, rows, tokens and padding of each; and
+    ``forgotten_documents`` where ``forget`` names a file."""
 
     name: ClassVar[str] = "packed"
     inputs: ClassVar[tuple[str, ...]] = ("tokens",)
 
     packing: Packing
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        if self.packing.forget is None:
+            return ()
+        forgotten_ids(self.packing.forget)
+        record = FileRecord.of(Path(self.packing.forget))
+        return (RawFile("forget", record.bytes, record.sha256),)
+
+    def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
+        """What the list of forgotten documents holds is in ``raw_files``; where it lies decides nothing."""
+        packing = {name: value for name, value in canonical(self.packing).items() if name != "forget"}
+        return super().description(addresses) | {"settings": {"packing": packing}}
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         groups = -(-shards["tokens"] // self.packing.group_shards)
@@ -59,22 +81,28 @@ class Packed(Stage):
         tokens = inputs["tokens"]
         first = task * self.packing.group_shards
         group = range(first, min(first + self.packing.group_shards, tokens.shard_count))
+        forgotten = forgotten_keys(self.packing.forget)
         counts: Counter[str] = Counter()
         for split in SPLITS:
-            spans, text_bytes = self._documents(tokens, group, split)
+            spans, text_bytes = self._documents(tokens, group, split, forgotten)
             counts.update({f"{split}_{what}": n for what, n in self._pack(spans, split, task, out).items()})
             counts[f"{split}_text_bytes"] += text_bytes
         with out.scratch(f"documents-{task:05d}.json") as path:
             write_json(path, {split: counts[f"{split}_documents"] for split in SPLITS})
+        if self.packing.forget is not None:
+            keys = [np.load(tokens.shard("keys", shard, "npy")) for shard in group]
+            counts["forgotten_documents"] = sum(int(np.isin(here, forgotten).sum()) for here in keys)
         return counts
 
-    def _documents(self, tokens: Artifact, group: range, split: str) -> tuple[Spans, int]:
-        """The documents of ``split`` in the shards ``group``, each as one span, and the bytes of their texts."""
+    def _documents(self, tokens: Artifact, group: range, split: str, forgotten: Keys) -> tuple[Spans, int]:
+        """The documents of ``split`` in the shards ``group``, each as one span, and the bytes of their texts; without
+        those whose keys are ``forgotten``."""
         spans = [np.empty(0, dtype=SPAN)]
         text_bytes = 0
         for shard in group:
             keys = np.load(tokens.shard("keys", shard, "npy"))
             here = held_out(keys, self.packing.validation_fraction) == (split == "validation")
+            here &= ~np.isin(keys, forgotten)
             bounds = np.load(tokens.shard("bounds", shard, "npy"))
             documents = np.empty(int(here.sum()), dtype=SPAN)
             documents["shard"] = shard
@@ -111,6 +139,28 @@ class Packed(Stage):
         return Counter()
 
 
-def held_out(keys: NDArray[np.uint64], fraction: float) -> NDArray[np.bool_]:
+def held_out(keys: Keys, fraction: float) -> NDArray[np.bool_]:
     """Whether the document of each key belongs to validation: the key's place in [0, 2^64) is below ``fraction``."""
     return keys < np.uint64(int(fraction * 2**64))
+
+
+def forgotten_keys(path: str | None) -> Keys:
+    """The keys of the ids that the file ``path`` lists, one a line; none without a file.
+
+    Raises:
+        ConfigError: when it cannot be read, or a line is no id.
+    """
+    return np.array([key_of("split", identity) for identity in forgotten_ids(path)], dtype=np.uint64)
+
+
+def forgotten_ids(path: str | None) -> list[str]:
+    """What ``forgotten_keys`` hashes."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").split("\n") if path else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("packing.forget", f"cannot read {path!r} ({error})", "give a list of ids") from None
+    for number, line in enumerate(lines, start=1):
+        if line and not re.fullmatch(r".+:[0-9]+", line):
+            wrong = f"line {number} of {path!r}, {line[:80]!r}, is no id"
+            raise ConfigError("packing.forget", wrong, "let `headrace forget` make the list")
+    return [line for line in lines if line]

@@ -134,3 +134,49 @@ def test_the_share_held_out_is_the_fraction():
 def test_choices_for_different_purposes_are_independent():
     pairs = [(key_of("split", str(i)) >> 63, key_of("sample", str(i)) >> 63) for i in range(4_000)]
     assert abs(sum(a == b for a, b in pairs) / 4_000 - 0.5) < 0.04
+
+
+def test_forgotten_documents_are_in_no_row_and_all_others_once(tokens, tmp_path, run_stage):
+    gone = {(0, 3), (0, 4), (2, 0), (4, 29)}
+    listed = tmp_path / "list.txt"
+    listed.write_text("".join(f"{IDS[shard][i]}\n" for shard, i in sorted(gone)) + "elsewhere:7\n")
+    before = {path: path.stat().st_mtime_ns for path in tokens.folder.rglob("*")}
+    packed = run_stage(Packed(packing=settings(forget=str(listed))), {"tokens": tokens}, tmp_path / "packed")
+    assert {path: path.stat().st_mtime_ns for path in tokens.folder.rglob("*")} == before
+    spans = spans_of(packed, "train") + spans_of(packed, "validation")
+    found = sorted((shard, p) for shard, start, length in spans for p in range(start, start + length))
+    bounds = [TokenShards(tokens).bounds(shard).tolist() for shard in range(5)]
+    stay = [(s, i) for s in range(5) for i in range(30) if (s, i) not in gone]
+    assert found == [(s, p) for s, i in stay for p in range(bounds[s][i], bounds[s][i + 1])]
+    assert packed.counts["forgotten_documents"] == len(gone)
+    assert packed.counts["train_documents"] + packed.counts["validation_documents"] == len(stay)
+    again = run_stage(
+        Packed(packing=settings(forget=str(listed))), {"tokens": tokens}, tmp_path / "b", backwards=True, twice=True
+    )
+    assert again.manifest == packed.manifest
+
+
+def test_what_is_forgotten_is_in_the_address_and_where_the_list_lies_is_not(tmp_path):
+    lists = {"a": "p:1\np:2\n", "b": "p:1\np:2\n", "c": "p:1\n"}
+    for name, text in lists.items():
+        (tmp_path / name).write_text(text)
+    address = {name: Packed(packing=settings(forget=str(tmp_path / name))).address({"tokens": "0"}) for name in lists}
+    none = Packed(packing=settings()).address({"tokens": "0"})
+    assert address["a"] == address["b"]
+    assert len({address["a"], address["c"], none}) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read '{path}' ([Errno 2] No such file or directory: '{path}'); give a list of ids"),
+        ("p:1\np\n", "line 2 of '{path}', 'p', is no id; let `headrace forget` make the list"),
+    ],
+)
+def test_a_list_that_is_none(tmp_path, text, message):
+    path = tmp_path / "list"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        Packed(packing=settings(forget=str(path))).raw_files()
+    assert str(error.value) == "packing.forget: " + message.format(path=path)
