@@ -1,0 +1,267 @@
+"""Sorting more records than memory holds.
+
+    add ──> buffer ── full: sorted, written ──> run 0 | run 1 | run 2 …      files in a private folder
+               │                                 └───── merge ─────┘         a window of each run in memory
+               └── all fit: sorted ─────────────────────┴──> blocks          numpy arrays, sorted throughout
+
+A round of the merge looks at the last record in each window whose run goes on behind it. What sorts up to the least of
+them cannot be preceded by anything still on disk: it is taken out of all windows, sorted (stable; runs come in the
+order in which they were added) and given out, and the windows are filled up again. More runs than windows fit are
+merged in several passes (Knuth, The Art of Computer Programming 3, 5.4). Nothing is done record by record.
+
+Memory does not depend on what the records are: blocks may end within a run of equal keys, however long it is.
+``whole_runs`` puts such runs together for who needs them whole; it holds one run at a time.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Records = NDArray[np.void]
+"""A structured array."""
+
+WORKSPACE_BYTES = 56
+"""What ``stable_order`` needs for each record beside three values of the widest column."""
+
+BLOCK_BYTES = 1 << 22
+"""Blocks are given out, and runs written, in pieces of this size, or a 16th of the memory if that is less."""
+
+LEAST_WINDOW = 1 << 12
+"""Records of each run in memory below which another pass costs less than reading such small pieces."""
+
+
+class ExternalSort:
+    """A context manager: takes records by ``add``, gives them out sorted by ``blocks``, once."""
+
+    def __init__(self, dtype: "np.dtype[np.void]", by: Sequence[str], memory_bytes: int, folder: Path) -> None:
+        """Prepare to sort.
+
+        Args:
+            dtype: of the records.
+            by: fields to sort by, the most significant first: integers, bytes (``S``), or arrays of one dimension of
+                these, compared from left to right. Records that are equal in all of them keep their order.
+            memory_bytes: bound on all that sorting holds, the block just given out and the next one included. A few
+                records are held even where it is too small for them.
+            folder: where a private folder for runs is made; it is removed at the end of the context, also after errors.
+        """
+        self._dtype, self._by, self._folder = dtype, tuple(by), folder
+        block_bytes = min(BLOCK_BYTES, memory_bytes // 16)
+        self._piece = max(1, block_bytes // dtype.itemsize)
+        self._memory_bytes = memory_bytes - 2 * block_bytes
+        workspace = WORKSPACE_BYTES + 3 * max(column.itemsize for column in columns(np.empty(0, dtype), by))
+        self._merging = 2 * dtype.itemsize + workspace
+        self._buffer = np.empty(max(1, self._memory_bytes // (dtype.itemsize + workspace)), dtype)
+        self._used = 0
+        self._runs: list[_Run] = []
+        self._names = map(str, itertools.count())
+        self._cleanup = contextlib.ExitStack()
+        self.count = 0
+        """Records added."""
+
+    def __enter__(self) -> "ExternalSort":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._cleanup.close()
+
+    def add(self, records: Records) -> None:
+        """Take a copy of ``records``."""
+        self.count += records.size
+        while records.size:
+            if self._used == self._buffer.size:
+                self._spill()
+            taken = records[: self._buffer.size - self._used]
+            self._buffer[self._used : self._used + taken.size] = taken
+            self._used += taken.size
+            records = records[taken.size :]
+
+    def blocks(self) -> Iterator[Records]:
+        """All records, sorted, in blocks that are not empty; a run of equal keys may go on in the next."""
+        if not self._runs:
+            yield from self._in_order(self._buffer[: self._used])
+            return
+        self._spill()
+        self._buffer = self._buffer[:0].copy()
+        fan_in = max(2, self._memory_bytes // (self._merging * LEAST_WINDOW))
+        runs = self._runs
+        while len(runs) > fan_in:
+            runs = [self._merge_to_one(runs[i : i + fan_in]) for i in range(0, len(runs), fan_in)]
+        yield from self._merge(runs)
+
+    def _spill(self) -> None:
+        if not self._runs:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            private = tempfile.TemporaryDirectory(prefix="sort-", dir=self._folder)
+            self._folder = Path(self._cleanup.enter_context(private))
+        self._runs.append(self._write(self._in_order(self._buffer[: self._used])))
+        self._used = 0
+
+    def _write(self, blocks: Iterable[Records]) -> "_Run":
+        path, count = self._folder / next(self._names), 0
+        with path.open("wb") as stream:
+            for block in blocks:
+                block.tofile(stream)
+                count += block.size
+        return _Run(path, count)
+
+    def _in_order(self, records: Records) -> Iterator[Records]:
+        order = stable_order(records, self._by)
+        for start in range(0, order.size, self._piece):
+            yield records.take(order[start : start + self._piece])
+
+    def _merge_to_one(self, runs: "list[_Run]") -> "_Run":
+        merged = self._write(self._merge(runs))
+        for run in runs:
+            run.path.unlink()
+        return merged
+
+    def _merge(self, runs: "list[_Run]") -> Iterator[Records]:
+        size = max(1, self._memory_bytes // (self._merging * len(runs)))
+        windows = [_Window(run, np.empty(min(size, run.count), self._dtype), self._by) for run in runs]
+        merged = np.empty(sum(window.capacity for window in windows), self._dtype)
+        while windows := [window for window in windows if window.fill()]:
+            lasts = [(window.last(), place) for place, window in enumerate(windows) if window.unread]
+            bound, bound_place = min(lasts, default=(None, 0))
+            n = 0
+            for place, window in enumerate(windows):
+                taken = window.take(bound, including_equal=place <= bound_place)
+                merged[n : n + taken.size] = taken
+                n += taken.size
+            yield from self._in_order(merged[:n])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """Sorted records, one behind the other in a file."""
+
+    path: Path
+    count: int
+
+
+class _Window:
+    """The part of a run that is in memory."""
+
+    def __init__(self, run: _Run, space: Records, by: Sequence[str]) -> None:
+        self._path, self._space, self._by = run.path, space, by
+        self._start = self._end = 0
+        self.unread = run.count
+        """Records of the run that are still to be read."""
+        self._offset_bytes = 0
+
+    @property
+    def capacity(self) -> int:
+        return self._space.size
+
+    def fill(self) -> bool:
+        """Read on until the window is full or the run at its end; is there anything in the window?"""
+        left = self._end - self._start
+        self._space[:left] = self._space[self._start : self._end].copy()
+        self._start, self._end = 0, left + min(self.capacity - left, self.unread)
+        with self._path.open("rb") as stream:
+            stream.seek(self._offset_bytes)
+            self._offset_bytes += stream.readinto(self._space[left : self._end].view(np.uint8).data)
+        self.unread -= self._end - left
+        return self._end > 0
+
+    def last(self) -> tuple[Any, ...]:
+        """The key of the last record in the window."""
+        return tuple(column[-1] for column in columns(self._space[: self._end], self._by))
+
+    def take(self, bound: tuple[Any, ...] | None, including_equal: bool) -> Records:
+        """The records up to the key ``bound``, or all; they leave the window."""
+        held = self._space[self._start : self._end]
+        if bound is not None:
+            low, high = equal_range(held, self._by, bound)
+            held = held[: high if including_equal else low]
+        self._start += held.size
+        return held
+
+
+def external_sort(
+    blocks: Iterable[Records], dtype: "np.dtype[np.void]", by: Sequence[str], memory_bytes: int, folder: Path
+) -> Iterator[Records]:
+    """The records of ``blocks`` in sorted blocks (see ``ExternalSort``)."""
+    with ExternalSort(dtype, by, memory_bytes, folder) as sort:
+        for block in blocks:
+            sort.add(block)
+        yield from sort.blocks()
+
+
+def whole_runs(blocks: Iterable[Records], by: Sequence[str]) -> Iterator[Records]:
+    """The records of sorted ``blocks``, cut anew so that no run of equal keys is in two blocks.
+
+    A block can be as large as two of ``blocks`` and the longest run of equal keys together.
+    """
+    held: list[Records] = []
+    for block in blocks:
+        last = int(np.flatnonzero(run_starts(block, by))[-1])
+        if held and (last or run_starts(np.concatenate([held[-1][-1:], block[:1]]), by)[1]):
+            yield np.concatenate([*held, block[:last]])
+            held = []
+        elif last:
+            yield block[:last]
+        held.append(block[last:])
+    if held:
+        yield np.concatenate(held)
+
+
+def stable_order(records: Records, by: Sequence[str]) -> NDArray[np.int64]:
+    """``np.lexsort`` by the fields ``by``, the first the most significant: (n,).
+
+    Ties of the first column are sorted by the second, ties of both by the third, and so on, so that columns behind the
+    first cost only where they matter.
+    """
+    first, *others = columns(records, by)
+    order = np.argsort(first, kind="stable")
+    fresh = _changes(first[order])
+    for column in others:
+        tied = ~fresh
+        tied[:-1] |= tied[1:]
+        places = np.flatnonzero(tied)
+        if not places.size:
+            break
+        own = order[places]
+        values = column[own]
+        inner = np.lexsort((values, np.cumsum(fresh[places])))
+        order[places] = own[inner]
+        fresh[places] |= _changes(values[inner])
+    return order
+
+
+def run_starts(records: Records, by: Sequence[str]) -> NDArray[np.bool_]:
+    """Where records that are sorted by the fields ``by`` differ from the one before, the first always: (n,)."""
+    starts = np.zeros(records.size, np.bool_)
+    for column in columns(records, by):
+        starts |= _changes(column)
+    return starts
+
+
+def equal_range(records: Records, by: Sequence[str], key: tuple[Any, ...]) -> tuple[int, int]:
+    """From where to where sorted ``records`` have this ``key``, of NumPy scalars; where it would go if none does."""
+    low, high = 0, records.size
+    for column, value in zip(columns(records, by), key, strict=True):
+        part = column[low:high]
+        low, high = low + int(np.searchsorted(part, value, "left")), low + int(np.searchsorted(part, value, "right"))
+    return low, high
+
+
+def columns(records: Records, by: Sequence[str]) -> list[NDArray[Any]]:
+    """The fields ``by``, those that hold an array cut into its values: each (n,)."""
+    found = []
+    for field in by:
+        values = records[field]
+        found += [values] if values.ndim == 1 else list(values.T)
+    return found
+
+
+def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
+    changes = np.ones(values.size, np.bool_)
+    changes[1:] = values[1:] != values[:-1]
+    return changes
