@@ -88,7 +88,7 @@ def drawn(n: int, distinct: int) -> np.ndarray:
 @pytest.mark.parametrize("distinct", [1, 2, 2**31 - 1])
 @pytest.mark.parametrize("memory_bytes", [600_000, 3_000_000, 40_000_000])
 def test_memory_is_bounded_whatever_the_keys(tmp_path, distinct, memory_bytes):
-    """8 MB of records: in several passes, in one, in memory. NumPy's own workspace is not traced; 64 KiB are objects."""
+    """8 MB of records: in several passes, in one, in memory. NumPy's workspace is not traced; 64 KiB are objects."""
     n, piece = 300_000, 10_000
     records = drawn(n, distinct)
     expected = by_lexsort(records)["row"]
