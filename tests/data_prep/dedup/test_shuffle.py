@@ -2,10 +2,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.dedup.shuffle import bucket_of, receive, runs, send
+from data_prep.dedup import shuffle
+from data_prep.dedup.shuffle import Sender, bucket_of, receive, receive_blocks, runs, send, sorting_folder
 from pipeline.core.artifact import TaskOutput
 
 
@@ -22,6 +24,44 @@ def test_every_record_arrives_once_in_order(destinations):
             ]
             got = receive(TaskOutput(Path(folder), "read", reader), "x", len(destinations), reader)
             assert got.tolist() == expected
+
+
+RECORD = np.dtype([("key", "<u8"), ("text", "S3")])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 3), max_size=20), st.integers(1, 2000), st.integers(1, 9), st.integers(11, 60))
+def test_a_sender_writes_the_files_of_send(destinations, memory_bytes, batch, block_bytes):
+    records = np.array([(i, b"a%d" % i) for i in range(len(destinations))], dtype=RECORD)
+    goes_to = np.array(destinations, dtype=np.int64)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shuffle, "BLOCK_BYTES", block_bytes)
+        out = TaskOutput(Path(folder), "write", 0)
+        send(out, "x", records, goes_to, 4)
+        with Sender(out, "y", RECORD, 4, memory_bytes) as sender:
+            for start in range(0, len(records), batch):
+                sender.add(records[start : start + batch], goes_to[start : start + batch])
+        for file in ("00000.npy", "00000-bounds.npy"):
+            assert out.scratch_path(f"y/{file}").read_bytes() == out.scratch_path(f"x/{file}").read_bytes()
+        for reader in range(4):
+            blocks = list(receive_blocks(out, "y", 1, reader))
+            assert all(0 < block.nbytes <= block_bytes for block in blocks)
+            together = np.concatenate([np.empty(0, RECORD), *blocks])
+            assert together.tolist() == receive(out, "x", 1, reader).tolist()
+
+
+def test_a_sender_that_fails_leaves_nothing(tmp_path):
+    out = TaskOutput(tmp_path, "write", 0)
+
+    def send_and_fail() -> None:
+        with Sender(out, "x", RECORD, 4, 200) as sender:
+            sender.add(np.zeros(50, RECORD), np.zeros(50, np.int64))
+            assert list(sorting_folder(out).iterdir())
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        send_and_fail()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), min_size=1), st.integers(1, 65536))
