@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from pipeline import help_text, submission, summary
-from pipeline.cluster import Slurm
+from pipeline import help_text
 from pipeline.commands import COMMANDS, split_words
 from pipeline.config import RunConfig, check
 from pipeline.core.errors import ConfigError, HeadraceError
 from pipeline.core.settings import decode, suggestion
-from pipeline.runner import execute, newest, plan, save
+from pipeline.line import carry_out
+from pipeline.runner import Run, newest, plan
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"
@@ -30,29 +31,23 @@ HYDRA_VERSION_BASE = "1.3"
 Values = Mapping[str, Any]
 
 
-def run(config: RunConfig, values: Values) -> None:
+def run(overrides: Sequence[str]) -> None:
     """Run what is left to do, on this machine or by submitting it to SLURM."""
-    steps = plan(config)
-    run_json = save(config, values, steps)
-    if any(step.name == "signatures" and not step.is_whole for step in steps):
-        print(f"{'dedup':<11} {config.dedup.expected_cost}", file=sys.stderr)
-    if isinstance(config.cluster, Slurm):
-        submission.submit(steps, config.cluster, run_json)
-        return
-    for step in steps:
-        if step.is_whole:
-            print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
-        else:
-            execute(step, config, run_json)
-    summary.show(steps)
+    carry_out(planned(compose(overrides), overrides))
 
 
 def look(name: str, arguments: Sequence[str]) -> None:
     """Do the command ``name``: on the run of the given settings, or on the newest when none are given."""
     words, overrides = split_words(name, arguments, names_setting)
-    config = decoded(compose(overrides))
+    values = compose(overrides)
     chosen = any(not override.startswith("root=") for override in overrides)
-    COMMANDS[name].show(plan(config) if chosen else newest(config.root), *words)
+    COMMANDS[name].show(planned(values, overrides) if chosen else newest(decoded(values).root), *words)
+
+
+def planned(values: Values, overrides: Sequence[str]) -> Run:
+    """The run of the configuration ``values``, which ``overrides`` led to."""
+    config = decoded(values)
+    return Run(config, values, plan(config), overrides)
 
 
 def names_setting(argument: str) -> bool:
@@ -122,8 +117,7 @@ def sweep(overrides: Sequence[str]) -> None:
     """``-m``: every combination of comma-separated values, through Hydra's own sweeper and launchers."""
 
     def one(config: DictConfig) -> None:
-        values = _plain(config)
-        run(decoded(values), values)
+        carry_out(planned(_plain(config), list(HydraConfig.get().overrides.task)))
 
     sys.argv = ["headrace", "--multirun", *overrides]
     hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")(one)()
@@ -143,8 +137,7 @@ def main() -> None:
             if name in COMMANDS:
                 look(name, arguments)
             elif name == "run":
-                values = compose(arguments)
-                run(decoded(values), values)
+                run(arguments)
             else:
                 known = suggestion(name, ["run", *COMMANDS])
                 raise ConfigError("command line", f"unknown command {name!r}", known)

@@ -1,4 +1,4 @@
-"""What ``headrace`` can do besides running: look at a run, and explain it.
+"""What ``headrace`` can do besides running: look at a run, explain it, and take documents out of it.
 
 headrace why numpy:2                        the newest run below the default root
 headrace why numpy:2 root=/data/runs        the newest run below another
@@ -10,51 +10,69 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from data_prep.clean import Clean
-from pipeline import facts, inspection, jobs, similar, status, trace, why
+from pipeline import facts, forget, inspection, jobs, similar, status, trace, why
 from pipeline.core.errors import ConfigError
-from pipeline.runner import Step
+from pipeline.core.settings import suggestion
+from pipeline.line import carry_out
+from pipeline.runner import Run
 
 
-def show_status(steps: Sequence[Step]) -> None:
+def show_status(run: Run) -> None:
     """Print one row per stage, and a line for each that has a job."""
-    job_states = jobs.states(steps)
-    Console(soft_wrap=True).print(status.table(steps, job_states))
+    job_states = jobs.states(run.steps)
+    Console(soft_wrap=True).print(status.table(run.steps, job_states))
     for stage, state in job_states.items():
         print(f"{stage}: {state}")
 
 
-def show_why(steps: Sequence[Step], word: str) -> None:
+def show_why(run: Run, word: str) -> None:
     """Print what became of a document: dropped by which rule, duplicate of what, its tokens and rows."""
-    (source,) = (step.stage.source for step in steps if isinstance(step.stage, Clean))
-    facts.show(why.explain(steps, source, word))
+    facts.show(why.explain(run.steps, run.config.source, word))
 
 
-def show_trace(steps: Sequence[Step], shard: str, offset: str) -> None:
+def show_trace(run: Run, shard: str, offset: str) -> None:
     """Print which document the token at OFFSET of token shard SHARD comes from."""
-    facts.show(trace.explain(steps, shard, offset))
+    facts.show(trace.explain(run.steps, shard, offset))
 
 
-def show_inspection(steps: Sequence[Step], stage: str, *words: str) -> None:
+def show_inspection(run: Run, stage: str, *words: str) -> None:
     """Print a few documents of clean or unique: kept ones, those that RULE dropped, or both."""
-    facts.show(inspection.documents(steps, stage, *words))
+    facts.show(inspection.documents(run.steps, stage, *words))
 
 
-def show_similar(steps: Sequence[Step], file: str) -> None:
+def show_similar(run: Run, file: str) -> None:
     """Print which documents of clean are similar to the text in FILE."""
-    facts.show(similar.explain(steps, file))
+    facts.show(similar.explain(run.steps, file))
+
+
+def show_forgetting(run: Run, file: str) -> None:
+    """Print which tokens and rows hold the documents that FILE lists, by id or URL, and pack again without them."""
+    fates = forget.find(run.steps, forget.read_words(file))
+    facts.show(forget.explain(run.steps, fates))
+    if not any(fate.is_in_tokens for fate in fates):
+        facts.show([("forgotten", "nothing: no row holds any of them")])
+        return
+    without = forget.without(run, fates)
+    carry_out(without)
+    facts.show(forget.outcome(without, fates))
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """What a command shows of a run, and the words it takes; those in [brackets] may be left out."""
+    """What a command shows of a run, and the words it takes, as its usage writes them: those in [brackets] may be left
+    out, and the name of an option before a word may be left out while the words stand in their order."""
 
     show: Callable[..., None]
     words: tuple[str, ...] = ()
 
     @property
-    def required(self) -> int:
-        return sum(not word.startswith("[") for word in self.words)
+    def options(self) -> dict[str, int]:
+        """The option before a word → the word's place."""
+        firsts = [word.strip("[").partition(" ")[0] for word in self.words]
+        return {first: place for place, first in enumerate(firsts) if first.startswith("--")}
+
+    def needs(self, place: int) -> bool:
+        return not self.words[place].startswith("[")
 
 
 COMMANDS = {
@@ -62,7 +80,8 @@ COMMANDS = {
     "why": Command(show_why, ("DOCUMENT_ID|URL",)),
     "trace": Command(show_trace, ("SHARD", "OFFSET")),
     "similar": Command(show_similar, ("FILE|-",)),
-    "inspect": Command(show_inspection, ("STAGE", "[RULE]", "[NUMBER]")),
+    "inspect": Command(show_inspection, ("STAGE", "[--rule RULE]", "[--sample NUMBER]")),
+    "forget": Command(show_forgetting, ("--ids FILE",)),
 }
 
 
@@ -75,14 +94,39 @@ def split_words(name: str, arguments: Sequence[str], is_override: Callable[[str]
     Raises:
         ConfigError: when there are too few words or too many.
     """
-    command, words = COMMANDS[name], list[str]()
-    for argument in arguments[: len(command.words)]:
-        if is_override(argument) if len(words) < command.required else "=" in argument:
+    command = COMMANDS[name]
+    found, rest = _split_options(name, arguments)
+    taken = 0
+    for place, argument in zip([n for n in range(len(command.words)) if n not in found], rest, strict=False):
+        if is_override(argument) if command.needs(place) else "=" in argument:
             break
-        words.append(argument)
-    overrides = list(arguments[len(words) :])
-    if command.words and (len(words) < command.required or (overrides and "=" not in overrides[0])):
-        got = " ".join(map(repr, [*words, *(o for o in overrides[:1] if "=" not in o)])) or "nothing"
-        usage = " ".join(["headrace", name, *command.words, "[KEY=VALUE ...]"])
-        raise ConfigError("command line", f"{name} does not go with {got}", f"usage: {usage}")
-    return words, overrides
+        found[place] = argument
+        taken += 1
+    overrides = rest[taken:]
+    is_short = any(command.needs(place) and place not in found for place in range(len(command.words)))
+    if command.words and (is_short or (overrides and "=" not in overrides[0])):
+        got = " ".join(map(repr, [*found.values(), *(o for o in overrides[:1] if "=" not in o)])) or "nothing"
+        raise ConfigError("command line", f"{name} does not go with {got}", _usage(name))
+    return [found.get(place, "") for place in range(max(found, default=-1) + 1)], overrides
+
+
+def _split_options(name: str, arguments: Sequence[str]) -> tuple[dict[int, str], list[str]]:
+    """The words that stand behind options (``--rule RULE`` or ``--rule=RULE``), by their places, and all else."""
+    options, found, rest = COMMANDS[name].options, dict[int, str](), list[str]()
+    remaining = iter(arguments)
+    for argument in remaining:
+        option, equals, value = argument.partition("=")
+        if not options or not argument.startswith("--"):
+            rest.append(argument)
+        elif option not in options:
+            raise ConfigError("command line", f"{name} has no option {option!r}", suggestion(option, options))
+        else:
+            word = value if equals else next(remaining, None)
+            if word is None:
+                raise ConfigError("command line", f"{option} has no value", _usage(name))
+            found[options[option]] = word
+    return found, rest
+
+
+def _usage(name: str) -> str:
+    return f"usage: {' '.join(['headrace', name, *COMMANDS[name].words, '[KEY=VALUE ...]'])}"

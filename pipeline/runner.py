@@ -65,17 +65,28 @@ class Step:
             self.finish()
 
 
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A planned run: its configuration, typed and as plain values, its steps, and the overrides that ask for it."""
+
+    config: RunConfig
+    values: Mapping[str, Any]
+    steps: Sequence[Step]
+    overrides: Sequence[str]
+
+
 def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[Step]:
     """The steps of a run, in order, up to ``config.until``.
 
-    Descriptions that were made before (``load``) are taken as they are: making them means reading every raw file.
+    Descriptions that were made before (``load``) are taken as they are: making them means reading every raw file. Those
+    that are not among them are made.
     """
     addresses: dict[str, str] = {}
     folders: dict[str, Path] = {}
     shards: dict[str, int] = {}
     steps = []
     for stage in stages(config):
-        description = descriptions[stage.name] if descriptions else stage.description(addresses)
+        description = (descriptions or {}).get(stage.name) or stage.description(addresses)
         address = digest(description)
         folder = Path(config.root) / stage.name / address
         inputs = {name: folders[name] for name in stage.inputs}
@@ -100,10 +111,11 @@ def execute(step: Step, config: RunConfig, run_json: Path) -> Artifact:
     return step.finish()
 
 
-def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step]) -> Path:
+def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], overrides: Sequence[str] = ()) -> Path:
     """Write ``run.json``, from which workers rebuild the steps without composing or reading anything anew; its path."""
     path = run_folder(config) / "run.json"
-    write_json(path, {"config": values, "descriptions": {step.name: step.description for step in steps}})
+    descriptions = {step.name: step.description for step in steps}
+    write_json(path, {"config": values, "descriptions": descriptions, "overrides": list(overrides)})
     return path
 
 
@@ -114,8 +126,8 @@ def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
     return config, plan(config, saved["descriptions"])
 
 
-def newest(root: str) -> list[Step]:
-    """The steps of the run below ``root`` that was started last.
+def newest(root: str) -> Run:
+    """The run below ``root`` that was started last.
 
     Raises:
         ConfigError: when there is none.
@@ -123,7 +135,9 @@ def newest(root: str) -> list[Step]:
     saved = sorted(Path(root).glob("runs/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
     if not saved:
         raise ConfigError("root", f"no run was started below {root!r}", "give its root, or run headrace first")
-    return load(saved[-1])[1]
+    config, steps = load(saved[-1])
+    values = read_json(saved[-1])
+    return Run(config, values["config"], steps, values.get("overrides", []))
 
 
 def run_folder(config: RunConfig) -> Path:

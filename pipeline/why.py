@@ -62,7 +62,7 @@ def _document(cleaned: Found, artifacts: Artifacts) -> Iterator[Fact]:
             f"{last - first - 1:,} in token shard {after.shard}, between the ends of text {first} and {last}",
         )
         if "packed" in artifacts:
-            yield from few(_rows(artifacts["packed"], after.shard, first, last), "row")
+            yield from few(rows_of(artifacts["packed"], after.shard, first, last), "row")
     yield "clean", cleaned.place
     if after is not None:
         yield "unique", after.place
@@ -145,7 +145,7 @@ def likeness(entry: np.void, threshold: float) -> str:
     return f"{entry['jaccard']:.4f}{note}"
 
 
-def _rows(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fact]:
+def rows_of(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fact]:
     """The split and the rows of the document between the ends of text ``first`` and ``last`` of a token shard."""
     group = shard // packed.settings["packing"]["group_shards"]
     for split in SPLITS:

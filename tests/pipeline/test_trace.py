@@ -1,12 +1,6 @@
-"""why, trace and inspect on two small corpora that went through the real stages, in two shards each.
-
-The corpus ``c4`` has pages that C4's rules drop and near duplicates; ``plain``, uncleaned, has a cluster of exact and
-near duplicates over both shards.
-"""
+"""why, trace and inspect on two small corpora that went through the real stages."""
 
 import dataclasses
-import json
-import random
 import re
 import subprocess
 import sys
@@ -23,85 +17,11 @@ from data_prep.dedup.shingles import shingle_set
 from data_prep.document import read_documents
 from data_prep.tokenization.encode import Encoder
 from pipeline import facts, inspection, trace, why
-from pipeline.__main__ import compose, decoded, names_setting
+from pipeline.__main__ import names_setting
 from pipeline.commands import split_words
-from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.runner import Step, plan
-
-WORDS = tuple("river water mill wheel stone grain flour channel gate power bread town season winter".split())  # noqa: SIM905
-
-
-def page(seed: int) -> str:
-    """Twelve sentences on one line."""
-    random_words = random.Random(seed)
-    starts = (" ".join(random_words.choice(WORDS) for _ in range(9)).capitalize() for _ in range(12))
-    return " ".join(f"{start} is what the people of this quiet valley remember." for start in starts)
-
-
-def pages(first_seed: int, host: str) -> list[dict[str, str]]:
-    return [{"text": page(first_seed + n), "url": f"https://{host}.example/?page={n}"} for n in range(12)]
-
-
-def c4_corpus() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    first, second = pages(0, "a"), pages(100, "b")
-    second[2]["text"] = "Too short."
-    second[3]["url"] = first[3]["url"]
-    second[4]["text"] = first[5]["text"] + " Once more."
-    second[6]["text"] = "menu \x1b[31m\nhome\n" + second[6]["text"]
-    second[7]["text"] = "A page with { curly brackets.\n" + second[7]["text"]
-    return first, second
-
-
-def plain_corpus() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    first, second = pages(200, "c"), pages(300, "d")
-    first[4]["text"] = second[0]["text"] = first[1]["text"]
-    second[9]["text"] = first[1]["text"] + " One sentence more than the others."
-    second[10]["text"] = ""
-    second[11]["text"] = "\x1b]0;owned\x07 \u202e\n" + second[11]["text"]
-    return first, second
-
-
-@dataclasses.dataclass(frozen=True)
-class Corpus:
-    config: RunConfig
-    steps: list[Step]
-    overrides: list[str]
-    first: str
-    """The name of the file of shard 0."""
-    second: str
-
-    def artifact(self, stage: str) -> Artifact:
-        return next(Artifact(step.folder) for step in self.steps if step.name == stage)
-
-    def why(self, word: str) -> list[tuple[str, str]]:
-        return list(why.explain(self.steps, self.config.source, word))
-
-    def values(self, word: str, name: str) -> list[str]:
-        return [value for key, value in self.why(word) if key == name]
-
-
-def overrides(folder: Path, cleaning: str) -> list[str]:
-    """The settings of a small run below ``folder``: each file is a shard, a row is shorter than a page, and the shards
-    are packed together where nothing is cleaned."""
-    return [
-        "source=jsonl", f"source.paths=[{folder}/a.jsonl,{folder}/second.jsonl]", "source.task_bytes=1",
-        f"root={folder}/runs", f"cleaning={cleaning}", "tokenizer.vocabulary_size=300", "until=packed",
-        "packing.row_tokens=128", "packing.validation_fraction=0.2",
-        f"packing.group_shards={2 if cleaning == 'none' else 1}",
-    ]  # fmt: skip
-
-
-def build(run_stage, folder: Path, cleaning: str, corpus) -> Corpus:
-    for name, rows in zip(("a", "second"), corpus, strict=True):
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    config = decoded(compose(overrides(folder, cleaning)))
-    steps = plan(config)
-    for step in steps:
-        run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
-    names = (f"{folder}/a.jsonl", f"{folder}/second.jsonl")
-    return Corpus(config, steps, overrides(folder, cleaning), *names)
+from tests.small_runs import Corpus, build, c4_corpus, page, plain_corpus
 
 
 @pytest.fixture(scope="module")
@@ -179,9 +99,8 @@ def entry(similarity: float, exact: bool) -> np.void:
 
 
 def test_the_kind_of_a_similarity() -> None:
-    assert why.likeness(entry(1, True), 0.8) == "1.0000 (equal texts)"
-    assert why.likeness(entry(0.61, False), 0.8) == "0.6100 (through a chain of others)"
-    assert why.likeness(entry(0.8, False), 0.8) == "0.8000"
+    assert why.likeness(entry(1, True)) == "1.0000 (equal texts)"
+    assert why.likeness(entry(0.8, False)) == "0.8000"
 
 
 @pytest.mark.parametrize("name", ["c4", "plain"])
@@ -398,6 +317,7 @@ def test_long_lists_are_cut() -> None:
         ("inspect clean", ["clean"]),
         ("inspect clean root=r", ["clean"]),
         ("inspect clean c4_lines 5", ["clean", "c4_lines", "5"]),
+        ("forget ids.txt", ["ids.txt"]),
         ("status root=r", []),
     ],
 )
@@ -407,12 +327,30 @@ def test_words_come_before_overrides(arguments: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "words", "overrides"),
+    [
+        ("inspect clean --rule c4_lines --sample 5", ["clean", "c4_lines", "5"], []),
+        ("inspect --sample=5 clean root=r", ["clean", "", "5"], ["root=r"]),
+        ("inspect clean root=r --rule language until=clean", ["clean", "language"], ["root=r", "until=clean"]),
+        ("inspect clean --rule language 5", ["clean", "language", "5"], []),
+        ("forget --ids a=b.txt root=r", ["a=b.txt"], ["root=r"]),
+    ],
+)
+def test_options_name_words(arguments: str, words: list[str], overrides: list[str]) -> None:
+    name, *rest = arguments.split()
+    assert split_words(name, rest, names_setting) == (words, overrides)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ("why", "why does not go with nothing; usage: headrace why DOCUMENT_ID|URL [KEY=VALUE ...]"),
         ("why root=r", "why does not go with nothing; usage: headrace why DOCUMENT_ID|URL [KEY=VALUE ...]"),
         ("why a:1 b:2", "why does not go with 'a:1' 'b:2'; usage: headrace why DOCUMENT_ID|URL [KEY=VALUE ...]"),
         ("trace 3 root=r", "trace does not go with '3'; usage: headrace trace SHARD OFFSET [KEY=VALUE ...]"),
+        ("inspect clean --rul x", "inspect has no option '--rul'; did you mean '--rule'?"),
+        ("forget --ids", "--ids has no value; usage: headrace forget --ids FILE [KEY=VALUE ...]"),
+        ("forget root=r", "forget does not go with nothing; usage: headrace forget --ids FILE [KEY=VALUE ...]"),
     ],
 )  # fmt: skip
 def test_a_wrong_number_of_words(arguments: str, message: str) -> None:

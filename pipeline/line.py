@@ -1,0 +1,23 @@
+"""From a planned run to its end: here, stage by stage, or as jobs on a SLURM cluster."""
+
+import sys
+
+from pipeline import submission, summary
+from pipeline.cluster import Slurm
+from pipeline.runner import Run, execute, save
+
+
+def carry_out(run: Run) -> None:
+    """Do what is left to do of ``run``, or submit it, and say what it came to."""
+    run_json = save(run.config, run.values, run.steps, run.overrides)
+    if any(step.name == "signatures" and not step.is_whole for step in run.steps):
+        print(f"{'dedup':<11} {run.config.dedup.expected_cost}", file=sys.stderr)
+    if isinstance(run.config.cluster, Slurm):
+        submission.submit(run.steps, run.config.cluster, run_json)
+        return
+    for step in run.steps:
+        if step.is_whole:
+            print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
+        else:
+            execute(step, run.config, run_json)
+    summary.show(run.steps)

@@ -1,0 +1,100 @@
+"""Two small corpora that go through the real data stages, in two shards each.
+
+The corpus ``c4`` has pages that C4's rules drop and near duplicates; ``plain``, uncleaned, has a cluster of exact and
+near duplicates over both shards.
+"""
+
+import dataclasses
+import json
+import random
+from pathlib import Path
+
+from pipeline import why
+from pipeline.__main__ import compose, decoded
+from pipeline.config import RunConfig
+from pipeline.core.artifact import Artifact
+from pipeline.runner import Run, Step, plan
+
+WORDS = tuple("river water mill wheel stone grain flour channel gate power bread town season winter".split())  # noqa: SIM905
+
+
+def page(seed: int) -> str:
+    """Twelve sentences on one line."""
+    random_words = random.Random(seed)
+    starts = (" ".join(random_words.choice(WORDS) for _ in range(9)).capitalize() for _ in range(12))
+    return " ".join(f"{start} is what the people of this quiet valley remember." for start in starts)
+
+
+def pages(first_seed: int, host: str) -> list[dict[str, str]]:
+    return [{"text": page(first_seed + n), "url": f"https://{host}.example/?page={n}"} for n in range(12)]
+
+
+def c4_corpus() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    first, second = pages(0, "a"), pages(100, "b")
+    second[2]["text"] = "Too short."
+    second[3]["url"] = first[3]["url"]
+    second[4]["text"] = first[5]["text"] + " Once more."
+    second[6]["text"] = "menu \x1b[31m\nhome\n" + second[6]["text"]
+    second[7]["text"] = "A page with { curly brackets.\n" + second[7]["text"]
+    return first, second
+
+
+def plain_corpus() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    first, second = pages(200, "c"), pages(300, "d")
+    first[4]["text"] = second[0]["text"] = first[1]["text"]
+    second[9]["text"] = first[1]["text"] + " One sentence more than the others."
+    second[10]["text"] = ""
+    second[11]["text"] = "\x1b]0;owned\x07 \u202e\n" + second[11]["text"]
+    return first, second
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    run: Run
+    first: str
+    """The name of the file of shard 0."""
+    second: str
+
+    @property
+    def config(self) -> RunConfig:
+        return self.run.config
+
+    @property
+    def steps(self) -> list[Step]:
+        return list(self.run.steps)
+
+    @property
+    def overrides(self) -> list[str]:
+        return list(self.run.overrides)
+
+    def artifact(self, stage: str) -> Artifact:
+        return next(Artifact(step.folder) for step in self.steps if step.name == stage)
+
+    def why(self, word: str) -> list[tuple[str, str]]:
+        return list(why.explain(self.steps, self.config.source, word))
+
+    def values(self, word: str, name: str) -> list[str]:
+        return [value for key, value in self.why(word) if key == name]
+
+
+def overrides(folder: Path, cleaning: str) -> list[str]:
+    """The settings of a small run below ``folder``: each file is a shard, a row is shorter than a page, and the shards
+    are packed together where nothing is cleaned."""
+    return [
+        "source=jsonl", f"source.paths=[{folder}/a.jsonl,{folder}/second.jsonl]", "source.task_bytes=1",
+        f"root={folder}/runs", f"cleaning={cleaning}", "tokenizer.vocabulary_size=300", "until=packed",
+        "packing.row_tokens=128", "packing.validation_fraction=0.2",
+        f"packing.group_shards={2 if cleaning == 'none' else 1}",
+    ]  # fmt: skip
+
+
+def build(run_stage, folder: Path, cleaning: str, corpus) -> Corpus:
+    for name, rows in zip(("a", "second"), corpus, strict=True):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    values = compose(overrides(folder, cleaning))
+    config = decoded(values)
+    steps = plan(config)
+    for step in steps:
+        run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
+    names = (f"{folder}/a.jsonl", f"{folder}/second.jsonl")
+    return Corpus(Run(config, values, steps, overrides(folder, cleaning)), *names)
