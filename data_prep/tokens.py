@@ -11,6 +11,7 @@ first token and the E behind it among them. Nothing but E separates documents, a
 """
 
 import dataclasses
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,7 +28,8 @@ from pipeline.core.stage import Inputs, Phase, Stage
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tokens(Stage):
-    """Token shards; counts ``documents``, ``tokens`` (all that are stored) and ``text_bytes``."""
+    """Token shards; counts ``documents``, ``tokens`` (all that are stored) and ``text_bytes``; ``slowly_encoded`` are
+    the documents that the tokenizers library had to encode, because gigatoken may not with this tokenizer."""
 
     name: ClassVar[str] = "tokens"
     inputs: ClassVar[tuple[str, ...]] = ("unique", "tokenizer")
@@ -37,6 +39,8 @@ class Tokens(Stage):
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+        if encoder.slow_because is not None:
+            print(f"tokens: encoding slowly, by the tokenizers library: {encoder.slow_because}", file=sys.stderr)
         keys: list[int] = []
         text_bytes: list[int] = []
 
@@ -52,7 +56,10 @@ class Tokens(Stage):
         for kind, (values, dtype) in columns.items():
             with out.shard(kind, "npy") as path, path.open("wb") as stream:
                 np.save(stream, np.array(values, dtype=dtype))
-        return Counter(documents=len(keys), tokens=bounds[-1] + 1, text_bytes=sum(text_bytes))
+        counts = Counter(documents=len(keys), tokens=bounds[-1] + 1, text_bytes=sum(text_bytes))
+        if encoder.slow_because is not None:
+            counts["slowly_encoded"] = len(keys)
+        return counts
 
 
 def write_tokens(stream: BinaryIO, encoder: Encoder, texts: Iterator[str]) -> list[int]:

@@ -2,11 +2,13 @@
 
     tokenizer.json ── load ──> Encoder ── encode(texts) ──> one array of ids per text
 
+The ids are those of the tokenizers library; where gigatoken is known to give the same, it does the work (``fast_bpe``).
 A tokenizer.json may cut, pad or frame what it encodes, and takes ``<|endoftext|>`` inside a page for the end of a
 document. Here none of that happens: a page that talks about ``<|endoftext|>`` is text like any other, and only the
 tokens stage puts the end-of-text id between documents.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
+from data_prep.tokenization.fast_bpe import FastBpe, unfit
 from pipeline.core.errors import ArtifactError, ConfigError
 
 END_OF_TEXT = "<|endoftext|>"
@@ -48,6 +51,19 @@ class Encoder:
         except ConfigError as error:
             raise ArtifactError(error.where, error.wrong, error.remedy) from None
 
+    @functools.cached_property
+    def slow_because(self) -> str | None:
+        """Why the tokenizers library has to encode; None where gigatoken does."""
+        return unfit(self._description)
+
+    @functools.cached_property
+    def _fast(self) -> FastBpe | None:
+        return FastBpe(self._description) if self.slow_because is None else None
+
+    @property
+    def _description(self) -> str:
+        return str(self._tokenizer.to_str())
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """What holds a token id on disk: little-endian uint16 for up to 65,536 of them, else uint32."""
@@ -55,6 +71,8 @@ class Encoder:
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[Any]]:
         """The ids of each text, without anything added, as arrays of ``dtype``."""
+        if self._fast is not None:
+            return [self._fast.encode(text).astype(self.dtype) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [np.array(encoding.ids, dtype=self.dtype) for encoding in encodings]
 

@@ -2,13 +2,15 @@
 
 import hashlib
 import itertools
+import json
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from data_prep.tokenization.encode import END_OF_TEXT, Encoder
 from data_prep.tokenization.shards import TokenShards
-from data_prep.tokenizer import Gpt2Files, Tokenizer, Trained
+from data_prep.tokenizer import GivenFile, Gpt2Files, Tokenizer, Trained
 from data_prep.tokens import Tokens
 from pipeline.core.errors import ArtifactError
 from tests.unique_documents import json_texts, unique_documents
@@ -65,6 +67,25 @@ def test_counts(inputs, tmp_path, run_stage):
         "text_bytes": sum(len(text.encode()) for shard in TEXTS for text in shard),
     }
     assert out.shard_count == 3
+
+
+def test_a_tokenizer_that_gigatoken_may_not_have_is_said_and_counted(inputs, tmp_path, run_stage, capsys):
+    fast = run_stage(Tokens(), inputs, tmp_path / "fast")
+    assert capsys.readouterr().err == ""
+    path = inputs["tokenizer"].path("tokenizer.json")
+    given = json.loads(path.read_text())
+    given["added_tokens"].append(given["added_tokens"][0] | {"id": 300, "content": "never seen", "special": False})
+    (tmp_path / "given.json").write_text(json.dumps(given))
+    tokenizer = Tokenizer(settings=GivenFile(path=str(tmp_path / "given.json")))
+    slowly = {**inputs, "tokenizer": run_stage(tokenizer, inputs, tmp_path / "given")}
+    slow = run_stage(Tokens(), slowly, tmp_path / "slow")
+    line = (
+        "tokens: encoding slowly, by the tokenizers library: "
+        "it has added tokens that are not special, 'never seen' one of them\n"
+    )
+    assert capsys.readouterr().err == 3 * line
+    assert slow.counts == fast.counts + Counter(slowly_encoded=4)
+    assert slow.manifest["files"] == fast.manifest["files"]
 
 
 def test_order_and_repetition_of_tasks_do_not_matter(inputs, tmp_path, run_stage):
