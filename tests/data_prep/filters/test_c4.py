@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.document import Drop
-from data_prep.filters.c4 import (
-    C4Lines,
+from data_prep.filters.c4 import C4Lines
+from data_prep.filters.line_rules import (
     Citations,
     CurlyBracket,
     Ellipsis,

@@ -1,0 +1,105 @@
+"""The compiled pass says of every line what the rules say."""
+
+import io
+import json
+
+import pytest
+import zstandard
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from data_prep.filters.c4 import C4Lines
+from data_prep.filters.line_rules import (
+    Citations,
+    CurlyBracket,
+    Ellipsis,
+    EndMark,
+    FewWords,
+    Javascript,
+    LineRule,
+    LongWord,
+    LoremIpsum,
+    Policy,
+)
+from data_prep.filters.line_scan import ASK, KEPT, compiled, scanned
+
+PIECES = [
+    *" \t\n\r\v\f\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2003\u2028\u2029\u202f\u205f\u3000\u200b\ufeff",
+    *"ab.?!\"'{[]}1éİΣσςſ\u212a…\U0001f600\ud800",
+    "\r\n",
+    "word ",
+    "Four small words are here.",
+    "...",
+    "[1]",
+    "[edit]",
+    "lorem ipsum",
+    "Lorem Ipsum",
+    "javascript",
+    "JAVASCRIPT",
+    "javascrİpt",
+    "terms of use",
+    "use coo\u212aies",
+    "USE OF COOKIES",
+    "use of water",
+    "privacy",
+]
+pieces = st.lists(st.sampled_from(PIECES), max_size=30).map("".join)
+strings = st.lists(
+    st.sampled_from(["", ".", "a.", "é", "σ", "i", "k", "use of", "cookies", "i\u0307", "Σ"]), max_size=4
+)
+rules = st.one_of(
+    st.builds(LongWord, max_word_characters=st.integers(0, 12)),
+    st.builds(FewWords, min_words=st.integers(0, 6)),
+    st.builds(EndMark, marks=strings.map(tuple)),
+    st.builds(Policy, phrases=strings.map(tuple)),
+    st.sampled_from([Citations(), Ellipsis(), LoremIpsum(), Javascript(), CurlyBracket(), Policy(), EndMark()]),
+)
+
+
+def plain(text: str, rules: tuple[LineRule, ...]) -> list[tuple[str, LineRule | None]]:
+    filter_ = C4Lines(rules=rules)
+    return [filter_._apply(line) for line in filter(None, map(str.strip, text.splitlines()))]
+
+
+@given(text=pieces | st.text(), rules=st.lists(rules, max_size=6).map(tuple))
+@settings(max_examples=400, deadline=None)
+@example(text="a", rules=(Policy(phrases=("",)),))
+def test_lines_are_judged_as_the_rules_judge_them(text, rules) -> None:
+    assert list(C4Lines(rules=rules)._judged(text)) == plain(text, rules)
+
+
+@given(text=pieces)
+@settings(max_examples=300, deadline=None)
+def test_the_rules_of_c4(text) -> None:
+    assert list(C4Lines()._judged(text)) == plain(text, C4Lines().rules)
+
+
+def test_more_strings_than_places() -> None:
+    """Beyond 64 strings two share a place: a line of either is asked about."""
+    phrases = tuple(f"{number:03d}x" for number in range(200))
+    rules = (Policy(phrases=phrases),)
+    text = "\n".join([f"line {phrase}" for phrase in phrases] + ["no number", "x 0 1"])
+    assert list(C4Lines(rules=rules)._judged(text)) == plain(text, rules)
+    assert sum(failed is None for _, failed in C4Lines(rules=rules)._judged(text)) == 2
+
+
+def test_real_pages(data_folder) -> None:
+    rules = C4Lines().rules
+    checks = tuple(rule.check() for rule in rules)
+    verdicts: list[int] = []
+    with io.TextIOWrapper(zstandard.open(data_folder("web/wcxb_dev.jsonl.zst"), "rb"), encoding="utf-8") as stream:
+        for _, line in zip(range(150), stream, strict=False):
+            text = json.loads(line)["truth"] or ""
+            assert list(C4Lines()._judged(text)) == plain(text, rules)
+            verdicts += [verdict for _, _, verdict in scanned(text, checks)]
+    assert verdicts.count(ASK) < len(verdicts) / 20, "most lines must not be asked about"
+    assert verdicts.count(KEPT) > len(verdicts) / 5
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \u2028 \r\n"])
+def test_no_lines(text) -> None:
+    assert list(scanned(text, C4Lines()._checks)) == []
+
+
+def test_a_program_is_made_once() -> None:
+    assert compiled(C4Lines()._checks) is compiled(C4Lines()._checks)
