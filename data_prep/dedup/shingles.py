@@ -120,17 +120,17 @@ def _hash_shingles(
     text = np.empty(5 * codes.size, np.uint8)
     starts = np.empty(codes.size, np.int64)
     ends = np.empty(codes.size, np.int64)
-    n_words = _write_words(codes, classes, text, starts, ends)
+    n_words = write_words(codes, classes, text, starts, ends)
     n_shingles = max(1, n_words - size_words + 1) if n_words else 0
     hashes = np.empty(n_shingles, np.uint64)
     for first in range(n_shingles):
         last = min(first + size_words, n_words) - 1
-        hashes[first] = _xxh64(text, starts[first], ends[last])
+        hashes[first] = xxh64(text, starts[first], ends[last])
     return hashes
 
 
 @kernel
-def _write_words(
+def write_words(
     codes: NDArray[np.uint32],
     classes: NDArray[np.uint8],
     text: NDArray[np.uint8],
@@ -206,7 +206,7 @@ def _round(accumulator: np.uint64, lane: np.uint64) -> np.uint64:  # pragma: no 
 
 
 @kernel
-def _xxh64(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:  # pragma: no cover (compiled)
+def xxh64(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:  # pragma: no cover (compiled)
     """XXH64 of data[start:end] with seed 0."""
     at = start
     if end - start >= 32:

@@ -1,0 +1,128 @@
+"""The word n-grams of benchmark items, as arrays that any number of tasks read from disk.
+
+    items ── words ──> n-grams of 13 words (all words of an item that has only 8 to 12) ── distinct, by key ──> NGrams
+
+    n-gram    in my palm is a clear stone and inside it is a
+    key       XXH64 of its first 8 words: one look at each place of a document finds n-grams of every length
+
+Words are those of ``dedup.shingles``: folded, without punctuation. The text of each n-gram is kept, so that a search
+compares words, not hashes.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from data_prep.decontamination.config import SHORTEST_WORDS, Benchmark
+from data_prep.dedup.shingles import words
+from pipeline.core.artifact import TaskOutput
+
+
+@dataclasses.dataclass(frozen=True)
+class NGrams:
+    """The distinct n-grams of all items, sorted by key; n_ngrams of them from n_items items."""
+
+    names: NDArray[np.bytes_]
+    """(n_items,): ``<benchmark>/<item>`` in UTF-8."""
+    sizes: NDArray[np.uint32]
+    """(n_items,): distinct n-grams of the item; 0 where it has too few words to be searched."""
+    keys: NDArray[np.uint64]
+    """(n_ngrams,): XXH64 of the first 8 words."""
+    lengths: NDArray[np.uint16]
+    """(n_ngrams,): words of the n-gram."""
+    text: NDArray[np.uint8]
+    """The words of all n-grams, one space between them, in UTF-8."""
+    bounds: NDArray[np.uint64]
+    """(n_ngrams + 1,): where each n-gram begins in ``text``, and the end."""
+    owners: NDArray[np.uint32]
+    """The items that hold each n-gram, one n-gram after the other."""
+    owner_bounds: NDArray[np.uint64]
+    """(n_ngrams + 1,): where the items of each n-gram begin in ``owners``, and the end."""
+
+    def name(self, item: int) -> str:
+        return bytes(self.names[item]).decode()
+
+    def ngram(self, number: int) -> bytes:
+        """The words of an n-gram in UTF-8."""
+        return bytes(self.text[self.bounds[number] : self.bounds[number + 1]])
+
+    def items_of(self, ngram: int) -> list[int]:
+        """The numbers of the items that hold the n-gram ``ngram``."""
+        found: list[int] = self.owners[self.owner_bounds[ngram] : self.owner_bounds[ngram + 1]].tolist()
+        return found
+
+    @classmethod
+    def of(cls, benchmarks: Mapping[str, Benchmark], ngram_words: int) -> "NGrams":
+        """The n-grams of all items of ``benchmarks``, in the order of the benchmarks' names."""
+        names: list[bytes] = []
+        sizes: list[int] = []
+        owners: dict[bytes, list[int]] = {}
+        for title, benchmark in sorted(benchmarks.items()):
+            for name, texts in benchmark.texts():
+                found = ngrams_of(texts, ngram_words)
+                for ngram in found:
+                    owners.setdefault(ngram, []).append(len(names))
+                names.append(f"{title}/{name}".encode())
+                sizes.append(len(found))
+        ngrams = sorted(owners, key=lambda ngram: (key_of(ngram), ngram))
+        return cls(
+            names=np.array(names, dtype=f"S{max(map(len, names), default=1)}"),
+            sizes=np.array(sizes, dtype=np.uint32),
+            keys=np.array([key_of(ngram) for ngram in ngrams], dtype=np.uint64),
+            lengths=np.array([ngram.count(b" ") + 1 for ngram in ngrams], dtype=np.uint16),
+            text=np.frombuffer(b"".join(ngrams), dtype=np.uint8),
+            bounds=_bounds(map(len, ngrams)),
+            owners=np.array([item for ngram in ngrams for item in owners[ngram]], dtype=np.uint32),
+            owner_bounds=_bounds(len(owners[ngram]) for ngram in ngrams),
+        )
+
+    @property
+    def counts(self) -> Counter[str]:
+        """What a manifest says of them."""
+        short = int((self.sizes == 0).sum())
+        return Counter(benchmark_items=self.sizes.size, too_short_items=short, benchmark_ngrams=self.keys.size)
+
+    def save(self, out: TaskOutput) -> None:
+        """Hand the arrays on to the later phases of a stage."""
+        for field in dataclasses.fields(self):
+            with out.scratch(_scratch(field.name)) as path, path.open("wb") as stream:
+                np.save(stream, getattr(self, field.name))
+
+    @classmethod
+    def load(cls, out: TaskOutput) -> "NGrams":
+        """What an earlier phase saved; the tasks of one machine share its memory."""
+        arrays: dict[str, Any] = {
+            field.name: np.load(out.scratch_path(_scratch(field.name)), mmap_mode="r")
+            for field in dataclasses.fields(cls)
+        }
+        return cls(**arrays)
+
+
+def ngrams_of(texts: Iterable[str], ngram_words: int) -> list[bytes]:
+    """The distinct n-grams of an item's ``texts``, in order, each as its words with one space between them.
+
+    Where no text has ``ngram_words`` words, the longest one is its own n-gram if it has 8 or more.
+    """
+    parts = [[word.encode("utf-8", "surrogatepass") for word in words(text)] for text in texts]
+    runs = [part[first : first + ngram_words] for part in parts for first in range(len(part) - ngram_words + 1)]
+    if not runs:
+        runs = [part for part in [max(parts, key=len, default=[])] if len(part) >= SHORTEST_WORDS]
+    return list(dict.fromkeys(b" ".join(run) for run in runs))
+
+
+def key_of(ngram: bytes) -> int:
+    """XXH64 of the first 8 words of ``ngram``."""
+    return xxhash.xxh64_intdigest(b" ".join(ngram.split(b" ", SHORTEST_WORDS)[:SHORTEST_WORDS]))
+
+
+def _bounds(sizes: Iterable[int]) -> NDArray[np.uint64]:
+    return np.cumsum([0, *sizes], dtype=np.uint64)
+
+
+def _scratch(array: str) -> str:
+    return f"ngrams/{array}.npy"

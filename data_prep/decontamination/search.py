@@ -1,0 +1,133 @@
+"""Finds the n-grams of benchmark items in a document, word for word.
+
+    text ── words ──> XXH64 of every 8 words ── table of keys ──> candidates ── compare all words ──> hits
+
+``slow_hits`` says the same in a few lines of plain Python; the tests hold the kernel to it.
+"""
+
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.decontamination.config import SHORTEST_WORDS
+from data_prep.decontamination.ngrams import NGrams
+from data_prep.dedup.kernel import kernel
+from data_prep.dedup.shingles import character_classes, fold, words, write_words, xxh64
+
+EMPTY = -1
+SLOTS_PER_KEY = 4
+"""Of the table of keys: three of four slots are empty, so most places of a text cost one look."""
+
+Hits = NDArray[np.int64]
+"""(n_hits, 2): the number of the word that an n-gram begins at, and the number of the n-gram; sorted."""
+
+
+class Search:
+    """Searches texts for ``ngrams``."""
+
+    def __init__(self, ngrams: NGrams, ignored: NDArray[np.bool_] | None = None) -> None:
+        """``ignored``: (n_ngrams,) which n-grams are not to be found; None ignores none."""
+        self.ngrams = ngrams
+        self._ignored = np.zeros(ngrams.keys.size, dtype=np.bool_) if ignored is None else ignored
+        self._slots = _slots(ngrams.keys, SLOTS_PER_KEY * max(1, ngrams.keys.size))
+
+    def hits(self, text: str) -> Hits:
+        """Where ``text`` holds which n-grams."""
+        n = self.ngrams
+        return _search(_codes(text), character_classes(), self._slots, n.keys, n.text, n.bounds, self._ignored)
+
+    @functools.cached_property
+    def _by_text(self) -> dict[bytes, int]:
+        return {self.ngrams.ngram(number): number for number in np.flatnonzero(~self._ignored).tolist()}
+
+    def slow_hits(self, text: str) -> Hits:
+        """The same as ``hits``, readably."""
+        parts = [word.encode("utf-8", "surrogatepass") for word in words(text)]
+        found = [
+            (first, number)
+            for first in range(len(parts))
+            for length in np.unique(self.ngrams.lengths).tolist()
+            if (number := self._by_text.get(b" ".join(parts[first : first + length]))) is not None
+        ]
+        return np.array(sorted(set(found)), dtype=np.int64).reshape(-1, 2)
+
+
+def word_count(text: str) -> int:
+    """The number of words of ``text``."""
+    return _count(_codes(text), character_classes())
+
+
+def _codes(text: str) -> NDArray[np.uint32]:
+    return np.frombuffer(fold(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+
+
+@kernel
+def _slots(keys: NDArray[np.uint64], least: int) -> NDArray[np.int64]:  # pragma: no cover (compiled)
+    """An open-addressing table of at least ``least`` slots: the number of the first n-gram of each key, or EMPTY."""
+    size = 1
+    while size < least:
+        size *= 2
+    slots = np.full(size, EMPTY, np.int64)
+    mask = np.uint64(size - 1)
+    for number in range(keys.size):
+        if number and keys[number] == keys[number - 1]:
+            continue
+        slot = keys[number] & mask
+        while slots[slot] != EMPTY:
+            slot = (slot + np.uint64(1)) & mask
+        slots[slot] = number
+    return slots
+
+
+@kernel
+def _count(codes: NDArray[np.uint32], classes: NDArray[np.uint8]) -> int:  # pragma: no cover (compiled)
+    places = np.empty(codes.size, np.int64)
+    return write_words(codes, classes, np.empty(5 * codes.size, np.uint8), places, np.empty_like(places))
+
+
+@kernel
+def _search(
+    codes: NDArray[np.uint32],
+    classes: NDArray[np.uint8],
+    slots: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    ngrams: NDArray[np.uint8],
+    bounds: NDArray[np.uint64],
+    ignored: NDArray[np.bool_],
+) -> Hits:  # pragma: no cover (compiled)
+    text = np.empty(5 * codes.size, np.uint8)
+    starts = np.empty(codes.size, np.int64)
+    ends = np.empty(codes.size, np.int64)
+    n_words = write_words(codes, classes, text, starts, ends)
+    hits, n_hits = np.empty((8, 2), np.int64), 0
+    mask = np.uint64(slots.size - 1)
+    for word in range(n_words - SHORTEST_WORDS + 1):
+        key = xxh64(text, starts[word], ends[word + SHORTEST_WORDS - 1])
+        slot = key & mask
+        while slots[slot] != EMPTY and keys[slots[slot]] != key:
+            slot = (slot + np.uint64(1)) & mask
+        ngram = slots[slot]
+        while ngram != EMPTY and ngram < keys.size and keys[ngram] == key:
+            wanted = ngrams[bounds[ngram] : bounds[ngram + 1]]
+            if not ignored[ngram] and _is_here(text, starts[word], ends[n_words - 1], wanted):
+                if n_hits == len(hits):
+                    hits = np.concatenate((hits, np.empty_like(hits)))
+                hits[n_hits] = word, ngram
+                n_hits += 1
+            ngram += 1
+    return hits[:n_hits]
+
+
+@kernel
+def _is_here(
+    text: NDArray[np.uint8], start: int, end: int, ngram: NDArray[np.uint8]
+) -> bool:  # pragma: no cover (compiled)
+    """Whether whole words from ``start`` of text[:end] on are those of ``ngram``."""
+    stop = start + ngram.size
+    if stop > end or (stop < end and text[stop] != 32):
+        return False
+    for i in range(ngram.size):  # noqa: SIM110
+        if text[start + i] != ngram[i]:
+            return False
+    return True
