@@ -115,15 +115,14 @@ def _cluster(cleaned: Found, signatures: Artifact, duplicates: Artifact) -> Iter
         yield "duplicates", "none"
         return
     yield "cluster", f"{len(entries) + 1:,} documents"
-    threshold = duplicates.settings["threshold"]
     for entry in entries[removed == number]:
-        yield "duplicate of", entry["survivor_id"].decode()
-        yield "jaccard", likeness(entry, threshold)
+        yield "duplicate of", entry["survivor_id"].decode() + older_run(survivor, duplicates)
+        yield "jaccard", likeness(entry)
     others = removed != number
-    ids = look_up(signatures, "ids", removed[others])
+    ids = look_up(lambda shard: np.load(signatures.shard("ids", shard, "npy"), mmap_mode="r"), removed[others])
     label = "survivor of" if survivor == number else "also removed"
     lines = zip(ids, entries[others], strict=True)
-    yield from few(((label, f"{one.decode()}  jaccard {likeness(entry, threshold)}") for one, entry in lines), label)
+    yield from few(((label, f"{one.decode()}  jaccard {likeness(entry)}") for one, entry in lines), label)
 
 
 def _removed_for(survivor: int, duplicates: Artifact) -> tuple[Any, Any]:
@@ -137,12 +136,20 @@ def _removed_for(survivor: int, duplicates: Artifact) -> tuple[Any, Any]:
     return np.concatenate(numbers), np.concatenate(entries)
 
 
-def likeness(entry: np.void, threshold: float) -> str:
-    """The Jaccard similarity of an entry of removed/*.npy with its survivor, and what is special about it."""
-    note = " (equal texts)" * bool(entry["exact"]) or " (through a chain of others)" * bool(
-        entry["jaccard"] < threshold
-    )
-    return f"{entry['jaccard']:.4f}{note}"
+def older_run(survivor: int, duplicates: Artifact) -> str:
+    """Which of the older runs that ``dedup.against`` named holds document ``survivor``; empty for its own."""
+    shard = survivor >> 32
+    last = duplicates.shard_count
+    for older in duplicates.settings["against"]:
+        first, last = last, last + older["shards"]
+        if first <= shard < last:
+            return f" of the older run unique/{older['address']}"
+    return ""
+
+
+def likeness(entry: np.void) -> str:
+    """The Jaccard similarity of an entry of removed/*.npy with its survivor."""
+    return f"{entry['jaccard']:.4f}{' (equal texts)' * bool(entry['exact'])}"
 
 
 def rows_of(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fact]:

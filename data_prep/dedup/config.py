@@ -44,6 +44,8 @@ class Dedup:
     """Tasks that share the search for candidates. One has to fit in memory: 50 bytes × bands × documents / buckets."""
     window_documents: AtLeastOne = 1000
     """In an LSH group larger than this, a document is compared with this many of the next larger ones only."""
+    against: tuple[str, ...] = ()
+    """Folders of older runs' artifacts of stage ``unique``: what is equal or similar to a document there goes."""
     memory_gb: Annotated[float, Field(gt=0)] = unhashed(2.0)
     """Gigabytes (10^9 bytes) that a task sorts in memory, cleaning's global filters included; what is more spills."""
     engine: Engine = unhashed("kernel")

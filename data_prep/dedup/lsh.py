@@ -24,13 +24,14 @@ GROUP_MEMBER = np.dtype([("hash", "<u8"), ("document", "<u8")])
 def band_hashes(signatures: NDArray[np.uint32], bands: int) -> NDArray[np.uint64]:
     """(n_docs, bands) uint64 hashes of the bands of (n_docs, bands · rows) uint32 signatures."""
     values = signatures.reshape(len(signatures), bands, signatures.shape[1] // bands)
-    hashes = np.broadcast_to(_mix(np.arange(bands, dtype=np.uint64)), values.shape[:2])
+    hashes = np.broadcast_to(mix(np.arange(bands, dtype=np.uint64)), values.shape[:2])
     for row in range(values.shape[2]):
-        hashes = _mix(hashes ^ values[:, :, row])
+        hashes = mix(hashes ^ values[:, :, row])
     return hashes
 
 
-def _mix(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A bijection of 64-bit keys whose high bits depend on all bits."""
     keys = (keys + np.uint64(1)) * MULTIPLIER
     keys ^= keys >> np.uint64(32)
     keys *= MULTIPLIER
@@ -45,8 +46,16 @@ def members(documents: Numbers, hashes: NDArray[np.uint64]) -> NDArray[np.void]:
     return records
 
 
-def groups(records: NDArray[np.void]) -> NDArray[np.void]:
-    """The members of groups of two and more, sorted by (hash, document)."""
-    records = records[np.lexsort((records["document"], records["hash"]))]
+def groups(records: NDArray[np.void], is_older: NDArray[np.bool_]) -> NDArray[np.void]:
+    """The members of groups of two and more, sorted by (hash, document).
+
+    Args:
+        records: GROUP_MEMBER, in any order.
+        is_older: which of them need not be compared with one another: groups of such only are left out.
+    """
+    order = np.lexsort((records["document"], records["hash"]))
+    records, is_older = records[order], is_older[order]
     bounds = runs(records["hash"])
-    return records[np.repeat(np.diff(bounds) > 1, np.diff(bounds))]
+    lengths = np.diff(bounds)
+    ours = np.concatenate([[0], np.cumsum(~is_older)])
+    return records[np.repeat((lengths > 1) & (np.diff(ours[bounds]) > 0), lengths)]

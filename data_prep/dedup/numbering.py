@@ -2,16 +2,17 @@
 
     number = shard · 2^32 + row        7 · 2^32 + 41  is the 42nd document of documents/00007.jsonl.zst
 
+Where a run is deduplicated against older ones, their shards are numbered behind its own (see ``corpus``).
+
 Numbers need no table of shard sizes and sort like (shard, row). They are addresses, not identities: another sharding
 gives other numbers, so nothing that decides a result may depend on their order.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from pipeline.core.artifact import Artifact
 
 Numbers = NDArray[np.uint64]
 
@@ -32,15 +33,14 @@ def rows_of(numbers: Numbers) -> NDArray[np.int64]:
     return (numbers & ROW_MASK).astype(np.int64)
 
 
-def look_up(artifact: Artifact, kind: str, numbers: Numbers) -> NDArray[Any]:
-    """The values of ``kind`` (one .npy a shard, one row a document) of the documents ``numbers``, in their order."""
+def look_up(load: Callable[[int], NDArray[Any]], numbers: Numbers) -> NDArray[Any]:
+    """The rows of the documents ``numbers``, in their order, in arrays with one row a document: ``load(shard)``."""
     if not numbers.size:
-        none: NDArray[Any] = np.load(artifact.shard(kind, 0, "npy"))[:0]
-        return none
+        return load(0)[:0]
     order = np.argsort(numbers, kind="stable")
     shards, starts = np.unique(shards_of(numbers[order]), return_index=True)
     pieces = [
-        np.load(artifact.shard(kind, int(shard), "npy"), mmap_mode="r")[rows_of(numbers[piece])]
+        load(int(shard))[rows_of(numbers[piece])]
         for shard, piece in zip(shards, np.split(order, starts[1:]), strict=True)
     ]
     found: NDArray[Any] = np.concatenate(pieces)

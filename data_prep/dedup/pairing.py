@@ -12,23 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.dedup.clusters import PAIR
-from data_prep.dedup.numbering import look_up
+from data_prep.dedup.corpus import Corpus
 from data_prep.dedup.shuffle import runs
-from data_prep.dedup.verification import read_sets, read_sizes, verify
-from pipeline.core.artifact import Artifact, TaskOutput
-
-BATCH_SHINGLES = 1 << 24
-"""About 128 MiB of shingle hashes are in memory at once."""
+from data_prep.dedup.verification import BATCH_SHINGLES, read_sets, read_sizes, verify
+from pipeline.core.artifact import TaskOutput
 
 
 def verified_pairs(
-    out: TaskOutput, signatures: Artifact, members: NDArray[np.void], threshold: float, window: int
+    out: TaskOutput, corpus: Corpus, members: NDArray[np.void], threshold: float, window: int
 ) -> tuple[NDArray[np.void], int]:
     """The pairs (PAIR, in the order found) that connect what is similar within the groups, and the comparisons made.
 
     Args:
         out: where the phase before left the shingle sets.
-        signatures: the artifact, for the digests of the documents.
+        corpus: the documents, for their digests.
         members: GROUP_MEMBER, sorted by (hash, document).
         threshold: least exact Jaccard similarity of a pair.
         window: see ``verification``.
@@ -36,15 +33,16 @@ def verified_pairs(
     documents, nodes = np.unique(members["document"], return_inverse=True)
     sizes = read_sizes(out, documents)
     bounds = runs(members["hash"])
-    nodes = nodes[_by_size(signatures, members, sizes[nodes], bounds, window)]
+    nodes = nodes[_by_size(corpus, members, sizes[nodes], bounds, window)]
     parents = np.arange(documents.size)
     pairs, compared = [np.empty(0, dtype=PAIR)], 0
     for pieces in _batches(_pieces(bounds, window), sizes[nodes]):
         first, last = pieces[0, 0], pieces[:, 2].max()
         here, places = np.unique(nodes[first:last], return_inverse=True)
         sets = read_sets(out, documents[here])
+        older = corpus.is_older(sets.documents)
         one, two, similarity, n = verify(
-            pieces - first, places, sets.bounds, sets.hashes, parents, here, threshold, window
+            pieces - first, places, sets.bounds, sets.hashes, parents, here, older, threshold, window
         )
         found = np.empty(one.size, dtype=PAIR)
         found["first"], found["second"], found["jaccard"] = sets.documents[one], sets.documents[two], similarity
@@ -54,7 +52,7 @@ def verified_pairs(
 
 
 def _by_size(
-    signatures: Artifact,
+    corpus: Corpus,
     members: NDArray[np.void],
     sizes: NDArray[np.int64],
     bounds: NDArray[np.int64],
@@ -65,7 +63,7 @@ def _by_size(
     large = np.repeat(lengths > window, lengths)
     ties = np.zeros(len(members), dtype="S32")
     if large.any():
-        digests = look_up(signatures, "digests", members["document"][large])
+        digests = corpus.look_up("digests", members["document"][large])
         ties[large] = np.ascontiguousarray(digests).view("S32").ravel()
     return np.lexsort((members["document"], ties, sizes, np.repeat(np.arange(lengths.size), lengths)))
 

@@ -4,12 +4,15 @@
     each document with the next larger ones, until |s_j| > |s_i| / threshold (the Jaccard is at most |s_i| / |s_j|)
     skipped: pairs that verified pairs already connect
 
+          and pairs of two older documents (see ``corpus``), which stay both
+
 So a group of n near duplicates costs n comparisons, not n², and still the verified pairs connect exactly what all
 verified pairs of the group would connect. Only in a group larger than ``window`` may connections be missed: there a
 document is compared with the next ``window`` ones at most, which bounds time and memory.
 """
 
 import dataclasses
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -23,8 +26,8 @@ from pipeline.core.artifact import TaskOutput
 
 Hashes = NDArray[np.uint64]
 
-BATCH_PAIRS = 1024
-"""Pairs whose shingle sets ``similarities`` holds at once."""
+BATCH_SHINGLES = 1 << 24
+"""About 128 MiB of shingle hashes are in memory at once. Of what must lie together and is more, a file is mapped."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,10 +58,22 @@ class ShingleSets:
 
 def read_sets(out: TaskOutput, documents: Numbers) -> ShingleSets:
     """The sets of ``documents`` (sorted, distinct), which ``ShingleSets.write`` left, whatever their shards."""
-    sets: list[Hashes] = []
+    bounds = np.concatenate(([0], np.cumsum(read_sizes(out, documents)))).astype(np.int64)
+    hashes, end = _room(out, int(bounds[-1])), 0
     for stored, places in _places(out, documents):
-        sets.extend(np.array(stored[place]) for place in places)
-    return ShingleSets.of(documents, sets)
+        for place in places:
+            own = stored[place]
+            hashes[end : end + own.size] = own
+            end += own.size
+    return ShingleSets(documents, bounds, hashes)
+
+
+def _room(out: TaskOutput, n_hashes: int) -> Hashes:
+    """Room for so many hashes; beyond two batches in a nameless file, which the system pages in and out."""
+    if n_hashes <= 2 * BATCH_SHINGLES:
+        return np.empty(n_hashes, np.uint64)
+    with tempfile.TemporaryFile(dir=out.scratch_path("sets")) as file:
+        return np.asarray(np.memmap(file, np.uint64, "w+", shape=(n_hashes,)))
 
 
 def read_sizes(out: TaskOutput, documents: Numbers) -> NDArray[np.int64]:
@@ -74,17 +89,6 @@ def _places(out: TaskOutput, documents: Numbers) -> Iterator[tuple[ShingleSets, 
         names = (f"sets/{shard:05d}-{field.name}.npy" for field in dataclasses.fields(ShingleSets))
         stored = ShingleSets(*(np.load(out.scratch_path(name), mmap_mode="r") for name in names))
         yield stored, np.searchsorted(stored.documents, ours)
-
-
-def similarities(out: TaskOutput, first: Numbers, second: Numbers) -> NDArray[np.float64]:
-    """The exact Jaccard similarity of ``first[i]`` and ``second[i]``: (n_pairs,)."""
-    values = np.empty(first.size, np.float64)
-    for start in range(0, first.size, BATCH_PAIRS):
-        piece = slice(start, start + BATCH_PAIRS)
-        documents, places = np.unique(np.stack([first[piece], second[piece]]), return_inverse=True)
-        sets = read_sets(out, documents)
-        values[piece] = [jaccard(sets[a], sets[b], 0.0) for a, b in places.reshape(2, -1).T]
-    return values
 
 
 @kernel
@@ -116,6 +120,7 @@ def verify(
     hashes: Hashes,
     parents: NDArray[np.int64],
     nodes: NDArray[np.int64],
+    is_older: NDArray[np.bool_],
     threshold: float,
     window: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:  # pragma: no cover (compiled)
@@ -128,6 +133,7 @@ def verify(
         bounds: with ``hashes``, the shingle sets (see ShingleSets).
         parents: union-find over the whole bucket, which goes on growing.
         nodes: (n_documents,) the place of each document in ``parents``.
+        is_older: (n_documents,) those that are not compared with one another.
         threshold: least Jaccard similarity.
         window: how many of the next larger documents a document is compared with.
 
@@ -149,7 +155,7 @@ def verify(
                 if a.size / b.size < threshold:
                     break
                 root_one, root_two = find(parents, nodes[one]), find(parents, nodes[two])
-                if root_one == root_two:
+                if root_one == root_two or (is_older[one] and is_older[two]):
                     continue
                 n_compared += 1
                 value = jaccard(a, b, threshold)

@@ -77,7 +77,7 @@ def _candidates(duplicates: Artifact) -> Iterable[tuple[float, Place, Place]]:
         near = table[~table["exact"] & (table["row"] < DOCUMENTS_PER_SHARD)]
         for row, survivor, jaccard in zip(*(near[key].tolist() for key in ("row", "survivor", "jaccard")), strict=True):
             shard, survivor_row = divmod(survivor, 1 << 32)
-            if survivor_row < DOCUMENTS_PER_SHARD:
+            if shard < duplicates.shard_count and survivor_row < DOCUMENTS_PER_SHARD:
                 yield jaccard, (int(PurePath(name).stem.split(".")[0]), row), (shard, survivor_row)
 
 

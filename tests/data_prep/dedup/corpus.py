@@ -62,15 +62,15 @@ class Deduplicated:
 
 
 def deduplicate(
-    run_stage: RunStage, folder: Path, shards: Sequence[Texts], dedup: Dedup | None = None, **how: bool
+    run_stage: RunStage, root: Path, shards: Sequence[Texts], dedup: Dedup | None = None, **how: bool
 ) -> Deduplicated:
-    """Run the three stages on ``shards`` in ``folder``; ``how`` goes to ``run_stage``."""
+    """Run the three stages on ``shards`` below ``root``; ``how`` goes to ``run_stage``."""
     dedup = dedup or Dedup(buckets=3)
-    cleaned = clean(folder / "clean", shards)
-    signatures = run_stage(Signatures.of(dedup), {"clean": cleaned}, folder / "signatures", **how)
+    cleaned = clean(root / "clean" / "c", shards)
+    signatures = run_stage(Signatures.of(dedup), {"clean": cleaned}, root / "signatures" / "s", **how)
     inputs = {"clean": cleaned, "signatures": signatures}
-    duplicates = run_stage(Duplicates.of(dedup), inputs, folder / "duplicates", **how)
-    unique = run_stage(Unique(), {"clean": cleaned, "duplicates": duplicates}, folder / "unique", **how)
+    duplicates = run_stage(Duplicates.of(dedup), inputs, root / "duplicates" / "d", **how)
+    unique = run_stage(Unique(), {"clean": cleaned, "duplicates": duplicates}, root / "unique" / "u", **how)
     return Deduplicated(signatures, duplicates, unique)
 
 

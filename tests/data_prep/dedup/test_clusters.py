@@ -1,34 +1,101 @@
+import itertools
+import random
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.dedup.clusters import components, survivors
+from data_prep.dedup.clusters import EDGE, components, contract, roots_of, settle, star_edges
+
+EDGES = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=20)
 
 
-@given(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=20))
-def test_components_are_what_edges_connect(edges):
-    reach = {node: {node} for node in range(15)}
+def smallest_reachable(edges):
+    """Node → the smallest node of its component, of those in ``edges``: by sets that grow."""
+    reach = {node: {node} for edge in edges for node in edge}
     for one, two in edges:
         joined = reach[one] | reach[two]
         for node in joined:
             reach[node] = joined
+    return {node: min(joined) for node, joined in reach.items()}
+
+
+def as_edges(pairs):
+    both = [(one, two) for one, two in pairs] + [(two, one) for one, two in pairs]
+    return np.array(both, dtype=EDGE).reshape(-1)
+
+
+def pieces(edges, n_tasks):
+    return [edges[edges["node"] % n_tasks == task] for task in range(n_tasks)]
+
+
+def distributed(edges, n_tasks, rounds):
+    """Node → root, each task seeing the edges of its nodes only; and the number of edges that were left."""
+    for _ in range(rounds):
+        edges = np.concatenate([contract(piece) for piece in pieces(edges, n_tasks)])
+    settled = [settle(piece) for piece in pieces(edges, n_tasks)]
+    left = np.concatenate([one for _, one in settled])
+    roots = {}
+    for provisional, _ in settled:
+        final = roots_of(provisional["neighbour"], left)
+        roots |= dict(zip(provisional["node"].tolist(), final.tolist(), strict=True))
+    return roots, left.size
+
+
+@given(EDGES)
+def test_components_are_what_edges_connect(edges):
+    roots = smallest_reachable(edges)
     first, second = np.array(edges, dtype=np.int64).reshape(-1, 2).T
-    assert components(15, first, second).tolist() == [min(reach[node]) for node in range(15)]
+    assert components(15, first, second).tolist() == [roots.get(node, node) for node in range(15)]
 
 
-def test_survivor_has_the_longest_text_then_the_smallest_id():
-    component = np.array([0, 0, 0, 3, 3, 5])
-    characters = np.array([5, 9, 9, 4, 4, 0], dtype=np.uint32)
-    ids = np.array([b"a", b"c", b"b", b"x:10", b"x:9", b"z"])
-    assert survivors(component, characters, ids).tolist() == [2, 2, 2, 3, 3, 5]
+@given(EDGES, st.integers(1, 4), st.integers(0, 3))
+def test_roots_are_those_of_one_union_find(edges, n_tasks, rounds):
+    edges = [edge for edge in edges if edge[0] != edge[1]]
+    found, _ = distributed(as_edges(edges), n_tasks, rounds)
+    assert found == smallest_reachable(edges)
 
 
-def test_ids_compare_by_bytes_when_one_begins_the_other():
-    found = survivors(np.zeros(3, np.int64), np.ones(3, np.uint32), np.array([b"f:12", b"f:1", "f:é".encode()]))
-    assert found.tolist() == [1, 1, 1]
+@pytest.mark.parametrize("n_tasks", [1, 5])
+@pytest.mark.parametrize("shape", ["path", "shuffled path", "ring", "tree"])
+def test_long_graphs_are_solved_too(shape, n_tasks):
+    names = list(range(1000))
+    if shape == "shuffled path":
+        random.Random(1).shuffle(names)
+    edges = list(itertools.pairwise(names))
+    if shape == "ring":
+        edges.append((999, 0))
+    if shape == "tree":
+        edges = [(node, (node - 1) // 2) for node in range(1, 1000)]
+    found, left = distributed(as_edges(edges), n_tasks, rounds=2)
+    assert found == dict.fromkeys(range(1000), 0)
+    assert 0 < left < 1000 * n_tasks
 
 
-def test_no_documents():
-    empty = np.empty(0, np.int64)
-    assert components(0, empty, empty).size == 0
-    assert survivors(empty, empty.astype(np.uint32), np.empty(0, "S1")).size == 0
+def test_two_rounds_leave_nothing_of_stars():
+    """What near duplicates form: all of them linked with some one of them."""
+    generator = random.Random(2)
+    groups = [generator.sample(range(10 * start, 10 * start + 10), 8) for start in range(50)]
+    edges = [(group[0], one) for group in groups for one in group[1:]]
+    found, left = distributed(as_edges(edges), n_tasks=3, rounds=2)
+    assert found == {node: min(group) for group in groups for node in group}
+    assert left == 0
+
+
+@given(EDGES)
+def test_pairs_become_stars(pairs):
+    first, second = np.array(pairs, dtype=np.uint64).reshape(-1, 2).T
+    stars = star_edges(first, second).tolist()
+    roots = smallest_reachable(pairs)
+    expected = {edge for node, root in roots.items() if node != root for edge in ((node, root), (root, node))}
+    assert len(stars) == len(expected)
+    assert set(stars) == expected
+
+
+def test_no_edges():
+    none = np.empty(0, dtype=EDGE)
+    assert contract(none).size == 0
+    roots, left = settle(none)
+    assert roots.size == left.size == 0
+    assert roots_of(np.array([3, 5], dtype=np.uint64), left).tolist() == [3, 5]

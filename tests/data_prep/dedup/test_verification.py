@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from data_prep.dedup import pairing
 from data_prep.dedup.clusters import components
+from data_prep.dedup.corpus import Corpus
 from data_prep.dedup.lsh import GROUP_MEMBER
 from data_prep.dedup.numbering import numbers_of
 from data_prep.dedup.shuffle import save
-from data_prep.dedup.verification import ShingleSets, jaccard, read_sets, similarities
+from data_prep.dedup.verification import ShingleSets, jaccard, read_sets
 from pipeline.core.artifact import TaskOutput, finish
 
 SETS = st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=2, max_size=12)
@@ -57,7 +58,8 @@ class Bucket:
         (self.folder / "scratch").rename(scratch)
         digests = finish(self.folder, {"stage": "signatures", "settings": {}}, {"sets": 2})
         scratch.rename(self.folder / "scratch")
-        pairs, compared = pairing.verified_pairs(self.out, digests, members, threshold, window)
+        corpus = Corpus({"clean": digests, "signatures": digests}, ())
+        pairs, compared = pairing.verified_pairs(self.out, corpus, members, threshold, window)
         place = {int(number): i for i, number in enumerate(self.documents)}
         return [(place[int(a)], place[int(b)], float(value)) for a, b, value in pairs], compared
 
@@ -112,14 +114,12 @@ def test_documents_of_too_different_sizes_are_not_compared(tmp_path):
     assert compared == 1
 
 
-def test_similarities_and_sets_are_read_across_shards(tmp_path, monkeypatch):
-    monkeypatch.setattr("data_prep.dedup.verification.BATCH_PAIRS", 2)
-    sets = [{1, 2}, {2, 3}, {2}, {5}, {1, 2}]
-    bucket = Bucket(tmp_path, sets)
-    pairs = list(itertools.product(range(5), repeat=2))
-    first, second = bucket.documents[np.array(pairs)].T
-    assert similarities(bucket.out, first, second).tolist() == [slow(sets[a], sets[b]) for a, b in pairs]
-    assert similarities(bucket.out, first[:0], second[:0]).size == 0
+@pytest.mark.parametrize("batch_shingles", [1, 1 << 24])
+def test_sets_are_read_across_shards(tmp_path, monkeypatch, batch_shingles):
+    """In memory, and through a mapped file when they are many."""
+    monkeypatch.setattr("data_prep.dedup.verification.BATCH_SHINGLES", batch_shingles)
+    bucket = Bucket(tmp_path, [{1, 2}, {2, 3}, {2}, {5}, {1, 2}])
     some = np.sort(bucket.documents[[1, 4]])
     found = read_sets(bucket.out, some)
     assert [found[i].tolist() for i in range(2)] == [[1, 2], [2, 3]]
+    assert read_sets(bucket.out, some[:0]).hashes.size == 0

@@ -1,0 +1,168 @@
+"""Deduplication against older runs: ``dedup.against``."""
+
+import dataclasses
+import random
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_prep.dedup.config import Dedup
+from data_prep.duplicates import Duplicates
+from pipeline.core.errors import ArtifactError, ConfigError
+from tests.data_prep.dedup.corpus import Deduplicated, Texts, deal, deduplicate, family, slow_jaccard
+from tests.stage_run import RunStage
+
+DEDUP = Dedup(bands=40, rows=2, buckets=3)
+"""Misses a pair with J ≥ 0.8 with probability (1 - 0.64)^40 = 2e-18."""
+
+Against = Callable[..., Deduplicated]
+
+
+@pytest.fixture
+def run_against(run_stage: RunStage, tmp_path: Path) -> Against:
+    """``run_against(name, shards, against)`` deduplicates ``shards`` in a folder of its own."""
+
+    def run(name: str, shards: list[Texts], *older: str, **how: bool) -> Deduplicated:
+        folders = tuple(str(tmp_path / one / "unique" / "u") for one in older)
+        return deduplicate(run_stage, tmp_path / name, shards, dataclasses.replace(DEDUP, against=folders), **how)
+
+    return run
+
+
+def text(start: int, n_words: int = 60) -> str:
+    return " ".join(f"w{i}" for i in range(start, start + n_words))
+
+
+def test_every_copy_of_an_older_document_goes(run_against: Against) -> None:
+    """Three exact copies and two near ones, one of them longer, in two shards."""
+    run_against("old", [{"x": "something else"}, {"y": "and more of it", "older": text(0)}])
+    longer = text(0, 64)
+    ours = [{"a": text(0), "b": text(0), "near": text(2)}, {"c": text(0), "longer": longer, "new": text(500)}]
+    result = run_against("new", ours, "old")
+    assert list(result.kept()) == ["new"]
+    drops = result.drops()
+    assert {name: drop["rule"] for name, drop in drops.items()} == {
+        **dict.fromkeys("abc", "exact_duplicate"),
+        **dict.fromkeys(["near", "longer"], "near_duplicate"),
+    }
+    assert drops["a"]["value"] == "older"
+    assert drops["longer"]["value"] == f"older jaccard={slow_jaccard(longer, text(0)):.2f}"
+    assert result.duplicates.counts["removed_for_older"] == 5
+    survivors = [np.load(path)["survivor"].tolist() for path in result.duplicates.shards("removed")]
+    assert survivors == [[(3 << 32) + 1] * 3, [(3 << 32) + 1] * 2]
+
+
+def test_old_and_new_after_one_another_are_like_both_at_once(run_against: Against) -> None:
+    """All families are represented, no document kept is similar to another, older ones all stay."""
+    generator = random.Random(3)
+    families = [family(generator, 6, n_words=60, changes=1) for _ in range(12)]
+    old = {f"old{i}:{j}": text for i, one in enumerate(families) for j, text in enumerate(one[:3]) if i % 3}
+    new = {f"new{i}:{j}": text for i, one in enumerate(families) for j, text in enumerate(one[3:])}
+    first = run_against("old", deal(old, 2)).kept()
+    second = run_against("new", deal(new, 3), "old").kept()
+    both = first | second
+    at_once = run_against("both", deal(old | new, 4)).kept()
+    for kept in (both, at_once):
+        texts = list(kept.values())
+        similar = [slow_jaccard(one, two) for i, one in enumerate(texts) for two in texts[:i]]
+        assert max(similar) < 0.8
+        dropped = [(old | new)[name] for name in (old | new).keys() - kept.keys()]
+        assert all(max(slow_jaccard(one, two) for two in texts) >= 0.8 for one in dropped)
+    assert second
+    assert len(second) < len(new) / 2
+
+
+@pytest.mark.parametrize("n_shards", [1, 4])
+def test_survivors_depend_on_no_sharding(run_against: Against, n_shards: int) -> None:
+    generator = random.Random(4)
+    families = [family(generator, 8, n_words=40, changes=6) for _ in range(6)]
+    old = {f"{i}-{j}": text for i, one in enumerate(families) for j, text in enumerate(one[:4])}
+    new = {f"{i}+{j}": text for i, one in enumerate(families) for j, text in enumerate(one[4:])}
+    run_against("old", [old])
+    run_against("old2", deal(old, n_shards, seed=n_shards))
+    first = run_against("new", [new], "old")
+    second = run_against("new2", deal(new, n_shards, seed=9), "old2", backwards=True, twice=True)
+    assert first.kept().keys() == second.kept().keys()
+    assert first.drops() == second.drops()
+
+
+def test_what_an_older_run_removed_removes_nothing(run_against: Against) -> None:
+    """w0…, w6…, w12…: neighbours are similar, the ends are not. The middle one went, so it cannot take its neighbour."""
+    one, two, three = (f"{text(start)}{' longer' * (start == 0)}" for start in (0, 5, 10))
+    assert slow_jaccard(one, two) >= 0.8 <= slow_jaccard(two, three)
+    assert slow_jaccard(one, three) < 0.8
+    assert run_against("old", [{"one": one, "two": two}]).kept() == {"one": one}
+    assert run_against("new", [{"three": three}], "old").kept() == {"three": three}
+
+
+def test_a_third_run_knows_the_first_two(run_against: Against) -> None:
+    run_against("first", [{"a": text(0), "b": text(100)}])
+    run_against("second", [{"a2": text(0), "c": text(200)}], "first")
+    third = run_against("third", [{"a3": text(0), "b3": text(100), "c3": text(200), "d": text(300)}], "first", "second")
+    assert list(third.kept()) == ["d"]
+    assert {name: drop["value"] for name, drop in third.drops().items()} == {"a3": "a", "b3": "b", "c3": "c"}
+    survivors = np.load(third.duplicates.shard("clusters", 0, "npy")).tolist()
+    assert survivors == [1 << 32, (1 << 32) + 1, (2 << 32) + 1, 3]
+
+
+def test_the_address_names_the_older_runs_not_their_place(run_against: Against, tmp_path: Path) -> None:
+    run_against("old", [{"a": text(0)}])
+    shutil.copytree(tmp_path / "old", tmp_path / "moved")
+    shutil.copytree(tmp_path / "old" / "unique" / "u", tmp_path / "old" / "unique" / "other")
+    addresses = {"clean": "0", "signatures": "1"}
+    stages = [
+        Duplicates.of(dataclasses.replace(DEDUP, against=tuple(str(tmp_path / one) for one in folders)))
+        for folders in [(), ("old/unique/u",), ("moved/unique/u",), ("old/unique/other",)]
+    ]
+    none, here, moved, other = (stage.address(addresses) for stage in stages)
+    assert here == moved
+    assert len({none, here, other}) == 3
+    assert {phase.name: phase.tasks for phase in stages[1].phases({"clean": 2})}["bands"] == 3
+
+
+def test_what_is_no_older_run(run_against: Against, tmp_path: Path) -> None:
+    run_against("old", [{"a": text(0)}])
+    for folder in ("nowhere", str(tmp_path / "old" / "clean" / "c")):
+        message = (
+            f"dedup.against: {folder!r} is no finished artifact of stage unique; "
+            "give the folder of an older run's artifact, like runs/unique/b8e44e9d7440"
+        )
+        with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+            Duplicates.of(Dedup(against=(folder,)))
+
+
+def test_older_signatures_that_were_made_otherwise(run_against: Against, tmp_path: Path) -> None:
+    run_against("old", [{"a": text(0)}])
+    folder = str(tmp_path / "old" / "unique" / "u")
+    message = (
+        f"dedup.against: signatures of {folder!r} were made with bands=40, seed=1, ours with bands=20, seed=2; "
+        "use the older run's dedup settings, or make it anew with ours"
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        Duplicates.of(Dedup(bands=20, rows=2, seed=2, against=(folder,)))
+
+
+def test_older_signatures_of_another_version(
+    run_against: Against, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_against("old", [{"a": text(0)}])
+    folder = str(tmp_path / "old" / "unique" / "u")
+    monkeypatch.setattr("data_prep.signatures.Signatures.version", 99)
+    with pytest.raises(ConfigError, match=r"are of version \d+, ours of 99; make the older run anew with this version"):
+        Duplicates.of(dataclasses.replace(DEDUP, against=(folder,)))
+
+
+def test_older_artifacts_that_are_gone(run_against: Against, tmp_path: Path) -> None:
+    run_against("old", [{"a": text(0)}])
+    unique, signatures = tmp_path / "old" / "unique" / "u", tmp_path / "old" / "signatures" / "s"
+    shutil.rmtree(signatures)
+    message = (
+        f"dedup.against: {tmp_path / 'old' / 'duplicates' / 'd'} was made from {signatures}, which is not there; "
+        "keep what an older run's unique was made from below the same root"
+    )
+    with pytest.raises(ArtifactError, match=f"^{re.escape(message)}$"):
+        Duplicates.of(dataclasses.replace(DEDUP, against=(str(unique),)))
