@@ -18,6 +18,7 @@ from pydantic import Field
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
 from data_prep.filters.urls import normalize_url, url_of
+from data_prep.filters.word_search import Tree, may_hold, tree_of
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import suggestion
 from pipeline.core.stage import RawFile
@@ -58,7 +59,10 @@ class BadWords(Filter):
 
     def judge(self, document: Document) -> Drop | None:
         language = str(document.metadata.get("language") or self.default_language).split("-")[0]
-        found = pattern(language, self.path, self.allowed.get(language, ())).search(document.text.lower())
+        search, pattern = searches(language, self.path, self.allowed.get(language, ()))
+        if not may_hold(document.text, search):
+            return None
+        found = pattern.search(document.text.lower())
         if found is None or self._spared(document):
             return None
         return Drop(self.type, found.group(1))
@@ -90,8 +94,10 @@ def languages_of(files: Iterable[Path]) -> Mapping[str, list[Path]]:
 
 
 @functools.cache
-def pattern(language: str, path: str | None, allowed: tuple[str, ...]) -> "re.Pattern[str]":
-    """What finds an entry of ``language``'s list in a lower-cased page; without list, a pattern that finds nothing.
+def searches(language: str, path: str | None, allowed: tuple[str, ...]) -> "tuple[Tree, re.Pattern[str]]":
+    """What finds an entry of ``language``'s list: first in a page, then, for sure, in the lower-cased page.
+
+    Without list both find nothing.
 
     Raises:
         ArtifactError: when a file is not a JSON list of words.
@@ -100,10 +106,9 @@ def pattern(language: str, path: str | None, allowed: tuple[str, ...]) -> "re.Pa
     for file in languages_of(list_files(path)).get(language, []):
         words |= read_list(file)
     words -= set(allowed)
-    if not words:
-        return re.compile(r"(?!)")
-    entry = f"({alternatives(words)})"
-    return re.compile(entry if language in UNSPACED else rf"(?:\W|^){entry}(?:\W|$)")
+    unspaced = language in UNSPACED
+    entry = f"({alternatives(words)})" if words else r"(?!)"
+    return tree_of(words, unspaced), re.compile(entry if unspaced else rf"(?:\W|^){entry}(?:\W|$)")
 
 
 def read_list(file: Path) -> set[str]:

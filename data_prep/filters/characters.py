@@ -43,11 +43,13 @@ def numbered(numbers: dict[str, int]) -> "np.ndarray":
     return table
 
 
+@functools.cache
 def matching(pattern: str) -> "np.ndarray":
-    """bool (0x110000,): which characters ``pattern``, a class such as ``\\s``, matches."""
+    """bool (0x110000,), read-only: which characters ``pattern``, a class such as ``\\s``, matches."""
     found = np.zeros(CODE_POINTS, bool)
     for match in re.finditer(f"{pattern}+", _every_character()):
         found[match.start() : match.end()] = True
+    found.setflags(write=False)
     return found
 
 
