@@ -12,7 +12,8 @@ The result:
     dropped/00007.jsonl.zst     dropped by any pass, in the order of passes; metadata.drop = {"rule", "value"}
 
 Counts: records_in, characters_in, bytes_in, kept, characters_kept, bytes_kept, dropped:<rule>, and of kept documents
-removed_lines:<rule>, removed_sentences:<rule>, language:<code>, length:<n> (n ≤ characters < 2n, n a power of two).
+removed_lines:<rule>, removed_sentences:<rule>, masked:<kind>, language:<code>, length:<n> (n ≤ characters < 2n, n a
+power of two).
 """
 
 import dataclasses
@@ -186,3 +187,5 @@ def count_kept(document: Document, counts: "Counter[str]") -> None:
     for unit in ("lines", "sentences"):
         for rule, number in document.metadata.get(f"removed_{unit}", {}).items():
             counts[f"removed_{unit}:{rule}"] += number
+    for kind, number in document.metadata.get("masked", {}).items():
+        counts[f"masked:{kind}"] += number

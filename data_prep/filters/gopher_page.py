@@ -2,22 +2,23 @@
 
     text ── split() ──> words          text ── splitlines() ──> lines          text ── blank lines ──> paragraphs
 
-A word is what white space separates, punctuation included: the paper does not say how it splits.
+A word is what white space separates, punctuation included: the paper does not say how it splits. ``Page`` counts as the
+paper words it; ``DatatrovePage`` (datatrove_page.py) counts as datatrove, which made FineWeb.
 """
 
 import abc
 import dataclasses
 import functools
 import re
-from typing import Annotated
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 import numpy as np
-from datatrove.data import Document
 from pydantic import Field
 
-from data_prep.document import Drop
-
 Fraction = Annotated[float, Field(ge=0, le=1)]
+Part = Literal["lines", "paragraphs"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,16 @@ class Page:
     def words(self) -> list[str]:
         return self.text.split()
 
+    @property
+    def counted_words(self) -> list[str]:
+        """The words that the number and the mean length of words go by."""
+        return self.words
+
+    @functools.cached_property
+    def bare_words(self) -> set[str]:
+        """The words in lower case, without the punctuation around them."""
+        return {re.sub(r"^\W+|\W+$", "", word.lower()) for word in self.words}
+
     @functools.cached_property
     def lines(self) -> list[str]:
         """The stripped, non-empty lines."""
@@ -39,6 +50,29 @@ class Page:
     def paragraphs(self) -> list[str]:
         """The stripped, non-empty stretches between blank lines."""
         return [stripped for part in re.split(r"\n\s*\n", self.text) if (stripped := part.strip())]
+
+    def repeated(self, part: Part) -> tuple[float, float]:
+        """The fraction of the lines (or paragraphs) that repeat an earlier one, and of their characters in those."""
+        parts = self.lines if part == "lines" else self.paragraphs
+        number, characters = repeats(parts)
+        return share(number, len(parts)), share(characters, sum(map(len, parts)))
+
+    def top_ngram(self, n: int) -> float:
+        """The fraction of the words' characters in the most frequent n-gram; of equally frequent ones, the largest."""
+        ids = self.ngram_ids(n)
+        if not len(ids):
+            return 0.0
+        counts = np.bincount(ids)
+        ends = np.cumsum(np.concatenate([[0], self.word_lengths]))
+        sizes = np.zeros(len(counts), np.int64)
+        sizes[ids] = ends[n:] - ends[:-n]
+        top = int(np.lexsort((sizes, counts))[-1])
+        return self.covered_fraction(ids == top, n)
+
+    def duplicate_ngrams(self, n: int) -> float:
+        """The fraction of the words' characters in n-grams that occur more than once, overlaps counted once."""
+        ids = self.ngram_ids(n)
+        return self.covered_fraction(np.bincount(ids)[ids] > 1, n) if len(ids) else 0.0
 
     @functools.cached_property
     def word_ids(self) -> "np.ndarray":
@@ -70,7 +104,7 @@ class Page:
         np.add.at(changes, np.flatnonzero(starts), 1)
         np.add.at(changes, np.flatnonzero(starts) + n, -1)
         covered = np.cumsum(changes)[:-1] > 0
-        return float(self.word_lengths[covered].sum() / max(int(self.word_lengths.sum()), 1))
+        return share(int(self.word_lengths[covered].sum()), int(self.word_lengths.sum()))
 
 
 class PageRule(abc.ABC):
@@ -81,6 +115,12 @@ class PageRule(abc.ABC):
         """The value that the page fails by, or None."""
 
 
+def repeats(parts: Sequence[str]) -> tuple[int, int]:
+    """How many of ``parts`` repeat an earlier one, and the characters of those."""
+    counts = Counter(parts)
+    return len(parts) - len(counts), sum(len(part) * (number - 1) for part, number in counts.items())
+
+
 def share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
@@ -89,13 +129,5 @@ def above(value: float, limit: float) -> str | None:
     return f"{value:.4f}" if value > limit else None
 
 
-def first_failure(filter_type: str, rules: tuple[PageRule, ...], document: Document) -> Drop | None:
-    """The Drop of the first of ``rules`` that the document fails."""
-    page = Page(document.text)
-    for rule in rules:
-        value = rule.failure(page)
-        if value is not None:
-            detail = getattr(rule, "part", None) or getattr(rule, "words", None)
-            suffix = f"_{detail}" if isinstance(detail, (str, int)) else ""
-            return Drop(f"{filter_type}.{rule.type}{suffix}", value)  # type: ignore[attr-defined]
-    return None
+def below(value: float, limit: float) -> str | None:
+    return f"{value:.4f}" if value < limit else None

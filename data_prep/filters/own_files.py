@@ -1,0 +1,21 @@
+"""Files of the user's (lists, models) that decide what a filter does: named by path, never downloaded."""
+
+import os
+from pathlib import Path
+
+from data_prep.sources.files import checksum
+from pipeline.core.errors import ConfigError
+from pipeline.core.stage import RawFile
+
+
+def need_file(where: str, path: str, what: str) -> None:
+    """Raises:
+    ConfigError: when there is no file ``path``.
+    """
+    if not Path(path).is_file():
+        raise ConfigError(where, f"there is no file {path}", f"name {what}")
+
+
+def own_file(path: str) -> RawFile:
+    """The file, for the address of what it decides."""
+    return RawFile(Path(path).name, os.path.getsize(path), checksum(path))

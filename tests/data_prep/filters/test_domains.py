@@ -1,0 +1,127 @@
+import hashlib
+import json
+
+import pytest
+from datatrove.data import Document
+
+from data_prep.document import Drop
+from data_prep.filters.domains import AllowedDomains, AllowedUrls, BlockedDomains, host_of, sites
+from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.stage import RawFile
+
+
+def page(url: str) -> Document:
+    return Document("x", "a:0", metadata={"url": url})
+
+
+def written(path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("url", "drop"),
+    [
+        ("http://bbc.co.uk/x", None),
+        ("https://NEWS.bbc.co.uk:8080/x?y=http://z.org", None),
+        ("http://example.org", None),
+        ("http://news.example.org/", None),
+        ("http://a.news.example.org/", Drop("allowed_domains.subdomain", "a.news.example.org")),
+        ("http://www.example.org/", Drop("allowed_domains.subdomain", "www.example.org")),
+        ("http://notbbc.co.uk/", Drop("allowed_domains.domain", "notbbc.co.uk")),
+        ("http://co.uk/", Drop("allowed_domains.domain", "co.uk")),
+        ("http://a.org/bbc.co.uk", Drop("allowed_domains.domain", "a.org")),
+        ("", Drop("allowed_domains.domain", "")),
+        ("http://[bad/", Drop("allowed_domains.domain", "")),
+    ],
+)
+def test_allowed_domains(url, drop, tmp_path) -> None:
+    table = json.dumps({"bbc.co.uk": True, "example.org": ["", "news"]})
+    assert AllowedDomains(path=written(tmp_path / "sites.json", table)).judge(page(url)) == drop
+
+
+def test_allowed_urls_are_normalized_on_both_sides(tmp_path) -> None:
+    (tmp_path / "lists").mkdir()
+    written(tmp_path / "lists" / "1.txt", "http://www.a.org/x/\n\n")
+    written(tmp_path / "lists" / "2.txt", "b.org/y?utm_source=feed\n")
+    rule = AllowedUrls(path=str(tmp_path / "lists"))
+    assert rule.judge(page("https://a.org/x?ref=1")) is None
+    assert rule.judge(page("http://b.org/y")) is None
+    assert rule.judge(page("http://b.org/Y")) == Drop("allowed_urls", "b.org/Y")
+    assert rule.judge(Document("x", "a:0")) == Drop("allowed_urls", "")
+    assert [file.name for file in rule.raw_files()] == ["1.txt", "2.txt"]
+    assert AllowedUrls(path=str(tmp_path / "lists" / "2.txt")).judge(page("http://a.org/x")) is not None
+
+
+@pytest.fixture
+def blocked(tmp_path):
+    return BlockedDomains(
+        domains_path=written(tmp_path / "domains", "# a list\nbad.org\nvery.worse.org\n"),
+        strict_words_path=written(tmp_path / "strict", "swear\n"),
+        hard_words_path=written(tmp_path / "hard", "porn\n"),
+        soft_words_path=written(tmp_path / "soft", "escort\nwebcam\n"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("url", "drop"),
+    [
+        ("http://BAD.org/x", Drop("blocked_domains.domain", "bad.org")),
+        ("http://www.bad.org/", Drop("blocked_domains.domain", "bad.org")),
+        ("http://notbad.org/", None),
+        ("http://worse.org/", None),
+        ("http://a.very.worse.org/", Drop("blocked_domains.domain", "very.worse.org")),
+        ("http://a.org/x-s.wear-y", Drop("blocked_domains.strict_word", "swear")),
+        ("http://a.org/some_porn/x", Drop("blocked_domains.hard_word", "porn")),
+        ("http://a.org/popcorns/pornx", None),
+        ("http://a.org/escort-cars", None),
+        ("http://webcam.org/escort?webcam", Drop("blocked_domains.soft_words", "escort webcam")),
+        ("http://webcam.org/webcam", None),
+        ("", None),
+    ],
+)
+def test_blocked_domains(url, drop, blocked) -> None:
+    assert blocked.judge(page(url)) == drop
+
+
+def test_without_lists_nothing_is_blocked() -> None:
+    assert BlockedDomains().judge(page("http://porn.org")) is None
+    assert BlockedDomains().raw_files() == ()
+
+
+def test_lists_decide_the_address(blocked, tmp_path) -> None:
+    files = blocked.raw_files()
+    assert [file.name for file in files] == ["domains", "strict", "hard", "soft"]
+    assert files[1] == RawFile("strict", 6, hashlib.sha256(b"swear\n").hexdigest())
+
+
+def test_hosts_and_their_sites() -> None:
+    assert host_of("a.org/x") == "a.org"
+    assert host_of("http://user:pw@A.org.:80/") == "a.org"
+    assert list(sites("www.a.org")) == ["www.a.org", "a.org", "org"]
+    assert list(sites("")) == []
+
+
+def test_errors(tmp_path) -> None:
+    missing = tmp_path / "none"
+    for build, where, remedy in [
+        (lambda: AllowedDomains(path=str(missing)), "allowed_domains.path", "name a JSON file of sites"),
+        (
+            lambda: BlockedDomains(hard_words_path=str(missing)),
+            "blocked_domains.hard_words_path",
+            "name a text file with an entry a line",
+        ),
+    ]:
+        with pytest.raises(ConfigError) as caught:
+            build()
+        assert str(caught.value) == f"{where}: there is no file {missing}; {remedy}"
+    with pytest.raises(ConfigError) as caught:
+        AllowedUrls(path=str(tmp_path))
+    assert str(caught.value) == f"allowed_urls.path: {tmp_path} holds no list; name a text file or folder of *.txt"
+    remedy = 'write {"site": true} or {"site": ["subdomain"]}'
+    for name, text, wrong in [("a", "[1]", "is not a JSON object"), ("b", "{", None)]:
+        path = written(tmp_path / name, text)
+        with pytest.raises(ArtifactError) as error:
+            AllowedDomains(path=path).judge(page("http://a.org"))
+        assert str(error.value).endswith(f"; {remedy}")
+        assert wrong is None or str(error.value) == f"{path}: {wrong}; {remedy}"
