@@ -16,6 +16,7 @@ removed_lines:<rule>, removed_sentences:<rule>, masked:<kind>, language:<code>, 
 power of two).
 """
 
+import contextlib
 import dataclasses
 import functools
 from collections import Counter
@@ -33,6 +34,9 @@ from data_prep.sources.source import Record
 from pipeline.core.artifact import TaskOutput
 from pipeline.core.settings import settings, unhashed
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+
+NOTHING = contextlib.nullcontext()
+"""In place of what a pass without a global filter does not need."""
 
 
 @settings
@@ -85,6 +89,8 @@ class Clean(Stage):
     """Where the records come from."""
     cleaning: Cleaning
     """Which of them stay."""
+    memory_bytes: int = unhashed(2 * 10**9)
+    """What a task may hold of the keys of global filters; the rest spills."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
         own = [file for rule in self.cleaning.filters for file in rule.raw_files()]
@@ -96,7 +102,7 @@ class Clean(Stage):
         for number, one in enumerate(split_passes(self.cleaning.filters)):
             phases.append(Phase(f"{2 * number}-filter", tasks, functools.partial(self._filter, number)))
             if one.closing is not None:
-                run = functools.partial(_decide, number, tasks)
+                run = functools.partial(self._decide, number, one.closing, tasks)
                 phases.append(Phase(f"{2 * number + 1}-{one.closing.type}", buckets, run))  # type: ignore[attr-defined]
         return tuple(phases)
 
@@ -104,14 +110,17 @@ class Clean(Stage):
         """Pass ``number`` over shard ``task``."""
         passes = split_passes(self.cleaning.filters)
         one, last = passes[number], number == len(passes) - 1
-        losers = Losers(out, keys_name(number - 1), task, self.cleaning.buckets) if one.opening else None
-        writer = KeyWriter(one.closing, task) if one.closing else None
+        buckets, memory_bytes = self.cleaning.buckets, self.memory_bytes // 2
+        lost = Losers(out, keys_name(number - 1), buckets, memory_bytes) if one.opening else NOTHING
+        keys = KeyWriter(one.closing, out, keys_name(number), buckets, memory_bytes) if one.closing else NOTHING
         counts: Counter[str] = Counter()
         with (
             out.shard("documents", "jsonl.zst") if last else out.scratch(survivors_name(number, task)) as kept_path,
             out.shard("dropped", "jsonl.zst") if last else out.scratch(dropped_name(number, task)) as dropped_path,
             DocumentWriter(kept_path) as kept,
             DocumentWriter(dropped_path) as dropped,
+            lost as losers,
+            keys as writer,
         ):
             if last:
                 for earlier in range(number):
@@ -131,8 +140,6 @@ class Clean(Stage):
                     writer.add(document)
                 if last:
                     count_kept(document, counts)
-        if writer is not None:
-            writer.save(out, keys_name(number), self.cleaning.buckets)
         return counts
 
     def _records(self, number: int, task: int, out: TaskOutput) -> Iterator[Record]:
@@ -144,11 +151,12 @@ class Clean(Stage):
             for document in read_documents(out.scratch_path(survivors_name(number - 1, task))):
                 yield document, None
 
-
-def _decide(number: int, shards: int, bucket: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-    """The bucket phase after pass ``number``."""
-    decide(out, keys_name(number), bucket, shards)
-    return Counter()
+    def _decide(
+        self, number: int, closing: GlobalFilter, shards: int, bucket: int, inputs: Inputs, out: TaskOutput
+    ) -> "Counter[str]":
+        """The bucket phase after pass ``number``."""
+        decide(closing, out, keys_name(number), shards, self.memory_bytes)
+        return Counter()
 
 
 def keys_name(number: int) -> str:

@@ -20,7 +20,7 @@ from train.weights import Weights
 def stages(config: RunConfig) -> tuple[Stage, ...]:
     """The whole line for ``config``."""
     return (
-        Clean(source=config.source, cleaning=config.cleaning),
+        Clean(source=config.source, cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),
         Unique(),

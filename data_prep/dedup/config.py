@@ -63,6 +63,11 @@ class Dedup:
         return choose(self.threshold, self.recall, self.most_hashes)
 
     @property
+    def memory_bytes(self) -> int:
+        """``memory_gb`` in bytes."""
+        return int(self.memory_gb * 10**9)
+
+    @property
     def expected_cost(self) -> str:
         """What the banding costs and finds, in one line for people."""
         return self.banding.expected_cost(self.threshold)

@@ -17,7 +17,7 @@ import contextlib
 import dataclasses
 import itertools
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -186,7 +186,7 @@ class _Window:
 
 def external_sort(
     blocks: Iterable[Records], dtype: "np.dtype[np.void]", by: Sequence[str], memory_bytes: int, folder: Path
-) -> Iterator[Records]:
+) -> Generator[Records, None, None]:
     """The records of ``blocks`` in sorted blocks (see ``ExternalSort``)."""
     with ExternalSort(dtype, by, memory_bytes, folder) as sort:
         for block in blocks:

@@ -234,12 +234,17 @@ def test_same_bytes_in_any_order(order, run_stage, tmp_path, data_folder) -> Non
     assert plain.manifest["shards"] == 4
 
 
-def test_buckets_do_not_change_the_result(run_stage, tmp_path, data_folder) -> None:
-    pages = list(web_pages(data_folder("web/wcxb_dev.jsonl.zst"), extracted=False, limit=20))
-    source = write_pages(tmp_path / "in", pages, 2)
-    runs = [run_stage(Clean(source=source, cleaning=preset("c4", buckets=n)), {}, tmp_path / str(n)) for n in (1, 7)]
-    assert runs[0].manifest["files"] == runs[1].manifest["files"]
-    assert runs[0].settings == runs[1].settings
+@pytest.mark.parametrize("name", ["c4", "c4_paper"])
+def test_buckets_and_memory_do_not_change_the_result(name, run_stage, tmp_path, data_folder) -> None:
+    pages = list(web_pages(data_folder("web/wcxb_dev.jsonl.zst"), extracted=False, limit=12))
+    source = write_pages(tmp_path / "in", pages * 2, 2)
+    runs = [
+        run_stage(Clean(source=source, cleaning=preset(name, buckets=n), **memory), {}, tmp_path / str(n))
+        for n, memory in ((1, {}), (7, {"memory_bytes": 5000}))
+    ]
+    for part in ("files", "counts", "settings"):
+        assert runs[0].manifest[part] == runs[1].manifest[part]
+    assert any(":unique_" in rule for rule in runs[0].counts)
 
 
 def test_phases_are_known_without_running(tmp_path) -> None:

@@ -1,4 +1,7 @@
-"""Which of equal keys stays, against a plain dict; keys that agree in one half only are different keys."""
+"""Which of equal keys stays, against a plain search, whatever fits in memory.
+
+Keys that agree in one half only are different keys.
+"""
 
 import tempfile
 from pathlib import Path
@@ -9,6 +12,7 @@ from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data_prep.dedup.shuffle import sorting_folder
 from data_prep.document import Drop
 from data_prep.filters.filter import GlobalFilter
 from data_prep.filters.keys import KeyWriter, Losers, decide
@@ -36,9 +40,9 @@ pairs = st.tuples(small, small)
 shards = st.lists(st.lists(st.tuples(pairs, st.lists(pairs, max_size=4)), max_size=4), min_size=1, max_size=3)
 
 
-@given(shards=shards, buckets=st.integers(1, 4))
+@given(shards=shards, buckets=st.integers(1, 4), memory_bytes=st.sampled_from([1, 700, 2000, 1 << 20]))
 @settings(deadline=None, max_examples=60)
-def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int) -> None:
+def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int, memory_bytes: int) -> None:
     places = [
         (key, rank, shard, document, part)
         for shard, documents in enumerate(shards)
@@ -48,17 +52,17 @@ def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int) ->
     winners = {min(place for place in places if place[0] == key) for key, *_ in places}
     expected = {place[2:] for place in places if place not in winners}
     with tempfile.TemporaryDirectory() as folder:
-        out = TaskOutput(Path(folder), "test", 0)
-        for shard, documents in enumerate(shards):
-            writer = KeyWriter(Given(), shard)
-            for rank, keys in documents:
-                writer.add(Document("", "a:0", metadata={"rank": rank, "keys": keys}))
-            writer.save(out, "keys", buckets)
-        lost = sum(decide(out, "keys", bucket, len(shards)) for bucket in range(buckets))
+        outs = [TaskOutput(Path(folder), "test", task) for task in range(max(len(shards), buckets))]
+        for out, documents in zip(outs, shards, strict=False):
+            with KeyWriter(Given(), out, "keys", buckets, memory_bytes) as writer:
+                for rank, keys in documents:
+                    writer.add(Document("", "a:0", metadata={"rank": rank, "keys": keys}))
+        lost = sum(decide(Given(), out, "keys", len(shards), memory_bytes) for out in outs[:buckets])
         found = []
-        for shard, documents in enumerate(shards):
-            losers = Losers(out, "keys", shard, buckets)
-            found += [(shard, n, part) for n in range(len(documents)) for part in losers.of(n).tolist()]
+        for out, documents in zip(outs, shards, strict=False):
+            with Losers(out, "keys", buckets, memory_bytes) as losers:
+                found += [(out.task, n, part) for n in range(len(documents)) for part in losers.of(n).tolist()]
+        assert not list(sorting_folder(outs[0]).glob("*"))
     assert set(found) == expected
     assert found == sorted(found)
     assert lost == len(found) == len(expected)

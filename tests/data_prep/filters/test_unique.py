@@ -16,22 +16,24 @@ from data_prep.filters.keys import KeyWriter, Losers, decide
 from data_prep.filters.unique import UniqueLines, UniqueSpans
 from pipeline.core.artifact import TaskOutput
 
+MEMORY_BYTES = 2000
+"""Little enough to spill."""
+
 
 def apply(rule: GlobalFilter, shards: list[list[Document]], buckets: int = 3) -> list[list[Drop | None]]:
     """Run ``rule`` over the documents of ``shards``; the drops, the documents changed in place."""
     with tempfile.TemporaryDirectory() as folder:
-        out = TaskOutput(Path(folder), "test", 0)
-        for number, documents in enumerate(shards):
-            writer = KeyWriter(rule, number)
-            for document in documents:
-                writer.add(document)
-            writer.save(out, "keys", buckets)
-        for bucket in reversed(range(buckets)):
-            decide(out, "keys", bucket, len(shards))
+        outs = [TaskOutput(Path(folder), "test", task) for task in range(max(len(shards), buckets))]
+        for out, documents in zip(outs, shards, strict=False):
+            with KeyWriter(rule, out, "keys", buckets, MEMORY_BYTES) as writer:
+                for document in documents:
+                    writer.add(document)
+        for out in reversed(outs[:buckets]):
+            decide(rule, out, "keys", len(shards), MEMORY_BYTES)
         drops = []
-        for number, documents in enumerate(shards):
-            losers = Losers(out, "keys", number, buckets)
-            drops.append([rule.trim(document, losers.of(n)) for n, document in enumerate(documents)])
+        for out, documents in zip(outs, shards, strict=False):
+            with Losers(out, "keys", buckets, MEMORY_BYTES) as losers:
+                drops.append([rule.trim(document, losers.of(n)) for n, document in enumerate(documents)])
         return drops
 
 
