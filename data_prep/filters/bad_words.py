@@ -26,6 +26,8 @@ from pipeline.core.stage import RawFile
 LISTS = Path(__file__).parent / "bad_words_lists"
 UNSPACED = ("ja", "th", "zh")
 """Languages that are written without spaces: a bad word counts wherever it stands."""
+LISTED_AS = {"tl": "fil"}
+"""Codes of langdetect and fastText for which LDNOOBW and CLD3 have another (Tagalog, Filipino): both name the list."""
 
 
 @filter_settings
@@ -90,7 +92,7 @@ def languages_of(files: Iterable[Path]) -> Mapping[str, list[Path]]:
     groups: dict[str, list[Path]] = {}
     for file in files:
         groups.setdefault(file.stem.split("-")[0], []).append(file)
-    return groups
+    return {code: groups[name] for code, name in LISTED_AS.items() if name in groups} | groups
 
 
 @functools.cache

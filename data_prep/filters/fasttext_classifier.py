@@ -12,12 +12,16 @@ from data_prep.document import Drop
 from data_prep.filters.fasttext_model import load
 from data_prep.filters.filter import Filter, filter_settings
 from data_prep.filters.own_files import need_file, own_file
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import suggestion
 from pipeline.core.stage import RawFile
 
 
 @filter_settings
 class FasttextClassifier(Filter):
     """Drops pages whose probability of ``label`` is below ``min_score``; keeps it under ``metadata["fasttext"]``.
+
+    A label that the model does not know is a ConfigError at the first page.
 
     Li et al. 2024 ("DataComp-LM"), section 4.4, keeps the tenth of its pages with the highest score of the model
     ``fasttext_oh_eli5.bin``: label ``hq``, threshold 0.018112 (``fasttext_filter.yaml`` of DCLM's code).
@@ -39,7 +43,11 @@ class FasttextClassifier(Filter):
         return (own_file(self.path),)
 
     def judge(self, document: Document) -> Drop | None:
-        score = dict(load(self.path)(document.text, -1)).get(self.label, 0.0)
+        scores = dict(load(self.path)(document.text, -1))
+        if self.label not in scores:
+            wrong = f"the model has no label {self.label!r}"
+            raise ConfigError("fasttext_classifier.label", wrong, suggestion(self.label, scores))
+        score = scores[self.label]
         if score < self.min_score:
             return Drop(f"{self.type}.{self.label}", f"{score:.6f}")
         document.metadata.setdefault("fasttext", {})[self.label] = score

@@ -13,6 +13,8 @@ import fasttext
 from pipeline.core.errors import ArtifactError, ConfigError
 
 CARRIED = Path("resources/lid.176.ftz")
+ALL_LABELS = -1.0
+"""Below any probability: at 0 the library leaves out labels below 1e-5."""
 
 Predict = Callable[[str, int], list[tuple[str, float]]]
 """(text, how many labels, all when -1) → (label without ``__label__``, probability), most probable first."""
@@ -44,7 +46,7 @@ def load(path: str) -> Predict:
         raise ArtifactError(path, f"is not a fastText model ({error})", "give a .bin or .ftz file") from None
 
     def predict(text: str, labels: int = 1) -> list[tuple[str, float]]:
-        names, scores = model.predict(" ".join(text.split()), k=labels)
+        names, scores = model.predict(" ".join(text.split()), k=labels, threshold=ALL_LABELS)
         return [(n.removeprefix("__label__"), min(float(s), 1.0)) for n, s in zip(names, scores, strict=True)]
 
     return predict

@@ -48,6 +48,18 @@ def test_words_by_language(text, language, found, lists) -> None:
     assert drop == (None if found is None else Drop("bad_words", found))
 
 
+def test_filipino_has_two_codes() -> None:
+    assert BadWords().judge(page("ang bobo mo", "tl")) == Drop("bad_words", "bobo")
+    assert BadWords().judge(page("ang bobo mo", "fil")) == Drop("bad_words", "bobo")
+    assert BadWords().judge(page("ang bobo mo", "en")) is None
+
+
+def test_the_lists_are_those_of_c4() -> None:
+    """TFDS text/c4.py, ``_BADWORDS_LANGS``."""
+    expected = "ar cs da de en eo es fa fi fil fr fr-CA-u-sd-caqc hi hu it ja kab ko nl no pl pt ru sv th tlh tr zh"
+    assert [path.stem for path in list_files(None)] == sorted(expected.split(), key=lambda name: f"{name}.json")
+
+
 def test_allowed_entries_do_not_count(lists) -> None:
     assert BadWords(path=lists, allowed={"en": ("bad",)}).judge(page("a bad day")) is None
     assert BadWords(path=lists, allowed={"en": ("bad",)}).judge(page("a very bad thing")) is not None

@@ -1,0 +1,39 @@
+"""The carried language model stands for a classifier: its labels are languages."""
+
+import pytest
+from datatrove.data import Document
+
+from data_prep.document import Drop
+from data_prep.filters.fasttext_classifier import FasttextClassifier
+from data_prep.filters.fasttext_model import language_model, load
+from pipeline.core.errors import ConfigError
+
+TEXT = "The river runs down the valley\nand turns the wheel of the old mill."
+
+
+def test_the_score_of_the_label_decides() -> None:
+    scores = dict(load(language_model())(TEXT, -1))
+    assert scores["en"] > scores["nl"] > 0
+    for label in ("en", "nl"):
+        document = Document(TEXT, "a:0")
+        assert FasttextClassifier(path=language_model(), label=label, min_score=scores[label]).judge(document) is None
+        assert document.metadata == {"fasttext": {label: scores[label]}}
+        drop = FasttextClassifier(path=language_model(), label=label, min_score=scores[label] + 1e-6).judge(document)
+        assert drop == Drop(f"fasttext_classifier.{label}", f"{scores[label]:.6f}")
+
+
+def test_a_label_that_the_model_does_not_know() -> None:
+    rule = FasttextClassifier(path=language_model(), label="hq", min_score=0.01)
+    with pytest.raises(ConfigError) as caught:
+        rule.judge(Document(TEXT, "a:0"))
+    assert str(caught.value).startswith("fasttext_classifier.label: the model has no label 'hq'; known: af, ")
+
+
+def test_the_model_decides_the_address(tmp_path) -> None:
+    [file] = FasttextClassifier(path=language_model(), label="en", min_score=0).raw_files()
+    assert file.name == "lid.176.ftz"
+    with pytest.raises(ConfigError) as caught:
+        FasttextClassifier(path=str(tmp_path / "none"), label="en", min_score=0)
+    assert str(caught.value) == (
+        f"fasttext_classifier.path: there is no file {tmp_path / 'none'}; name a fastText model"
+    )
