@@ -1,37 +1,96 @@
-"""Stage ``unique``: the documents of ``clean`` without duplicates.
+"""Stage ``unique``: the documents of ``clean`` without duplicates and, where asked for, without benchmark items.
 
     documents/00007.jsonl.zst    what stays of shard 7, in order
     dropped/00007.jsonl.zst      what goes: metadata.drop = {"rule": "near_duplicate", "value": "<id> jaccard=0.93"}
+    overlaps/00007.jsonl.zst     which benchmark items documents were dropped or masked for (only with decontamination)
 
-Rules: ``exact_duplicate`` (the text is the survivor's) and ``near_duplicate``, each with the id of the survivor. Shards
-keep their numbers, also empty ones.
+Rules: ``exact_duplicate`` (the text is the survivor's) and ``near_duplicate``, each with the id of the survivor, and
+``contaminated``, with the benchmark item. Shards keep their numbers, also empty ones.
+
+    n-grams of the benchmarks ──> (documents that hold each ──> the common ones) ──> documents, dropped, overlaps
 """
 
 import dataclasses
+import functools
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
+from datatrove.data import Document
 
+from data_prep.decontamination.config import NOTHING, Benchmark, Decontamination
+from data_prep.decontamination.ngrams import NGrams
+from data_prep.decontamination.overlap import Overlap, save_tally, sum_tallies, write_overlaps
+from data_prep.decontamination.removal import Removal
+from data_prep.decontamination.search import Search
 from data_prep.document import DocumentWriter, Drop, read_documents
 from pipeline.core.artifact import TaskOutput
-from pipeline.core.stage import Inputs, Phase, Stage
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+
+IGNORED = "ignored.npy"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Unique(Stage):
-    """Splits each shard of ``clean`` by what ``duplicates`` found."""
+    """Splits each shard of ``clean`` by what ``duplicates`` found, and by what the texts of benchmarks are found in."""
 
     name: ClassVar[str] = "unique"
     inputs: ClassVar[tuple[str, ...]] = ("clean", "duplicates")
 
+    decontamination: Decontamination = NOTHING
+    benchmarks: Mapping[str, Benchmark] = dataclasses.field(default_factory=dict)
+    """By name: what to remove."""
+
+    @classmethod
+    def of(cls, decontamination: Decontamination, benchmarks: Mapping[str, Benchmark]) -> "Unique":
+        """The stage for these settings; where nothing is removed, nothing about benchmarks is in its address."""
+        if decontamination.removes and benchmarks:
+            return cls(decontamination=decontamination, benchmarks=benchmarks)
+        return cls()
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        return tuple(file for _, one in sorted(self.benchmarks.items()) for file in one.raw_files())
+
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
-        return (Phase("unique", shards["clean"], self._run),)
+        last = Phase("unique", shards["clean"], self._run)
+        if not self.decontamination.removes:
+            return (last,)
+        first, most = Phase("ngrams", 1, self._ngrams), self.decontamination.common_documents
+        if most is None:
+            return first, last
+        common = Phase("common", 1, functools.partial(self._common, most))
+        return first, Phase("documents", shards["clean"], self._count), common, last
+
+    def _ngrams(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
+        ngrams = NGrams.of(self.benchmarks, self.decontamination.ngram_words)
+        ngrams.save(out)
+        return ngrams.counts
+
+    def _count(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
+        """Hand on how many documents of a shard hold each n-gram."""
+        search, numbers = Search(NGrams.load(out)), list[int]()
+        for document, drop in _documents(task, inputs):
+            if drop is None:
+                numbers += set(search.hits(document.text)[:, 1].tolist())
+        save_tally(out, numbers)
+        return Counter()
+
+    def _common(self, most_documents: int, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
+        """Hand on which n-grams are in too many documents to count."""
+        ignored = sum_tallies(out, inputs["clean"].shard_count, NGrams.load(out).keys.size) > most_documents
+        with out.scratch(IGNORED) as path, path.open("wb") as stream:
+            np.save(stream, ignored)
+        return Counter(common_ngrams=int(ignored.sum()))
+
+    def _removal(self, out: TaskOutput) -> Removal | None:
+        if not self.decontamination.removes:
+            return None
+        ignored = None if self.decontamination.common_documents is None else np.load(out.scratch_path(IGNORED))
+        return Removal(Search(NGrams.load(out), ignored), self.decontamination)
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        removed = np.load(inputs["duplicates"].shard("removed", task, "npy"))
-        drops = {int(entry["row"]): drop_of(entry) for entry in removed}
+        removal, overlaps = self._removal(out), list[Overlap]()
         counts: Counter[str] = Counter({"documents_in": 0, "kept": 0})
         with (
             out.shard("documents", "jsonl.zst") as kept_path,
@@ -39,16 +98,31 @@ class Unique(Stage):
             DocumentWriter(kept_path) as kept,
             DocumentWriter(dropped_path) as dropped,
         ):
-            for row, document in enumerate(read_documents(inputs["clean"].shard("documents", task, "jsonl.zst"))):
+            for document, drop in _documents(task, inputs):
                 counts["documents_in"] += 1
-                if drop := drops.get(row):
+                if drop is None and removal:
+                    drop, found = removal(document)
+                    counts["masked"] += bool(found and drop is None)
+                    overlaps += found
+                if drop:
                     document.metadata["drop"] = dataclasses.asdict(drop)
                     dropped.write(document)
                     counts[f"dropped:{drop.rule}"] += 1
                 else:
                     kept.write(document)
                     counts.update(kept=1, bytes=len(document.text.encode()))
+        if removal:
+            with out.shard("overlaps", "jsonl.zst") as path:
+                write_overlaps(path, overlaps)
         return counts
+
+
+def _documents(task: int, inputs: Inputs) -> Iterator[tuple[Document, Drop | None]]:
+    """The documents of a shard of ``clean``, each with the reason why it goes as a duplicate."""
+    removed = np.load(inputs["duplicates"].shard("removed", task, "npy"))
+    drops = {int(entry["row"]): drop_of(entry) for entry in removed}
+    for row, document in enumerate(read_documents(inputs["clean"].shard("documents", task, "jsonl.zst"))):
+        yield document, drops.get(row)
 
 
 def drop_of(entry: np.void) -> Drop:

@@ -3,6 +3,7 @@
 import os
 
 from data_prep.clean import Cleaning
+from data_prep.decontamination.config import Decontamination
 from data_prep.dedup.config import Dedup
 from data_prep.packed import Packing
 from data_prep.sources import AnySource
@@ -34,6 +35,8 @@ class RunConfig:
     """Which documents are worth keeping."""
     dedup: Dedup
     """What counts as a near duplicate."""
+    decontamination: Decontamination
+    """What is done about documents that hold items of the benchmarks in ``evaluation``."""
     tokenizer: TokenizerSettings
     """How text becomes tokens."""
     packing: Packing

@@ -1,10 +1,12 @@
 """The straight line: what a configuration makes, in order. Each stage is named after what it leaves on disk.
 
-raw pages -> clean -> signatures -> duplicates -> unique -> tokenizer -> tokens -> packed -> weights -> scores -> report
+raw pages -> clean -> signatures -> duplicates -> unique -> overlaps -> tokenizer -> tokens -> packed
+          -> weights -> scores -> report
 """
 
 from data_prep.clean import Clean
 from data_prep.duplicates import Duplicates
+from data_prep.overlaps import Overlaps
 from data_prep.packed import Packed
 from data_prep.signatures import Signatures
 from data_prep.tokenizer import Tokenizer
@@ -19,11 +21,13 @@ from train.weights import Weights
 
 def stages(config: RunConfig) -> tuple[Stage, ...]:
     """The whole line for ``config``."""
+    benchmarks = config.evaluation.texts()
     return (
         Clean(source=config.source, cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),
-        Unique(),
+        Unique.of(config.decontamination, benchmarks),
+        Overlaps.of(config.decontamination, benchmarks),
         Tokenizer(settings=config.tokenizer),
         Tokens(),
         Packed(packing=config.packing),

@@ -17,6 +17,7 @@ HEADLINES = {
     "signatures": ("documents", "shingles"),
     "duplicates": ("removed_exact", "removed_near"),
     "unique": ("documents_in", "kept"),
+    "overlaps": ("dirty_items", "dirty_documents"),
     "tokenizer": ("vocabulary",),
     "tokens": ("documents", "tokens"),
     "packed": ("train_rows", "validation_rows"),

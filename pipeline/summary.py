@@ -63,7 +63,7 @@ def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str
 def scores(table: ScoreTable) -> Table:
     """Every benchmark, without its groups."""
     view = Table("benchmark", "shots", "metric", box=None, header_style="bold", pad_edge=False)
-    for column in ("value", "error", "95 % interval", "random", "items"):
+    for column in ("value", "error", "95 % interval", "random", "items", "clean", "dirty"):
         view.add_column(column, justify="right")
     for line in table.rows:
         view.add_row(line.benchmark, str(line.shots or 0), line.metric, *line.cells.values())

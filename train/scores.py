@@ -1,6 +1,7 @@
 """Stage ``scores``: what the model can do, as a table with errors and baselines, and every answer that led to it.
 
-scores.json               per benchmark: metrics, standard errors, intervals, random baselines, what did not fit
+scores.json               per benchmark: metrics, standard errors, intervals, random baselines, what did not fit; each
+                          metric on all items, on clean and on dirty ones
 scores.md                 the same as a table
 samples/<name>.jsonl      per item: prompts, choices, log-likelihoods, outcome
 """
@@ -18,6 +19,7 @@ from pipeline.core.progress import Progress
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 from train.evaluation.benchmark import AnyBenchmark, Evaluation
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
 from train.evaluation.held_out import HeldOut
 from train.evaluation.item import Answer, Item, Outcome, Text
 from train.evaluation.prompt import encode
@@ -37,7 +39,8 @@ class Scores(Stage):
     """Scores the weights on each benchmark."""
 
     name: ClassVar[str] = "scores"
-    inputs: ClassVar[tuple[str, ...]] = ("tokens", "packed", "weights")
+    version: ClassVar[int] = 2
+    inputs: ClassVar[tuple[str, ...]] = ("overlaps", "tokens", "packed", "weights")
 
     evaluation: Evaluation
 
@@ -56,11 +59,15 @@ class Scores(Stage):
         held_out = HeldOut(inputs["tokens"], inputs["packed"], encoder)
         vocabulary = int(read_json(weights.path("hf/config.json"))["vocab_size"])
         scorer = load_scorer(weights.path("hf/model.safetensors").parent, self.evaluation)
+        found = read_json(inputs["overlaps"].path("items.json"))["benchmarks"]
+        overlaps = {
+            name: Overlap.of(found[texts]) for name, texts in self.evaluation.same_texts().items() if texts in found
+        }
         entries = []
         with Progress(self.name, len(self.evaluation.benchmarks), "benchmarks") as progress:
             for name, benchmark in sorted(self.evaluation.benchmarks.items()):
                 sources = Sources(Path(self.evaluation.data), held_out, f"{self.evaluation.seed}:{name}")
-                scored = score(name, benchmark, sources, encoder, scorer, vocabulary)
+                scored = score(name, benchmark, sources, overlaps.get(name), encoder, scorer, vocabulary)
                 write_samples(scored, out)
                 entries.append(scored.entry)
                 progress.advance(1, last=name)
@@ -81,10 +88,18 @@ class Scored:
     items: Sequence[Item]
     answers: Sequence[Sequence[Answer]]
     outcomes: Sequence[Outcome]
+    parts: Sequence[str | None]
+    """Whether each item is clean, dirty or too short to tell; None where the benchmark was not searched for."""
 
 
 def score(
-    name: str, benchmark: AnyBenchmark, sources: Sources, encoder: Encoder, scorer: "Scorer", vocabulary: int
+    name: str,
+    benchmark: AnyBenchmark,
+    sources: Sources,
+    overlap: Overlap | None,
+    encoder: Encoder,
+    scorer: "Scorer",
+    vocabulary: int,
 ) -> Scored:
     """Ask the model every item of ``benchmark`` and sum up; ``vocabulary`` in tokens."""
     items = benchmark.items(sources)
@@ -92,31 +107,33 @@ def score(
     remaining = iter(flat)
     answers = [[next(remaining) for _ in item.queries] for item in items]
     outcomes = [benchmark.outcome(item, found) for item, found in zip(items, answers, strict=True)]
-    metrics = benchmark.metrics(items, outcomes, vocabulary) if items else []
+    parts = parts_of(items, overlap)
     entry = {
         "name": name,
         "type": benchmark.type,
         "shots": benchmark.shots if isinstance(benchmark, FewShotBenchmark) else 0,
         "items": len(items),
         **dataclasses.asdict(tally),
-        "metrics": [dataclasses.asdict(metric) for metric in metrics],
+        "overlap": sizes(parts) if overlap else None,
+        "metrics": metrics_by_part(benchmark, items, outcomes, parts, vocabulary),
     }
-    return Scored(entry, items, answers, outcomes)
+    return Scored(entry, items, answers, outcomes, parts)
 
 
 def write_samples(scored: Scored, out: TaskOutput) -> None:
     """``samples/<name>.jsonl``: one line per item."""
     with out.file(f"samples/{scored.entry['name']}.jsonl") as path, path.open("w", encoding="utf-8") as stream:
-        for item, answers, outcome in zip(scored.items, scored.answers, scored.outcomes, strict=True):
-            stream.write(json.dumps(_sample(item, answers, outcome), ensure_ascii=False) + "\n")
+        for row in zip(scored.items, scored.answers, scored.outcomes, scored.parts, strict=True):
+            stream.write(json.dumps(_sample(*row), ensure_ascii=False) + "\n")
 
 
-def _sample(item: Item, answers: Sequence[Answer], outcome: Outcome) -> dict[str, Any]:
+def _sample(item: Item, answers: Sequence[Answer], outcome: Outcome, part: str | None) -> dict[str, Any]:
     texts = [query for query in item.queries if isinstance(query, Text)]
     prompts = [query.context for query in texts]
     return {
         "name": item.name,
         "group": item.group,
+        "overlap": part,
         "prompts": prompts[:1] if len(set(prompts)) == 1 else prompts,
         "continuations": [query.continuation for query in texts],
         "log_likelihoods": [round(answer.log_likelihood, DIGITS) for answer in answers],

@@ -19,6 +19,18 @@ PROMPT_CHARACTERS = 400
 
 
 @dataclasses.dataclass(frozen=True)
+class Part:
+    """A metric on the clean or on the dirty items of a benchmark."""
+
+    value: float
+    items: int
+
+    @classmethod
+    def of(cls, metric: Mapping[str, Any] | None) -> "Part | None":
+        return None if metric is None else cls(metric["value"], metric["items"])
+
+
+@dataclasses.dataclass(frozen=True)
 class Row:
     """One metric of one benchmark, or of a group within it."""
 
@@ -31,6 +43,10 @@ class Row:
     interval: tuple[float, float] | None
     random: float | None
     items: int
+    clean: Part | None = None
+    """On the items that no training document overlaps with; None where nothing is known of that, or there are none."""
+    dirty: Part | None = None
+    """On the items that training documents overlap with."""
 
     @property
     def is_share(self) -> bool:
@@ -53,7 +69,11 @@ class Row:
         low_high = "–" if self.interval is None else " to ".join(self.text(end) for end in self.interval)
         error = "" if self.error is None else f"± {self.text(self.error)}"
         value, random = self.text(self.value), self.text(self.random)
-        return {"value": value, "error": error, "interval": low_high, "random": random, "items": count(self.items)}
+        clean, dirty = (
+            f"{self.text(one.value)} ({count(one.items)})" if one else "–" for one in (self.clean, self.dirty)
+        )
+        plain = {"value": value, "error": error, "interval": low_high, "random": random, "items": count(self.items)}
+        return {**plain, "clean": clean, "dirty": dirty}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,11 +141,13 @@ def _row(entry: Mapping[str, Any], metric: Mapping[str, Any]) -> Row:
         interval=None if interval is None else (interval[0], interval[1]),
         random=metric.get("random"),
         items=metric["items"],
+        clean=Part.of(metric.get("clean")),
+        dirty=Part.of(metric.get("dirty")),
     )
 
 
 def _notes(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Whether the benchmark had no items, or the model could not see all of them."""
+    """Whether the benchmark had no items, the model could not see all of them, or training saw some before."""
     if not entry["metrics"]:
         yield f"{entry['name']}: no items."
     if entry.get("truncated_contexts"):
@@ -133,6 +155,10 @@ def _notes(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"{entry['name']}: {lost} and lost {count(entry['truncated_tokens'])} tokens on the left."
     if entry.get("split_continuations"):
         yield f"{entry['name']}: {count(entry['split_continuations'])} continuations were longer than the window."
+    if entry.get("overlap"):
+        clean, dirty, short = (count(entry["overlap"][part]) for part in ("clean", "dirty", "too_short"))
+        overlap = f"{dirty} items overlap with training documents, {clean} do not"
+        yield f"{entry['name']}: {overlap}, {short} are too short to tell."
 
 
 def _questions(scores: Artifact, entries: Sequence[Mapping[str, Any]]) -> list[Question]:

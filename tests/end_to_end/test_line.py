@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.core.tracker import read_metrics
 
-DATA_STAGES = ("clean", "signatures", "duplicates", "unique", "tokenizer", "tokens", "packed")
+DATA_STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
 STAGES = (*DATA_STAGES, "weights", "scores", "report")
 
 

@@ -6,6 +6,7 @@ benchmarks:
 
 import dataclasses
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +16,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.settings import settings, unhashed
 from pipeline.core.stage import RawFile
 from train.evaluation.benchmarks.agreement import Agreement
+from train.evaluation.benchmarks.base import FileBenchmark
 from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords
 from train.evaluation.benchmarks.lambada import Lambada
 from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
@@ -26,6 +28,26 @@ AnyBenchmark = Annotated[
     Field(discriminator="type"),
 ]
 """Every kind of benchmark, told apart by ``type``."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BenchmarkTexts:
+    """The texts of a benchmark's files, for decontamination (data_prep.decontamination.config.Benchmark).
+
+    Which files and how they are read decides them; shots, delimiters and limits, which make prompts of them, do not:
+    all lines of a file are searched for.
+    """
+
+    type: str
+    benchmark: FileBenchmark = dataclasses.field(metadata={"hashed": False})
+    data: Path = dataclasses.field(metadata={"hashed": False})
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        return self.benchmark.raw_files(self.data)
+
+    def texts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        names, parsed = zip(*self.benchmark.read(self.data), strict=True)
+        return zip(names, self.benchmark.texts(parsed), strict=True)
 
 
 @settings
@@ -56,3 +78,18 @@ class Evaluation:
         """The files of all benchmarks, in the order of the benchmarks' names."""
         named = sorted(self.benchmarks.items())
         return tuple(file for _, benchmark in named for file in benchmark.raw_files(Path(self.data)))
+
+    def same_texts(self) -> dict[str, str]:
+        """For each benchmark made from files, the first by name that reads the same files in the same way.
+
+        Zero and five shots of one benchmark share their texts, so that another number of shots changes no training
+        data. Text that is the run's own, or made here, has no entry: it is not to be found elsewhere.
+        """
+        first: dict[tuple[str, tuple[str, ...]], str] = {}
+        from_files = {name: one for name, one in self.benchmarks.items() if isinstance(one, FileBenchmark)}
+        return {name: first.setdefault((one.type, one.paths), name) for name, one in sorted(from_files.items())}
+
+    def texts(self) -> dict[str, BenchmarkTexts]:
+        """What training documents must not hold, by the names in ``same_texts``."""
+        firsts, data = {name: self.benchmarks[name] for name in self.same_texts().values()}, Path(self.data)
+        return {name: BenchmarkTexts(type=one.type, benchmark=one, data=data) for name, one in firsts.items()}

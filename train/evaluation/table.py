@@ -1,20 +1,25 @@
 """The score table in Markdown.
 
-    | benchmark | shots | metric | value | 95 % interval | random | items |
+    | benchmark | shots | metric | value | 95 % interval | random | items | clean | dirty |
 
-Percent where the metric is an accuracy. The standard error follows the value after ±.
+Percent where the metric is an accuracy. The standard error follows the value after ±. ``clean`` and ``dirty`` are the
+value on the items that training cannot, or may, have seen, with the number of items.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-HEADER = ("benchmark", "shots", "metric", "value", "95 % interval", "random", "items")
+from train.evaluation.contamination import PARTS, TOO_SHORT
+
+HEADER = ("benchmark", "shots", "metric", "value", "95 % interval", "random", "items", "clean", "dirty")
 
 
 def markdown(benchmarks: Sequence[Mapping[str, Any]]) -> str:
     """``scores.json``'s list of benchmarks as a table, then one for their groups, then what did not fit."""
     lines = _table([(entry, metric) for entry in benchmarks for metric in entry["metrics"] if not metric["group"]])
-    lines += [f"| {entry['name']} | {entry['shots']} | – | no items | – | – | 0 |" for entry in _empty(benchmarks)]
+    lines += [
+        f"| {entry['name']} | {entry['shots']} | – | no items | – | – | 0 | – | – |" for entry in _empty(benchmarks)
+    ]
     groups = [(entry, metric) for entry in benchmarks for metric in entry["metrics"] if metric["group"]]
     if groups:
         lines += ["", "By group:", "", *_table(groups)]
@@ -29,7 +34,7 @@ def _empty(benchmarks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _table(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str]:
-    lines = [f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|"]
+    lines = [f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|--:|--:|"]
     for entry, metric in rows:
         percent = metric["name"].startswith("acc")
         value = _number(metric["value"], percent)
@@ -40,9 +45,14 @@ def _table(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[
             interval = " – ".join(_number(end, percent) for end in metric["interval"])
         random = "–" if metric["random"] is None else _number(metric["random"], percent)
         name = f"{entry['name']} / {metric['group']}" if metric["group"] else entry["name"]
-        cells = (name, entry["shots"], metric["name"], value, interval, random, f"{metric['items']:,}")
+        parts = [_part(metric[part], percent) for part in PARTS]
+        cells = (name, entry["shots"], metric["name"], value, interval, random, f"{metric['items']:,}", *parts)
         lines.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return lines
+
+
+def _part(metric: Mapping[str, Any] | None, percent: bool) -> str:
+    return "–" if metric is None else f"{_number(metric['value'], percent)} ({metric['items']:,})"
 
 
 def _notes(entry: Mapping[str, Any]) -> list[str]:
@@ -52,6 +62,9 @@ def _notes(entry: Mapping[str, Any]) -> list[str]:
         notes.append(f"{entry['name']}: {lost} and lost {entry['truncated_tokens']:,} tokens on the left.")
     if entry["split_continuations"]:
         notes.append(f"{entry['name']}: {entry['split_continuations']:,} continuations were longer than the window.")
+    overlap = entry["overlap"]
+    if overlap and overlap[TOO_SHORT]:
+        notes.append(f"{entry['name']}: {overlap[TOO_SHORT]:,} items have too few words to tell clean from dirty.")
     return notes
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
+from data_prep.overlaps import Overlaps
 from data_prep.packed import Packed, Packing
 from data_prep.tokenization.encode import Encoder
 from data_prep.tokenizer import Tokenizer, Trained
@@ -73,12 +74,17 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def line(tmp_path_factory, run_stage) -> dict[str, Artifact]:
-    """tokenizer, tokens and packed of 120 stories in 3 shards, a quarter of them held out; weights, random ones."""
+    """overlaps (of nothing), tokenizer, tokens and packed of 120 stories in 3 shards, a quarter of them held out; weights, random ones."""
     folder = tmp_path_factory.mktemp("line")
     texts = [[story(40 * shard + number) for number in range(40)] for shard in range(3)]
     inputs = {"unique": unique_documents(folder / "unique", texts)}
     packing = Packing(row_tokens=WINDOW_TOKENS, validation_fraction=0.25, group_shards=2)
-    stages = (Tokenizer(settings=Trained(vocabulary_size=400)), Tokens(), Packed(packing=packing))
+    stages = (
+        Overlaps(ngram_words=13),
+        Tokenizer(settings=Trained(vocabulary_size=400)),
+        Tokens(),
+        Packed(packing=packing),
+    )
     for stage in stages:
         inputs[stage.name] = run_stage(stage, inputs, folder / stage.name)
     inputs["weights"] = random_weights(folder / "weights", inputs["tokenizer"].path("tokenizer.json"))

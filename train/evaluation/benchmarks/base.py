@@ -78,6 +78,11 @@ class FileBenchmark(Benchmark, Generic[T]):
             ArtifactError: naming file, line and field of what does not fit.
         """
 
+    @abc.abstractmethod
+    def texts(self, parsed: Sequence[T]) -> list[tuple[str, ...]]:
+        """The texts of each of the file's lines that a model must not have seen: questions with their right answers,
+        and wrong answers; without what a prompt adds to them."""
+
     def read(self, data: Path) -> list[tuple[str, T]]:
         """(name, parsed line) of all files, in order."""
         return [(record.name, self.parse(record)) for path in self.paths for record in read_records(data / path)]

@@ -36,6 +36,9 @@ class Lambada(FewShotBenchmark[Passage]):
             raise record.error("field 'text' has no last word after a space", "give it a passage")
         return context, word
 
+    def texts(self, parsed: Sequence[Passage]) -> list[tuple[str, ...]]:
+        return [(f"{context} {word}",) for context, word in parsed]
+
     def items(self, sources: Sources) -> list[Item]:
         records = self.read(sources.data)
         contexts = self.contexts([c for _, (c, _) in records], [word for _, (_, word) in records], sources.seed)

@@ -38,6 +38,9 @@ class MinimalPairs(FileBenchmark[Pair]):
         paradigm = record.text("UID") if record.has("UID") else ""
         return record.text("sentence_good"), record.text("sentence_bad"), paradigm
 
+    def texts(self, parsed: Sequence[Pair]) -> list[tuple[str, ...]]:
+        return [(good, bad) for good, bad, _ in parsed]
+
     def items(self, sources: Sources) -> list[Item]:
         groups: dict[str, list[Item]] = defaultdict(list)
         for name, pair in self.read(sources.data)[: self.limit]:

@@ -10,6 +10,7 @@ line break the suffix is "Answer:", for ARC files "\\nAnswer:", for OpenBookQA n
 openbookqa.yaml).
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -35,6 +36,14 @@ class MultipleChoice(FewShotBenchmark[Question]):
         choices = record.texts("choices")
         return record.text("query") + self.query_suffix, choices, record.index("gold", len(choices))
 
+    def texts(self, parsed: Sequence[Question]) -> list[tuple[str, ...]]:
+        """The query with the right choice, and the wrong choices."""
+        queries = without_form([query.removesuffix(self.query_suffix) for query, _, _ in parsed])
+        return [
+            (f"{query} {choices[gold]}", *choices[:gold], *choices[gold + 1 :])
+            for query, (_, choices, gold) in zip(queries, parsed, strict=True)
+        ]
+
     def items(self, sources: Sources) -> list[Item]:
         records = self.read(sources.data)
         questions = [query for _, (query, _, _) in records]
@@ -50,6 +59,20 @@ class MultipleChoice(FewShotBenchmark[Question]):
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         return choice_metrics(items, outcomes)
+
+
+def without_form(queries: Sequence[str]) -> list[str]:
+    """``queries`` without the words that all of them begin or end with: "Question:" is a file's form, not an item's."""
+    split = [query.split() for query in queries]
+    if len(split) < 2:
+        return list(queries)
+    begin, end = shared_words(split), shared_words([parts[::-1] for parts in split])
+    return [" ".join(parts[begin : len(parts) - end]) for parts in split]
+
+
+def shared_words(texts: Sequence[Sequence[str]]) -> int:
+    """How many words all ``texts`` begin with."""
+    return sum(1 for _ in itertools.takewhile(lambda words: len(set(words)) == 1, zip(*texts, strict=False)))
 
 
 def choice_item(name: str, context: str, choices: Sequence[str], gold: int, delimiter: str) -> Item:

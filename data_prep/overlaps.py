@@ -1,0 +1,85 @@
+"""Stage ``overlaps``: which items of the run's benchmarks the documents hold that may be trained on.
+
+    overlaps/00007.jsonl.zst    per item and document of shard 7 that share an n-gram (see decontamination.overlap)
+    items.json                  per benchmark: items, those that are too short to be searched, and how many documents
+                                each dirty one is in: what scores are split by
+
+A stage of its own, because it only looks: one benchmark more changes what is known about a model, not the model. So
+scoring trained weights on another benchmark trains nothing again.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from data_prep.decontamination.config import Benchmark, Decontamination
+from data_prep.decontamination.ngrams import NGrams
+from data_prep.decontamination.overlap import Overlap, items_in, overlaps, save_tally, sum_tallies, write_overlaps
+from data_prep.decontamination.search import Search
+from data_prep.document import read_documents
+from pipeline.core.artifact import TaskOutput, write_json
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+
+FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Overlaps(Stage):
+    """Searches each shard of ``unique`` for the n-grams of benchmarks."""
+
+    name: ClassVar[str] = "overlaps"
+    inputs: ClassVar[tuple[str, ...]] = ("unique",)
+
+    ngram_words: int
+    benchmarks: Mapping[str, Benchmark] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, decontamination: Decontamination, benchmarks: Mapping[str, Benchmark]) -> "Overlaps":
+        """The stage for these settings."""
+        searched = {} if decontamination.action == "none" else benchmarks
+        return cls(ngram_words=decontamination.ngram_words, benchmarks=searched)
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        return tuple(file for _, one in sorted(self.benchmarks.items()) for file in one.raw_files())
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        last = Phase("items", 1, self._items)
+        if not self.benchmarks:
+            return (last,)
+        return Phase("ngrams", 1, self._ngrams), Phase("overlaps", shards["unique"], self._search), last
+
+    def _ngrams(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
+        ngrams = NGrams.of(self.benchmarks, self.ngram_words)
+        ngrams.save(out)
+        return ngrams.counts
+
+    def _search(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
+        search, numbers, found = Search(NGrams.load(out)), list[int](), list[Overlap]()
+        counts: Counter[str] = Counter({"documents": 0, "dirty_documents": 0})
+        for document in read_documents(inputs["unique"].shard("documents", task, "jsonl.zst")):
+            items = items_in(search.hits(document.text), search.ngrams)
+            found += overlaps(items, search.ngrams, document.id, "kept")
+            numbers += items
+            counts.update(documents=1, dirty_documents=int(bool(items)))
+        save_tally(out, numbers)
+        with out.shard("overlaps", "jsonl.zst") as path:
+            write_overlaps(path, found)
+        return counts
+
+    def _items(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
+        benchmarks: dict[str, dict[str, Any]] = {}
+        if self.benchmarks:
+            ngrams = NGrams.load(out)
+            documents = sum_tallies(out, inputs["unique"].shard_count, ngrams.sizes.size).tolist()
+            for number, size in enumerate(ngrams.sizes.tolist()):
+                name, _, item = ngrams.name(number).partition("/")
+                entry = benchmarks.setdefault(name, {"items": 0, "too_short": [], "dirty": {}})
+                entry["items"] += 1
+                if not size:
+                    entry["too_short"].append(item)
+                elif documents[number]:
+                    entry["dirty"][item] = documents[number]
+        with out.file("items.json") as path:
+            write_json(path, {"format": FORMAT, "ngram_words": self.ngram_words, "benchmarks": benchmarks})
+        return Counter(dirty_items=sum(len(entry["dirty"]) for entry in benchmarks.values()))
