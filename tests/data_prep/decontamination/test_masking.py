@@ -11,7 +11,9 @@ from tests.data_prep.decontamination.quiz import numbered
 BEFORE, MATCH, AFTER = numbered(0, 100, "before"), numbered(0, 13), numbered(0, 100, "after")
 TEXT = f"{BEFORE} {MATCH}. {AFTER}"
 TROUBLE = st.characters(categories=("L", "M", "N", "P", "Z", "Cf", "Cc"))
-TEXTS = st.text(st.one_of(st.sampled_from(" \n\u200b\u00ad\u0301名前ßŉİ'’-aǰが\u1100\u1161\u0e33"), TROUBLE), max_size=60)
+TEXTS = st.text(
+    st.one_of(st.sampled_from(" \n\u200b\u00ad\u0301名前ßŉİ'’-aǰが\u1100\u1161\u0e33"), TROUBLE), max_size=60
+)
 
 
 def test_without_a_window_only_the_match_goes():

@@ -12,8 +12,7 @@ from tests.data_prep.decontamination.quiz import Quiz, numbered
 def test_every_run_of_n_words_once():
     text = numbered(0, 15) + "! " + numbered(0, 13).upper()
     assert ngrams_of((text,), 13) == [
-        " ".join(f"word{i}" for i in [*range(15), *range(13)][first : first + 13]).encode()
-        for first in range(15)
+        " ".join(f"word{i}" for i in [*range(15), *range(13)][first : first + 13]).encode() for first in range(15)
     ]
     assert ngrams_of((numbered(0, 13), numbered(0, 13)), 13) == [numbered(0, 13).encode()]
 
@@ -62,6 +61,4 @@ def test_nothing_to_search_for():
 def test_fewer_than_8_words_say_nothing():
     with pytest.raises(ConfigError) as caught:
         decode(Decontamination, {"ngram_words": 7})
-    assert str(caught.value) == (
-        "ngram_words: Input should be greater than or equal to 8 (got 7); correct the value"
-    )
+    assert str(caught.value) == ("ngram_words: Input should be greater than or equal to 8 (got 7); correct the value")
