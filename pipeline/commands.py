@@ -36,8 +36,8 @@ def show_trace(run: Run, shard: str, offset: str) -> None:
 
 
 def show_inspection(run: Run, stage: str, *words: str) -> None:
-    """Print a few documents of clean or unique: kept ones, those that RULE dropped, or both."""
-    facts.show(inspection.documents(run.steps, stage, *words))
+    """Print documents of clean or unique side by side, kept and dropped by RULE, with the lines that they lost."""
+    inspection.show(inspection.documents(run.steps, stage, *words))
 
 
 def show_similar(run: Run, file: str) -> None:

@@ -83,7 +83,7 @@ def overrides(folder: Path, cleaning: str) -> list[str]:
     return [
         "source=jsonl", f"source.paths=[{folder}/a.jsonl,{folder}/second.jsonl]", "source.task_bytes=1",
         f"root={folder}/runs", f"cleaning={cleaning}", "tokenizer.vocabulary_size=300", "until=packed",
-        "packing.row_tokens=128", "packing.validation_fraction=0.2",
+        "packing.row_tokens=128", "packing.validation_fraction=0.4",
         f"packing.group_shards={2 if cleaning == 'none' else 1}",
     ]  # fmt: skip
 

@@ -1,22 +1,20 @@
-"""why, trace and inspect on two small corpora that went through the real stages."""
+"""why and trace on two small corpora that went through the real stages."""
 
 import dataclasses
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
-from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.dedup.shingles import shingle_set
 from data_prep.document import read_documents
 from data_prep.tokenization.encode import Encoder
-from pipeline import facts, inspection, trace, why
+from pipeline import facts, trace, why
 from pipeline.__main__ import names_setting
 from pipeline.commands import split_words
 from pipeline.core.artifact import Artifact
@@ -190,50 +188,6 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
     assert behind_last == "", "nothing of the next document"
 
 
-def ids(found: Sequence[tuple[str, str]]) -> list[str]:
-    return [value for key, value in found if key == "id"]
-
-
-def test_inspect_shows_documents_out_of_several_shards(c4: Corpus) -> None:
-    both = list(inspection.documents(c4.steps, "clean", "2"))
-    assert ids(both) == [f"{c4.first}:0", f"{c4.second}:0", f"{c4.second}:2", f"{c4.second}:3"]
-    kept = list(inspection.documents(c4.steps, "clean", "kept", "3"))
-    assert ids(kept) == [f"{c4.first}:0", f"{c4.second}:0", f"{c4.first}:1"]
-    assert all(key != "rule" for key, _ in kept)
-    everything = ids(list(inspection.documents(c4.steps, "clean", "kept", "1000")))
-    assert len(everything) == len(set(everything)) == c4.artifact("clean").counts["kept"]
-
-
-def test_inspect_by_rule_or_by_filter(c4: Corpus) -> None:
-    for rule in ("c4_lines.sentences", "c4_lines"):
-        assert list(inspection.documents(c4.steps, "clean", rule, "1")) == [
-            ("id", f"{c4.second}:2"),
-            ("url", "https://b.example/?page=2"),
-            ("rule", "c4_lines.sentences"),
-            ("value", "0"),
-            ("characters", "10"),
-            ("text", "Too short."),
-        ]
-    assert ids(list(inspection.documents(c4.steps, "unique", "near_duplicate"))) == [f"{c4.first}:5"]
-
-
-def test_inspect_by_a_rule_that_removes_lines(c4: Corpus) -> None:
-    """Only one page has lines without an end mark."""
-    found = list(inspection.documents(c4.steps, "clean", "c4_lines.end_mark"))
-    assert ids(found) == [f"{c4.second}:6"]
-    assert ("removed lines", "2 by c4_lines.end_mark") in found
-
-
-def test_inspect_looks_on_where_a_rule_is_rare(plain: Corpus) -> None:
-    """The evenly chosen shard has no such document; the other has."""
-    assert ids(list(inspection.documents(plain.steps, "clean", "no_text", "1"))) == [f"{plain.second}:10"]
-
-
-def test_long_texts_are_shown_in_part() -> None:
-    lines = list(inspection.facts_of(Document(text="\n".join(["x" * 200] * 11), id="a:0", metadata={})))
-    assert [value for key, value in lines if key == "text"] == [*["x" * 160 + "…"] * 8, "… 3 more lines"]
-
-
 MISTAKES = [
     (["why", "{second}:12"], "document: '{second}' has no record 12; its records go from {second}:0 to {second}:11"),
     (["why", "{folder}/secnd.jsonl:7"], "document: {clean} has no id or URL '{folder}/secnd.jsonl:7'; did you mean '{second}:7'?"),  # noqa: E501
@@ -241,9 +195,6 @@ MISTAKES = [
     (["why", ""], "document: '' is no id or URL; give one as the shards hold it"),
     (["trace", "2", "0"], "SHARD: '2' is none of the 2 token shards; give a number from 0 to 1"),
     (["trace", "-1", "0"], "SHARD: '-1' is none of the 2 token shards; give a number from 0 to 1"),
-    (["inspect", "tokens"], "STAGE: 'tokens' does not keep or drop documents; give one of clean, unique"),
-    (["inspect", "clean", "c4_lnes"], "RULE: clean dropped and removed nothing by 'c4_lnes'; did you mean 'c4_lines'?"),
-    (["inspect", "clean", "kept", "0"], "NUMBER: '0' is not a number of documents; give 1 or more"),
 ]  # fmt: skip
 
 
@@ -259,7 +210,6 @@ def test_mistakes(c4: Corpus, words: list[str], message: str) -> None:
     explained = {
         "why": lambda word: why.explain(c4.steps, c4.config.source, word),
         "trace": lambda *two: trace.explain(c4.steps, *two),
-        "inspect": lambda *few: inspection.documents(c4.steps, *few),
     }[command](*rest)
     with pytest.raises(ConfigError) as error:
         list(explained)
@@ -290,11 +240,7 @@ def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
         list(trace.explain(steps[:1], "0", "0"))
 
 
-def test_a_page_cannot_steer_the_terminal(plain: Corpus, capsys: pytest.CaptureFixture[str]) -> None:
-    facts.show(inspection.documents(plain.steps, "clean", "kept", "100"))
-    printed = capsys.readouterr().out
-    assert "text              �]0;owned� �\n" in printed
-    assert not set(printed) & set("\x1b\x07\u202e\r")
+def test_a_value_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     facts.show([("value", "one\ntwo\u2028three\x85four\r[bold]five"), ("", ""), ("long", "x" * 2000)])
     first, empty, long = capsys.readouterr().out.rstrip("\n").split("\n")
     assert first == f"{'value':<18}one ⏎ two ⏎ three�four�[bold]five"
@@ -372,8 +318,6 @@ def test_the_command_line_prints_one_fact_a_line(c4: Corpus) -> None:
     assert result.stdout == "".join(f"{name:<18}{value}\n" for name, value in c4.why(word))
     traced = headrace("trace", "1", "7", *c4.overrides)
     assert traced.stdout.startswith(f"{'id':<18}{c4.second}:0\n"), traced.stderr
-    shown = headrace("inspect", "unique", "near_duplicate", "1", *c4.overrides)
-    assert f"{'rule':<18}near_duplicate\n" in shown.stdout, shown.stderr
 
 
 def test_the_command_line_says_what_is_wrong(c4: Corpus) -> None:
