@@ -32,7 +32,10 @@ class DatatroveFilter(Filter):
         self.inner = built(self.path, self.arguments)
 
     def judge(self, document: Document) -> Drop | None:
-        stays, reason = get_filter_result(self.inner.filter(document))
+        try:
+            stays, reason = get_filter_result(self.inner.filter(document))
+        except ImportError as error:
+            raise ConfigError(f"datatrove {self.path}", f"cannot run ({error})", "install what it needs") from None
         return None if stays else Drop(f"{self.type}.{type(self.inner).__name__}", str(reason or ""))
 
 
@@ -50,7 +53,7 @@ def built(path: str, arguments: dict[str, Any]) -> BaseFilter:
         raise ConfigError(f"datatrove {path}", f"has no argument {unknown[0]!r}", suggestion(unknown[0], known))
     try:
         return found(**arguments)
-    except (TypeError, ValueError, ImportError) as error:
+    except (TypeError, ValueError, ImportError, OSError) as error:
         raise ConfigError(f"datatrove {path}", f"refuses {arguments} ({error})", "correct the arguments") from None
 
 

@@ -1,20 +1,28 @@
 """Ours in datatrove's pipeline, datatrove's in ours, and what a wrong one says."""
 
+import copy
+import inspect
+import json
 import pickle
+import typing
 
+import datatrove.pipeline.filters
 import pytest
 from datatrove.data import Document
 from datatrove.executor.local import LocalPipelineExecutor
 from datatrove.pipeline.filters import RegexFilter
+from datatrove.pipeline.filters.base_filter import BaseFilter, get_filter_result
 from datatrove.pipeline.readers import JsonlReader
 from datatrove.pipeline.writers import JsonlWriter
+from pydantic import TypeAdapter
 
 from data_prep.clean import Cleaning
 from data_prep.document import Drop, read_documents, write_documents
+from data_prep.filters import AnyFilter
 from data_prep.filters.c4 import C4Lines
 from data_prep.filters.datatrove_filter import DatatroveFilter
-from data_prep.filters.gopher_quality import GopherQuality
-from data_prep.filters.language import Language
+from data_prep.filters.fasttext_model import language_model
+from data_prep.filters.filter import Filter
 from data_prep.filters.length import PageLength
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import canonical, decode
@@ -126,18 +134,150 @@ def test_wrong_settings(values, message) -> None:
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        PageLength(max_characters=7),
-        C4Lines(min_sentences=1),
-        Language(languages=("de",)),
-        GopherQuality(),
-        DatatroveFilter(path="datatrove.pipeline.filters.RegexFilter", arguments={"regex_exp": "x"}),
-    ],
-)
-def test_filters_travel_to_worker_processes(rule) -> None:
+FILTERS = {
+    "page_length": {"max_characters": 80},
+    "allowed_domains": {"path": "sites.json"},
+    "allowed_urls": {"path": "urls.txt"},
+    "blocked_domains": {"domains_path": "domains.txt"},
+    "without_addresses": {},
+    "long_lines": {"min_lines": 1, "min_characters": 80},
+    "c4_lines": {},
+    "language": {"min_score": 0.9},
+    "language_fasttext": {},
+    "bad_words": {},
+    "gopher_quality": {"rules": [{"type": "word_count", "min_words": 6}]},
+    "gopher_repetition": {"rules": [{"type": "duplicate_parts"}]},
+    "fineweb_quality": {},
+    "line_corrections": {},
+    "fasttext_classifier": {"path": language_model(), "label": "en", "min_score": 0.5},
+    "pii": {},
+    "datatrove": {"path": "datatrove.pipeline.filters.RegexFilter", "arguments": {"regex_exp": "secret"}},
+}
+"""Settings of every filter that sees one document: with them it drops or changes one of ``PAGES`` and keeps another."""
+PAGES = [
+    TEXT,
+    TEXT + " Write to ann@a.org or see http://a.org/x for the secret.",
+    "HOME\n" + TEXT * 3,
+    "Der Fluss treibt das Rad der alten Mühle an. So ist es seit hundert Jahren. Niemand wundert sich.",
+    "This porn page of two lines is about nothing. Nobody should read it. Nobody will.",
+    "Home\nAbout\nHome\nAbout\nHome",
+]
+LISTS = {"sites.json": '{"a.org": true}', "urls.txt": "http://a.org/0\n", "domains.txt": "b.org\n"}
+
+
+@pytest.fixture
+def pages(tmp_path, monkeypatch) -> list[Document]:
+    """``PAGES`` at a.org and b.org in turn; the current folder holds the lists that ``FILTERS`` name."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in LISTS.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return [Document(text, f"a:{n}", metadata={"url": f"http://{'ab'[n % 2]}.org/{n}"}) for n, text in enumerate(PAGES)]
+
+
+def built(name: str) -> Filter:
+    return TypeAdapter(AnyFilter).validate_python({"type": name, **FILTERS[name]})
+
+
+def test_every_filter_of_the_union_is_tried() -> None:
+    classes = typing.get_args(typing.get_args(AnyFilter)[0])
+    assert {cls.type for cls in classes if issubclass(cls, Filter)} == set(FILTERS)
+    assert {cls.type for cls in classes if not issubclass(cls, Filter)} == {
+        "one_page_per_url",
+        "unique_lines",
+        "unique_spans",
+    }
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_every_filter_works_in_a_datatrove_pipeline(name, pages, tmp_path) -> None:
+    (tmp_path / "in").mkdir()
+    write_documents(tmp_path / "in" / "00000.jsonl.zst", pages)
+    stats = LocalPipelineExecutor(
+        pipeline=[
+            JsonlReader(str(tmp_path / "in"), compression="zstd"),
+            built(name),
+            JsonlWriter(str(tmp_path / "out"), compression=None, output_filename="${rank}.jsonl"),
+        ],
+        logging_dir=str(tmp_path / "logs"),
+        tasks=1,
+    ).run()
+    rule, kept, drops = built(name), [], []
+    for page in copy.deepcopy(pages):
+        drop = rule.judge(page)
+        (drops if drop else kept).append(drop or page)
+    rows = [json.loads(line) for line in (tmp_path / "out" / "00000.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["id"], row["text"]) for row in rows] == [(page.id, page.text) for page in kept]
+    assert all(page.metadata.items() <= row["metadata"].items() for page, row in zip(kept, rows, strict=True))
+    counts = {label: stat.total for label, stat in stats.stats[1].stats.items()}
+    assert counts.get("dropped", 0) == len(drops)
+    for drop in drops:
+        assert counts[f"dropped_{drop.rule}"] == sum(other.rule == drop.rule for other in drops)
+    originals = {page.id: page.text for page in pages}
+    assert kept
+    assert drops or any(page.text != originals[page.id] for page in kept)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_travel_to_worker_processes(name, pages) -> None:
+    rule = built(name)
     there = pickle.loads(pickle.dumps(rule))
     assert there == rule
     assert canonical(there) == canonical(rule)
-    assert there.judge(Document("A word x.", "a:0")) == rule.judge(Document("A word x.", "a:0"))
+    for page in pages:
+        here, yonder = copy.deepcopy(page), copy.deepcopy(page)
+        assert there.judge(yonder) == rule.judge(here)
+        assert yonder == here
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_document_that_is_dropped_is_not_changed(name, pages) -> None:
+    rule = built(name)
+    for page in pages:
+        before = copy.deepcopy(page)
+        assert rule.judge(page) is None or page == before
+
+
+THEIRS = [
+    name
+    for name, cls in vars(datatrove.pipeline.filters).items()
+    if inspect.isclass(cls) and issubclass(cls, BaseFilter) and name not in ("LambdaFilter", "UnigramLogProbFilter")
+]
+"""datatrove's filters, but for one that takes a function and one that downloads when it is constructed."""
+ARGUMENTS = {
+    "RegexFilter": {"regex_exp": "secret"},
+    "SamplerFilter": {"rate": 0.5, "seed": 1},
+    "FastTextClassifierFilter": {"model_url": "model.bin"},
+    "C4BadWordsFilter": {"fail_on_missing_language": False, "default_language": "xx"},
+}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_every_filter_of_datatrove_works_in_ours(name, pages) -> None:
+    """The same verdict and text; where it lacks a package, an error that names it."""
+    path, arguments = f"datatrove.pipeline.filters.{name}", ARGUMENTS.get(name, {})
+    theirs, wrong = outcome(lambda: getattr(datatrove.pipeline.filters, name)(**arguments))
+    if wrong:
+        with pytest.raises(ConfigError) as caught:
+            DatatroveFilter(path=path, arguments=arguments)
+        assert str(caught.value) == f"datatrove {path}: refuses {arguments} ({wrong}); correct the arguments"
+        return
+    rule = DatatroveFilter(path=path, arguments=arguments)
+    for page in pages:
+        other = copy.deepcopy(page)
+        result, wrong = outcome(lambda other=other: get_filter_result(theirs.filter(other)))
+        if wrong:
+            with pytest.raises(ConfigError) as caught:
+                rule.judge(page)
+            assert str(caught.value) == f"datatrove {path}: cannot run ({wrong}); install what it needs"
+            return
+        stays, reason = result
+        assert rule.judge(page) == (None if stays else Drop(f"datatrove.{name}", reason or ""))
+        assert page.text == other.text
+
+
+def outcome(call):
+    """What ``call`` returns, or the package that it lacks."""
+    try:
+        return call(), None
+    except ImportError as error:
+        return None, str(error)
