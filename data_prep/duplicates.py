@@ -13,6 +13,7 @@
     survivors    a bucket     whole components: who stays, by exact Jaccard
     removed      a shard      writes down the result
 
+    exact, bands and groups hold ``dedup.memory_gb`` at most and spill the rest to disk.
     * also of the older runs that ``dedup.against`` names, behind this run's shards (see dedup.corpus)
 
     pairs/00003.npy      PAIR: verified pairs of a bucket, enough of them to connect what is connected
@@ -28,7 +29,7 @@ sharded, and whatever the number of buckets.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -38,13 +39,15 @@ from numpy.typing import NDArray
 from data_prep.dedup.clusters import contract, roots_of, settle, star_edges
 from data_prep.dedup.config import Dedup
 from data_prep.dedup.corpus import Corpus, Older
-from data_prep.dedup.lsh import band_hashes, groups, members, mix
+from data_prep.dedup.external_sort import ExternalSort, Records, whole_runs
+from data_prep.dedup.links import LINK, links_of, with_copies, write_copies
+from data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members, mix
 from data_prep.dedup.minhash import EMPTY
-from data_prep.dedup.numbering import Numbers, numbers_of, rows_of, shards_of
+from data_prep.dedup.numbering import numbers_of, rows_of, shards_of
 from data_prep.dedup.pairing import verified_pairs
 from data_prep.dedup.selection import STAYS, select
 from data_prep.dedup.shingles import shingle_set
-from data_prep.dedup.shuffle import bucket_of, receive, runs, save, send
+from data_prep.dedup.shuffle import Sender, bucket_of, receive, receive_blocks, runs, save, send, sorting_folder
 from data_prep.dedup.verification import ShingleSets
 from data_prep.document import read_documents
 from data_prep.signatures import Signatures
@@ -52,8 +55,8 @@ from pipeline.core.artifact import TaskOutput
 from pipeline.core.stage import Inputs, Phase, Stage
 
 DIGEST = np.dtype([("digest", "S32"), ("document", "<u8")])
-LINK = np.dtype([("document", "<u8"), ("survivor", "<u8"), ("jaccard", "<f8")])
-"""A document that goes, the one that stays for it and their similarity."""
+HASHED_AT_ONCE = 1 << 16
+"""Documents whose bands are in memory at once."""
 REMOVED = [("row", "<u4"), ("survivor", "<u8"), ("jaccard", "<f8"), ("exact", "|b1")]
 """The fields of removed/*.npy beside ``survivor_id``."""
 
@@ -71,7 +74,8 @@ class Duplicates(Stage):
     threshold: float
     buckets: int
     window_documents: int
-    against: tuple[Older, ...] = ()
+    against: tuple[Older, ...]
+    memory_gb: float = dataclasses.field(metadata={"hashed": False})
 
     @classmethod
     def of(cls, dedup: Dedup) -> "Duplicates":
@@ -87,6 +91,7 @@ class Duplicates(Stage):
             buckets=dedup.buckets,
             window_documents=dedup.window_documents,
             against=tuple(Older.at(folder, Signatures.of(dedup)) for folder in dedup.against),
+            memory_gb=dedup.memory_gb,
         )
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
@@ -120,38 +125,50 @@ class Duplicates(Stage):
 
     def _exact(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
-        records = receive(out, "digests", corpus.n_shards, task)
-        records = records[np.argsort(records["digest"], kind="stable")]
-        lengths = np.diff(runs(records["digest"]))
-        several = np.repeat(lengths > 1, lengths)
-        group, documents = np.repeat(np.arange(lengths.size), lengths)[several], records["document"][several]
-        documents = documents[_by_priority(corpus, group, documents)]
-        bounds = runs(group)
-        links = _links(documents, np.repeat(documents[bounds[:-1]], np.diff(bounds)), np.ones(documents.size))
-        send(out, "exact", links, shards_of(links["document"]), corpus.n_shards)
-        send(out, "copies", links, shards_of(links["survivor"]), corpus.n_shards)
+        with (
+            Sender(out, "exact", LINK, corpus.n_shards, self._memory_bytes // 4) as links_of_documents,
+            Sender(out, "copies", LINK, corpus.n_shards, self._memory_bytes // 4) as links_of_survivors,
+        ):
+            for records in self._sorted(out, "digests", corpus.n_shards, DIGEST):
+                lengths = np.diff(runs(records["digest"]))
+                several = np.repeat(lengths > 1, lengths)
+                group, documents = np.repeat(np.arange(lengths.size), lengths)[several], records["document"][several]
+                documents = documents[corpus.by_priority(group, documents)]
+                bounds = runs(group)
+                first = np.repeat(documents[bounds[:-1]], np.diff(bounds))
+                links = links_of(documents, first, np.ones(documents.size))
+                links_of_documents.add(links, shards_of(links["document"]))
+                links_of_survivors.add(links, shards_of(links["survivor"]))
         return Counter()
 
     def _bands(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
         signatures, rows = corpus.array("signatures", task), corpus.rows(task)
         takes_part = np.zeros(len(signatures), np.bool_)
-        takes_part[rows] = (signatures[rows] != EMPTY).any(axis=1)
+        takes_part[rows] = True
         takes_part[rows_of(receive(out, "exact", self.buckets, task)["document"])] = False
         rows = np.flatnonzero(takes_part)
-        records = members(numbers_of(task, rows), band_hashes(signatures[rows], self.bands))
-        send(out, "bands", records, bucket_of(records["hash"], self.buckets), self.buckets)
+        with Sender(out, "bands", GROUP_MEMBER, self.buckets, self._memory_bytes) as bands:
+            for here in np.split(rows, range(HASHED_AT_ONCE, rows.size, HASHED_AT_ONCE)):
+                has_words = (signatures[here] != EMPTY).any(axis=1)
+                here = here[has_words]
+                records = members(numbers_of(task, here), band_hashes(signatures[here], self.bands))
+                bands.add(records, bucket_of(records["hash"], self.buckets))
         return Counter()
 
     def _groups(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
-        records = receive(out, "bands", corpus.n_shards, task)
-        found = groups(records, corpus.is_older(records["document"]))
-        with out.scratch(f"groups/{task:05d}.npy") as path:
-            save(path, found)
-        documents = np.unique(found["document"])
-        send(out, "candidates", documents, shards_of(documents), corpus.n_shards)
-        return Counter(groups=runs(found["hash"]).size - 1)
+        n_groups = 0
+        with (
+            Sender(out, "groups", GROUP_MEMBER, 1, self._memory_bytes // 4) as found,
+            Sender(out, "candidates", np.dtype("<u8"), corpus.n_shards, self._memory_bytes // 4) as candidates,
+        ):
+            for records in self._sorted(out, "bands", corpus.n_shards, GROUP_MEMBER):
+                here = groups(records, corpus.is_older(records["document"]))
+                n_groups += runs(here["hash"]).size - 1
+                found.add(here, np.zeros(here.size, np.int64))
+                candidates.add(here["document"], shards_of(here["document"]))
+        return Counter(groups=n_groups)
 
     def _sets(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         wanted = np.unique(receive(out, "candidates", self.buckets, task))
@@ -160,14 +177,11 @@ class Duplicates(Stage):
         sets = [shingle_set(document.text, self.shingle_words) for row, document in documents if row in rows]
         ShingleSets.of(wanted, sets).write(out)
         copies = receive(out, "copies", self.buckets, task)
-        copies = copies[np.isin(copies["survivor"], wanted)]
-        with out.scratch(f"sets/{task:05d}-copies.npy") as path:
-            save(path, copies[np.argsort(copies["survivor"], kind="stable")])
+        write_copies(out, copies[np.isin(copies["survivor"], wanted)])
         return Counter(candidates=wanted.size)
 
     def _pairs(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        found = np.load(out.scratch_path(f"groups/{task:05d}.npy"))
-        corpus = Corpus(inputs, self.against)
+        corpus, found = Corpus(inputs, self.against), np.load(out.scratch_path(f"groups/{task:05d}.npy"))
         pairs, compared = verified_pairs(out, corpus, found, self.threshold, self.window_documents)
         with out.shard("pairs", "npy") as path:
             save(path, pairs)
@@ -186,20 +200,20 @@ class Duplicates(Stage):
         return Counter(unsettled_edges=len(left))
 
     def _components(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        members = np.load(out.scratch_path(f"roots/{task:05d}.npy"))
+        nodes = np.load(out.scratch_path(f"roots/{task:05d}.npy"))
         left = [np.load(out.scratch_path(f"left/{bucket:05d}.npy")) for bucket in range(self.buckets)]
-        members["neighbour"] = roots_of(members["neighbour"], np.concatenate(left))
-        send(out, "members", members, bucket_of(mix(members["neighbour"]), self.buckets), self.buckets)
+        nodes["neighbour"] = roots_of(nodes["neighbour"], np.concatenate(left))
+        send(out, "components", nodes, bucket_of(mix(nodes["neighbour"]), self.buckets), self.buckets)
         return Counter()
 
     def _survivors(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
-        members = receive(out, "members", self.buckets, task)
-        members = members[_by_priority(corpus, members["neighbour"], members["node"])]
-        documents, roots = members["node"], members["neighbour"]
+        nodes = receive(out, "components", self.buckets, task)
+        nodes = nodes[corpus.by_priority(nodes["neighbour"], nodes["node"])]
+        documents, roots = nodes["node"], nodes["neighbour"]
         places, similarity, compared = select(out, roots, documents, corpus.is_older(documents), self.threshold)
-        links = _links(documents, np.where(places == STAYS, documents, documents[places]), similarity)
-        links = _with_copies(out, links)
+        stays = np.where(places == STAYS, documents, documents[places])
+        links = with_copies(out, links_of(documents, stays, similarity))
         send(out, "near", links, shards_of(links["document"]), corpus.n_own_shards)
         return Counter(components=np.unique(roots).size, survivors_compared=compared)
 
@@ -220,36 +234,18 @@ class Duplicates(Stage):
         n_exact, n_older = int(removed["exact"].sum()), int(corpus.is_older(removed["survivor"]).sum())
         return Counter(removed_exact=n_exact, removed_near=len(removed) - n_exact, removed_for_older=n_older)
 
+    @property
+    def _memory_bytes(self) -> int:
+        return int(self.memory_gb * 1e9)
+
+    def _sorted(self, out: TaskOutput, name: str, writers: int, dtype: "np.dtype[np.void]") -> Iterator[Records]:
+        """What the phase before sent to this task, in the order of its fields, cut between values of the first."""
+        fields = dtype.names or ()
+        with ExternalSort(dtype, fields, self._memory_bytes // 2, sorting_folder(out)) as sorting:
+            for block in receive_blocks(out, name, writers, out.task):
+                sorting.add(block)
+            yield from whole_runs(sorting.blocks(), fields[:1])
+
     def _send_edges(self, out: TaskOutput, edges: NDArray[np.void]) -> None:
         """Hand ``edges`` to the buckets of their nodes."""
         send(out, f"edges-{out.phase}", edges, bucket_of(mix(edges["node"]), self.buckets), self.buckets)
-
-
-def _by_priority(corpus: Corpus, group: NDArray[np.integer], documents: Numbers) -> NDArray[np.int64]:
-    """The order by group, and in each: older runs' documents, then the longest text, then the smallest id."""
-    characters = corpus.look_up("characters", documents).astype(np.int64)
-    ids = corpus.look_up("ids", documents)
-    return np.lexsort((documents, ids, -characters, ~corpus.is_older(documents), group))
-
-
-def _links(documents: Numbers, stays: Numbers, similarity: NDArray[np.float64]) -> NDArray[np.void]:
-    """A LINK for each document that does not stay itself."""
-    goes = documents != stays
-    links = np.empty(int(goes.sum()), dtype=LINK)
-    links["document"], links["survivor"], links["jaccard"] = documents[goes], stays[goes], similarity[goes]
-    return links
-
-
-def _with_copies(out: TaskOutput, links: NDArray[np.void]) -> NDArray[np.void]:
-    """``links`` of near duplicates, and one like it for each document whose text is equal to one that goes."""
-    links = links[np.argsort(links["document"])]
-    found = [links]
-    shards, starts = np.unique(shards_of(links["document"]), return_index=True)
-    for shard, own in zip(shards, np.split(links, starts[1:]), strict=False):
-        copies = np.load(out.scratch_path(f"sets/{shard:05d}-copies.npy"))
-        places = np.minimum(np.searchsorted(own["document"], copies["survivor"]), own.size - 1)
-        goes_too = own["document"][places] == copies["survivor"]
-        followers = own[places[goes_too]]
-        followers["document"] = copies["document"][goes_too]
-        found.append(followers)
-    return np.concatenate(found)

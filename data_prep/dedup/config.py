@@ -41,7 +41,8 @@ class Dedup:
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Two documents are near duplicates when the exact Jaccard similarity of their shingle sets is at least this."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16
-    """Tasks that share the search for candidates. One has to fit in memory: 50 bytes × bands × documents / buckets."""
+    """Tasks that share the search for duplicates. Of what is in a group, one holds its share in memory: about 50 bytes
+    × bands × documents in groups / buckets."""
     window_documents: AtLeastOne = 1000
     """In an LSH group larger than this, a document is compared with this many of the next larger ones only."""
     against: tuple[str, ...] = ()

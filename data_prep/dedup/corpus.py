@@ -133,3 +133,12 @@ class Corpus:
     def look_up(self, kind: str, documents: Numbers) -> NDArray[Any]:
         """The values of ``kind`` of these documents, in their order."""
         return look_up(lambda shard: self.array(kind, shard), documents)
+
+    def by_priority(self, group: NDArray[np.integer], documents: Numbers) -> NDArray[np.int64]:
+        """The order by group, and in each: older runs' documents, then the longest text, then the smallest id.
+
+        Ids compare by their UTF-8 bytes; equal ones, which only older runs can have, by number.
+        """
+        characters = self.look_up("characters", documents).astype(np.int64)
+        ids = self.look_up("ids", documents)
+        return np.lexsort((documents, ids, -characters, ~self.is_older(documents), group))

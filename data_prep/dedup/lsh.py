@@ -47,14 +47,12 @@ def members(documents: Numbers, hashes: NDArray[np.uint64]) -> NDArray[np.void]:
 
 
 def groups(records: NDArray[np.void], is_older: NDArray[np.bool_]) -> NDArray[np.void]:
-    """The members of groups of two and more, sorted by (hash, document).
+    """The members of groups of two and more.
 
     Args:
-        records: GROUP_MEMBER, in any order.
+        records: GROUP_MEMBER, sorted by (hash, document).
         is_older: which of them need not be compared with one another: groups of such only are left out.
     """
-    order = np.lexsort((records["document"], records["hash"]))
-    records, is_older = records[order], is_older[order]
     bounds = runs(records["hash"])
     lengths = np.diff(bounds)
     ours = np.concatenate([[0], np.cumsum(~is_older)])

@@ -131,6 +131,17 @@ def test_same_bytes_in_any_order_of_tasks(run_stage, tmp_path):
     assert one.unique.manifest == two.unique.manifest
 
 
+def test_same_bytes_however_little_memory(run_stage, tmp_path):
+    """What is sorted goes to disk, a few records at a time."""
+    texts = {f"{i}": text for i, text in enumerate(family(random.Random(2), 40) * 2)}
+    one, two = (
+        deduplicate(run_stage, tmp_path / f"{gb}", deal(texts, 3), dataclasses.replace(LENIENT, memory_gb=gb))
+        for gb in (2.0, 1e-5)
+    )
+    assert one.duplicates.manifest == two.duplicates.manifest
+    assert one.duplicates.counts["removed_exact"] > 10 < one.duplicates.counts["removed_near"]
+
+
 def test_phases_are_known_from_shards_and_settings():
     phases = Duplicates.of(Dedup(buckets=5)).phases({"clean": 3, "signatures": 3})
     by_shard = {"digests", "bands", "sets", "removed"}

@@ -91,7 +91,7 @@ def test_survivors_depend_on_no_sharding(run_against: Against, n_shards: int) ->
 
 
 def test_what_an_older_run_removed_removes_nothing(run_against: Against) -> None:
-    """w0…, w6…, w12…: neighbours are similar, the ends are not. The middle one went, so it cannot take its neighbour."""
+    """Neighbours are similar, the ends are not: the middle one went, so it cannot take its neighbour with it."""
     one, two, three = (f"{text(start)}{' longer' * (start == 0)}" for start in (0, 5, 10))
     assert slow_jaccard(one, two) >= 0.8 <= slow_jaccard(two, three)
     assert slow_jaccard(one, three) < 0.8
