@@ -25,7 +25,7 @@ from typing import ClassVar
 
 from datatrove.data import Document
 
-from data_prep.document import DocumentWriter, Drop, read_documents
+from data_prep.document import LEVEL, SCRATCH_LEVEL, DocumentWriter, Drop, read_documents
 from data_prep.filters import AnyFilter
 from data_prep.filters.filter import Filter, GlobalFilter
 from data_prep.filters.keys import KeyWriter, Losers, decide
@@ -114,18 +114,18 @@ class Clean(Stage):
         lost = Losers(out, keys_name(number - 1), buckets, memory_bytes) if one.opening else NOTHING
         keys = KeyWriter(one.closing, out, keys_name(number), buckets, memory_bytes) if one.closing else NOTHING
         counts: Counter[str] = Counter()
+        level = LEVEL if last else SCRATCH_LEVEL
         with (
             out.shard("documents", "jsonl.zst") if last else out.scratch(survivors_name(number, task)) as kept_path,
             out.shard("dropped", "jsonl.zst") if last else out.scratch(dropped_name(number, task)) as dropped_path,
-            DocumentWriter(kept_path) as kept,
-            DocumentWriter(dropped_path) as dropped,
+            DocumentWriter(kept_path, level) as kept,
+            DocumentWriter(dropped_path, level) as dropped,
             lost as losers,
             keys as writer,
         ):
             if last:
                 for earlier in range(number):
-                    for document in read_documents(out.scratch_path(dropped_name(earlier, task))):
-                        dropped.write(document)
+                    dropped.copy(out.scratch_path(dropped_name(earlier, task)))
             for position, (document, unreadable) in enumerate(self._records(number, task, out)):
                 if number == 0:
                     unreadable = admit(document, counts) or unreadable

@@ -18,6 +18,8 @@ from datatrove.data import Document
 
 LEVEL = 3
 """zstd's default: the speed of reading does not depend on it."""
+SCRATCH_LEVEL = 1
+"""For what is read once and removed: a third less time than the default for a tenth more bytes."""
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,18 @@ class Drop:
 class DocumentWriter:
     """Writes documents to one zstd JSONL shard; the same documents give the same bytes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, level: int = LEVEL) -> None:
         self._file = path.open("wb")
-        self._stream = zstandard.ZstdCompressor(level=LEVEL).stream_writer(self._file, closefd=True)
+        self._stream = zstandard.ZstdCompressor(level=level).stream_writer(self._file, closefd=True)
 
     def write(self, document: Document) -> None:
         row = {"id": document.id, "text": document.text, "metadata": document.metadata}
         self._stream.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+
+    def copy(self, path: Path) -> None:
+        """Write the documents of the shard at ``path``, as they are there."""
+        for row in read_lines(path):
+            self._stream.write(row + b"\n")
 
     def __enter__(self) -> "DocumentWriter":
         return self
