@@ -17,7 +17,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from data_prep.tokenization.fast_bpe import FastBpe, unfit
+from data_prep.tokenization.fast_bpe import FastBpe, proven
 from pipeline.core.errors import ArtifactError, ConfigError
 
 END_OF_TEXT = "<|endoftext|>"
@@ -41,28 +41,24 @@ class Encoder:
 
     @classmethod
     def load(cls, path: Path) -> "Encoder":
-        """The encoder of the file ``path``.
+        """The encoder of the file ``path``; one and the same in a process, for the same content.
 
         Raises:
             ArtifactError: when it is not a tokenizer.json, or has no end-of-text token.
         """
         try:
-            return cls(parse(path.read_text(encoding="utf-8"), str(path)))
+            return _encoder(path.read_text(encoding="utf-8"), str(path))
         except ConfigError as error:
             raise ArtifactError(error.where, error.wrong, error.remedy) from None
 
     @functools.cached_property
-    def slow_because(self) -> str | None:
-        """Why the tokenizers library has to encode; None where gigatoken does."""
-        return unfit(self._description)
-
-    @functools.cached_property
-    def _fast(self) -> FastBpe | None:
-        return FastBpe(self._description) if self.slow_because is None else None
+    def _fast(self) -> FastBpe | str:
+        return proven(self._tokenizer)
 
     @property
-    def _description(self) -> str:
-        return str(self._tokenizer.to_str())
+    def slow_because(self) -> str | None:
+        """Why the tokenizers library has to encode; None where gigatoken does."""
+        return self._fast if isinstance(self._fast, str) else None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -71,7 +67,7 @@ class Encoder:
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[Any]]:
         """The ids of each text, without anything added, as arrays of ``dtype``."""
-        if self._fast is not None:
+        if isinstance(self._fast, FastBpe):
             return [self._fast.encode(text).astype(self.dtype) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [np.array(encoding.ids, dtype=self.dtype) for encoding in encodings]
@@ -79,6 +75,11 @@ class Encoder:
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """The text of ``ids``, special tokens included."""
         return str(self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=False))
+
+
+@functools.lru_cache(maxsize=2)
+def _encoder(text: str, where: str) -> Encoder:
+    return Encoder(parse(text, where))
 
 
 def parse(text: str, where: str) -> tokenizers.Tokenizer:
