@@ -16,8 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.external_sort import BLOCK_BYTES, ExternalSort
+from data_prep.dedup.external_sort import ExternalSort
 from pipeline.core.artifact import TaskOutput
+
+BLOCK_BYTES = 1 << 18
+"""What ``receive_blocks`` reads at once."""
 
 
 def save(path: Path, array: NDArray[Any]) -> None:

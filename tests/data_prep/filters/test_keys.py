@@ -4,10 +4,12 @@ Keys that agree in one half only are different keys.
 """
 
 import tempfile
+import tracemalloc
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pytest
 from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,7 +43,7 @@ shards = st.lists(st.lists(st.tuples(pairs, st.lists(pairs, max_size=4)), max_si
 
 
 @given(shards=shards, buckets=st.integers(1, 4), memory_bytes=st.sampled_from([1, 700, 2000, 1 << 20]))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int, memory_bytes: int) -> None:
     places = [
         (key, rank, shard, document, part)
@@ -66,3 +68,28 @@ def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int, me
     assert set(found) == expected
     assert found == sorted(found)
     assert lost == len(found) == len(expected)
+
+
+@pytest.mark.parametrize("distinct", [1, 2**62])
+def test_memory_is_bounded_whatever_the_keys(tmp_path: Path, distinct: int) -> None:
+    """10 MB of records in 2 MB; 1 MiB are two blocks that were read, and objects."""
+    memory_bytes, documents, lines = 2_000_000, 100, 1000
+    generator = np.random.default_rng(0)
+    outs = [TaskOutput(tmp_path, "test", shard) for shard in range(2)]
+    drawn = generator.integers(0, distinct, (len(outs), documents, lines, 2))
+    found = 0
+    tracemalloc.start()
+    try:
+        for out in outs:
+            with KeyWriter(Given(), out, "keys", 1, memory_bytes) as writer:
+                for keys in drawn[out.task]:
+                    writer.add(Document("", "a:0", metadata={"rank": (0, 0), "keys": keys}))
+        lost = decide(Given(), outs[0], "keys", len(outs), memory_bytes)
+        for out in outs:
+            with Losers(out, "keys", 1, memory_bytes) as losers:
+                found += sum(losers.of(n).size for n in range(documents))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == lost == drawn[..., 0].size - len(np.unique(drawn.reshape(-1, 2), axis=0))
+    assert peak < memory_bytes + (1 << 20)
