@@ -43,12 +43,12 @@ from data_prep.dedup.external_sort import ExternalSort, Records, whole_runs
 from data_prep.dedup.links import LINK, links_of, with_copies, write_copies
 from data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members, mix
 from data_prep.dedup.minhash import EMPTY
-from data_prep.dedup.numbering import numbers_of, rows_of, shards_of
+from data_prep.dedup.numbering import Numbers, numbers_of, rows_of, shards_of
 from data_prep.dedup.pairing import verified_pairs
 from data_prep.dedup.selection import STAYS, select
 from data_prep.dedup.shingles import shingle_set
 from data_prep.dedup.shuffle import Sender, bucket_of, receive, receive_blocks, runs, save, send, sorting_folder
-from data_prep.dedup.verification import ShingleSets
+from data_prep.dedup.verification import Hashes, ShingleSets
 from data_prep.document import read_documents
 from data_prep.signatures import Signatures
 from pipeline.core.artifact import TaskOutput
@@ -75,7 +75,7 @@ class Duplicates(Stage):
     buckets: int
     window_documents: int
     against: tuple[Older, ...]
-    memory_gb: float = dataclasses.field(metadata={"hashed": False})
+    memory_bytes: int = dataclasses.field(metadata={"hashed": False})
 
     @classmethod
     def of(cls, dedup: Dedup) -> "Duplicates":
@@ -91,7 +91,7 @@ class Duplicates(Stage):
             buckets=dedup.buckets,
             window_documents=dedup.window_documents,
             against=tuple(Older.at(folder, Signatures.of(dedup)) for folder in dedup.against),
-            memory_gb=dedup.memory_gb,
+            memory_bytes=dedup.memory_bytes,
         )
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
@@ -126,8 +126,8 @@ class Duplicates(Stage):
     def _exact(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
         with (
-            Sender(out, "exact", LINK, corpus.n_shards, self._memory_bytes // 4) as links_of_documents,
-            Sender(out, "copies", LINK, corpus.n_shards, self._memory_bytes // 4) as links_of_survivors,
+            Sender(out, "exact", LINK, corpus.n_shards, self.memory_bytes // 4) as links_of_documents,
+            Sender(out, "copies", LINK, corpus.n_shards, self.memory_bytes // 4) as links_of_survivors,
         ):
             for records in self._sorted(out, "digests", corpus.n_shards, DIGEST):
                 lengths = np.diff(runs(records["digest"]))
@@ -148,7 +148,7 @@ class Duplicates(Stage):
         takes_part[rows] = True
         takes_part[rows_of(receive(out, "exact", self.buckets, task)["document"])] = False
         rows = np.flatnonzero(takes_part)
-        with Sender(out, "bands", GROUP_MEMBER, self.buckets, self._memory_bytes) as bands:
+        with Sender(out, "bands", GROUP_MEMBER, self.buckets, self.memory_bytes) as bands:
             for here in np.split(rows, range(HASHED_AT_ONCE, rows.size, HASHED_AT_ONCE)):
                 has_words = (signatures[here] != EMPTY).any(axis=1)
                 here = here[has_words]
@@ -160,8 +160,8 @@ class Duplicates(Stage):
         corpus = Corpus(inputs, self.against)
         n_groups = 0
         with (
-            Sender(out, "groups", GROUP_MEMBER, 1, self._memory_bytes // 4) as found,
-            Sender(out, "candidates", np.dtype("<u8"), corpus.n_shards, self._memory_bytes // 4) as candidates,
+            Sender(out, "groups", GROUP_MEMBER, 1, self.memory_bytes // 4) as found,
+            Sender(out, "candidates", np.dtype("<u8"), corpus.n_shards, self.memory_bytes // 4) as candidates,
         ):
             for records in self._sorted(out, "bands", corpus.n_shards, GROUP_MEMBER):
                 here = groups(records, corpus.is_older(records["document"]))
@@ -172,13 +172,16 @@ class Duplicates(Stage):
 
     def _sets(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         wanted = np.unique(receive(out, "candidates", self.buckets, task))
-        rows = set(rows_of(wanted).tolist())
-        documents = enumerate(read_documents(Corpus(inputs, self.against).texts(task)))
-        sets = [shingle_set(document.text, self.shingle_words) for row, document in documents if row in rows]
-        ShingleSets.of(wanted, sets).write(out)
+        ShingleSets.of(wanted, self.shingle_sets(task, wanted, inputs)).write(out)
         copies = receive(out, "copies", self.buckets, task)
         write_copies(out, copies[np.isin(copies["survivor"], wanted)])
         return Counter(candidates=wanted.size)
+
+    def shingle_sets(self, task: int, wanted: Numbers, inputs: Inputs) -> list[Hashes]:
+        """The shingle sets of the documents ``wanted`` of shard ``task``, in their order."""
+        rows = set(rows_of(wanted).tolist())
+        documents = enumerate(read_documents(Corpus(inputs, self.against).texts(task)))
+        return [shingle_set(document.text, self.shingle_words) for row, document in documents if row in rows]
 
     def _pairs(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus, found = Corpus(inputs, self.against), np.load(out.scratch_path(f"groups/{task:05d}.npy"))
@@ -234,14 +237,10 @@ class Duplicates(Stage):
         n_exact, n_older = int(removed["exact"].sum()), int(corpus.is_older(removed["survivor"]).sum())
         return Counter(removed_exact=n_exact, removed_near=len(removed) - n_exact, removed_for_older=n_older)
 
-    @property
-    def _memory_bytes(self) -> int:
-        return int(self.memory_gb * 1e9)
-
     def _sorted(self, out: TaskOutput, name: str, writers: int, dtype: "np.dtype[np.void]") -> Iterator[Records]:
         """What the phase before sent to this task, in the order of its fields, cut between values of the first."""
         fields = dtype.names or ()
-        with ExternalSort(dtype, fields, self._memory_bytes // 2, sorting_folder(out)) as sorting:
+        with ExternalSort(dtype, fields, self.memory_bytes // 2, sorting_folder(out)) as sorting:
             for block in receive_blocks(out, name, writers, out.task):
                 sorting.add(block)
             yield from whole_runs(sorting.blocks(), fields[:1])
