@@ -85,6 +85,7 @@ class Clean(Stage):
     """Reads the source's records and keeps the documents that get through the filters."""
 
     name: ClassVar[str] = "clean"
+    version: ClassVar[int] = 2
     source: AnySource
     """Where the records come from."""
     cleaning: Cleaning

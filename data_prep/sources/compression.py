@@ -172,10 +172,22 @@ def _skippable(reader: "_Reader") -> zstandard.ZstdCompressionDict | None:
     reader.data = reader.data[8 + size :]
     try:
         if content.startswith(b"\x28\xb5\x2f\xfd"):
-            content = zstandard.ZstdDecompressor().decompress(content, max_output_size=DICTIONARY_BYTES)
+            content = _first_bytes(_Zstd(None).feed(content), DICTIONARY_BYTES)
         return zstandard.ZstdCompressionDict(content)
     except ERRORS:
         return None
+
+
+def _first_bytes(blocks: Iterator[bytes], wanted_bytes: int) -> bytes:
+    """``blocks`` joined until they hold ``wanted_bytes``: the size that a frame itself names may be any number."""
+    first: list[bytes] = []
+    size = 0
+    for block in blocks:
+        first.append(block)
+        size += len(block)
+        if size >= wanted_bytes:
+            break
+    return b"".join(first)
 
 
 class _Reader:

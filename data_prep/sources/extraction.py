@@ -16,6 +16,7 @@ from resiliparse.parse.html import HTMLTree
 
 from data_prep.document import Drop
 from data_prep.sources.charset import clean
+from data_prep.sources.isolation import isolated
 from pipeline.core.errors import ConfigError
 
 Extractor = Literal["resiliparse", "all_text", "trafilatura", "readability"]
@@ -39,10 +40,8 @@ NOT_NESTING = (
     "|path|circle|rect|use|line|polygon|polyline|ellipse|stop|animate"  # SVG's leaves
 )
 NESTING_TAG = re.compile(rf"<(?!/?(?:{NOT_NESTING})\b)(/?)[a-z]", re.IGNORECASE)
-BLANK_LINES = re.compile(r"\s*\n\s*")
-SPACES = re.compile(r"[^\S\n]+")
 HTML_START = re.compile(
-    rb"(?:\s|<!--.{0,2000}?-->|<\?xml.{0,200}?\?>)*"
+    rb"(?:\s|<!--(?:(?!-->).){0,2000}-->|<\?xml(?:(?!\?>).){0,200}\?>)*"
     rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|table|div|h1|p|a|br)\b",
     re.IGNORECASE | re.DOTALL,
 )
@@ -66,11 +65,18 @@ def require(extractor: Extractor) -> None:
 
 
 def extract(html: str, extractor: Extractor) -> str | Drop:
-    """The text of ``html``, never empty; else why there is none: ``no_text`` or ``too_nested`` (the depth)."""
+    """The text of ``html``, never empty; else why there is none.
+
+    ``no_text``, ``too_nested`` (the depth), or what the page did to the process that read it: ``too_slow``,
+    ``too_much_memory``, ``crashed`` (see isolation.py).
+    """
     if (depth := _depth(html)) > DEPTH:
         return Drop("too_nested", str(depth))
-    text = clean(SPACES.sub(" ", BLANK_LINES.sub("\n", EXTRACTORS[extractor](html))).strip())
-    return text or Drop("no_text", "")
+    found = isolated(EXTRACTORS[extractor], html)
+    if isinstance(found, Drop):
+        return found
+    lines = (" ".join(line.split()) for line in found.split("\n"))
+    return clean("\n".join(line for line in lines if line)).strip() or Drop("no_text", "")
 
 
 def _depth(html: str) -> int:

@@ -64,4 +64,5 @@ def _kind(value: object) -> str:
 
 
 def _string(value: object) -> str:
-    return "" if value is None else clean(str(value))
+    """``value`` as text; none for lists and objects, which mean nothing here and may nest beyond what str takes."""
+    return "" if value is None or isinstance(value, (dict, list)) else clean(str(value))

@@ -14,6 +14,7 @@ from data_prep.sources.charset import clean, decode
 from data_prep.sources.compression import pieces
 from data_prep.sources.extraction import Extractor, extract, require
 from data_prep.sources.files import FileSource, open_raw
+from data_prep.sources.isolation import isolated
 from data_prep.sources.source import Record
 from pipeline.core.settings import settings
 
@@ -22,7 +23,8 @@ from pipeline.core.settings import settings
 class Html(FileSource):
     """HTML files, plain or compressed.
 
-    Drops: ``no_text``, ``too_nested``, ``record_too_large``, ``broken_compression``.
+    Drops: ``no_text``, ``too_nested``, ``record_too_large``, ``broken_compression``, ``too_slow``, ``too_much_memory``,
+    ``crashed`` (the extractor).
     """
 
     type: Literal["html"] = "html"
@@ -44,10 +46,13 @@ class Html(FileSource):
             return
         html = decode(content)
         text = extract(html, self.extractor)
+        url = text if isinstance(text, Drop) else isolated(canonical_url, html)
         if isinstance(text, Drop):
             yield Document("", f"{name}:0", metadata={"url": ""}), text
+        elif isinstance(url, Drop):
+            yield Document("", f"{name}:0", metadata={"url": ""}), url
         else:
-            yield Document(text, f"{name}:0", metadata={"url": canonical_url(html)}), None
+            yield Document(text, f"{name}:0", metadata={"url": url}), None
 
     def _content(self, name: str) -> bytes | Drop:
         blocks, size = [], 0

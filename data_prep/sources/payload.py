@@ -15,7 +15,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecord
 
 from data_prep.document import Drop
 from data_prep.sources.charset import clean
-from data_prep.sources.compression import pieces
+from data_prep.sources.compression import Mark, pieces
 from data_prep.sources.extraction import looks_like_html
 
 CHUNK = re.compile(rb"(?:\r?\n)?([0-9a-fA-F]{1,8})[^\r\n]{0,200}\r?\n")
@@ -87,6 +87,6 @@ def _decompressed(body: bytes, limit_bytes: int) -> bytes:
         if isinstance(piece, bytes):
             blocks.append(piece)
             size += len(piece)
-        if size > limit_bytes:
+        if size > limit_bytes or (isinstance(piece, Mark) and piece.is_loss):
             break
     return b"".join(blocks)

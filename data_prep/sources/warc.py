@@ -36,7 +36,8 @@ class Warc(FileSource):
 
     Drops: ``not_a_page`` (warcinfo, request, metadata, revisit, …: the record's type), ``http_status``, ``not_html``
     (the content type), ``content_encoding``, ``no_text``, ``too_nested``, ``record_too_large``, ``truncated_record``,
-    ``wrong_length`` (Content-Length does not lead to the next record), ``broken_compression`` and ``broken_record``.
+    ``wrong_length`` (Content-Length does not lead to the next record), ``broken_compression``, ``broken_record``, and
+    ``too_slow``, ``too_much_memory``, ``crashed`` (the extractor).
     """
 
     type: Literal["warc"] = "warc"

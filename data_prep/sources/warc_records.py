@@ -18,10 +18,12 @@ from data_prep.sources.compression import Mark, Piece
 HEADER_BYTES = 1 << 16
 """A header larger than this is not one."""
 SKIP_BYTES = 1 << 20
+LINE_ENDS = re.compile(rb"[\r\n]*")
 START = re.compile(rb"WARC/\d")
-NEXT_START = re.compile(rb"(?<=\n)WARC/\d+\.\d+\r?\n")
+NEXT_START = re.compile(rb"\nWARC/\d+\.\d+\r?\n")
 START_BYTES = 16
 HEADER_END = re.compile(rb"\r?\n\r?\n")
+HEADER_END_BYTES = 4
 CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?(?=\n)", re.IGNORECASE)
 TARGET = re.compile(rb"\nwarc-target-uri[ \t]*:[ \t]*<?([^\r\n>]*)", re.IGNORECASE)
 
@@ -66,18 +68,21 @@ def _record(buffer: "_Buffer", record_bytes: int) -> WarcBytes:
         return WarcBytes(b"", Drop("record_too_large", str(content_bytes)) if whole else buffer.cut(size, 0), url)
     if not buffer.hold(size):
         return WarcBytes(b"", buffer.cut(size, len(header)), url)
-    data = buffer.take(size)
-    if (fault := buffer.ending(data, len(header))) is not None:
+    if (fault := buffer.ending(size, len(header))) is not None:
         return WarcBytes(b"", fault, url)
-    return WarcBytes(data)
+    return WarcBytes(buffer.take(size))
 
 
 class _Buffer:
-    """Decompressed bytes from the current record on; ``_stop`` is what keeps more from being read, until it is seen."""
+    """Decompressed bytes from the current record on; ``_stop`` is what keeps more from being read, until it is seen.
+
+    ``_without_end``: no header ends in so many of the first bytes, which need not be looked at again.
+    """
 
     def __init__(self, pieces: Iterator[Piece]) -> None:
         self._pieces = pieces
         self._data = bytearray()
+        self._without_end = 0
         self._member_end: int | None = None
         self._stop: Mark | _End | None = None
         self._lost = False
@@ -87,13 +92,13 @@ class _Buffer:
     def seek(self) -> Drop | None:
         """Move to the next ``WARC/`` or the end; a fault for damage or junk on the way, once."""
         while True:
-            self._delete(len(self._data) - len(self._data.lstrip(b"\r\n")))
+            self._delete(self._behind_line_ends(0))
             if START.match(self._data):
                 self._lost = False
                 return None
             if len(self._data) >= START_BYTES or (self._data and self._stop):
-                found = NEXT_START.search(self._data)
-                self._delete(found.start() if found else len(self._data) - (0 if self._stop else START_BYTES - 1))
+                found = self._next_start(0, len(self._data))
+                self._delete(found or len(self._data) - (0 if self._stop else START_BYTES - 1))
                 if not self._lost:
                     self._lost = True
                     return Drop("broken_record", "bytes that are no record")
@@ -108,7 +113,8 @@ class _Buffer:
 
     def header(self) -> bytes | None:
         """The record's header with its empty line; None when it has no end."""
-        while (end := HEADER_END.search(self._data, 0, HEADER_BYTES)) is None:
+        while (end := HEADER_END.search(self._data, self._without_end, HEADER_BYTES)) is None:
+            self._without_end = max(min(len(self._data), HEADER_BYTES) - HEADER_END_BYTES, 0)
             if len(self._data) >= HEADER_BYTES or not self._fill():
                 return None
         return bytes(self._data[: end.end()])
@@ -123,7 +129,8 @@ class _Buffer:
         return False
 
     def take(self, size: int) -> bytes:
-        data = bytes(self._data[:size])
+        with memoryview(self._data) as view:
+            data = bytes(view[:size])
         self._delete(size)
         return data
 
@@ -136,21 +143,22 @@ class _Buffer:
             size -= step
         return True
 
-    def ending(self, data: bytes, header_bytes: int) -> Drop | None:
-        """A fault if the record ``data``, just taken, cannot end here.
+    def ending(self, size: int, header_bytes: int) -> Drop | None:
+        """A fault if the record in the first ``size`` bytes, which are here, cannot end there; it is deleted then.
 
         It can before two line ends, another record, the end of a member (whose checksum was right then) or of the file.
         """
         self._record_in_member = True
-        while self._member_end is None or self._data[: self._member_end].strip(b"\r\n"):
-            rest = self._data[:SKIP_BYTES].lstrip(b"\r\n")
-            if self._stop is Mark.DAMAGE and not rest:
+        while True:
+            start = self._behind_line_ends(size)
+            if self._member_end is not None and size <= self._member_end <= start:
+                return None
+            if self._stop is Mark.DAMAGE and start == len(self._data):
                 return self.cut(0, 0)
-            if len(rest) >= START_BYTES or self._stop:
-                follows = START.match(rest) or self._data.startswith((b"\r\n\r\n", b"\n\n"))
-                return None if follows or not rest else self._bad_length(data, header_bytes)
+            if len(self._data) - start >= START_BYTES or self._stop or start - size > SKIP_BYTES:
+                follows = START.match(self._data, start) or self._data.startswith((b"\r\n\r\n", b"\n\n"), size)
+                return None if follows or start == len(self._data) else self._bad_length(size, header_bytes)
             self._fill()
-        return None
 
     def cut(self, size: int, header_bytes: int) -> Drop:
         """The fault of a record that ended before its ``size``; what is left of it is dropped."""
@@ -161,8 +169,8 @@ class _Buffer:
             return Drop("broken_compression", "")
         if self._next_member_begins_within(size) and self._member_end is not None:
             self._delete(self._member_end)
-        elif header_bytes and (found := NEXT_START.search(self._data, header_bytes)):
-            self._delete(found.start())
+        elif header_bytes and (found := self._next_start(header_bytes - 1, len(self._data))):
+            self._delete(found)
             return Drop("wrong_length", str(size - header_bytes))
         else:
             self._delete(len(self._data))
@@ -173,13 +181,23 @@ class _Buffer:
         self._lost = True
         return Drop("broken_record", why)
 
-    def _bad_length(self, data: bytes, header_bytes: int) -> Drop:
-        """The fault of a record whose ``data`` is followed by no other; records that it swallowed are put back."""
+    def _bad_length(self, size: int, header_bytes: int) -> Drop:
+        """The fault of a record that is followed by no other; the records that it swallowed stay here."""
         self._lost = True
-        if found := NEXT_START.search(data, header_bytes):
-            self._data[:0] = data[found.start() :]
-            self._member_end = None
-        return Drop("wrong_length", str(len(data) - header_bytes))
+        self._delete(self._next_start(header_bytes - 1, size) or size)
+        return Drop("wrong_length", str(size - header_bytes))
+
+    def _next_start(self, start: int, end: int) -> int:
+        """Where the first header between ``start`` (the line end in front of it) and ``end`` begins; 0 for none."""
+        while (start := self._data.find(b"\nWARC/", start, end)) >= 0:
+            if NEXT_START.match(self._data, start, end):
+                return start + 1
+            start += 1
+        return 0
+
+    def _behind_line_ends(self, start: int) -> int:
+        found = LINE_ENDS.match(self._data, start)
+        return found.end() if found else start
 
     def _next_member_begins_within(self, size: int) -> bool:
         end = self._member_end
@@ -187,6 +205,7 @@ class _Buffer:
 
     def _delete(self, size: int) -> None:
         del self._data[:size]
+        self._without_end = max(self._without_end - size, 0)
         if self._member_end is not None:
             self._member_end = self._member_end - size if self._member_end >= size else None
 

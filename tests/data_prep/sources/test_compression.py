@@ -106,6 +106,12 @@ def test_zstd_with_a_dictionary_in_front_as_warc_zst_has_it():
         assert got == [samples[0], Mark.MEMBER_END, samples[1], Mark.MEMBER_END]
 
 
+def test_a_dictionary_that_claims_any_size_is_no_dictionary():
+    claim = b"\x28\xb5\x2f\xfd\xe0" + (1 << 60).to_bytes(8, "little") + b"\x01\x00\x00"
+    head = b"\x5d\x2a\x4d\x18" + len(claim).to_bytes(4, "little") + claim
+    assert read(head + zstd(b"one")) == [b"one", Mark.MEMBER_END]
+
+
 def test_other_skippable_frames_are_passed():
     head = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"notes"
     assert read(head + zstd(b"one")) == [b"one", Mark.MEMBER_END]

@@ -47,6 +47,12 @@ def test_main_content_that_is_too_little_gets_a_second_look():
     assert not {"Home All", "Imprint"} & set(lines)
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\x0b", "\u2003", " \x0b"])
+def test_white_space_without_end(space):
+    """One space for any number in a line; takes no time that grows with the square of the number."""
+    assert extract(f"<pre>a{space * 400_000}b\n{space}\n {space}c</pre>", "all_text") == "a b\nc"
+
+
 @pytest.mark.parametrize("page", ["", " \n", "<html></html>", "<script>x</script>", "<p>&nbsp;</p>", "\0"])
 def test_no_text(page):
     assert extract(page, "resiliparse") == Drop("no_text", "")
@@ -76,6 +82,11 @@ def test_tags_that_do_not_nest_have_none(tag):
         (b"<HTML>", True),
         (b"<body class=x>", True),
         (b"<rss>", False),
+        (b"<!-- a --><!----> <!-- b -->\n<p>", True),
+        (b"<!---->" * 500 + b"<p>", True),
+        (b"<!---->" * 500 + b"no tag", False),  # takes no time that doubles with each comment
+        (b"<?xml ?>" * 400 + b"no tag", False),
+        (b"<!-- " + b"x" * 2001 + b" --><p>", False),
         (b"text", False),
         (b"", False),
         (b"<htmlx>", False),

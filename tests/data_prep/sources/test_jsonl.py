@@ -48,6 +48,7 @@ def test_lines_are_documents(tmp_path, monkeypatch, compress, end, block_bytes):
         (b'{"text": 5}', Drop("no_text", "field 'text' is a int")),
         (b'{"text": "a\\ud800b\\u0000c"}', "a\ufffdbc"),
         (b'{"text": "a", "n": NaN}', "a"),
+        (b'{"text": "a", "url": ' + b'{"a":' * 1000 + b"1" + b"}" * 1000 + b"}", "a"),
         (b'{"text": "' + b"x" * 500_000 + b'"}', Drop("record_too_large", "500012")),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 from pyarrow import parquet
 
 from data_prep.document import Drop
+from data_prep.sources import parquet as parquet_source
 from data_prep.sources.parquet import Parquet
 
 COLUMNS = {
@@ -59,3 +60,58 @@ def test_broken_files(tmp_path):
         *kept, (_, drop) = read(str(path))
         assert drop.rule == "broken_file"
         assert len(kept) <= 1
+
+
+def test_text_that_is_no_utf8_is_decoded_all_the_same(tmp_path):
+    path = str(tmp_path / "a.parquet")
+    text = pyarrow.array(["naïve mill".encode("cp1252"), "é".encode(), b"plain"]).view(pyarrow.string())
+    parquet.write_table(pyarrow.table({"text": text, "url": text}), path)
+    records = read(path)
+    assert [document.text for document, _ in records] == ["na\ufffdve mill", "é", "plain"]
+    assert [drop for _, drop in records] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "expected"),
+    [
+        ("ns", 1, "1970-01-01 00:00:00.000000001"),
+        ("s", 10**15, None),
+        ("us", 0, "1970-01-01 00:00:00"),
+    ],
+)
+def test_dates_beyond_those_of_python(tmp_path, unit, value, expected):
+    path = str(tmp_path / "a.parquet")
+    date = pyarrow.array([value], pyarrow.timestamp(unit))
+    parquet.write_table(pyarrow.table({"text": ["a"], "date": date}), path)
+    [(document, drop)] = read(path)
+    assert (document.text, drop) == ("a", None)
+    assert expected is None or document.metadata["date"] == expected
+
+
+def test_a_page_that_repeats_a_large_value_is_held_once(tmp_path):
+    path = tmp_path / "a.parquet"
+    repeated = pyarrow.DictionaryArray.from_arrays([0] * 1000, ["y" * 3_000_000])
+    parquet.write_table(pyarrow.table({"text": repeated}), path, compression="zstd", store_schema=False)
+    assert path.stat().st_size < 10_000
+    before = pyarrow.total_allocated_bytes()
+    peak = 0
+    for _, drop in read(str(path), record_bytes=1000):
+        assert drop == Drop("record_too_large", "3000000")
+        peak = max(peak, pyarrow.total_allocated_bytes() - before)
+    assert peak < 30_000_000
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 100_000, 10**9])
+def test_few_rows_at_once_where_rows_are_large(tmp_path, batch_bytes, monkeypatch):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table({"text": [f"{number} " + "z" * 20_000 for number in range(100)]}), path)
+    monkeypatch.setattr(parquet_source, "BATCH_BYTES", batch_bytes)
+    assert [document.text.split()[0] for document, _ in read(str(path))] == [str(number) for number in range(100)]
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, ["a"]])
+def test_a_url_that_is_no_text(tmp_path, value):
+    path = str(tmp_path / "a.parquet")
+    parquet.write_table(pyarrow.table({"text": ["a"], "url": [value]}), path)
+    [(document, _)] = read(path)
+    assert document.metadata["url"] == ""

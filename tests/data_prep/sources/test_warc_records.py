@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import re
+import tracemalloc
 
 import pytest
 import zstandard
@@ -161,3 +162,32 @@ def test_a_wrong_checksum_costs_the_record_that_it_belongs_to():
     members = [bytearray(gzip.compress(part)) for part in WHOLE]
     members[1][-7] ^= 1
     assert outcome(b"".join(members)) == ["0", "broken_compression", "2", "3"]
+
+
+@pytest.mark.parametrize("number", [3, 2000])
+def test_headers_without_end_are_found_one_by_one(number):
+    """And in a time that does not grow with the square of their number."""
+    data = WHOLE[0] + b"WARC/1.0\r\n" * number * 10 + b"\r\n" + WHOLE[1]
+    got = outcome(data)
+    assert (got[0], got[-1]) == ("0", "1")
+    assert set(got[1:-1]) == {"broken_record"}
+    assert len(got) == number * 10 + 2
+
+
+@pytest.mark.parametrize("number", [3, 2000])
+def test_each_length_may_swallow_all_that_follows(number):
+    wrong = b"WARC/1.0\r\nContent-Length: 9000\r\n\r\n"
+    got = outcome(wrong * number + b"x" * 8000 + b"\n" + WHOLE[0] + WHOLE[1])
+    assert got[-2:] == ["0", "1"]
+    assert set(got[:-2]) == {"wrong_length"}
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_line_ends_without_end_are_not_held(codec):
+    """A record, then 60 MB of empty lines that decompress from next to nothing, and another record."""
+    tracemalloc.start()
+    got = outcome(CODECS[codec](WHOLE[0] + b"\r\n" * 30_000_000 + WHOLE[1]))
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert got == ["0", "1"]
+    assert peak_bytes < 200_000_000

@@ -1,0 +1,44 @@
+"""Broken files through the readers and through the stage: nothing crashes, hangs or is lost."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.data_prep.sources.malformed import KINDS, malformed
+
+FUZZ = Path(__file__).parents[3] / "benchmarks" / "fuzz_sources.py"
+
+
+def fuzz(inputs: int, *options: str) -> dict[str, object]:
+    command = [sys.executable, str(FUZZ), "--inputs", str(inputs), *options]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def check(found: dict[str, object]) -> None:
+    assert (found["crashes"], found["hangs"], found["unaccounted"]) == (0, 0, 0)
+    assert found["records"] == found["kept"] + sum(found["dropped"].values())
+    assert found["peak_rss_mb"] < 2000
+
+
+def test_a_few_broken_files():
+    """With no global filter the stage is one phase of one task for each kind."""
+    found = fuzz(300, "--no-filters", "--workers", "1")
+    check(found)
+    assert found["records"] > 300
+    assert {"broken_compression", "broken_record", "not_json", "no_text", "wrong_length"} <= set(found["dropped"])
+
+
+@pytest.mark.slow
+def test_many_broken_files():
+    check(fuzz(4000, "--seed", "1"))
+
+
+def test_the_same_number_and_seed_give_the_same_file():
+    assert [malformed(number, 5) for number in range(40)] == [malformed(number, 5) for number in range(40)]
+    assert malformed(1, 5) != malformed(1, 6)
+    assert {malformed(number, 5).kind for number in range(100)} == set(KINDS)
