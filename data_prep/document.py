@@ -8,6 +8,7 @@ A document's id is ``<source file>:<record>`` and never changes. Shards are numb
 
 import hashlib
 import io
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,3 +81,9 @@ def write_documents(path: Path, documents: Iterable[Document]) -> int:
 def digest_of(text: str) -> bytes:
     """SHA-256 of ``text``: the identity that exact-duplicate removal and the validation split go by (32 bytes)."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def split_id(identity: str) -> tuple[str, int | None]:
+    """``pages.jsonl:2`` → its source file and record; the whole and None for what is not an id."""
+    match = re.fullmatch(r"(.+):([0-9]{1,18})", identity, re.DOTALL)
+    return (match[1], int(match[2])) if match else (identity, None)

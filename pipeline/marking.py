@@ -19,10 +19,10 @@ from typing import Any
 from datatrove.data import Document
 
 from data_prep.clean import Clean
+from data_prep.document import split_id
 from data_prep.filters.c4 import C4Lines
 from data_prep.sources import AnySource
 from pipeline.core.errors import ArtifactError
-from pipeline.whereabouts import split_id
 
 LINE_FILTERS = (C4Lines,)
 """Filters that judge every line for itself, by ``rules`` in their order."""

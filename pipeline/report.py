@@ -1,6 +1,7 @@
 """The stage ``report``: everything that a run came to, on one page that needs no network.
 
     counts, samples, metrics.jsonl, scores.json of all stages ──> report.html
+    raw files, the first records ──> removed lines of samples      as far as the files are still there
 
 The page is made in report_page/: sections.py finds what to show, page.py writes it.
 """
@@ -21,6 +22,7 @@ class Report(Stage):
     """``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = (
         "clean",
         "signatures",

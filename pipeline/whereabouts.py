@@ -8,13 +8,12 @@ A line is only parsed when it holds the id or URL as JSON.
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import orjson
 from datatrove.data import Document
 
-from data_prep.document import read_lines
+from data_prep.document import read_lines, split_id
 from data_prep.sources import AnySource
 from pipeline.core.artifact import Artifact, shard_name
 from pipeline.core.errors import ArtifactError, ConfigError
@@ -111,12 +110,6 @@ def find(clean: Artifact, source: AnySource, word: str) -> list[Found]:
     if not at_url:
         raise ConfigError("document", f"{clean.folder} has no id or URL {word!r}", _nearest(file, record, shards))
     return at_url
-
-
-def split_id(identity: str) -> tuple[str, int | None]:
-    """``pages.jsonl:2`` → its source file and record; the whole and None for what is not an id."""
-    match = re.fullmatch(r"(.+):([0-9]{1,18})", identity, re.DOTALL)
-    return (match[1], int(match[2])) if match else (identity, None)
 
 
 def _records(clean: Artifact, shard: int, file: str) -> str:

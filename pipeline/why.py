@@ -16,12 +16,13 @@ import numpy as np
 from datatrove.data import Document
 
 from data_prep.dedup.numbering import look_up, numbers_of
+from data_prep.document import split_id
 from data_prep.packed import SPLITS
 from data_prep.sources import AnySource
 from pipeline.core.artifact import Artifact
 from pipeline.facts import Fact, few
 from pipeline.runner import Step
-from pipeline.whereabouts import Found, document_named, find, need, split_id, whole
+from pipeline.whereabouts import Found, document_named, find, need, whole
 
 Artifacts = Mapping[str, Artifact]
 

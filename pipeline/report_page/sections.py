@@ -7,10 +7,12 @@ Whatever an artifact lacks is None here and ``none`` on the page: a report is ma
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from data_prep.clean import Clean
 from pipeline.core.artifact import Artifact
+from pipeline.core.settings import decode
 from pipeline.core.stage import Inputs
 from pipeline.core.tracker import read_metrics
 from pipeline.report_page import figures, pairs, samples
@@ -34,10 +36,9 @@ class Fact:
 
 @dataclasses.dataclass(frozen=True)
 class Drops:
-    """What a stage dropped: the rules, and a few documents of each."""
+    """What a stage dropped, by rule."""
 
     rules: list[Tally]
-    samples: dict[str, list[samples.Sample]]
     total: int
     of: int
 
@@ -57,14 +58,17 @@ def sections(inputs: Inputs) -> dict[str, Any]:
     metrics = read_metrics(inputs["weights"].path("metrics.jsonl"))
     table = ScoreTable.of(inputs["scores"])
     sizes = pairs.cluster_sizes(inputs["duplicates"])
+    removed = {unit: tallies(clean, key, sum_of(clean, key)) for unit, key in REMOVED.items()}
+    drops, duplicates = _drops(clean, clean["records_in"]), _drops(unique, unique["documents_in"])
     return {
         "title": _title(inputs, metrics, table),
         "funnel": _funnel(inputs),
-        "drops": _drops(inputs["clean"], clean["records_in"]),
-        "removed": {unit: tallies(clean, key, sum_of(clean, key)) for unit, key in REMOVED.items()},
+        "drops": drops,
+        "removed": removed,
+        "samples": _samples(inputs, drops, removed, duplicates),
         "lengths": figures.columns("lengths", _lengths(clean), "characters, at least", "documents"),
         "languages": shortened(tallies(clean, "language:", sum_of(clean, "language:")), LANGUAGES_SHOWN),
-        "duplicates": _drops(inputs["unique"], unique["documents_in"]),
+        "duplicates": duplicates,
         "pairs": pairs.sample(inputs["clean"], inputs["duplicates"]),
         "clusters": figures.columns("clusters", sizes, "documents in a cluster", "clusters"),
         "tokens": _tokens(inputs),
@@ -135,10 +139,18 @@ def _funnel(inputs: Inputs) -> dict[str, Any]:
     return {"figure": figures.funnel([(step.name, step.documents) for step in steps]), "rows": rows, "facts": rest}
 
 
-def _drops(artifact: Artifact, of: int) -> Drops:
-    counts = artifact.counts
-    rules = tallies(counts, "dropped:", of)
-    return Drops(rules, samples.dropped(artifact, [rule.name for rule in rules]), sum_of(counts, "dropped:"), of)
+def _drops(counts: Counter[str], of: int) -> Drops:
+    return Drops(tallies(counts, "dropped:", of), sum_of(counts, "dropped:"), of)
+
+
+def _samples(
+    inputs: Inputs, drops: Drops, removed: Mapping[str, list[Tally]], duplicates: Drops
+) -> dict[str, list[samples.Pair]]:
+    """What each rule of cleaning did to documents, and documents that deduplication dropped."""
+    clean = decode(Clean, inputs["clean"].settings)
+    removing = [tally.name for ranked in removed.values() for tally in ranked]
+    found = samples.side_by_side(inputs["clean"], clean, [tally.name for tally in drops.rules], removing)
+    return found | samples.side_by_side(inputs["unique"], clean, [tally.name for tally in duplicates.rules], kept=0)
 
 
 def _tokens(inputs: Inputs) -> list[Fact]:

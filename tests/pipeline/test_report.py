@@ -19,8 +19,14 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
+from data_prep.clean import Clean, Cleaning
 from data_prep.document import write_documents
+from data_prep.filters.c4 import C4Lines
+from data_prep.filters.line_rules import FewWords
+from data_prep.sources.jsonl import Jsonl
 from pipeline.core.artifact import Artifact, TaskOutput, finish
+from pipeline.core.settings import canonical
+from pipeline.marking import Line
 from pipeline.report import Report
 from pipeline.report_page import figures, samples
 from pipeline.report_page.formatting import flat, percent, short, visible
@@ -33,6 +39,8 @@ HOSTILE = (
 )
 REMOVED = np.dtype([("row", "<u4"), ("survivor", "<u8"), ("survivor_id", "S40"), ("jaccard", "<f8"), ("exact", "?")])
 VOID = {"meta", "link", "br", "img", "hr", "input"}
+
+CLEAN = Clean(source=Jsonl(paths=(HOSTILE,)), cleaning=Cleaning(filters=(C4Lines(rules=(FewWords(),)),)))
 
 Fill = Callable[[TaskOutput], Mapping[str, int]]
 
@@ -114,9 +122,8 @@ def full_run(root: Path) -> dict[str, Artifact]:
             path.write_text("".join(json.dumps(question(n)) + "\n" for n in range(5)))
         return {"benchmarks": 3}
 
-    filters = [{"type": "c4_lines", "min_words": 5}, {"type": "language", "languages": ["en"]}]
     return {
-        "clean": artifact(root, "clean", {"filters": filters, "paths": [HOSTILE]}, clean, clean),
+        "clean": artifact(root, "clean", canonical(CLEAN), clean, clean),
         "signatures": artifact(root, "signatures", {"hashes": 112}, lambda out: {"documents": 2600}),
         "duplicates": artifact(root, "duplicates", {"threshold": 0.8}, duplicates, duplicates),
         "unique": artifact(root, "unique", {}, unique, unique),
@@ -181,7 +188,10 @@ def empty_run(root: Path) -> dict[str, Artifact]:
         return {}
 
     fills: dict[str, Fill] = {"weights": weights, "scores": scores}
-    return {name: artifact(root, name, {}, fills.get(name, lambda out: {})) for name in Report.inputs}
+    settings = {"clean": canonical(CLEAN)}
+    return {
+        name: artifact(root, name, settings.get(name, {}), fills.get(name, lambda out: {})) for name in Report.inputs
+    }
 
 
 def write_report(inputs: Mapping[str, Artifact], folder: Path) -> Path:
@@ -249,7 +259,7 @@ def test_the_numbers_a_reader_wants_are_there(page: Path) -> None:
     assert "agreement acc 0 71.0 % ± 4.5 % 62.0 % to 79.0 % 50.0 % 104" in text
     assert "validation perplexity 0 2.00e+09 – – 42" in text
     assert "held_out_words: no items." in text
-    assert "filters[0].min_words 5" in text
+    assert "cleaning.filters[0].rules[0].min_words 5" in text
 
 
 def test_without_a_score_the_headline_is_the_last_validation(tmp_path: Path) -> None:
@@ -343,11 +353,64 @@ def test_samples_are_looked_for_in_few_shards_and_not_far(tmp_path: Path, monkey
     path = made.path
     monkeypatch.setattr(made, "path", lambda name: opened.append(name) or path(name))
     monkeypatch.setattr(samples, "DOCUMENTS_PER_SHARD", 11)
-    found = samples.dropped(made, ["rare", "common", "never"])
+    found = samples.chosen(
+        made, "dropped", {"rare": 3, "common": 3, "never": 3}, lambda one: {one.metadata["drop"]["rule"]}
+    )
     assert opened == [f"dropped/{number:05d}.jsonl.zst" for number in range(0, 40, 5)]
     assert [sample.id for sample in found["rare"]] == ["0:10", "10:10", "20:10"], "row 11 of odd shards is too far"
     assert [sample.id for sample in found["common"]] == ["0:0", "5:0", "10:0"]
     assert "never" not in found
+
+
+MENU = "Home"
+SENTENCES = [f"The sentence with the number {n} has a number of words." for n in range(4)]
+
+
+@pytest.fixture
+def cleaned(tmp_path: Path) -> tuple[Clean, Artifact]:
+    """Twenty pages with a menu of which every fourth is too short, and the raw file that they were read from."""
+    raw = tmp_path / "pages.jsonl"
+    texts = ["\n".join([MENU, *SENTENCES[: 1 if n % 4 == 3 else 4]]) for n in range(20)]
+    raw.write_text(
+        "".join(json.dumps({"text": text, "url": f"https://{n}.example/"}) + "\n" for n, text in enumerate(texts))
+    )
+    stage = Clean(source=Jsonl(paths=(str(raw),)), cleaning=Cleaning(filters=(C4Lines(),)))
+    out = TaskOutput(tmp_path / "clean", "0-filter", 0)
+    out.done(stage.phases({})[0].run(0, {}, out))
+    return stage, finish(tmp_path / "clean", stage.description({}), {"0-filter": 1})
+
+
+def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Clean, Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, made = cleaned
+    short, menu = "c4_lines.sentences", "c4_lines.end_mark"
+    found = samples.side_by_side(made, stage, [short, "never"], [menu])
+    file = stage.source.listing()[0].name
+    assert set(found) == {short, menu}
+    assert [(pair.kept.id, pair.dropped.id) for pair in found[short]] == [
+        (f"{file}:{kept}", f"{file}:{dropped}") for kept, dropped in ((0, 3), (1, 7), (2, 11))
+    ]
+    assert found[short][0].kept.lines == [Line(MENU, menu), *map(Line, SENTENCES)]
+    assert found[short][0].dropped.lines == [Line(MENU, menu), Line(SENTENCES[0])]
+    assert (found[short][0].dropped.rule, found[short][0].dropped.value) == (short, "1")
+    assert [(pair.kept.id, pair.dropped.id) for pair in found[menu]] == [
+        (f"{file}:{kept}", f"{file}:{dropped}") for kept, dropped in ((0, 3), (1, 7), (2, 11))
+    ]
+    assert all(pair.kept is None for pair in samples.side_by_side(made, stage, [short], kept=0)[short])
+    monkeypatch.setattr(samples, "RECORDS_PER_FILE", 5)
+    second = samples.side_by_side(made, stage, [short])[short][1]
+    assert second.kept.lines[0] == Line(MENU, menu)
+    assert second.dropped.lines == [Line(MENU, menu), Line(SENTENCES[0])], (
+        "what dropped it is judged without its record"
+    )
+    Path(file).unlink()
+    assert samples.side_by_side(made, stage, [short])[short][1].kept.lines == [*map(Line, SENTENCES)]
+
+
+def test_removed_lines_are_struck_through(cleaned: tuple[Clean, Artifact], tmp_path: Path) -> None:
+    inputs = empty_run(tmp_path / "empty") | {"clean": cleaned[1]}
+    text = write_report(inputs, tmp_path / "report").read_text()
+    assert text.count('<del dir="auto">Home</del> <span class="mark">c4_lines.end_mark</span>') == 2 * (3 + 3)
+    assert text.count('<div class="side-by-side">') == 3 + 3
 
 
 def test_tallies_are_ranked_and_the_small_ones_summed_up() -> None:
