@@ -44,7 +44,7 @@ class Email(Kind):
     replacement: str = "<email>"
     """What stands in its place."""
     _address: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?<![\w.%+-])[\w%+-][\w.%+-]{0,63}@(?:[^\W_][\w-]{0,62}\.){1,8}"
+        r"(?<![\w.%+/-])[\w%+-][\w.%+-]{0,63}@(?:[^\W_][\w-]{0,62}\.){1,8}"
         r"(?!(?:png|jpe?g|gif|webp|svg)\b)[^\W\d_]{2,24}(?![\w@-])"
     )
     """The end rules out names of image files: ``logo@2x.png``."""
@@ -70,7 +70,7 @@ class IpAddress(Kind):
         re.IGNORECASE,
     )
     _numbering: ClassVar["re.Pattern[str]"] = re.compile(
-        r"(?:\bv|\bver|version|release|firmware|build|section|chapter|clause|table|figure|§)[.:]?\s*\Z", re.IGNORECASE
+        r"(?:\bv|\bver|version|release|firmware|build|section|chapter|clause|table|figure|§)\W{0,3}\Z", re.IGNORECASE
     )
 
     def places(self, text: str) -> Iterator[Place]:
@@ -103,8 +103,9 @@ class CardNumber(Kind):
 class PhoneNumber(Kind):
     """Phone numbers that their country's numbering plan knows, by Google's metadata (the package phonenumbers).
 
-    On one line. Numbers without ``+`` are read as dialled in ``regions`` and must be written in groups: ten digits in a
-    row are as often an order number. What follows ISBN or ISSN is none, nor is a piece of a longer name.
+    On one line. Numbers without ``+`` are read as dialled in ``regions`` and must be in the groups that their country
+    writes them in: other digits are as often an order number, a date, a size. What follows ISBN or ISSN, or is a piece
+    of an address or a longer name, is none.
     """
 
     type: Literal["phone_number"] = "phone_number"
@@ -113,7 +114,9 @@ class PhoneNumber(Kind):
     regions: tuple[str, ...] = ("US",)
     """ISO 3166-1 codes of the countries whose national numbers are recognized; none: only numbers with ``+``."""
     _candidate: ClassVar["re.Pattern[str]"] = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
-    _other: ClassVar["re.Pattern[str]"] = re.compile(r"(?:\bIS[BS]N\b\W*(?:1[03]\b\W*)?|\w[-/=_&?])\Z", re.IGNORECASE)
+    _other: ClassVar["re.Pattern[str]"] = re.compile(
+        r"(?:\bIS[BS]N\b\W*(?:1[03]\b\W*)?|\w[-=_&?]|/\S*)\Z", re.IGNORECASE
+    )
 
     def __post_init__(self) -> None:
         for region in self.regions:
@@ -128,17 +131,26 @@ class PhoneNumber(Kind):
             yield from self._in_line(text[start : len(text) if end < 0 else end], start)
 
     def _in_line(self, line: str, offset: int) -> Iterator[Place]:
-        found = {place for region in self.regions or (None,) for place in self._of_region(line, region)}
+        searches: list[tuple[str | None, int]] = [
+            (region, phonenumbers.Leniency.STRICT_GROUPING) for region in self.regions
+        ]
+        if "+" in line:
+            searches.append((None, phonenumbers.Leniency.VALID))
+        found = {
+            (match.start, match.end)
+            for region, leniency in searches
+            for match in phonenumbers.PhoneNumberMatcher(line, region, leniency)
+            if not self._is_other(line[: match.start], match.raw_string)
+        }
         last = 0
-        for start, end in sorted(found):
+        for start, end in sorted(found, key=lambda place: (place[0], -place[1])):
             if start >= last:
                 yield offset + start, offset + end
                 last = end
 
-    def _of_region(self, line: str, region: str | None) -> Iterator[Place]:
-        for match in phonenumbers.PhoneNumberMatcher(line, region):
-            if not match.raw_string.isdigit() and not self._other.search(line[: match.start]):
-                yield match.start, match.end
+    def _is_other(self, before: str, number: str) -> bool:
+        """Whether a valid number is written as phone numbers are not, or follows what makes it something else."""
+        return number.isdigit() or number.count("/") > 1 or bool(self._other.search(before))
 
 
 AnyKind = Annotated[Email | IpAddress | CardNumber | PhoneNumber, Field(discriminator="type")]

@@ -338,3 +338,14 @@ def test_the_presets_are_the_defaults_in_code() -> None:
         for rule in preset(name).filters:
             if rule.type != "bad_words":
                 assert rule == type(rule)()
+
+
+def test_what_was_masked_is_counted(run_stage, tmp_path) -> None:
+    texts = ["Write to ann@a.org or bob@b.org.", "Call (415) 776-3109.", "Nothing."]
+    source = write_pages(tmp_path / "in", [Page(f"http://{n}.org", text, "") for n, text in enumerate(texts)], 1)
+    artifact = run_stage(Clean(source=source, cleaning=preset("pii")), {}, tmp_path / "out")
+    assert {key: n for key, n in artifact.counts.items() if key.startswith("masked:")} == {
+        "masked:email": 2,
+        "masked:phone_number": 1,
+    }
+    assert [text for _, text in kept(artifact)] == ["Write to <email> or <email>.", "Call <phone number>.", "Nothing."]

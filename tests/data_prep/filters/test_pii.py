@@ -77,6 +77,7 @@ def found(kind, text: str) -> list[str]:
         (PhoneNumber(), "$1,234,567.89, 1 234 567, 100 000 000, 3.14159265358", []),
         (PhoneNumber(), "ISBN 0-306-40615-2, ISBN-13: 978-0-306-40615-7, ISBN-10 2-345-67890-1, ISSN 2049-3630", []),
         (PhoneNumber(), "v10.0.19041.1288, 123-45-6789, 192.168.100.200, id-415-776-3109, 1aaa-123-45-678-910.org", []),
+        (PhoneNumber(), "600/800/1000, doi: 10.3389/fnins.2022.852506, 21.03.2000 23, http://a.org/415-776-3109", []),
     ],
 )
 def test_what_is_found(kind, text, expected) -> None:
