@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from pipeline import facts, forget, inspection, jobs, similar, status, trace, why
+from pipeline import contamination, facts, forget, inspection, jobs, similar, status, trace, why
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import suggestion
 from pipeline.line import carry_out
@@ -43,6 +43,11 @@ def show_inspection(run: Run, stage: str, *words: str) -> None:
 def show_similar(run: Run, file: str) -> None:
     """Print which documents of clean are similar to the text in FILE."""
     facts.show(similar.explain(run.steps, file))
+
+
+def show_overlaps(run: Run, word: str = "") -> None:
+    """Print which items of the benchmarks are in which training documents: of all, of one benchmark, or one item."""
+    facts.show(contamination.explain(run.steps, word))
 
 
 def show_forgetting(run: Run, file: str) -> None:
@@ -81,6 +86,7 @@ COMMANDS = {
     "trace": Command(show_trace, ("SHARD", "OFFSET")),
     "similar": Command(show_similar, ("FILE|-",)),
     "inspect": Command(show_inspection, ("STAGE", "[--rule RULE]", "[--sample NUMBER]")),
+    "overlaps": Command(show_overlaps, ("[BENCHMARK|ITEM]",)),
     "forget": Command(show_forgetting, ("--ids FILE",)),
 }
 

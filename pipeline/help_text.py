@@ -38,11 +38,11 @@ def help_text(conf: Path, commands: Mapping[str, Callable[..., None]]) -> str:
     lines += ["", "Settings (KEY=VALUE):"]
     groups = {path.name: sorted(file.stem for file in path.glob("*.yaml")) for path in conf.iterdir() if path.is_dir()}
     meanings = field_meanings(RunConfig)
-    lines += [f"  {name:<12}{meanings[name]}" for name in meanings if name not in groups]
+    lines += [f"  {name:<17}{meanings[name]}" for name in meanings if name not in groups]
     lines += ["", "Groups (GROUP=OPTION), and the settings of each (GROUP.KEY=VALUE; the options are files of conf/):"]
     for name in [*(name for name in meanings if name in groups), "experiment"]:
-        lines += [f"  {name:<12}{meanings.get(name, 'Overrides of several groups at once.')}"]
-        lines += textwrap.wrap(", ".join(groups[name]), 100, initial_indent=" " * 14, subsequent_indent=" " * 14)
+        lines += [f"  {name:<17}{meanings.get(name, 'Overrides of several groups at once.')}"]
+        lines += textwrap.wrap(", ".join(groups[name]), 100, initial_indent=" " * 19, subsequent_indent=" " * 19)
     return "\n".join([*lines, "", "Examples:", textwrap.indent(EXAMPLES, "  ")])
 
 

@@ -2,7 +2,7 @@
 
     id or URL ── clean ──> kept | dropped by a rule
                    └─ duplicates ──> its cluster: the survivor, or what was removed for it, with exact Jaccard
-                       └─ unique ──> kept | dropped
+                       └─ unique, overlaps ──> kept | masked | dropped, with the benchmark items that it holds
                            └─ tokens ──> shard, tokens from E to E
                                └─ packed ──> split, rows
 
@@ -19,6 +19,7 @@ from data_prep.dedup.numbering import look_up, numbers_of
 from data_prep.document import split_id
 from data_prep.packed import SPLITS
 from data_prep.sources import AnySource
+from pipeline.contamination import of_document
 from pipeline.core.artifact import Artifact
 from pipeline.facts import Fact, few
 from pipeline.runner import Step
@@ -26,7 +27,7 @@ from pipeline.whereabouts import Found, document_named, find, need, whole
 
 Artifacts = Mapping[str, Artifact]
 
-STAGES = ("clean", "signatures", "duplicates", "unique", "tokens", "packed")
+STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "packed")
 """The stages that say something about a document."""
 
 
@@ -55,6 +56,8 @@ def _document(cleaned: Found, artifacts: Artifacts) -> Iterator[Fact]:
     yield from cleaning(cleaned.document)
     if cleaned.is_kept and {"signatures", "duplicates"} <= artifacts.keys():
         yield from _cluster(cleaned, artifacts["signatures"], artifacts["duplicates"])
+    if cleaned.is_kept:
+        yield from of_document(artifacts, cleaned.shard, cleaned.document.id)
     if after is not None and after.is_kept and "tokens" in artifacts:
         bounds = np.load(artifacts["tokens"].shard("bounds", after.shard, "npy"), mmap_mode="r")
         first, last = bounds[after.row : after.row + 2].tolist()

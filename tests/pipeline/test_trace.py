@@ -230,7 +230,7 @@ def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
     assert ("kept by", "clean") in found
     assert found[-1] == (
         "not finished",
-        "signatures, duplicates, unique, tokens, packed; run the line to know more",
+        "signatures, duplicates, unique, overlaps, tokens, packed; run the line to know more",
     )
     with pytest.raises(ArtifactError, match=r"^tokens: is not finished .*; give the run's own overrides, or run it"):
         list(trace.explain(steps, "0", "0"))

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 import yaml
 
+from data_prep.decontamination.config import Decontamination
+from data_prep.overlaps import Overlaps
 from pipeline.core.settings import decode
-from tests.train.evaluation.conftest import line, one_thread
+from tests.train.evaluation.conftest import line, one_thread, story, write_lines
 from train.data import IGNORED, Rows
 from train.evaluation.benchmark import Evaluation
 from train.export import load
 from train.scores import Scores
 
-__all__ = ["line", "one_thread"]
+__all__ = ["line", "one_thread", "write_lines"]
 
 CONF = Path(__file__).parents[2] / "conf" / "evaluation"
 
@@ -100,6 +102,91 @@ def test_twice_the_same_bytes(demo, line, run_stage, tmp_path):
     again = run_stage(Scores(evaluation=evaluation("demo", device="cpu")), line, tmp_path, twice=True)
     assert again.manifest["files"] == demo.manifest["files"]
     assert again.manifest["counts"] == demo.manifest["counts"]
+
+
+STORY = story(7)
+STRANGE = (
+    "Yesterday seven green parrots sang an opera for two hundred astonished tax inspectors who wept until Thursday"
+)
+
+
+@pytest.fixture(scope="module")
+def split(line, run_stage, tmp_path_factory, write_lines):
+    """Scores of a quiz of which two passages are in the documents, three are not and one is too short to tell."""
+    quiz = [
+        STORY[:150].rpartition(" ")[0],
+        STRANGE,
+        "Too few words",
+        STRANGE[10:],
+        STORY[200:330].strip(),
+        STRANGE[20:],
+    ]
+    path = write_lines("quiz.jsonl", *(json.dumps({"text": text}) for text in quiz))
+    pairs = [("he runs", "he run", "a"), (STORY[:150], "x" + STORY[:150], "a"), (STRANGE, STRANGE + " s", "b")]
+    rows = [{"sentence_good": good, "sentence_bad": bad, "UID": group} for good, bad, group in pairs]
+    pairs_path = write_lines("pairs.jsonl", *map(json.dumps, rows))
+    settings = {
+        "quiz": {"type": "lambada", "paths": [str(path)]},
+        "quiz_2shot": {"type": "lambada", "paths": [str(path)], "shots": 2, "limit": 3},
+        "pairs": {"type": "minimal_pairs", "paths": [str(pairs_path)]},
+        "validation": {"type": "validation"},
+    }
+    decoded = decode(Evaluation, {"benchmarks": settings})
+    folder = tmp_path_factory.mktemp("split")
+    overlaps = run_stage(Overlaps.of(Decontamination(), decoded.texts()), line, folder / "overlaps")
+    return run_stage(Scores(evaluation=decoded), line | {"overlaps": overlaps}, folder / "scores")
+
+
+def test_scores_are_split_into_clean_and_dirty(split):
+    found = entries(split)
+    assert found["quiz"]["overlap"] == {"clean": 3, "dirty": 2, "too_short": 1}
+    rows = samples(split, "quiz")
+    parts = ["dirty", "clean", "too_short", "clean", "dirty", "clean"]
+    assert [row["overlap"] for row in rows] == parts
+    for name, key in (("acc", "acc"), ("perplexity", "log_likelihood")):
+        whole = metric(found["quiz"], name)
+        for part in ("clean", "dirty"):
+            values = [row["outcome"][key] for row, one in zip(rows, parts, strict=True) if one == part]
+            mean = sum(values) / len(values)
+            expected = mean if name == "acc" else math.exp(-mean)
+            assert whole[part]["value"] == pytest.approx(expected, rel=1e-4)
+            assert whole[part]["items"] == len(values)
+        assert whole["items"] == 6
+    assert metric(found["quiz"], "perplexity")["clean"] != metric(found["quiz"], "perplexity")["dirty"]
+
+
+def test_other_shots_are_split_by_the_same_texts(split):
+    assert entries(split)["quiz_2shot"]["overlap"] == {"clean": 1, "dirty": 1, "too_short": 1}
+
+
+def test_groups_are_split_and_parts_without_items_are_absent(split):
+    pairs = entries(split)["pairs"]
+    assert pairs["overlap"] == {"clean": 1, "dirty": 1, "too_short": 1}
+    by_group = {one["group"]: one for one in pairs["metrics"]}
+    assert by_group.keys() == {"", "a", "b"}
+    assert by_group["a"]["clean"] is by_group["b"]["dirty"] is None
+    assert by_group["a"]["dirty"]["items"] == by_group["b"]["clean"]["items"] == 1
+    assert by_group[""]["clean"]["items"] == by_group[""]["dirty"]["items"] == 1
+
+
+def test_what_was_not_searched_for_is_not_split(split, demo):
+    for artifact, name in ((split, "validation"), (demo, "agreement"), (demo, "held_out_words")):
+        entry = entries(artifact)[name]
+        assert entry["overlap"] is None
+        assert all(one["clean"] is one["dirty"] is None for one in entry["metrics"])
+    assert {row["overlap"] for row in samples(split, "validation")} == {None}
+
+
+def test_the_table_shows_clean_and_dirty(split):
+    table = split.path("scores.md").read_text()
+    quiz = entries(split)["quiz"]
+    accuracy, perplexity = metric(quiz, "acc"), metric(quiz, "perplexity")
+    row = next(line for line in table.splitlines() if line.startswith("| quiz | 0 | acc | "))
+    assert row.endswith(
+        f" | 6 | {100 * accuracy['clean']['value']:.2f} % (3) | {100 * accuracy['dirty']['value']:.2f} % (2) |"
+    )
+    assert f"({perplexity['clean']['items']}) | " in table
+    assert "quiz: 1 items have too few words to tell clean from dirty." in table
 
 
 def test_batch_tokens_change_no_score(demo, line, run_stage, tmp_path):

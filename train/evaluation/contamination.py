@@ -14,6 +14,7 @@ from typing import Any
 
 from train.evaluation.benchmarks.base import Benchmark
 from train.evaluation.item import Item, Outcome
+from train.evaluation.metrics import Metric
 
 CLEAN, DIRTY, TOO_SHORT = "clean", "dirty", "too_short"
 PARTS = (CLEAN, DIRTY)
@@ -63,13 +64,21 @@ def metrics_by_part(
     """
     if not items:
         return []
-    of_part: dict[str, dict[tuple[str, str], dict[str, Any]]] = {}
+    of_part = {}
     for part in PARTS:
         here = [number for number, one in enumerate(parts) if one == part]
         some = [items[number] for number in here], [outcomes[number] for number in here]
         metrics = benchmark.metrics(*some, vocabulary) if here else []
-        of_part[part] = {(metric.name, metric.group): dataclasses.asdict(metric) for metric in metrics}
+        groups = {item.group for item in some[0]}
+        only = groups.pop() if len(groups) == 1 else ""  # a single group is the whole, and has no metric of its own
+        of_part[part] = {(one.name, group): one for one in metrics for group in {one.group, one.group or only}}
     return [
-        {**dataclasses.asdict(metric), **{part: of_part[part].get((metric.name, metric.group)) for part in PARTS}}
+        {**dataclasses.asdict(metric), **{part: _of(metric, of_part[part]) for part in PARTS}}
         for metric in benchmark.metrics(items, outcomes, vocabulary)
     ]
+
+
+def _of(metric: Metric, found: Mapping[tuple[str, str], Metric]) -> dict[str, Any] | None:
+    """The metric of the same name and group among those of a part."""
+    same = found.get((metric.name, metric.group))
+    return dataclasses.asdict(dataclasses.replace(same, group=metric.group)) if same else None

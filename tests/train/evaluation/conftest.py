@@ -74,7 +74,8 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def line(tmp_path_factory, run_stage) -> dict[str, Artifact]:
-    """overlaps (of nothing), tokenizer, tokens and packed of 120 stories in 3 shards, a quarter of them held out; weights, random ones."""
+    """unique, overlaps (of nothing), tokenizer, tokens and packed of 120 stories in 3 shards, a quarter held out;
+    weights, random ones."""
     folder = tmp_path_factory.mktemp("line")
     texts = [[story(40 * shard + number) for number in range(40)] for shard in range(3)]
     inputs = {"unique": unique_documents(folder / "unique", texts)}

@@ -324,3 +324,49 @@ def test_wrong_settings_name_their_place():
     with pytest.raises(ConfigError) as caught:
         decode(Evaluation, {"benchmarks": {"held_out": {"type": "validation", "limits": 3}}})
     assert str(caught.value) == "benchmarks.held_out.limits: unknown key 'limits'; did you mean 'limit'?"
+
+
+def texts_of(write_lines, rows, **settings) -> list[tuple[str, tuple[str, ...]]]:
+    path = questions(write_lines, *rows)
+    evaluation = decode(Evaluation, {"benchmarks": {"x": {"paths": [str(path)], **settings}}})
+    return list(evaluation.texts()["x"].texts())
+
+
+def test_texts_of_choices_are_question_and_answers_without_the_form(write_lines):
+    rows = [{"query": "Question: Why is it so?\nHint: no", "choices": ["a b", "c", "d"], "gold": 1},
+            {"query": "Question: Who was it then?\nHint: no", "choices": ["e", "f"], "gold": 0},
+            {"query": "Question: Hint: no", "choices": ["g", "h"], "gold": 1}]  # fmt: skip
+    for suffix in ("", " Answer:", "\nQ"):
+        assert texts_of(write_lines, rows, type="multiple_choice", query_suffix=suffix, shots=1, limit=1) == [
+            ("questions.jsonl:1", ("Why is it so? c", "a b", "d")),
+            ("questions.jsonl:2", ("Who was it then? e", "f")),
+            ("questions.jsonl:3", (" h", "g")),
+        ]
+    (only,) = texts_of(write_lines, rows[:1], type="multiple_choice")
+    assert only[1][0] == "Question: Why is it so?\nHint: no c"
+
+
+def test_texts_of_passages_and_pairs(write_lines):
+    assert texts_of(write_lines, [{"text": "I don't care about signs"}], type="lambada") == [
+        ("questions.jsonl:1", ("I don't care about signs",))
+    ]
+    pair = {"sentence_good": "Cats sleep.", "sentence_bad": "Cats sleeps."}
+    assert texts_of(write_lines, [pair], type="minimal_pairs") == [
+        ("questions.jsonl:1", ("Cats sleep.", "Cats sleeps."))
+    ]
+
+
+def test_benchmarks_that_read_the_same_share_their_texts():
+    benchmarks = {
+        "b": MultipleChoice(paths=("b",)),
+        "b_5shot": MultipleChoice(paths=("b",), shots=5, limit=2, query_suffix="A:"),
+        "as_passages": Lambada(paths=("b",)),
+        "more": MultipleChoice(paths=("b", "c")),
+        "agreement": Agreement(),
+        "validation": Validation(),
+    }
+    evaluation = Evaluation(benchmarks=benchmarks)
+    assert evaluation.same_texts() == {"as_passages": "as_passages", "b": "b", "b_5shot": "b", "more": "more"}
+    assert evaluation.texts().keys() == {"as_passages", "b", "more"}
+    zero, five = (Evaluation(benchmarks={"b": benchmarks[name]}, data="/x").texts() for name in ("b", "b_5shot"))
+    assert canonical(zero) == canonical(five) == {"b": {"type": "multiple_choice"}}
