@@ -32,6 +32,12 @@ SPACE, OTHER, OTHER_CAPITAL = 0, 1, 2
 """Numbers of a space and of characters that no profile holds; the profiles' characters follow."""
 LATIN_END = 0x300
 """Letters from here on count as not Latin (Vietnamese ones too: langdetect means to spare them but does not)."""
+NEAR_BITS = 6
+NEAR = (1 << NEAR_BITS) - 1
+FAR_PARTS = np.uint64(0x1_0001_0001 * (0xFFFF & ~NEAR))
+"""The bits of a key of which one is set when a part is larger than NEAR."""
+ONE, TWO, THREE = np.uint64(0xFFFF), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFF)
+"""The parts of a key's last one, two and three characters."""
 COMPENSATED_SUM = sum([1.0, 1e100, 1.0, -1e100]) == 2.0
 """Whether Python's ``sum`` carries the rounding error along (from 3.12 on), as langdetect's result depends on it."""
 
@@ -47,6 +53,8 @@ class Tables(NamedTuple):
     """uint64 (H,): n-grams at the places that ``_place`` names, 0 where there is none; H is a power of two."""
     rows: "np.ndarray"
     """int32 (H,): the n-gram's row in ``frequencies``."""
+    near: "np.ndarray"
+    """int32 (2^18,): the same, without a search, for n-grams of the first 63 characters, which hold A to z; or -1."""
     frequencies: "np.ndarray"
     """float64 (G, L): the n-gram's share of all n-grams of its length in a language."""
     words: "np.ndarray"
@@ -86,11 +94,11 @@ def load() -> tuple[tuple[str, ...], Tables]:
     grams = [gram for gram in factory.word_lang_prob_map if 1 <= len(gram) <= NGram.N_GRAM and gram != " "]
     known = sorted({character for gram in grams for character in gram} - {" "})
     numbers = {" ": SPACE} | {character: number for number, character in enumerate(known, OTHER_CAPITAL + 1)}
-    keys, rows = _hashed([functools.reduce(lambda key, c: key << 16 | numbers[c] + 1, gram, 0) for gram in grams])
+    keys, rows, near = _tables([functools.reduce(lambda key, c: key << 16 | numbers[c] + 1, gram, 0) for gram in grams])
     frequencies = np.array([factory.word_lang_prob_map[gram] for gram in grams])
     capital = np.array([False, False, True, *(character.isupper() for character in known)])
     words, weights = _random_stream()
-    tables = Tables(_characters(numbers), capital, keys, rows, frequencies, words, weights)
+    tables = Tables(_characters(numbers), capital, keys, rows, near, frequencies, words, weights)
     return tuple(factory.langlist), tables
 
 
@@ -105,12 +113,13 @@ def _characters(numbers: dict[str, int]) -> "np.ndarray":
     return result
 
 
-def _hashed(keys: list[int]) -> "tuple[np.ndarray, np.ndarray]":
-    """An open table of ``keys``, at most a quarter full: keys and their positions in the list."""
+def _tables(keys: list[int]) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+    """``Tables.keys``, at most a quarter full, ``rows`` and ``near`` for ``keys`` and their positions in the list."""
     size = 4 << len(keys).bit_length()
     places, rows = np.zeros(size, np.uint64), np.zeros(size, np.int32)
-    _fill(np.array(keys, np.uint64), places, rows)
-    return places, rows
+    near = np.full(1 << 3 * NEAR_BITS, -1, np.int32)
+    _fill(np.array(keys, np.uint64), places, rows, near)
+    return places, rows, near
 
 
 def _random_stream() -> "tuple[np.ndarray, np.ndarray]":
@@ -146,8 +155,17 @@ def _place(key: "np.uint64", size: int) -> "np.int64":
 
 
 @kernel
-def _fill(keys: "np.ndarray", places: "np.ndarray", rows: "np.ndarray") -> None:
+def _near_place(key: "np.uint64") -> "np.uint64":
+    """The place in ``Tables.near`` of a key whose parts are at most NEAR."""
+    last, before, first = key & np.uint64(NEAR), key >> np.uint64(16) & np.uint64(NEAR), key >> np.uint64(32)
+    return first << np.uint64(2 * NEAR_BITS) | before << np.uint64(NEAR_BITS) | last
+
+
+@kernel
+def _fill(keys: "np.ndarray", places: "np.ndarray", rows: "np.ndarray", near: "np.ndarray") -> None:
     for row in range(len(keys)):
+        if keys[row] & FAR_PARTS == 0:
+            near[_near_place(keys[row])] = row
         place = _place(keys[row], len(places))
         while places[place] != 0:
             place = (place + 1) & (len(places) - 1)
@@ -157,33 +175,43 @@ def _fill(keys: "np.ndarray", places: "np.ndarray", rows: "np.ndarray") -> None:
 @kernel
 def features(codes: "np.ndarray", tables: Tables) -> "np.ndarray":
     """The rows of the n-grams of ``codes`` (uint32), in the order of langdetect's ``_extract_ngrams``: int32 (n,)."""
-    text = _without_stray_latin(codes)
-    result = np.empty(3 * len(text), np.int32)
+    codes = _without_stray_latin(codes)
+    result = np.empty(3 * len(codes) + 1, np.int32)
     number = 0
-    before = last = np.int64(SPACE)  # the last two of up to three characters
-    length, capital_word = 1, False
-    for code in text:
-        character = np.int64(tables.characters[code])
-        if last == SPACE:
-            before, length, capital_word = np.int64(SPACE), 1, False
+    space = np.uint64(SPACE + 1)
+    key = space  # the last characters, at most three, none before a space
+    after_capital = capital_word = False
+    for code in codes:
+        character = tables.characters[code]
+        if key & ONE == space:
             if character == SPACE:
                 continue
-        first, before, last = before, last, character
-        length = min(length + 1, 3)
-        capital_word = bool(tables.capital[last]) and (capital_word or bool(tables.capital[before]))
+            key, after_capital, capital_word = space, False, False
+        key = (key << np.uint64(16) | np.uint64(character + 1)) & THREE
+        capital = tables.capital[character]
+        capital_word = capital and (capital_word or after_capital)
+        after_capital = capital
         if capital_word:
             continue
-        key = np.uint64(0)
-        for size in range(1, length + 1):
-            part = last if size == 1 else before if size == 2 else first
-            key |= np.uint64(part + 1) << np.uint64(16 * (size - 1))
-            if size == 1 and last == SPACE:
-                continue
-            row = _row(key, tables)
-            if row >= 0:
-                result[number] = row
-                number += 1
+        if key & FAR_PARTS == 0:
+            place = _near_place(key)
+            number = _added(tables.near[place & np.uint64(NEAR)], result, number)
+            number = _added(tables.near[place & np.uint64(NEAR << NEAR_BITS | NEAR)], result, number)
+            if key > TWO:
+                number = _added(tables.near[place], result, number)
+        else:
+            number = _added(_row(key & ONE, tables), result, number)
+            number = _added(_row(key & TWO, tables), result, number)
+            if key > TWO:
+                number = _added(_row(key, tables), result, number)
     return result[:number]
+
+
+@kernel
+def _added(row: "np.int64", result: "np.ndarray", number: int) -> int:
+    """Put ``row`` behind the ``number`` rows of ``result`` unless it is -1; how many there are then."""
+    result[number] = row
+    return number + int(row >= 0)
 
 
 @kernel
@@ -199,23 +227,15 @@ def _row(key: "np.uint64", tables: Tables) -> "np.int64":
 
 @kernel
 def _without_stray_latin(codes: "np.ndarray") -> "np.ndarray":
-    """``codes`` with runs of spaces as one; without A to z when other scripts have more than twice as many letters."""
-    text = np.empty(len(codes), np.int64)
-    size = latin = other = 0
-    last = 0
+    """``codes`` without A to z when other scripts have more than twice as many letters.
+
+    langdetect also makes one space of many here; to n-grams they are one anyway.
+    """
+    latin = other = 0
     for code in codes:
-        if code != 32 or last != 32:
-            text[size] = code
-            size += 1
-            if 65 <= code <= 122:
-                latin += 1
-            elif code >= LATIN_END:
-                other += 1
-        last = code
-    text = text[:size]
-    if latin * 2 < other:
-        text = text[(text < 65) | (text > 122)]
-    return text
+        latin += np.uint32(65) <= code <= np.uint32(122)
+        other += code >= np.uint32(LATIN_END)
+    return codes[(codes < 65) | (codes > 122)] if latin * 2 < other else codes
 
 
 @kernel
