@@ -21,6 +21,7 @@ letter comes from Python's unicodedata: Pythons of different Unicode versions ma
 
 import functools
 import unicodedata
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -89,7 +90,11 @@ def shingle_hashes(text: str, size_words: int) -> NDArray[np.uint64]:
 
     A text with fewer than ``size_words`` words has one shingle; a text without any word has none.
     """
-    codes = np.frombuffer(fold(text).encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    folded = fold(text)
+    if folded.isascii():
+        codes = np.frombuffer(folded.encode(), dtype=np.uint8)
+    else:
+        codes = np.frombuffer(folded.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     return _hash_shingles(codes, character_classes(), size_words)
 
 
@@ -115,7 +120,7 @@ def character_classes() -> NDArray[np.uint8]:
 
 @kernel
 def _hash_shingles(
-    codes: NDArray[np.uint32], classes: NDArray[np.uint8], size_words: int
+    codes: NDArray[np.integer[Any]], classes: NDArray[np.uint8], size_words: int
 ) -> NDArray[np.uint64]:  # pragma: no cover (compiled)
     text = np.empty(5 * codes.size, np.uint8)
     starts = np.empty(codes.size, np.int64)
@@ -131,7 +136,7 @@ def _hash_shingles(
 
 @kernel
 def write_words(
-    codes: NDArray[np.uint32],
+    codes: NDArray[np.integer[Any]],
     classes: NDArray[np.uint8],
     text: NDArray[np.uint8],
     starts: NDArray[np.int64],
@@ -193,11 +198,30 @@ def _rotate(value: np.uint64, bits: int) -> np.uint64:  # pragma: no cover (comp
 
 
 @kernel
-def _read(data: NDArray[np.uint8], at: int, n_bytes: int) -> np.uint64:  # pragma: no cover (compiled)
-    value = np.uint64(0)
-    for i in range(n_bytes):
-        value |= np.uint64(data[at + i]) << np.uint64(8 * i)
-    return value
+def _read_4(data: NDArray[np.uint8], at: int) -> np.uint64:  # pragma: no cover (compiled)
+    """Four bytes, little-endian. Unsigned indices and no loop let the compiler make one load of it."""
+    i = np.uint64(at)
+    return (
+        np.uint64(data[i])
+        | np.uint64(data[i + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(data[i + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(data[i + np.uint64(3)]) << np.uint64(24)
+    )
+
+
+@kernel
+def _read_8(data: NDArray[np.uint8], at: int) -> np.uint64:  # pragma: no cover (compiled)
+    i = np.uint64(at)
+    return (
+        np.uint64(data[i])
+        | np.uint64(data[i + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(data[i + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(data[i + np.uint64(3)]) << np.uint64(24)
+        | np.uint64(data[i + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(data[i + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(data[i + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(data[i + np.uint64(7)]) << np.uint64(56)
+    )
 
 
 @kernel
@@ -213,10 +237,10 @@ def xxh64(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:  # pragma
         lanes = (PRIME_1 + PRIME_2, PRIME_2, np.uint64(0), np.uint64(0) - PRIME_1)
         one, two, three, four = lanes
         while at + 32 <= end:
-            one = _round(one, _read(data, at, 8))
-            two = _round(two, _read(data, at + 8, 8))
-            three = _round(three, _read(data, at + 16, 8))
-            four = _round(four, _read(data, at + 24, 8))
+            one = _round(one, _read_8(data, at))
+            two = _round(two, _read_8(data, at + 8))
+            three = _round(three, _read_8(data, at + 16))
+            four = _round(four, _read_8(data, at + 24))
             at += 32
         total = _rotate(one, 1) + _rotate(two, 7) + _rotate(three, 12) + _rotate(four, 18)
         for lane in (one, two, three, four):
@@ -225,10 +249,10 @@ def xxh64(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:  # pragma
         total = PRIME_5
     total += np.uint64(end - start)
     while at + 8 <= end:
-        total = _rotate(total ^ _round(np.uint64(0), _read(data, at, 8)), 27) * PRIME_1 + PRIME_4
+        total = _rotate(total ^ _round(np.uint64(0), _read_8(data, at)), 27) * PRIME_1 + PRIME_4
         at += 8
     if at + 4 <= end:
-        total = _rotate(total ^ (_read(data, at, 4) * PRIME_1), 23) * PRIME_2 + PRIME_3
+        total = _rotate(total ^ (_read_4(data, at) * PRIME_1), 23) * PRIME_2 + PRIME_3
         at += 4
     while at < end:
         total = _rotate(total ^ (np.uint64(data[at]) * PRIME_5), 11) * PRIME_1
