@@ -196,5 +196,5 @@ def count_kept(document: Document, counts: "Counter[str]") -> None:
     for unit in ("lines", "sentences"):
         for rule, number in document.metadata.get(f"removed_{unit}", {}).items():
             counts[f"removed_{unit}:{rule}"] += number
-    for kind, number in document.metadata.get("masked", {}).items():
+    for kind, number in document.metadata.get("masked_pii", {}).items():
         counts[f"masked:{kind}"] += number

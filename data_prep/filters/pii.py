@@ -1,7 +1,7 @@
 """Personally identifiable information, masked: e-mail addresses, phone numbers, public IP addresses, card numbers.
 
     write to ann@example.org, 4111 1111 1111 1111  ──>  write to <email>, <card number>
-    metadata["masked"] = {"email": 1, "card_number": 1}
+    metadata["masked_pii"] = {"email": 1, "card_number": 1}
 
 A kind says where it may stand (an expression) and what makes it real (a checksum, a range, a numbering plan). The kinds
 are gone through in the order of the list; what one has masked no other sees. No page is dropped.
@@ -158,7 +158,7 @@ AnyKind = Annotated[Email | IpAddress | CardNumber | PhoneNumber, Field(discrimi
 
 @filter_settings
 class MaskPii(Filter):
-    """Replaces what ``kinds`` find; ``metadata["masked"]`` counts it. The URL of a page is left as it is."""
+    """Replaces what ``kinds`` find; ``metadata["masked_pii"]`` counts it. The URL of a page is left as it is."""
 
     type: Literal["pii"] = "pii"
     kinds: tuple[AnyKind, ...] = (Email(), IpAddress(), CardNumber(), PhoneNumber())
@@ -169,7 +169,7 @@ class MaskPii(Filter):
             places = list(kind.places(document.text))
             if places:
                 document.text = masked(document.text, places, kind.replacement)
-                counts = document.metadata.setdefault("masked", {})
+                counts = document.metadata.setdefault("masked_pii", {})
                 counts[kind.type] = counts.get(kind.type, 0) + len(places)
         return None
 

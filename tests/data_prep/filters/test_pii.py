@@ -88,7 +88,7 @@ def test_everything_is_masked_and_counted() -> None:
     document = Document("Ann: ann@a.org, (415) 776-3109.\nBob: bob@b.org, 4111 1111 1111 1111, 8.8.8.8", "a:0")
     assert MaskPii().judge(document) is None
     assert document.text == "Ann: <email>, <phone number>.\nBob: <email>, <card number>, <ip address>"
-    assert document.metadata["masked"] == {"email": 2, "ip_address": 1, "card_number": 1, "phone_number": 1}
+    assert document.metadata["masked_pii"] == {"email": 2, "ip_address": 1, "card_number": 1, "phone_number": 1}
     plain = Document("Nothing to see.", "a:1")
     assert MaskPii().judge(plain) is None
     assert (plain.text, plain.metadata) == ("Nothing to see.", {})
@@ -100,7 +100,7 @@ def test_replacements_and_kinds_are_settings() -> None:
     assert document.text == "email@example.com 8.8.8.8"
     MaskPii(kinds=(IpAddress(replacement=""),)).judge(document)
     assert document.text == "email@example.com "
-    assert document.metadata["masked"] == {"email": 1, "ip_address": 1}
+    assert document.metadata["masked_pii"] == {"email": 1, "ip_address": 1}
 
 
 def check_digit(digits: str) -> str:
@@ -175,7 +175,7 @@ def test_dates_prices_and_numbers_of_real_pages_stay(data_folder) -> None:
     for text in random.Random(0).sample(texts, 150):
         document = Document(text, "a:0")
         MaskPii().judge(document)
-        total += sum(document.metadata.get("masked", {}).values())
+        total += sum(document.metadata.get("masked_pii", {}).values())
         for mark in ("$", "€", "%", "ISBN", "©", "20 20"):
             assert document.text.count(mark) == text.count(mark)
     assert 0 < total < 75
