@@ -69,7 +69,8 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
         except MissingConfigException as error:
             raise _missing_option(error) from None
         except MissingMandatoryValue as error:
-            raise ConfigError(str(error.full_key), "has no value", f"give it one: {error.full_key}=…") from None
+            key = re.sub(r"\[(\d+)\]", r".\1", str(error.full_key))
+            raise ConfigError(key, "has no value", f"give it one: {key}=…") from None
         except OverrideParseException as error:
             raise ConfigError("command line", f"{error.override!r} is not an override", "write KEY=VALUE") from None
         except (ConfigCompositionException, HydraException, OmegaConfBaseException) as error:

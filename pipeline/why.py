@@ -108,6 +108,8 @@ def cleaning(document: Document) -> Iterator[Fact]:
     for unit in ("lines", "sentences"):
         for rule, number in metadata.get(f"removed_{unit}", {}).items():
             yield f"removed {unit}", f"{number:,} by {rule}"
+    for kind, number in metadata.get("masked_pii", {}).items():
+        yield "masked", f"{number:,} × {kind}"
 
 
 def _cluster(cleaned: Found, signatures: Artifact, duplicates: Artifact) -> Iterator[Fact]:

@@ -93,3 +93,10 @@ def test_a_row_must_fit_the_context() -> None:
 
 def test_conf_lies_beside_the_packages() -> None:
     assert Path(CONF / "config.yaml").is_file()
+
+
+def test_a_value_that_a_list_needs_is_named_as_it_is_given() -> None:
+    with pytest.raises(ConfigError) as raised:
+        compose(["cleaning=realnews_like"])
+    assert str(raised.value) == ("cleaning.filters.1.path: has no value; give it one: cleaning.filters.1.path=…")
+    assert compose(["cleaning=realnews_like", "cleaning.filters.1.path=x"])["cleaning"]["filters"][1]["path"] == "x"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,11 @@ def test_what_cleaning_took_from_a_kept_page(c4: Corpus) -> None:
     assert ("kept by", "unique") in found
     assert ("removed lines", "2 by c4_lines.end_mark") in found
     assert next(value for key, value in found if key == "language").startswith("en, score 0.99")
+
+
+def test_what_was_masked_is_said() -> None:
+    document = Document("<email>", "a:0", metadata={"masked_pii": {"email": 2}})
+    assert list(why.cleaning(document)) == [("characters", "7"), ("masked", "2 × email")]
 
 
 def test_every_page_of_a_url_is_explained(c4: Corpus) -> None:
