@@ -4,6 +4,7 @@ headrace [COMMAND [WORD ...]] [GROUP=OPTION | KEY=VALUE ...]
 """
 
 import dataclasses
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,8 @@ from pipeline.runner import Run, newest, plan
 CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"
 """Pins Hydra's behaviour, whatever its version changes."""
+BROKEN_PIPE = 141
+"""The exit status of a command whose reader went away, as shells give it (128 + SIGPIPE)."""
 
 Values = Mapping[str, Any]
 
@@ -142,9 +145,13 @@ def main() -> None:
             else:
                 known = suggestion(name, ["run", *COMMANDS])
                 raise ConfigError("command line", f"unknown command {name!r}", known)
+        sys.stdout.flush()
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(BROKEN_PIPE)
     except KeyboardInterrupt:
         print("headrace: stopped; run the same command again to go on", file=sys.stderr)
         sys.exit(130)

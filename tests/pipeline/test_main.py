@@ -1,5 +1,6 @@
 """The command line as a person meets it: real processes, their words and their exit status."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,3 +57,13 @@ def test_without_settings_the_newest_run_is_looked_at(tmp_path: Path) -> None:
         assert headrace(*common, *overrides).returncode == 0
         rows = headrace("status", f"root={tmp_path}").stdout.splitlines()
         assert [row.split()[:2] for row in rows[1:]] == [[stage, "done"] for stage in stages]
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    """What ``headrace --help | head`` does, with a reader that reads nothing at all."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "pipeline", "--help"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 from data_prep.dedup.shingles import shingle_set
 from data_prep.document import read_documents
 from data_prep.tokenization.encode import Encoder
+from data_prep.tokenizer import Tokenizer, Trained
+from data_prep.tokens import Tokens
 from pipeline import facts, trace, why
 from pipeline.__main__ import names_setting
 from pipeline.commands import split_words
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError
 from tests.small_runs import Corpus, build, c4_corpus, page, plain_corpus
+from tests.unique_documents import unique_documents
 
 
 @pytest.fixture(scope="module")
@@ -330,3 +333,16 @@ def test_the_command_line_says_what_is_wrong(c4: Corpus) -> None:
     result = headrace("why", f"{c4.first}:99", *c4.overrides)
     wrong = f"document: '{c4.first}' has no record 99; its records go from {c4.first}:0 to {c4.first}:11"
     assert (result.returncode, result.stdout, result.stderr) == (2, "", f"headrace: {wrong}\n")
+
+
+def test_what_leads_back_to_a_document_takes_at_most_24_bytes_of_each(run_stage, tmp_path: Path) -> None:
+    """All that tokens holds besides the tokens themselves, headers of files included, from 100 documents a shard on."""
+    for documents in (100, 1000):
+        folder = tmp_path / str(documents)
+        inputs = {"unique": unique_documents(folder / "unique", [["A page of words."] * documents] * 2)}
+        inputs["tokenizer"] = run_stage(Tokenizer(settings=Trained(vocabulary_size=257)), inputs, folder / "tokenizer")
+        tokens = run_stage(Tokens(), inputs, folder / "tokens")
+        sizes = {name: file["bytes"] for name, file in tokens.manifest["files"].items()}
+        index_bytes = sum(size for name, size in sizes.items() if not name.startswith("tokens/"))
+        assert index_bytes == 2 * (20 * documents + 3 * 128 + 8), "three columns, their headers, one bound more"
+        assert index_bytes <= 24 * 2 * documents
