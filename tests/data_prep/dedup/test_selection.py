@@ -76,6 +76,12 @@ def test_large_sets(tmp_path):
     assert compared < 60 * 59 / 2
 
 
+def test_a_threshold_times_a_size_that_is_not_quite_whole(tmp_path):
+    """0.55 · 100 = 55.00000000000001: what the sets share are the last 55 of the larger one, the commonest."""
+    found, _ = selected(tmp_path, [[(set(range(100)), False), (set(range(55)), False)]], 0.55)
+    assert found == [(STAYS, 1.0), (0, 0.55)]
+
+
 def test_near_duplicates_of_one_cost_one_comparison_each(tmp_path):
     sets = [set(range(100)) - {i} for i in range(50)]
     found, compared = selected(tmp_path, [[(set(range(100)), False)] + [(own, False) for own in sets]], 0.8)
