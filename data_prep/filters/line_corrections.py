@@ -106,7 +106,7 @@ AnyCorrection = Annotated[UppercaseLine | NumericLine | CounterLine | FewWords |
 
 @filter_settings
 class LineCorrections(Filter):
-    """Removes and shortens lines by ``rules``; drops pages that lose too many of their words. Blank lines stay."""
+    """Removes and shortens lines by ``rules``; drops pages that lose too many of their words. Empty lines stay."""
 
     type: Literal["line_corrections"] = "line_corrections"
     rules: tuple[AnyCorrection, ...] = (
@@ -127,7 +127,7 @@ class LineCorrections(Filter):
         removed: dict[str, int] = {}
         for line in document.text.split("\n"):
             left: str | None = line
-            for rule in self.rules if line.strip() else ():
+            for rule in self.rules if line else ():
                 left = rule.apply(line)
                 if left is None:
                     name = f"{self.type}.{rule.type}"

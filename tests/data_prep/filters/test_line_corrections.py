@@ -35,13 +35,13 @@ def test_rule(rule, line, left) -> None:
 
 
 def test_lines_are_cut_and_counted() -> None:
-    document = Document(f"HOME\n{PROSE}\n\n2019\nComments\nSign-in to go on\n{PROSE}", "a:0")
+    document = Document(f"HOME\n{PROSE}\n\n  \n2019\nComments\nSign-in to go on\n{PROSE}", "a:0")
     assert LineCorrections().judge(document) is None
     assert document.text == f"{PROSE}\n\nto go on\n{PROSE}".strip()
     assert document.metadata["removed_lines"] == {
         "line_corrections.uppercase_line": 1,
         "line_corrections.numeric_line": 1,
-        "line_corrections.few_words": 1,
+        "line_corrections.few_words": 2,
     }
 
 
