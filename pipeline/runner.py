@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunConfig
-from pipeline.core.artifact import Artifact, finish, missing_tasks, read_json, write_json
+from pipeline.core.artifact import Artifact, finish, missing_tasks, read_sealed, write_sealed
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode, digest, suggestion
 from pipeline.core.stage import Phase, Stage
@@ -115,13 +115,13 @@ def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], ov
     """Write ``run.json``, from which workers rebuild the steps without composing or reading anything anew; its path."""
     path = run_folder(config) / "run.json"
     descriptions = {step.name: step.description for step in steps}
-    write_json(path, {"config": values, "descriptions": descriptions, "overrides": list(overrides)})
+    write_sealed(path, {"config": values, "descriptions": descriptions, "overrides": list(overrides)})
     return path
 
 
 def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
     """The configuration and the steps that ``save`` wrote."""
-    saved = read_json(run_json)
+    saved = read_sealed(run_json)
     config = decode(RunConfig, saved["config"], str(run_json))
     return config, plan(config, saved["descriptions"])
 
@@ -136,7 +136,7 @@ def newest(root: str) -> Run:
     if not saved:
         raise ConfigError("root", f"no run was started below {root!r}", "give its root, or run headrace first")
     config, steps = load(saved[-1])
-    values = read_json(saved[-1])
+    values = read_sealed(saved[-1])
     return Run(config, values["config"], steps, values.get("overrides", []))
 
 

@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.core.errors import ArtifactError, TaskError
+from pipeline.core.settings import digest
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +78,23 @@ def read_json(path: Path) -> Any:
         raise ArtifactError(str(path), f"is not JSON ({error})", "remove it and run again") from None
 
 
+def write_sealed(path: Path, values: Mapping[str, Any]) -> None:
+    """``write_json`` with a ``seal``: a hash of the other values, which no file outside could keep as well."""
+    write_json(path, {**values, "seal": digest(values)})
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """What ``write_sealed`` wrote, without its seal.
+
+    Raises:
+        ArtifactError: when the file is not JSON, or not what was written.
+    """
+    values = read_json(path)
+    if not isinstance(values, dict) or values.pop("seal", None) != digest(values):
+        raise ArtifactError(str(path), "is damaged (its seal does not fit)", "remove it and run again")
+    return values
+
+
 class TaskOutput:
     """Where one task of a phase writes. Files appear under their final names only when they are whole."""
 
@@ -112,7 +130,7 @@ class TaskOutput:
     def done(self, counts: Mapping[str, int]) -> None:
         """Leave the part record: this task needs no second run."""
         files = {name: dataclasses.asdict(record) for name, record in self._files.items()}
-        write_json(self.part, {"counts": dict(counts), "files": files})
+        write_sealed(self.part, {"counts": dict(counts), "files": files})
 
     @contextlib.contextmanager
     def _whole(self, name: str) -> Iterator[Path]:
@@ -141,12 +159,12 @@ class Artifact:
         """Open ``folder``.
 
         Raises:
-            ArtifactError: when it has no manifest: it was never finished.
+            ArtifactError: when it has no manifest (it was never finished), or a damaged one.
         """
         if not (folder / "manifest.json").is_file():
             raise ArtifactError(str(folder), "is not a finished artifact (no manifest.json)", "run its stage first")
         self.folder = folder
-        self.manifest: dict[str, Any] = read_json(folder / "manifest.json")
+        self.manifest = read_sealed(folder / "manifest.json")
 
     @property
     def shard_count(self) -> int:
@@ -203,6 +221,7 @@ def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, in
 
     Raises:
         TaskError: while the part of a task is missing.
+        ArtifactError: when one is damaged.
     """
     counts: Counter[str] = Counter()
     files: dict[str, Any] = {}
@@ -212,13 +231,13 @@ def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, in
                 f"{folder}", f"{len(missing)} of {tasks} tasks of {phase!r} are missing ({missing[:5]} …)", "run again"
             )
         for task in range(tasks):
-            part = read_json(part_path(folder, phase, task))
+            part = read_sealed(part_path(folder, phase, task))
             counts.update(part["counts"])
             files.update(part["files"])
     shards = list(phases.values())[-1]
     manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": shards}
     manifest |= {"counts": dict(counts), "files": files}
-    write_json(folder / "manifest.json", manifest)
+    write_sealed(folder / "manifest.json", manifest)
     shutil.rmtree(folder / "scratch", ignore_errors=True)
     for parent, _, names in os.walk(folder):  # unlike glob, does not mind a folder that another finisher removes
         for name in names:

@@ -13,7 +13,7 @@ from data_prep.document import read_documents
 from data_prep.tokenization.shards import PackedRows
 from pipeline import forget
 from pipeline.__main__ import compose, decoded
-from pipeline.core.artifact import Artifact, write_json
+from pipeline.core.artifact import Artifact, write_json, write_sealed
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import digest
 from pipeline.runner import newest, plan, run_folder
@@ -169,10 +169,10 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     without = forget.without(plain.run, fates)
     trained = sum(("split", "train") in plain.why(one) for one in ids)
     assert trained > 0
-    write_json(root / "weights/finished/manifest.json", {"inputs": {"packed": packed.folder.name}})
+    write_sealed(root / "weights/finished/manifest.json", {"inputs": {"packed": packed.folder.name}})
     other = without.steps[-1].folder.name
-    write_json(root / "weights/innocent/manifest.json", {"inputs": {"packed": other}})
-    write_json(root / "weights/orphan/manifest.json", {"inputs": {"packed": "deleted"}})
+    write_sealed(root / "weights/innocent/manifest.json", {"inputs": {"packed": other}})
+    write_sealed(root / "weights/orphan/manifest.json", {"inputs": {"packed": "deleted"}})
     description = {"stage": "weights", "inputs": {"packed": packed.folder.name}}
     (root / "weights" / digest(description) / "checkpoints/step_00000001").mkdir(parents=True)
     (root / "weights/not-begun").mkdir()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.artifact import Artifact, TaskOutput, _verified, finish, missing_tasks
+from pipeline.core.artifact import Artifact, TaskOutput, _verified, finish, missing_tasks, part_path, read_sealed
 from pipeline.core.errors import ArtifactError, TaskError
 
 DESCRIPTION = {"stage": "letters", "version": 1, "settings": {}, "inputs": {}, "raw_files": []}
@@ -85,5 +85,35 @@ def test_a_manifest_that_is_not_json_is_named(tmp_path: Path) -> None:
 
 def test_the_manifest_holds_no_time_and_no_place(artifact: Artifact) -> None:
     manifest = json.loads((artifact.folder / "manifest.json").read_text())
-    assert set(manifest) == {*DESCRIPTION, "format", "phases", "shards", "counts", "files"}
+    assert set(manifest) == {*DESCRIPTION, "format", "phases", "shards", "counts", "files", "seal"}
     assert str(artifact.folder) not in json.dumps(manifest)
+
+
+def test_every_flipped_bit_of_a_manifest_or_part_is_found_or_harmless(artifact: Artifact) -> None:
+    """Harmless is white space in place of other white space, and nothing else."""
+    for path in (artifact.folder / "manifest.json", part_path(artifact.folder, "write", 1)):
+        whole = path.read_bytes()
+        values = read_sealed(path)
+        found = 0
+        for at in range(len(whole)):
+            for bit in range(8):
+                path.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << bit)]) + whole[at + 1 :])
+                try:
+                    assert read_sealed(path) == values
+                    assert whole[at : at + 1].isspace()
+                except ArtifactError as error:
+                    assert error.where == str(path)  # noqa: PT017
+                    found += 1
+        assert found > 7 * len(whole)
+        path.write_bytes(whole)
+
+
+def test_a_damaged_part_stops_the_finish(tmp_path: Path) -> None:
+    for task in (0, 1):
+        write_task(tmp_path, task, ("abc", "de")[task])
+    part = part_path(tmp_path, "write", 1)
+    part.write_text(part.read_text().replace('"bytes": 2', '"bytes": 3'))
+    with pytest.raises(ArtifactError) as raised:
+        finish(tmp_path, DESCRIPTION, {"write": 2})
+    assert str(raised.value) == f"{part}: is damaged (its seal does not fit); remove it and run again"
+    assert not (tmp_path / "manifest.json").exists()
