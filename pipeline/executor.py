@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import forkserver
 from pathlib import Path
 
 from datatrove.data import DocumentsPipeline
@@ -131,9 +132,19 @@ def follow(pid: int) -> None:
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """A fork server that has our modules loaded: workers start at once and share no threads with the main process."""
+    """A fork server that has our modules loaded: workers start at once and share no threads with the main process.
+
+    It looks for modules in its current folder first, so it is started in ours: a user's may hold a ``train.py``.
+    Workers go back to the user's folder.
+    """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pipeline.stages"])
+    here = os.getcwd()
+    os.chdir(Path(__file__).resolve().parent.parent)
+    try:
+        forkserver.ensure_running()
+    finally:
+        os.chdir(here)
     return context
 
 

@@ -1,6 +1,6 @@
 """Training on this machine: torchrun starts the ranks, their words go to a log, metrics.jsonl tells their progress.
 
-train ──> torchrun ──> rank 0, rank 1, ...    python -m pipeline.worker run.json weights
+train ──> torchrun ──> rank 0, rank 1, ...    pipeline.worker run.json weights
 """
 
 import os
@@ -18,6 +18,14 @@ from train.weights import Weights
 
 POLL_SECONDS = 0.5
 
+WORKER = (
+    "import sys; sys.path[:] = filter(None, sys.path); "
+    "from pipeline.worker import leave, main; leave(main(sys.argv[1:]))"
+)
+"""What ``python -c`` is given to be a worker: like ``python -m pipeline.worker``, but it does not look for our packages
+in the current folder, where a user may keep a ``train.py``. The scripts in slurm/ say the same.
+"""
+
 RANK_ERROR = "logs/error.json"
 """Where a rank leaves the error that a person should see, below the artifact's folder."""
 
@@ -33,7 +41,7 @@ def train(stage: Weights, folder: Path, run_json: Path, ranks: int) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     (folder / RANK_ERROR).unlink(missing_ok=True)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    command += ["-m", "pipeline.worker", str(run_json), stage.name]
+    command += ["--no-python", sys.executable, "-u", "-c", WORKER, str(run_json), stage.name]
     environment = os.environ | {MAIN_PID: str(os.getpid())}
     with log.open("ab") as words, Progress(stage.name, stage.training.steps, "steps") as progress:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment)

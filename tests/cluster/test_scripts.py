@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.launch import WORKER
 from pipeline.submission import SCRIPTS
 from tests.cluster.one_machine import OneMachineSlurm, client, until
 
@@ -78,7 +79,7 @@ def test_array_runs_the_worker_once_per_index_with_its_arguments_as_they_are(
     assert reaches(job, "COMPLETED")
     records = recorded(tmp_path)
     argv = [record["argv"] for record in records]
-    assert argv == [["-m", "pipeline.worker", f"{NASTY}.json", NASTY, "sort", index, "40"] for index in "378"]
+    assert argv == [["-c", WORKER, f"{NASTY}.json", NASTY, "sort", index, "40"] for index in "378"]
     assert {record["cwd"] for record in records} == {str(work)}
     assert not [path for path in tmp_path.rglob("*") if path.name == "x"]
     words = Path(f"{work}/100%A-{job}_7.log").read_text()
@@ -128,9 +129,7 @@ def test_train_gives_every_rank_its_number_and_one_address(
     ]
     meeting = {(environment["MASTER_ADDR"], environment["MASTER_PORT"]) for environment in environments}
     assert meeting == {("127.0.0.1", str(15000 + job % 15000))}
-    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {
-        ("-m", "pipeline.worker", "run.json", "weights")
-    }
+    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {("-c", WORKER, "run.json", "weights")}
 
 
 FAIL_WITH_OTHERS = """
