@@ -31,7 +31,7 @@ class AllowedDomains(Filter):
     ``true`` takes every host of the site, a list only those with one of these subdomains (``""`` is the site itself).
     ``is_realnews_domain`` of TFDS text/c4_utils.py, which asks the public suffix list what the site of a host is: the
     same pages for every list whose names are registrable domains, as those of RealNews are. As there, ``www`` is a
-    subdomain like any other.
+    subdomain like any other; unlike there, case does not matter.
     """
 
     type: Literal["allowed_domains"] = "allowed_domains"
@@ -152,7 +152,7 @@ def list_files(path: str) -> list[Path]:
 
 @functools.cache
 def domain_table(path: str) -> dict[str, "frozenset[str] | bool"]:
-    """Site → its allowed subdomains, or True.
+    """Site → its allowed subdomains, or True; all in lower case.
 
     Raises:
         ArtifactError: when the file is not JSON of that form.
@@ -164,7 +164,10 @@ def domain_table(path: str) -> dict[str, "frozenset[str] | bool"]:
         raise ArtifactError(path, f"is not JSON ({error})", remedy) from None
     if not isinstance(table, dict):
         raise ArtifactError(path, "is not a JSON object", remedy)
-    return {site: frozenset(allowed) if isinstance(allowed, list) else True for site, allowed in table.items()}
+    return {
+        site.lower(): frozenset(str(name).lower() for name in allowed) if isinstance(allowed, list) else True
+        for site, allowed in table.items()
+    }
 
 
 @functools.cache

@@ -36,7 +36,7 @@ def written(path, text: str) -> str:
     ],
 )
 def test_allowed_domains(url, drop, tmp_path) -> None:
-    table = json.dumps({"bbc.co.uk": True, "example.org": ["", "news"]})
+    table = json.dumps({"BBC.co.uk": True, "example.org": ["", "News"]})
     assert AllowedDomains(path=written(tmp_path / "sites.json", table)).judge(page(url)) == drop
 
 
