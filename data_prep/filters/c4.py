@@ -7,7 +7,6 @@ Because a page rule sees only lines that got through the rules before it, the or
 """
 
 import itertools
-from collections.abc import Iterator
 from typing import Literal
 
 from datatrove.data import Document
@@ -66,9 +65,16 @@ class C4Lines(Filter):
         return punkt_files(self.punkt_path)
 
     def judge(self, document: Document) -> Drop | None:
+        text = document.text
         kept: list[str] = []
         removed: dict[str, int] = {}
-        for line, failed in self._judged(document.text):
+        failed: LineRule | None
+        for start, end, verdict in scanned(text, self._checks):
+            line, failed = text[start:end], None
+            if verdict == ASK:
+                line, failed = self._apply(line)
+            elif verdict != KEPT:
+                failed = self.rules[verdict]
             if failed is None:
                 kept.append(line)
             elif failed.drops_page:
@@ -82,12 +88,6 @@ class C4Lines(Filter):
             count_removed(document, f"{self.type}.{rule}", number)
         document.text = "\n".join(kept).strip()
         return None
-
-    def _judged(self, text: str) -> Iterator[tuple[str, LineRule | None]]:
-        """What the rules leave of each line of ``text``, and the rule that it failed, if any."""
-        for start, end, verdict in scanned(text, self._checks):
-            line = text[start:end]
-            yield self._apply(line) if verdict == ASK else (line, None if verdict == KEPT else self.rules[verdict])
 
     def _apply(self, line: str) -> tuple[str, LineRule | None]:
         """What the rules leave of ``line``, and the rule that it failed, if any."""

@@ -43,10 +43,9 @@ class UniqueLines(GlobalFilter):
         return punkt_files(self.punkt_path)
 
     def keys(self, document: Document) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
-        lines = [(n, line.strip().lower()) for n, line in enumerate(document.text.split("\n"))]
-        lines = [(n, line) for n, line in lines if line]
-        parts = np.array([n for n, _ in lines], np.uint32)
-        return hash_words(line for _, line in lines), page_rank(document), parts
+        lines = [line.strip().lower() for line in document.text.split("\n")]
+        parts = np.array([n for n, line in enumerate(lines) if line], np.uint32)
+        return hash_words(filter(None, lines)), page_rank(document), parts
 
     def trim(self, document: Document, losers: "np.ndarray") -> Drop | None:
         lost = set(losers.tolist())

@@ -35,7 +35,7 @@ def url_of(document: Document) -> str:
 
 def hash_words(texts: Iterable[str]) -> "np.ndarray":
     """MD5 of each of ``texts`` as uint64 (n, 2): comparing rows from left to right is comparing the hex digests."""
-    digests = b"".join(hashlib.md5(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
+    digests = b"".join([hashlib.md5(text.encode("utf-8", "surrogatepass")).digest() for text in texts])
     return np.frombuffer(digests, dtype=">u8").astype(np.uint64).reshape(-1, 2)
 
 

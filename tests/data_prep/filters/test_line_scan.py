@@ -1,9 +1,11 @@
 """The compiled pass says of every line what the rules say."""
 
 import pytest
+from datatrove.data import Document
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from data_prep.document import Drop
 from data_prep.filters.c4 import C4Lines
 from data_prep.filters.line_rules import (
     Citations,
@@ -52,22 +54,44 @@ rules = st.one_of(
 )
 
 
-def plain(text: str, rules: tuple[LineRule, ...]) -> list[tuple[str, LineRule | None]]:
-    filter_ = C4Lines(rules=rules)
-    return [filter_._apply(line) for line in filter(None, map(str.strip, text.splitlines()))]
+Judged = tuple[Drop | None, str, dict[str, int]]
+"""Why the page is dropped, its text, its removed lines by rule."""
+
+
+def judged(text: str, rules: tuple[LineRule, ...]) -> Judged:
+    document = Document(text, "a:0")
+    drop = C4Lines(rules=rules, min_sentences=0).judge(document)
+    return drop, document.text, document.metadata.get("removed_lines", {})
+
+
+def plain(text: str, rules: tuple[LineRule, ...]) -> Judged:
+    """The same by the rules alone, line by line."""
+    kept, removed = [], {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        left: str | None = line
+        for rule in rules:
+            before, left = left, rule.apply(left)
+            if left is None and rule.drops_page:
+                return Drop(f"c4_lines.{rule.type}", before[:200]), text, {}
+            if left is None:
+                removed[f"c4_lines.{rule.type}"] = removed.get(f"c4_lines.{rule.type}", 0) + 1
+                break
+        else:
+            kept.append(left)
+    return None, "\n".join(kept).strip(), removed
 
 
 @given(text=pieces | st.text(), rules=st.lists(rules, max_size=6).map(tuple))
 @settings(max_examples=200, deadline=None)
 @example(text="a", rules=(Policy(phrases=("",)),))
 def test_lines_are_judged_as_the_rules_judge_them(text, rules) -> None:
-    assert list(C4Lines(rules=rules)._judged(text)) == plain(text, rules)
+    assert judged(text, rules) == plain(text, rules)
 
 
 @given(text=pieces)
 @settings(max_examples=300, deadline=None)
 def test_the_rules_of_c4(text) -> None:
-    assert list(C4Lines()._judged(text)) == plain(text, C4Lines().rules)
+    assert judged(text, C4Lines().rules) == plain(text, C4Lines().rules)
 
 
 def test_more_strings_than_places() -> None:
@@ -75,13 +99,13 @@ def test_more_strings_than_places() -> None:
     phrases = tuple(f"{number:03d}x" for number in range(200))
     rules = (Policy(phrases=phrases),)
     text = "\n".join([f"line {phrase}" for phrase in phrases] + ["no number", "x 0 1"])
-    assert list(C4Lines(rules=rules)._judged(text)) == plain(text, rules)
-    assert sum(failed is None for _, failed in C4Lines(rules=rules)._judged(text)) == 2
+    assert judged(text, rules) == plain(text, rules)
+    assert judged(text, rules)[1] == "no number\nx 0 1"
 
 
 def test_real_pages(web_texts) -> None:
     for text in web_texts:
-        assert list(C4Lines()._judged(text)) == plain(text, C4Lines().rules)
+        assert judged(text, C4Lines().rules) == plain(text, C4Lines().rules)
     verdicts = [verdict for text in web_texts for _, _, verdict in scanned(text, C4Lines()._checks)]
     assert verdicts.count(ASK) < len(verdicts) / 20, "most lines must not be asked about"
     assert verdicts.count(KEPT) > len(verdicts) / 5
