@@ -46,7 +46,7 @@ class Cleaning:
     filters: tuple[AnyFilter, ...]
     """The filters, first to last; an empty list keeps everything that could be read."""
     buckets: int = unhashed(16)
-    """How many tasks a global filter's decision is split into; more buckets take less memory each."""
+    """How many tasks a global filter's decision is split into; ``dedup.memory_gb`` bounds what each holds."""
 
 
 @dataclasses.dataclass(frozen=True)
