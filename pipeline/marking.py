@@ -21,10 +21,11 @@ from datatrove.data import Document
 from data_prep.clean import Clean
 from data_prep.document import split_id
 from data_prep.filters.c4 import C4Lines
+from data_prep.filters.line_corrections import LineCorrections
 from data_prep.sources import AnySource
 from pipeline.core.errors import ArtifactError
 
-LINE_FILTERS = (C4Lines,)
+LINE_FILTERS = (C4Lines, LineCorrections)
 """Filters that judge every line for itself, by ``rules`` in their order."""
 
 REMOVED = "removed"
@@ -108,7 +109,7 @@ def _judged(lines: list[Line], filters: Iterable[object]) -> list[Line]:
     return lines
 
 
-def _fate(text: str, one: C4Lines) -> Line:
+def _fate(text: str, one: C4Lines | LineCorrections) -> Line:
     for rule in one.rules:
         left = rule.apply(text)
         if left is None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from data_prep.clean import Clean, Cleaning
 from data_prep.document import read_documents
+from data_prep.filters.line_corrections import LineCorrections
 from data_prep.sources.jsonl import Jsonl
 from pipeline.__main__ import compose, decoded
 from pipeline.core.artifact import Artifact
@@ -112,6 +113,21 @@ def test_sentences_taken_out_of_lines(tmp_path: Path, run_stage) -> None:
     (one,) = shorter
     assert [line.text for line in one.lines if not line.rule] == filled(one.document.text)
     assert [line.rule for line in one.lines if line.rule.startswith("unique")] == ["unique_spans"]
+
+
+def test_lines_that_are_corrected(tmp_path: Path, run_stage) -> None:
+    """A phrase is cut out of a line that stays, others are removed."""
+    body = [f"This is sentence number {n} of a page with many words in all of its lines." for n in range(30)]
+    text = "\n".join([*body, "1,234 likes", "HOME AND NEWS", "", "Two items in cart"])
+    clean = Clean(source=Jsonl(paths=(str(tmp_path / "pages.jsonl"),)), cleaning=Cleaning(filters=(LineCorrections(),)))
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"text": text}))
+    (one,) = pages(read(run_stage(clean, {}, tmp_path / "clean"), "documents"), clean)
+    assert one.lines == [
+        *map(Line, body),
+        Line("1,234 likes", "line_corrections.counter_line"),
+        Line("HOME AND NEWS", "line_corrections.uppercase_line"),
+        Line("Two"),
+    ]
 
 
 def c4_stage() -> Clean:
