@@ -9,8 +9,10 @@ from pipeline.core.stage import RawFile
 
 
 def need_file(where: str, path: str, what: str) -> None:
-    """Raises:
-    ConfigError: when there is no file ``path``.
+    """Check that the file ``path`` is there.
+
+    Raises:
+        ConfigError: when it is not, naming the setting ``where`` and ``what`` it wants.
     """
     if not Path(path).is_file():
         raise ConfigError(where, f"there is no file {path}", f"name {what}")

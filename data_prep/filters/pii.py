@@ -25,6 +25,9 @@ from pipeline.core.settings import settings, suggestion
 Place = tuple[int, int]
 """Where something stands in a text: start, end."""
 
+CONTEXT_CHARACTERS = 64
+"""How much of what stands before a number is looked at."""
+
 
 class Kind(abc.ABC):
     """Finds one kind of information. Subclasses are ``@settings`` classes with a ``type`` tag, which names the kind."""
@@ -75,7 +78,7 @@ class IpAddress(Kind):
 
     def places(self, text: str) -> Iterator[Place]:
         for found in self._address.finditer(text):
-            before = text[max(0, found.start() - 16) : found.start()]
+            before = text[max(0, found.start() - CONTEXT_CHARACTERS) : found.start()]
             if is_public_address(found.group()) and not self._numbering.search(before):
                 yield found.span()
 
@@ -125,10 +128,11 @@ class PhoneNumber(Kind):
                 raise ConfigError("pii.kinds.phone_number.regions", f"unknown region {region!r}", known)
 
     def places(self, text: str) -> Iterator[Place]:
-        starts = sorted({text.rfind("\n", 0, found.start()) + 1 for found in self._candidate.finditer(text)})
-        for start in starts:
-            end = text.find("\n", start)
-            yield from self._in_line(text[start : len(text) if end < 0 else end], start)
+        start = 0
+        for line in text.split("\n") if self._candidate.search(text) else ():
+            if self._candidate.search(line):
+                yield from self._in_line(line, start)
+            start += len(line) + 1
 
     def _in_line(self, line: str, offset: int) -> Iterator[Place]:
         searches: list[tuple[str | None, int]] = [
@@ -140,7 +144,7 @@ class PhoneNumber(Kind):
             (match.start, match.end)
             for region, leniency in searches
             for match in phonenumbers.PhoneNumberMatcher(line, region, leniency)
-            if not self._is_other(line[: match.start], match.raw_string)
+            if not self._is_other(line[max(0, match.start - CONTEXT_CHARACTERS) : match.start], match.raw_string)
         }
         last = 0
         for start, end in sorted(found, key=lambda place: (place[0], -place[1])):
