@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipeline.__main__ import compose, decoded
@@ -12,10 +13,11 @@ from pipeline.core.artifact import Artifact, part_path
 from pipeline.core.errors import ArtifactError
 from pipeline.runner import Step, load, plan, save
 from tests.small_runs import page
+from train.data import Rows
 
 UNREAD = {("clean", "dropped"), ("unique", "dropped"), ("duplicates", "clusters"), ("duplicates", "pairs")}
 UNREAD |= {("overlaps", "items.json")}
-"""Kinds of files that are for people (``headrace why``, ``inspect``) or for scores: here no later data stage reads them."""
+"""Kinds of files for people (``headrace why``, ``inspect``) or for scores: here no later data stage reads them."""
 KINDS = [
     ("clean", "documents"), ("clean", "dropped"), ("signatures", "signatures"), ("signatures", "digests"),
     ("signatures", "characters"), ("signatures", "ids"), ("duplicates", "clusters"), ("duplicates", "pairs"),
@@ -93,6 +95,21 @@ def test_files_that_no_data_stage_reads_are_checked_when_opened(
         flip(copy / name)
         with pytest.raises(ArtifactError, match="is damaged or missing"):
             Artifact(copy).path(name)
+
+
+@pytest.mark.parametrize(("stage", "kind"), LAST)
+def test_training_names_what_is_damaged(steps: list[Step], tmp_path: Path, stage: str, kind: str) -> None:
+    opened = {step.name: Artifact(step.folder) for step in steps if step.name in ("packed", "tokens")}
+    assert Rows(opened["packed"], opened["tokens"], "train").batch(np.array([0])).inputs.shape[0] == 1
+    copy = tmp_path / stage
+    shutil.copytree(opened[stage].folder, copy)
+    first = (f"{kind}/train-00000", f"{kind}/00000")
+    damaged = copy / next(name for name in opened[stage].manifest["files"] if name.startswith(first))
+    flip(damaged)
+    opened[stage] = Artifact(copy)
+    with pytest.raises(ArtifactError) as error:
+        Rows(opened["packed"], opened["tokens"], "train").batch(np.array([0]))
+    assert str(error.value) == f"{damaged}: is damaged or missing; remove {copy} and run again"
 
 
 def test_a_damaged_manifest_part_or_run_json_is_named(steps: list[Step], tmp_path: Path) -> None:
