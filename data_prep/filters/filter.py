@@ -3,7 +3,7 @@
     Filter         sees one document:   judge(document) -> Drop | None      (it may rewrite document.text)
     GlobalFilter   sees all documents:  keys(document)  ->  which of equal keys stay  ->  trim(document, losers)
 
-A ``Filter`` is a datatrove ``BaseFilter``, so ours drop into anybody's datatrove pipeline; ``ForeignFilter``
+A ``Filter`` is a datatrove ``BaseFilter``, so ours drop into anybody's datatrove pipeline; ``DatatroveFilter``
 (datatrove_filter.py) is the other direction. A global filter cannot be one: datatrove shows a filter one document.
 """
 
