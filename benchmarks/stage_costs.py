@@ -1,6 +1,6 @@
 """What each data stage costs for a megabyte of raw text, in time, disk and memory: prints one JSON line.
 
-    python benchmarks/stage_costs.py PAGES.jsonl[.zst] [--copies 4]
+    python benchmarks/stage_costs.py PAGES.jsonl[.zst] [--copies 1]
 
 PAGES: JSONL with ``url`` and ``text``, such as text extracted from web pages. The stages clean (conf/cleaning/c4.yaml),
 signatures, duplicates, unique, tokenizer (trained on a sample), tokens and packed run on it one after the other in this
@@ -113,7 +113,7 @@ def write(path: Path, pages: list[dict[str, Any]]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("pages", type=Path)
-    parser.add_argument("--copies", type=int, default=4)
+    parser.add_argument("--copies", type=int, default=1)
     given = parser.parse_args()
     pages = list(several(given.pages, given.copies))
     result: dict[str, Any] = {}
