@@ -184,6 +184,18 @@ def test_a_chain_removes_only_what_is_similar_to_what_stays(run_stage, tmp_path)
     assert result.drops()["08"]["value"] == f"00 jaccard={slow_jaccard(texts['00'], texts['08']):.2f}"
 
 
+def test_a_long_chain_over_many_buckets(run_stage, tmp_path):
+    """Each pair shares few bands, so each bucket sees pieces of the chain only, and two rounds do not settle it."""
+    words = [f"w{i:04}" for i in range(600)]
+    texts = {f"{start:03}": " ".join(words[start : start + 104]) for start in range(0, 480, 6)}
+    few_bands = Dedup(bands=3, rows=1, buckets=1)
+    one = deduplicate(run_stage, tmp_path / "one", deal(texts, 1), few_bands)
+    many = deduplicate(run_stage, tmp_path / "many", deal(texts, 3), dataclasses.replace(few_bands, buckets=29))
+    assert many.duplicates.counts["unsettled_edges"] > 0 == one.duplicates.counts["unsettled_edges"]
+    assert many.duplicates.counts["components"] == one.duplicates.counts["components"] < 10
+    assert many.drops() == one.drops()
+
+
 def test_numbers_keep_documents_apart(run_stage, tmp_path):
     texts = {f"{i}": f"flight {i} leaves at {i % 24} from gate {i * 7 % 50}" for i in range(100)}
     assert deduplicate(run_stage, tmp_path, [texts], LENIENT).kept() == texts
