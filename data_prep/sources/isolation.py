@@ -22,9 +22,9 @@ from data_prep.document import Drop
 from pipeline.core.errors import RetryableError, TaskError
 
 CPU_SECONDS = 60
-"""For one call. resiliparse reads a page of average size in 4 ms, 20 MB of nothing but tags in 20 s."""
+"""For one call. resiliparse reads a page of average size in 4 ms, 20 MB of nothing but tags in 12 s."""
 MEMORY_BYTES = 4 << 30
-"""What calls may take beyond what the worker holds; 20 MB of nothing but tags take 2 GB."""
+"""What calls may take beyond what the worker holds; 20 MB of nothing but tags take 2.3 GB."""
 WALL_SECONDS = 900
 """A process without an answer after this time is stuck, not slow."""
 ATTEMPTS = 3
