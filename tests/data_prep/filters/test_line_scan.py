@@ -84,6 +84,9 @@ def plain(text: str, rules: tuple[LineRule, ...]) -> Judged:
 @given(text=pieces | st.text(), rules=st.lists(rules, max_size=6).map(tuple))
 @settings(max_examples=200, deadline=None)
 @example(text="a", rules=(Policy(phrases=("",)),))
+@example(text="aİ", rules=(Policy(phrases=("i\u0307",)),))
+@example(text="aΣ", rules=(Policy(phrases=("ς",)),))
+@example(text="abcd", rules=(LongWord(max_word_characters=3),))
 def test_lines_are_judged_as_the_rules_judge_them(text, rules) -> None:
     assert judged(text, rules) == plain(text, rules)
 
