@@ -31,6 +31,7 @@ from pipeline.report import Report
 from pipeline.report_page import figures, samples
 from pipeline.report_page.formatting import flat, percent, short, visible
 from pipeline.report_page.page import embed
+from pipeline.report_page.scores import ScoreTable
 from pipeline.report_page.tallies import histogram, shortened, tallies
 
 HOSTILE = (
@@ -527,3 +528,26 @@ def test_the_browser_runs_no_script_but_the_pages_own(
     assert "<title>Headrace report</title>" in tree
     assert len(console) == 1
     assert "Content Security Policy" in console[0]
+
+
+def test_scores_show_clean_and_dirty_items(tmp_path: Path) -> None:
+    entry = agreement()
+    whole, _ = entry["metrics"]
+    whole |= {"clean": whole | {"value": 0.7, "items": 1100}, "dirty": whole | {"value": 0.8125, "items": 4}}
+    entry |= {"overlap": {"clean": 1100, "dirty": 4, "too_short": 0}}
+
+    def scores(out: TaskOutput) -> Mapping[str, int]:
+        with out.file("scores.json") as path:
+            path.write_text(json.dumps({"benchmarks": [entry, held_out()]}))
+        return {}
+
+    table = ScoreTable.of(artifact(tmp_path, "scores", {}, scores))
+    assert [(row.cells["clean"], row.cells["dirty"]) for row in table.rows[:2]] == [
+        ("70.0 % (1,100)", "81.2 % (4)"),
+        ("–", "–"),
+    ]
+    assert [(row.cells["clean"], row.cells["dirty"]) for row in table.groups] == [("–", "–")]
+    assert "agreement: 4 items overlap with training documents, 1,100 do not, 0 are too short to tell." in table.notes
+    inputs = full_run(tmp_path / "run") | {"scores": artifact(tmp_path, "split", {}, scores)}
+    page = write_report(inputs, tmp_path / "report" / "0123456789ab").read_text()
+    assert '<td class="number">70.0 % (1,100)</td><td class="number">81.2 % (4)</td>' in page
