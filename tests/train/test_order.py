@@ -5,9 +5,18 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.train.resumption import (
+    LIVES,
+    AccumulationNotCounted,
+    Life,
+    Loading,
+    OffsetInEveryEpoch,
+    RanksNotCounted,
+    seen,
+)
 from train.order import Order, share
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -44,6 +53,40 @@ def test_resuming_does_not_shift_later_epochs(rows, resumed):
     straight = np.concatenate([order.batch(seen, 7) for seen in range(0, 700, 7)])
     again = order.batch(resumed, 400)
     assert again.tolist() == straight[resumed : resumed + 400].tolist()
+
+
+def check_lives(loading: type[Loading], rows: int, lives: list[Life]) -> None:
+    """Whatever was killed, lost and moved to other ranks, each epoch has each row once, in the order of its seed."""
+    order = Order(7, rows)
+    found = seen(order, loading, lives)
+    for begin in range(0, len(found) - rows + 1, rows):
+        assert sorted(found[begin : begin + rows]) == list(range(rows))
+    assert found == order.batch(0, len(found)).tolist()
+
+
+@settings(deadline=None)
+@given(rows=st.integers(1, 150), lives=LIVES)
+def test_kills_and_other_ranks_do_not_change_what_is_seen(rows, lives):
+    check_lives(Loading, rows, lives)
+
+
+@pytest.mark.parametrize("mistake", [OffsetInEveryEpoch, RanksNotCounted, AccumulationNotCounted])
+def test_the_mistakes_of_others_would_be_found(mistake):
+    @settings(deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @given(rows=st.integers(1, 150), lives=LIVES)
+    def check(rows, lives):
+        check_lives(mistake, rows, lives)
+
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_the_last_batch_of_an_epoch_ends_where_the_next_one_begins():
+    """30 rows in batches of 24: the second batch is the last 6 of epoch 0 and the first 18 of epoch 1."""
+    order = Order(7, 30)
+    epochs = [order.permuted(epoch, np.arange(30)).tolist() for epoch in (0, 1)]
+    assert order.batch(24, 24).tolist() == epochs[0][24:] + epochs[1][:18]
+    assert order.batch(30, 30).tolist() == epochs[1]
 
 
 @settings(deadline=None)
