@@ -92,24 +92,36 @@ class TaskExecutor(LocalPipelineExecutor):
             self.workers, _context(), initializer=_enter_worker, initargs=(os.getpid(), threads, str(log))
         )
         try:
-            tasks = {pool.submit(self.run_task, rank): rank for rank in missing}
+            tasks = self._submitted(pool, missing)
             for future in concurrent.futures.as_completed(tasks):
                 self._raise_for(future, tasks[future], log)
                 yield tasks[future]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
+    def _submitted(
+        self, pool: concurrent.futures.ProcessPoolExecutor, missing: list[int]
+    ) -> "dict[concurrent.futures.Future[None], int]":
+        """The task of each future. The pool starts workers here: its fork server may have been killed, or they."""
+        try:
+            return {pool.submit(self.run_task, rank): rank for rank in missing}
+        except (BrokenProcessPool, EOFError, ConnectionError):
+            raise self._killed() from None
+
+    def _killed(self) -> RetryableError:
+        left = len(missing_tasks(self.step.folder, self.step.phase, self.tasks))
+        return RetryableError(
+            self.step.name,
+            f"a worker process was killed, {left} of {self.tasks} tasks are not done",
+            "run again: finished tasks are kept (out of memory? use fewer workers)",
+        )
+
     def _raise_for(self, future: "concurrent.futures.Future[None]", rank: int, log: Path) -> None:
         error = future.exception()
         if error is None or isinstance(error, HeadraceError):
             future.result()
         elif isinstance(error, BrokenProcessPool):
-            left = len(missing_tasks(self.step.folder, self.step.phase, self.tasks))
-            raise RetryableError(
-                self.step.name,
-                f"a worker process was killed, {left} of {self.tasks} tasks are not done",
-                "run again: finished tasks are kept (out of memory? use fewer workers)",
-            ) from None
+            raise self._killed() from None
         else:
             where = f"{self.step.name} task {rank}"
             raise TaskError(

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,17 @@ def test_workers_do_not_outlive_a_killed_main_process(tmp_path: Path) -> None:
     while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{worker}").exists()
+
+
+@pytest.mark.parametrize("error", [EOFError("unexpected EOF"), ConnectionRefusedError(), BrokenProcessPool()])
+def test_a_fork_server_that_was_killed_is_retryable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception
+) -> None:
+    """The pool starts its workers while tasks are submitted."""
+
+    def submit(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.submit", submit)
+    with pytest.raises(RetryableError, match=r"a worker process was killed, (\d+) of \1 tasks are not done; run again"):
+        run_phase(Squares(), tmp_path)
