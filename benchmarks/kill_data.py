@@ -1,0 +1,142 @@
+"""Do kills change a byte? SIGKILL at random moments over the data stages, by 1, 2 and 5 workers. Prints one JSON line.
+
+    python benchmarks/kill_data.py --kills 50 --seed 0 [--workers 1,2,5] [OVERRIDE…]
+
+An undisturbed run (``experiment=smoke until=packed``) comes first. Then the same is run again and again in a new root:
+each run is killed after a random time, the main process or one of the processes below it, and the next run goes on from
+what was left. When a run comes to its end, every file but the logs is compared with the undisturbed run's, and another
+root is begun, until ``--kills`` kills have landed; the last root is then brought to its end. Kills are dealt out to the
+numbers of workers in turn.
+
+    lines        runs that came to their end, each compared
+    landed       kills by the stage that was at work; ``during`` says whether the main process or another was hit
+    differing    files that are not equal, missing or left over: must be 0
+    unexpected   runs that ended by themselves with an error, other than that a worker was killed: must be 0
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TextIO
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.end_to_end.test_line import DATA_STAGES, command, headrace, written
+
+MEAN_SECONDS = 4.0
+"""The mean time between the first trace of a run at work and its kill; exponential, so that late moments occur too."""
+
+
+def at_work(root: Path) -> str | None:
+    """The data stage that is under way, or None before the first trace and after the last."""
+    for stage in DATA_STAGES:
+        if not list((root / stage).glob("*/manifest.json")):
+            return stage if (root / stage).exists() else None
+    return None
+
+
+def below(pid: int) -> list[int]:
+    """The processes that ``pid`` or one of its children started."""
+    children: list[int] = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        children += map(int, path.read_text().split())
+    return children + [deeper for child in children for deeper in below(child)]
+
+
+def disturbed(root: Path, workers: int, chance: random.Random, overrides: list[str]) -> tuple[str, str] | None:
+    """Run on in ``root`` and kill somebody; (stage at work, who) or None when the run came to its end first.
+
+    Raises:
+        RuntimeError: when it failed by itself.
+    """
+    known = {stage for stage in DATA_STAGES if (root / stage).exists()}
+    log = (root / "log").open("w+")
+    run = [*command(root, "until=packed", f"workers={workers}"), *overrides]
+    process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=log)
+    while process.poll() is None and at_work(root) is None and not known:
+        time.sleep(0.005)
+    if known:
+        time.sleep(chance.uniform(0, 2))
+    deadline = time.monotonic() + chance.expovariate(1 / MEAN_SECONDS)
+    while process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    stage = at_work(root) or "between stages"
+    if process.poll() is None:
+        others = below(process.pid)
+        victim = process.pid if not others or chance.random() < 0.5 else chance.choice(others)
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            victim = process.pid
+            process.kill()
+        process.wait()
+        if victim == process.pid or process.returncode != 0:
+            check(process.returncode, log)
+            return stage, "main" if victim == process.pid else "other"
+    process.wait()
+    check(process.returncode, log)
+    return None
+
+
+def check(status: int, log: TextIO) -> None:
+    """A run ends well, by our kill, or because a worker was killed."""
+    log.seek(0)
+    text = log.read()
+    if status not in (0, -signal.SIGKILL) and "was killed" not in text:
+        raise RuntimeError(text[-2000:])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", default="1,2,5")
+    parser.add_argument("overrides", nargs="*")
+    options = parser.parse_args()
+    chance = random.Random(options.seed)
+    workers = [int(number) for number in options.workers.split(",")]
+    landed: Counter[str] = Counter()
+    during: Counter[str] = Counter()
+    lines, differing, unexpected = 0, 0, 0
+    with tempfile.TemporaryDirectory() as name:
+        headrace(Path(name, "whole"), "until=packed", *options.overrides)
+        whole = written(Path(name, "whole"))
+        root = Path(name, "0")
+        root.mkdir()
+        while landed.total() < options.kills or any((root / stage).exists() for stage in DATA_STAGES):
+            kill = None
+            if landed.total() < options.kills:
+                try:
+                    kill = disturbed(root, workers[landed.total() % len(workers)], chance, options.overrides)
+                except RuntimeError as error:
+                    unexpected += 1
+                    print(error, file=sys.stderr)
+            else:
+                headrace(root, "until=packed", *options.overrides)
+            if kill is not None:
+                landed[kill[0]] += 1
+                during[kill[1]] += 1
+                print(f"kill {landed.total()}: {' '.join(kill)}", file=sys.stderr, flush=True)
+            elif (root / "packed").exists() and list((root / "packed").glob("*/manifest.json")):
+                found = written(root)
+                wrong = [path for path in found.keys() | whole.keys() if found.get(path) != whole.get(path)]
+                for path in wrong[:5]:
+                    print(f"differs: {path}", file=sys.stderr)
+                lines, differing = lines + 1, differing + len(wrong)
+                root = Path(name, str(lines))
+                root.mkdir()
+    summary = {"benchmark": "kill_data", "kills": landed.total(), "seed": options.seed, "workers": workers}
+    summary |= {"lines": lines, "files": len(whole), "landed": dict(landed), "during": dict(during)}
+    print(json.dumps(summary | {"differing": differing, "unexpected": unexpected}))
+    return 1 if differing or unexpected else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
