@@ -16,7 +16,7 @@ from data_prep.filters.fineweb_quality import DuplicateLines, FineWebQuality, Li
         (LinePunctuation(), " \n", "0.0000"),
         (ShortLines(), "x" * 30 + "\n" + "y" * 31, None),
         (ShortLines(), "x" * 30 + "\n" + "y" * 30 + "\n\n" + "z" * 31, None),
-        (ShortLines(), "x\ny\nz\n" + "z" * 31, "0.7500"),
+        (ShortLines(), ("x" * 30 + "\n") * 3 + "z" * 31, "0.7500"),
         (DuplicateLines(), "a" * 99 + "\nb\nb", None),
         (DuplicateLines(), "a" * 98 + "\nb\nb\nb", "0.0198"),
         (DuplicateLines(), "\n \n \n" + "a" * 96, None),
