@@ -13,7 +13,7 @@ from data_prep.filters.web_addresses import WithoutAddresses
         ("(see www.a.org/b) and ftp://c.org!", "(see) and!"),
         ("a.org stays, so does www and http:", "a.org stays, so does www and http:"),
         ("one\nhttp://a.org\ntwo", "one\n\ntwo"),
-        ("a\n\n\n\nb\n\nc", "a\n\nb\n\nc"),
+        ("a\n\n\nb\n\nc\n\n\n\nd", "a\n\nb\n\nc\n\nd"),
     ],
 )
 def test_addresses_and_blank_lines(text, left) -> None:
