@@ -19,7 +19,7 @@ from pipeline.core.settings import settings, unhashed
 
 @settings
 class ModelConfig:
-    """The shape of a decoder-only Transformer: GPT-2, LLaMA, or any mixture of their parts."""
+    """The shape of a decoder-only Transformer: GPT-1, GPT-2, LLaMA, or any mixture of their parts."""
 
     layers: int
     """Number of Transformer blocks."""
@@ -38,7 +38,9 @@ class ModelConfig:
     rope_theta: float = 10_000.0
     """Base of the rotary frequencies; without effect on learned positions."""
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"
-    """Normalization before attention, before the feed-forward layer and at the end."""
+    """Kind of normalization."""
+    norm_place: Literal["pre", "post"] = "pre"
+    """pre: before attention and feed-forward layer, and at the end (GPT-2); post: after each is added (GPT-1)."""
     norm_epsilon: float = 1e-5
     """Added to the variance."""
     activation: Literal["gelu", "swiglu"] = "gelu"
@@ -72,12 +74,13 @@ class ModelConfig:
         """Number of trainable values with a ``vocabulary`` of that many tokens, tied weights counted once."""
         bias = int(self.bias)
         norm = self.width * (1 + (self.norm == "layernorm"))
+        norms = 2 * self.layers + (self.norm_place == "pre")
         qkv_width = (self.heads + 2 * self.kv_heads) * self.head_width
         attention = self.width * qkv_width + self.width**2 + bias * (qkv_width + self.width)
         up_width = self.mlp_width * (1 + (self.activation == "swiglu"))
         mlp = self.width * up_width + self.mlp_width * self.width + bias * (up_width + self.width)
         tables = vocabulary * (1 + (not self.tied)) + self.context * (self.positions == "learned")
-        return self.layers * (attention + mlp + 2 * norm) + norm + tables * self.width
+        return self.layers * (attention + mlp) + norms * norm + tables * self.width
 
 
 @settings

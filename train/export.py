@@ -10,7 +10,6 @@ Names are translated by train/families.py. A mixture of both families has no cla
 our own names, and ``load`` reads it.
 """
 
-import dataclasses
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,16 +20,15 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from pipeline.core.artifact import read_json, write_json
+from pipeline.core.artifact import write_json
 from pipeline.core.errors import ArtifactError
-from pipeline.core.settings import decode
 from train.config import ModelConfig
-from train.families import GPT2, LLAMA, Family, family_of
+from train.families import Family, family_of
 from train.model.transformer import Transformer
+from train.shapes import read_shape, shape_abroad
 
 END_OF_TEXT = "<|endoftext|>"
 WEIGHTS = "model.safetensors"
-OWN_TYPE = "headrace"
 
 
 def export(
@@ -44,7 +42,7 @@ def export(
         tensors.update(_abroad(name, value, config, family))
     save_file({name: value.contiguous() for name, value in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
     end = Tokenizer.from_file(str(tokenizer_file)).token_to_id(END_OF_TEXT)
-    write_json(folder / "config.json", {**_shape_abroad(config, family), "vocab_size": vocabulary, **_ends(end)})
+    write_json(folder / "config.json", {**shape_abroad(config, family), "vocab_size": vocabulary, **_ends(end)})
     write_json(folder / "tokenizer_config.json", _tokenizer_config(config))
     shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
 
@@ -55,19 +53,26 @@ def load(folder: Path) -> Transformer:
     Raises:
         ArtifactError: when the folder is incomplete, or the model is of a kind that Transformer does not compute.
     """
-    if not (folder / "config.json").is_file():
-        raise ArtifactError(str(folder), "has no config.json", "give the folder of a Hugging Face model")
-    foreign = read_json(folder / "config.json")
-    config = _shape_home(folder, foreign)
+    config, vocabulary = read_shape(folder)
+    model = Transformer(config, vocabulary)
+    load_into(model, folder)
+    return model.eval()
+
+
+def load_into(model: Transformer, folder: Path) -> None:
+    """Give ``model`` the weights in Hugging Face's ``folder``, whose shape it has.
+
+    Raises:
+        ArtifactError: when a weight is missing.
+    """
+    config = model.config
     tensors: dict[str, Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         tensors.update(load_file(file))
-    model = Transformer(config, foreign["vocab_size"])
     home = {name: _home(folder, name, tensors, config) for name, _ in model.named_parameters()}
     if config.tied:
         home["head.weight"] = home["embedding.weight"]
     model.load_state_dict({name: value.float() for name, value in home.items()})
-    return model.eval()
 
 
 def _split_sizes(name: str, config: ModelConfig) -> list[int]:
@@ -100,96 +105,6 @@ def _home(folder: Path, name: str, tensors: Mapping[str, Tensor], config: ModelC
         found.append(tensors.get(foreign, tensors.get(bare)))
     value = torch.cat(found)
     return value.T if family and _is_transposed(name, value, family) else value
-
-
-def _shape_abroad(config: ModelConfig, family: Family | None) -> dict[str, Any]:
-    shared = {"tie_word_embeddings": config.tied, "dtype": "float32"}
-    if family is GPT2:
-        return shared | {
-            "model_type": "gpt2",
-            "architectures": ["GPT2LMHeadModel"],
-            "n_layer": config.layers,
-            "n_embd": config.width,
-            "n_head": config.heads,
-            "n_positions": config.context,
-            "n_inner": config.mlp_width,
-            "layer_norm_epsilon": config.norm_epsilon,
-            "activation_function": "gelu_new",
-            **dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), config.dropout),
-        }
-    if family is LLAMA:
-        return shared | {
-            "model_type": "llama",
-            "architectures": ["LlamaForCausalLM"],
-            "num_hidden_layers": config.layers,
-            "hidden_size": config.width,
-            "num_attention_heads": config.heads,
-            "num_key_value_heads": config.kv_heads,
-            "head_dim": config.head_width,
-            "max_position_embeddings": config.context,
-            "intermediate_size": config.mlp_width,
-            "rms_norm_eps": config.norm_epsilon,
-            "hidden_act": "silu",
-            "rope_theta": config.rope_theta,
-            "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
-            "attention_bias": config.bias,
-            "mlp_bias": config.bias,
-            "attention_dropout": config.dropout,
-        }
-    return {"model_type": OWN_TYPE, "shape": dataclasses.asdict(config)}
-
-
-def _shape_home(folder: Path, foreign: Mapping[str, Any]) -> ModelConfig:
-    kind = foreign.get("model_type")
-    if kind == OWN_TYPE:
-        return decode(ModelConfig, foreign["shape"])
-    if kind == "gpt2":
-        _require(folder, foreign, {"activation_function": "gelu_new", "scale_attn_by_inverse_layer_idx": False})
-        return ModelConfig(
-            layers=foreign["n_layer"],
-            width=foreign["n_embd"],
-            heads=foreign["n_head"],
-            kv_heads=foreign["n_head"],
-            context=foreign["n_positions"],
-            mlp_width=foreign.get("n_inner") or 4 * foreign["n_embd"],
-            norm_epsilon=foreign.get("layer_norm_epsilon", 1e-5),
-            tied=foreign.get("tie_word_embeddings", True),
-        )
-    if kind == "llama":
-        return _llama_home(folder, foreign)
-    raise ArtifactError(str(folder), f"holds a model of type {kind!r}", "give a gpt2 or llama model")
-
-
-def _llama_home(folder: Path, foreign: Mapping[str, Any]) -> ModelConfig:
-    bias = foreign.get("attention_bias", False)
-    heads = foreign["num_attention_heads"]
-    head_width = foreign["hidden_size"] // heads
-    rope = foreign.get("rope_parameters") or foreign.get("rope_scaling") or {}
-    _require(folder, foreign, {"hidden_act": "silu", "mlp_bias": bias, "head_dim": head_width})
-    _require(folder, rope, {"rope_type": "default"})
-    return ModelConfig(
-        layers=foreign["num_hidden_layers"],
-        width=foreign["hidden_size"],
-        heads=heads,
-        kv_heads=foreign.get("num_key_value_heads") or heads,
-        context=foreign["max_position_embeddings"],
-        mlp_width=foreign["intermediate_size"],
-        positions="rope",
-        rope_theta=rope.get("rope_theta", foreign.get("rope_theta", 10_000.0)),
-        norm="rmsnorm",
-        norm_epsilon=foreign.get("rms_norm_eps", 1e-6),
-        activation="swiglu",
-        bias=bias,
-        tied=foreign.get("tie_word_embeddings", False),
-    )
-
-
-def _require(folder: Path, foreign: Mapping[str, Any], values: Mapping[str, object]) -> None:
-    for key, value in values.items():
-        if foreign.get(key, value) not in (value, None):
-            raise ArtifactError(
-                str(folder), f"has {key}={foreign[key]!r} in config.json", f"only {value!r} is computed"
-            )
 
 
 def _ends(end: int | None) -> dict[str, int]:

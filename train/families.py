@@ -1,4 +1,4 @@
-"""The names of weights in Hugging Face's classes, for the two families of shapes that they know.
+"""The names of weights in Hugging Face's classes, for the three families of shapes that they know.
 
 ours                                  GPT2LMHeadModel                LlamaForCausalLM
 embedding                             transformer.wte                model.embed_tokens
@@ -11,6 +11,9 @@ blocks.N.mlp.up                       ....mlp.c_fc (transposed)      ....mlp.{ga
 blocks.N.mlp.down                     ....mlp.c_proj (transposed)    ....mlp.down_proj
 norm                                  transformer.ln_f               model.norm
 head                                  lm_head                        lm_head
+
+OpenAIGPTLMHeadModel (GPT-1) has the names of GPT-2's class but for transformer.tokens_embed and .positions_embed, and
+no last norm.
 """
 
 import dataclasses
@@ -56,6 +59,14 @@ GPT2 = Family(
     },
     transposed=True,
 )
+GPT1 = dataclasses.replace(
+    GPT2,
+    outer={
+        "embedding": "transformer.tokens_embed",
+        "positions": "transformer.positions_embed",
+        "head": "lm_head",
+    },
+)
 LLAMA = Family(
     block="model.layers",
     inner={
@@ -75,5 +86,7 @@ def family_of(config: ModelConfig) -> Family | None:
     """The Hugging Face class that computes what ``config`` describes, if there is one."""
     parts = (config.positions, config.norm, config.activation)
     if parts == ("learned", "layernorm", "gelu") and config.bias and config.kv_heads == config.heads:
-        return GPT2
-    return LLAMA if parts == ("rope", "rmsnorm", "swiglu") else None
+        if config.norm_place == "pre":
+            return GPT2
+        return GPT1 if config.mlp_width == 4 * config.width else None
+    return LLAMA if parts == ("rope", "rmsnorm", "swiglu") and config.norm_place == "pre" else None

@@ -9,18 +9,29 @@ import transformers
 
 from pipeline.core.errors import ArtifactError
 from tests.train.conftest import END, bytes_tokenizer
-from tests.train.model.test_transformer import GPT2, LLAMA, VOCABULARY, random_model
+from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, VOCABULARY, random_model
 from train.config import ModelConfig
 from train.export import export, load
 
 SHAPES = {
     "gpt2": GPT2,
     "gpt2-untied": dataclasses.replace(GPT2, tied=False),
+    "gpt1": GPT1,
     "llama-gqa": LLAMA,
     "llama-tied": dataclasses.replace(LLAMA, tied=True, kv_heads=4, rope_theta=5e5),
     "llama-bias": dataclasses.replace(LLAMA, bias=True, kv_heads=1),
 }
-MIXTURE = dataclasses.replace(GPT2, positions="rope", kv_heads=2)
+CLASSES = {
+    ("learned", "post"): "OpenAIGPTLMHeadModel",
+    ("learned", "pre"): "GPT2LMHeadModel",
+    ("rope", "pre"): "LlamaForCausalLM",
+}
+MIXTURES = {
+    "gpt2-rope": dataclasses.replace(GPT2, positions="rope", kv_heads=2),
+    "llama-post": dataclasses.replace(LLAMA, norm_place="post"),
+    "gpt1-narrow": dataclasses.replace(GPT1, mlp_width=64),
+}
+"""Shapes without a class in ``transformers``."""
 TOKENS = torch.randint(VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(1))
 
 
@@ -44,10 +55,10 @@ def test_transformers_gives_equal_logits(config, tmp_path):
     assert not any(info[what] for what in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"))
     with torch.no_grad():
         torch.testing.assert_close(model.eval()(TOKENS).logits, ours, rtol=0, atol=1e-4)
-    assert type(model).__name__ == ("GPT2LMHeadModel" if config.positions == "learned" else "LlamaForCausalLM")
+    assert type(model).__name__ == CLASSES[config.positions, config.norm_place]
 
 
-@pytest.mark.parametrize("config", [*SHAPES.values(), MIXTURE], ids=[*SHAPES, "mixture"])
+@pytest.mark.parametrize("config", [*SHAPES.values(), *MIXTURES.values()], ids=[*SHAPES, *MIXTURES])
 def test_what_was_exported_loads(config, tmp_path):
     ours = write(config, tmp_path)
     model = load(tmp_path / "hf")
@@ -82,7 +93,7 @@ def test_the_tokenizer_opens_in_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "bert"}, "holds a model of type 'bert'; give a gpt2 or llama model"),
+        ({"model_type": "bert"}, "holds a model of type 'bert'; give an openai-gpt, gpt2 or llama model"),
         ({"hidden_act": "relu"}, "has hidden_act='relu' in config.json; only 'silu' is computed"),
         ({"head_dim": 16}, "has head_dim=16 in config.json; only 8 is computed"),
         (

@@ -4,12 +4,12 @@ Shapes: B rows, T positions, M model width, V vocabulary.
 
     tokens_BT ── embedding ─(+ learned positions)─> x_BTM
         x + attention(norm(x))       documents do not see each other      │ layers
-        x + mlp(norm(x))                                                  │ times
+        x + mlp(norm(x))             post-norm: norm(x + mlp(x))          │ times
     norm(x) ── head (the embedding again when tied) ──> logits_BTV
 
 GPT-2 (Radford et al. 2019): learned positions, LayerNorm, GELU, biases, tied. LLaMA (Touvron et al. 2023): RoPE,
-RMSNorm, SwiGLU, no biases. The vocabulary is taken as it is, without padding rows: a multiple of 64 tokens is faster on
-a GPU.
+RMSNorm, SwiGLU, no biases. GPT-1 (Radford et al. 2018): as GPT-2, but post-norm and without a last norm.
+The vocabulary is taken as it is, without padding rows: a multiple of 64 tokens is faster on a GPU.
 """
 
 import math
@@ -64,15 +64,19 @@ def build_norm(config: ModelConfig) -> nn.Module:
 
 
 class Block(nn.Module):
-    """One layer, normalized before each part (pre-norm, as GPT-2 and LLaMA)."""
+    """One layer, normalized before each part (pre-norm) or after each is added (post-norm: Vaswani et al. 2017)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.is_post_norm = config.norm_place == "post"
         self.attention_norm, self.attention = build_norm(config), Attention(config)
         self.mlp_norm, self.mlp = build_norm(config), Mlp(config)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x_BTM: Tensor, turn: Rotation | None, mask_B1TT: Tensor) -> Tensor:
+        if self.is_post_norm:
+            x_BTM = self.attention_norm(x_BTM + self.dropout(self.attention(x_BTM, turn, mask_B1TT)))
+            return self.mlp_norm(x_BTM + self.dropout(self.mlp(x_BTM)))
         x_BTM = x_BTM + self.dropout(self.attention(self.attention_norm(x_BTM), turn, mask_B1TT))
         return x_BTM + self.dropout(self.mlp(self.mlp_norm(x_BTM)))
 
@@ -88,7 +92,7 @@ class Transformer(nn.Module):
             self.positions = nn.Embedding(config.context, config.width)
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
-        self.norm = build_norm(config)
+        self.norm = build_norm(config) if config.norm_place == "pre" else nn.Identity()
         self.head = nn.Linear(config.width, vocabulary, bias=False)
         if config.tied:
             self.head.weight = self.embedding.weight
@@ -114,14 +118,16 @@ class Transformer(nn.Module):
 
 
 def initialize(model: Transformer, seed: int) -> None:
-    """Set the first weights as GPT-2 does, the same on every machine and for every number of ranks.
+    """Set the first weights as GPT-1 and GPT-2 do, the same on every machine and for every number of ranks.
 
-    Matrices and embeddings are normal with standard deviation 0.02; those that end in the residual stream are scaled by
-    1/sqrt(2·layers), the number of additions to it (Radford et al. 2019, section 2.3). Biases are 0, norms 1. To be
-    called on the CPU, before the weights are spread over ranks.
+    Matrices and embeddings are normal with standard deviation 0.02; in a pre-norm model those that end in the residual
+    stream are scaled by 1/sqrt(2·layers), for the number of additions to it (Radford et al. 2019, section 2.3), which a
+    post-norm model normalizes each (2018: 0.02 everywhere). Biases are 0, norms 1. To be called on the CPU, before the
+    weights are spread over ranks.
     """
     generator = torch.Generator().manual_seed(seed)
-    residual = INITIAL_STD / math.sqrt(2 * model.config.layers)
+    additions = 2 * model.config.layers if model.config.norm_place == "pre" else 1
+    residual = INITIAL_STD / math.sqrt(additions)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if parameter.dim() >= 2:

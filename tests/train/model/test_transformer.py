@@ -14,6 +14,7 @@ from train.model.transformer import Transformer, initialize
 
 PRESETS = Path(__file__).parents[3] / "conf" / "model"
 GPT2 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=64)
+GPT1 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=128, norm_place="post")
 LLAMA = ModelConfig(
     layers=2, width=32, heads=4, kv_heads=2, context=24, mlp_width=48,
     positions="rope", norm="rmsnorm", activation="swiglu", bias=False, tied=False,
@@ -37,8 +38,11 @@ def random_model(config: ModelConfig) -> Transformer:
         ("gpt2_medium", 50257, 354_823_168),
         ("gpt2_large", 50257, 774_030_080),
         ("gpt2_xl", 50257, 1_557_611_200),
+        ("gpt1", 40478, 116_534_784),  # huggingface.co/openai-community/openai-gpt; "117M" in the GPT-2 paper
         ("llama_1b", 32000, 1_100_048_384),  # TinyLlama 1.1B
         ("llama_7b", 32000, 6_738_415_616),  # LLaMA 7B
+        ("llama_13b", 32000, 13_015_864_320),
+        ("llama_65b", 32000, 65_285_660_672),
     ],
 )
 def test_presets_have_the_published_number_of_parameters(preset, vocabulary, parameters):
@@ -49,12 +53,33 @@ def test_presets_have_the_published_number_of_parameters(preset, vocabulary, par
     assert sum(p.numel() for p in model.parameters()) == parameters
 
 
+@pytest.mark.parametrize(
+    ("preset", "millions"),
+    [
+        ("gpt3_125m", "125"),
+        ("gpt3_350m", "356"),
+        ("gpt3_760m", "760"),
+        ("gpt3_1_3b", "1320"),
+        ("gpt3_2_7b", "2650"),
+        ("gpt3_6_7b", "6660"),
+        ("gpt3_13b", "12850"),
+        ("gpt3_175b", "174600"),
+    ],
+)
+def test_gpt3_has_the_parameters_of_its_table(preset, millions):
+    """Brown et al. 2020, table D.1, which gives millions to three or four digits."""
+    config = decode(ModelConfig, yaml.safe_load((PRESETS / f"{preset}.yaml").read_text()))
+    counted = config.parameters(50257)
+    assert counted == pytest.approx(float(millions) * 1e6, rel=0.004)
+    assert f"{counted:,} parameters" in (PRESETS / f"{preset}.yaml").read_text()
+
+
 def test_every_preset_decodes():
     for path in PRESETS.glob("*.yaml"):
         decode(ModelConfig, yaml.safe_load(path.read_text()))
 
 
-@pytest.mark.parametrize("config", [GPT2, LLAMA], ids=["gpt2", "llama"])
+@pytest.mark.parametrize("config", [GPT1, GPT2, LLAMA], ids=["gpt1", "gpt2", "llama"])
 def test_a_packed_row_gives_each_document_its_own_logits(config):
     model = random_model(config)
     lengths, generator = [5, 1, 9, 4], torch.Generator().manual_seed(0)
@@ -70,7 +95,7 @@ def test_a_packed_row_gives_each_document_its_own_logits(config):
         torch.testing.assert_close(part, expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("config", [GPT2, LLAMA], ids=["gpt2", "llama"])
+@pytest.mark.parametrize("config", [GPT1, GPT2, LLAMA], ids=["gpt1", "gpt2", "llama"])
 def test_later_tokens_do_not_change_earlier_logits(config):
     model, tokens = random_model(config), torch.arange(20)[None]
     positions, documents = torch.arange(20)[None], torch.zeros(1, 20, dtype=torch.long)
@@ -86,15 +111,16 @@ def test_the_mask_by_hand():
     assert document_mask(torch.tensor([[0, 0, 1, 1, -1]]))[0, 0].int().tolist() == expected
 
 
-def test_first_weights_are_gpt2s():
-    config = ModelConfig(layers=8, width=128, heads=4, kv_heads=4, context=64, mlp_width=512)
+@pytest.mark.parametrize(("place", "residual"), [("pre", 0.02 / 4), ("post", 0.02)])
+def test_first_weights_are_gpt2s_and_gpt1s(place, residual):
+    config = ModelConfig(layers=8, width=128, heads=4, kv_heads=4, context=64, mlp_width=512, norm_place=place)
     model, again, other = (Transformer(config, 500) for _ in range(3))
     for each, seed in ((model, 7), (again, 7), (other, 8)):
         initialize(each, seed)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, again.get_parameter(name))
         if parameter.dim() == 2:
-            expected = 0.02 / 4 if name.endswith(("attention.output.weight", "mlp.down.weight")) else 0.02
+            expected = residual if name.endswith(("attention.output.weight", "mlp.down.weight")) else 0.02
             assert parameter.std().item() == pytest.approx(expected, rel=0.05)
             assert not torch.equal(parameter, other.get_parameter(name))
         else:
