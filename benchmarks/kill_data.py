@@ -2,9 +2,9 @@
 
     python benchmarks/kill_data.py --kills 50 --seed 0 [--workers 1,2,5] [OVERRIDE…]
 
-An undisturbed run (``experiment=smoke until=packed``) comes first. Then the same is run again and again in a new root:
-each run is killed after a random time, the main process or one of the processes below it, and the next run goes on from
-what was left. When a run comes to its end, every file but the logs is compared with the undisturbed run's, and another
+An undisturbed run (``experiment=smoke until=packed``) comes first, after one that compiles and is not looked at. Then the same is run again and again in a new root:
+each run is killed, the main process or one of the processes below it, at a moment drawn evenly from the time that the
+undisturbed run took, and the next run goes on from what was left. When a run comes to its end, every file but the logs is compared with the undisturbed run's, and another
 root is begun, until ``--kills`` kills have landed; the last root is then brought to its end. Kills are dealt out to the
 numbers of workers in turn.
 
@@ -30,10 +30,6 @@ from typing import TextIO
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace, written
 
-MEAN_SECONDS = 4.0
-"""The mean time between the first trace of a run at work and its kill; exponential, so that late moments occur too."""
-
-
 def at_work(root: Path) -> str | None:
     """The data stage that is under way, or None before the first trace and after the last."""
     for stage in DATA_STAGES:
@@ -50,21 +46,18 @@ def below(pid: int) -> list[int]:
     return children + [deeper for child in children for deeper in below(child)]
 
 
-def disturbed(root: Path, workers: int, chance: random.Random, overrides: list[str]) -> tuple[str, str] | None:
+def disturbed(
+    root: Path, workers: int, chance: random.Random, within_seconds: float, overrides: list[str]
+) -> tuple[str, str] | None:
     """Run on in ``root`` and kill somebody; (stage at work, who) or None when the run came to its end first.
 
     Raises:
         RuntimeError: when it failed by itself.
     """
-    known = {stage for stage in DATA_STAGES if (root / stage).exists()}
     log = (root / "log").open("w+")
     run = [*command(root, "until=packed", f"workers={workers}"), *overrides]
     process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=log)
-    while process.poll() is None and at_work(root) is None and not known:
-        time.sleep(0.005)
-    if known:
-        time.sleep(chance.uniform(0, 2))
-    deadline = time.monotonic() + chance.expovariate(1 / MEAN_SECONDS)
+    deadline = time.monotonic() + chance.uniform(0, within_seconds)
     while process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     stage = at_work(root) or "between stages"
@@ -106,7 +99,10 @@ def main() -> int:
     during: Counter[str] = Counter()
     lines, differing, unexpected = 0, 0, 0
     with tempfile.TemporaryDirectory() as name:
+        headrace(Path(name, "compiled"), "until=packed", *options.overrides)
+        start = time.monotonic()
         headrace(Path(name, "whole"), "until=packed", *options.overrides)
+        seconds = time.monotonic() - start
         whole = written(Path(name, "whole"))
         root = Path(name, "0")
         root.mkdir()
@@ -114,7 +110,7 @@ def main() -> int:
             kill = None
             if landed.total() < options.kills:
                 try:
-                    kill = disturbed(root, workers[landed.total() % len(workers)], chance, options.overrides)
+                    kill = disturbed(root, workers[landed.total() % len(workers)], chance, seconds, options.overrides)
                 except RuntimeError as error:
                     unexpected += 1
                     print(error, file=sys.stderr)
