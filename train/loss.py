@@ -15,15 +15,8 @@ import numpy.typing as npt
 import torch
 from tokenizers import Tokenizer
 from torch import Tensor
-from torch.nn import functional
 
 from train.data import IGNORED
-
-
-def nll_sum(logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
-    """Sum over all targets but the ignored ones of -ln p(target), in fp32 nats; a scalar with a gradient."""
-    logits = logits_BTV.flatten(0, 1).float()
-    return functional.cross_entropy(logits, targets_BT.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
 def bits_per_byte(nll_nats: float, text_bytes: float) -> float:

@@ -4,25 +4,7 @@ import pytest
 import torch
 
 from tests.train.conftest import END, bytes_tokenizer
-from train.loss import bits_per_byte, nll_sum, targets_bytes, token_bytes
-
-
-def test_a_uniform_model_has_ln_v_for_each_target():
-    targets = torch.tensor([[3, -100, 0], [-100, -100, 7]])
-    assert nll_sum(torch.zeros(2, 3, 8), targets).item() == pytest.approx(3 * math.log(8), abs=1e-5)
-
-
-def test_nll_by_hand_and_in_fp32_for_bf16_logits():
-    logits = torch.tensor([[[2.0, 0.0, -1.0]]], dtype=torch.bfloat16)
-    found = nll_sum(logits, torch.tensor([[1]]))
-    assert found.dtype == torch.float32
-    assert found.item() == pytest.approx(math.log(math.e**2 + 1 + math.e**-1), abs=1e-5)
-
-
-def test_padding_has_no_gradient():
-    logits = torch.randn(1, 2, 5, requires_grad=True)
-    nll_sum(logits, torch.tensor([[1, -100]])).backward()
-    assert logits.grad[0, 1].abs().max() == 0 < logits.grad[0, 0].abs().max()
+from train.loss import bits_per_byte, targets_bytes, token_bytes
 
 
 def test_a_byte_costs_eight_bits_when_nothing_is_known():

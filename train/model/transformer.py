@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from train.config import ModelConfig
 from train.model.attention import Attention, document_mask
+from train.model.head import Head
 from train.model.positions import Rotation, rotation
 
 INITIAL_STD = 0.02
@@ -93,17 +94,20 @@ class Transformer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.norm = build_norm(config) if config.norm_place == "pre" else nn.Identity()
-        self.head = nn.Linear(config.width, vocabulary, bias=False)
+        self.head = Head(config.width, vocabulary)
         if config.tied:
             self.head.weight = self.embedding.weight
 
-    def forward(self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor) -> Tensor:
-        """logits_BTV, in the dtype of the weights.
+    def forward(
+        self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor, targets_BT: Tensor | None = None
+    ) -> Tensor:
+        """logits_BTV in the dtype of the weights; with targets the sum of their -ln p in fp32 nats, a scalar.
 
         Args:
             tokens_BT: int64 token ids.
             positions_BT: int64, counted from 0 in each document, below ``config.context``.
             documents_BT: int64 number of the document that a position belongs to, -1 for padding.
+            targets_BT: int64 token that each position is to predict, -100 where nothing is.
         """
         x_BTM, turn = self.embedding(tokens_BT), None
         if self.config.positions == "learned":
@@ -114,7 +118,7 @@ class Transformer(nn.Module):
         x_BTM = self.dropout(x_BTM)
         for block in self.blocks:
             x_BTM = block(x_BTM, turn, mask_B1TT)
-        return self.head(self.norm(x_BTM))
+        return self.head(self.norm(x_BTM), targets_BT)
 
 
 def initialize(model: Transformer, seed: int) -> None:

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from train.data import IGNORED, Batch
-from train.loss import nll_sum
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,4 +29,4 @@ class DeviceBatch:
 
 def nll(model: nn.Module, batch: DeviceBatch) -> Tensor:
     """Sum over the batch of -ln p(target | document so far), in nats; a scalar."""
-    return nll_sum(model(batch.inputs, batch.positions, batch.documents), batch.targets)
+    return model(batch.inputs, batch.positions, batch.documents, batch.targets)

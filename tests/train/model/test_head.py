@@ -1,0 +1,86 @@
+"""The chunked loss against PyTorch's own over all logits at once."""
+
+import math
+
+import pytest
+import torch
+from torch.nn import functional
+
+from train.model import head
+from train.model.head import Head, nll_and_slope
+
+WIDTH, VOCABULARY = 16, 61
+
+
+def filled(rows: int, positions: int) -> tuple[Head, torch.Tensor, torch.Tensor]:
+    """A head, its input and targets of which a fifth are ignored."""
+    generator = torch.Generator().manual_seed(rows * positions)
+    layer = Head(WIDTH, VOCABULARY)
+    with torch.no_grad():
+        layer.weight.normal_(0, 0.5, generator=generator)
+    x_BTM = torch.randn(rows, positions, WIDTH, generator=generator, requires_grad=True)
+    targets_BT = torch.randint(VOCABULARY, (rows, positions), generator=generator)
+    targets_BT[torch.rand(rows, positions, generator=generator) < 0.2] = -100
+    return layer, x_BTM, targets_BT
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 24, 1000])
+def test_value_and_gradients_are_those_of_all_logits_at_once(monkeypatch, chunk):
+    monkeypatch.setattr(head, "CHUNK_LOGITS", chunk * VOCABULARY + 3)
+    layer, x_BTM, targets_BT = filled(3, 8)
+    inputs = (x_BTM, layer.weight)
+    plain = functional.cross_entropy(layer(x_BTM).flatten(0, 1), targets_BT.flatten(), reduction="sum")
+    expected = torch.autograd.grad(plain / 19, inputs)
+    loss = layer(x_BTM, targets_BT)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, plain, rtol=1e-6, atol=0)
+    for found, other in zip(torch.autograd.grad(loss / 19, inputs), expected, strict=True):
+        torch.testing.assert_close(found, other, rtol=0, atol=1e-6)
+
+
+def test_no_chunk_has_more_logits_than_allowed(monkeypatch):
+    monkeypatch.setattr(head, "CHUNK_LOGITS", 5 * VOCABULARY)
+    seen = []
+
+    def watched(logits_nV, targets_n):
+        seen.append(tuple(logits_nV.shape))
+        return nll_and_slope(logits_nV, targets_n)
+
+    monkeypatch.setattr(head, "nll_and_slope", watched)
+    layer, x_BTM, targets_BT = filled(4, 3)
+    layer(x_BTM, targets_BT)
+    assert seen == [(5, VOCABULARY), (5, VOCABULARY), (2, VOCABULARY)]
+
+
+def test_bf16_is_summed_over_chunks_in_fp32(monkeypatch):
+    monkeypatch.setattr(head, "CHUNK_LOGITS", 4 * VOCABULARY)
+    layer, x_BTM, targets_BT = filled(64, 32)
+    exact = torch.autograd.grad(layer(x_BTM, targets_BT), layer.weight)[0]
+    layer, x_BTM = layer.bfloat16(), x_BTM.detach().bfloat16()
+    loss = layer(x_BTM, targets_BT)
+    assert loss.dtype == torch.float32
+    found = torch.autograd.grad(loss, layer.weight)[0]
+    assert found.dtype == torch.bfloat16
+    assert (found.float() - exact).norm() < 5e-3 * exact.norm()
+
+
+def test_without_gradients_the_value_is_the_same():
+    layer, x_BTM, targets_BT = filled(2, 9)
+    with torch.no_grad():
+        found = layer(x_BTM, targets_BT)
+    assert not found.requires_grad
+    assert found.item() == layer(x_BTM, targets_BT).item()
+
+
+def test_a_uniform_model_has_ln_v_for_each_target():
+    targets = torch.tensor([3, -100, 0, -100, -100, 7])
+    nll, slope = nll_and_slope(torch.zeros(6, 8), targets)
+    assert nll.item() == pytest.approx(3 * math.log(8), abs=1e-5)
+    assert slope[0].tolist() == pytest.approx([0.125, 0.125, 0.125, -0.875, *[0.125] * 4])
+    assert slope[1].abs().max() == 0
+
+
+def test_nll_by_hand_and_in_fp32_for_bf16_logits():
+    nll, slope = nll_and_slope(torch.tensor([[2.0, 0.0, -1.0]], dtype=torch.bfloat16), torch.tensor([1]))
+    assert (nll.dtype, slope.dtype) == (torch.float32, torch.bfloat16)
+    assert nll.item() == pytest.approx(math.log(math.e**2 + 1 + math.e**-1), abs=1e-5)
