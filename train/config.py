@@ -114,6 +114,9 @@ class TrainingConfig:
     """Of the model's arithmetic; the master weights and the optimizer's states are fp32 in both."""
     gradient_clip: float | None = 1.0
     """The gradient's norm is cut to this; null leaves it alone."""
+    initial_weights: str | None = unhashed(None)
+    """Folder of a Hugging Face model (openai-gpt, gpt2, llama) to go on from; null: random weights. Its content
+    decides the result, not where it lies."""
     seed: int = 0
     """Decides the first weights, the order of rows and dropout."""
     validate_every: int = 250

@@ -63,13 +63,17 @@ def load_into(model: Transformer, folder: Path) -> None:
     """Give ``model`` the weights in Hugging Face's ``folder``, whose shape it has.
 
     Raises:
-        ArtifactError: when a weight is missing.
+        ArtifactError: when a weight is missing, or not of the shape that config.json tells.
     """
     config = model.config
     tensors: dict[str, Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         tensors.update(load_file(file))
     home = {name: _home(folder, name, tensors, config) for name, _ in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        if home[name].shape != parameter.shape:
+            wrong = f"holds {name} as {tuple(home[name].shape)}, by its config.json it is {tuple(parameter.shape)}"
+            raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
     if config.tied:
         home["head.weight"] = home["embedding.weight"]
     model.load_state_dict({name: value.float() for name, value in home.items()})

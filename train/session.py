@@ -11,12 +11,12 @@ from pipeline.core.progress import Progress
 from pipeline.core.settings import canonical, digest
 from pipeline.core.stage import Inputs
 from pipeline.core.tracker import Tracker, new_run_id
-from train import checkpoint
+from train import checkpoint, initial
 from train.checkpoint import State
 from train.data import Rows
 from train.distributed import Ranks, StopRequest, on_first
 from train.engine import Engine
-from train.export import export
+from train.export import export, load_into
 from train.loss import token_bytes
 from train.model.transformer import Transformer, initialize
 from train.throughput import Meter, flops_per_token, peak_flops
@@ -47,8 +47,7 @@ class Session:
         vocabulary = Encoder.load(tokenizer_file).vocabulary_size
         rows = {split: Rows(inputs["packed"], inputs["tokens"], split) for split in ("train", "validation")}
         _check_rows(rows["train"], stage.model.context)
-        model = Transformer(stage.model, vocabulary)
-        initialize(model, stage.training.seed)
+        model = _first_model(stage, tokenizer_file, vocabulary)
         engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
         job = Job(
             engine=engine,
@@ -86,6 +85,18 @@ class Session:
         else:
             for _ in weights:
                 pass
+
+
+def _first_model(stage: Weights, tokenizer_file: Path, vocabulary: int) -> Transformer:
+    """The model as training begins: with random weights, or those of ``training.initial_weights``."""
+    model = Transformer(stage.model, vocabulary)
+    if stage.training.initial_weights is None:
+        initialize(model, stage.training.seed)
+    else:
+        folder = Path(stage.training.initial_weights)
+        initial.check_tokenizer(folder, tokenizer_file, vocabulary)
+        load_into(model, folder)
+    return model
 
 
 def _check_rows(rows: Rows, context: int) -> None:

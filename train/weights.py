@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from pipeline.core.artifact import TaskOutput
-from pipeline.core.stage import Inputs, Phase, Stage
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 from pipeline.core.tracker import Tracking
+from train import initial
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
 from train.schedule import Schedule
 
@@ -44,6 +45,10 @@ class Weights(Stage):
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("weights", 1, self.run),)
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        folder = self.training.initial_weights
+        return () if folder is None else initial.raw_files(Path(folder), self.model)
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Train as one of the ranks; only rank 0 registers files and reports counts.
