@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from pipeline import contamination, facts, forget, inspection, jobs, similar, status, trace, why
+from pipeline import contamination, facts, forget, inspection, jobs, similar, status, sync, trace, why
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import suggestion
 from pipeline.line import carry_out
@@ -62,6 +62,11 @@ def show_forgetting(run: Run, file: str) -> None:
     facts.show(forget.outcome(without, fates))
 
 
+def show_sync(run: Run) -> None:
+    """Make the training's wandb run anew from metrics.jsonl, with the artifacts before and behind it."""
+    facts.show(sync.explain(run.steps))
+
+
 @dataclasses.dataclass(frozen=True)
 class Command:
     """What a command shows of a run, and the words it takes, as its usage writes them: those in [brackets] may be left
@@ -88,6 +93,7 @@ COMMANDS = {
     "inspect": Command(show_inspection, ("STAGE", "[--rule RULE]", "[--sample NUMBER]")),
     "overlaps": Command(show_overlaps, ("[BENCHMARK|ITEM]",)),
     "forget": Command(show_forgetting, ("--ids FILE",)),
+    "sync": Command(show_sync),
 }
 
 

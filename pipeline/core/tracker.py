@@ -4,12 +4,15 @@
                       └─> wandb           the same values, over the axis ``global_step``
 
 wandb never asks for a key, never waits for a network and never stops a run: it is online only when it was asked for and
-a key is there, else offline (``wandb sync`` later), else off.
+a key is there, else offline, else off. Each start of an offline run leaves a folder of its own, and what was logged
+behind a checkpoint is logged again when a run is resumed; so ``rebuild`` makes the run anew from metrics.jsonl, one
+curve whatever happened, under the same id.
 """
 
+import dataclasses
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,8 +38,25 @@ def new_run_id() -> str:
     return uuid.uuid4().hex[:12]
 
 
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """An artifact as wandb lists it: a reference to its manifest, which has the checksums of all files. No upload."""
+
+    stage: str
+    manifest: Path
+    address: str
+    inputs: tuple[str, ...]
+    """The names of the artifacts that it was made from."""
+    made_by_run: bool
+    """Whether it comes out of the training, or goes into it."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.stage}-{self.address}"
+
+
 class Tracker:
-    """Two methods, two sinks."""
+    """Two sinks behind ``log``."""
 
     def __init__(
         self, folder: Path, tracking: Tracking, run_id: str, resume_step: int, facts: Mapping[str, Any]
@@ -45,11 +65,10 @@ class Tracker:
 
         ``facts`` describe the run (settings, addresses) to wandb.
         """
-        self._path = folder / "metrics.jsonl"
-        rows = [row for row in read_metrics(self._path) if row["step"] <= resume_step]
-        self._path.write_bytes(b"".join(_line(row) for row in rows))
-        self._file = self._path.open("ab")
-        self._wandb = _wandb_run(folder, tracking, run_id, facts)
+        path = folder / "metrics.jsonl"
+        _cut(path, resume_step)
+        self._file = path.open("ab")
+        self._wandb = _wandb_run(folder, tracking, run_id, facts, continues=True)
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Record ``values`` at ``step``."""
@@ -57,6 +76,10 @@ class Tracker:
         self._file.flush()
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **values})
+
+    def settle(self) -> None:
+        """Have all rows on the disk: a checkpoint that follows is never ahead of its curve."""
+        os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()
@@ -79,11 +102,72 @@ def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
     return [orjson.loads(line) for line in lines], start + sum(len(line) + 1 for line in lines)
 
 
+def rebuild(
+    folder: Path, tracking: Tracking, run_id: str, facts: Mapping[str, Any], products: Sequence[Product]
+) -> str:
+    """Make wandb's run ``run_id`` anew from ``folder/metrics.jsonl``, in the place of what was logged under that id.
+
+    Artifacts are listed with their inputs; online wandb links those that went in and those that came out to the run.
+    Returns where the run is: its address, or the folder that ``wandb sync`` uploads.
+    """
+    asked = dataclasses.replace(tracking, wandb="auto") if tracking.wandb == "off" else tracking
+    run = _wandb_run(folder, asked, run_id, facts, continues=False)
+    for product in products:
+        reference = _artifact(product)
+        if product.made_by_run or run.offline:  # offline, wandb has no use_artifact
+            run.log_artifact(reference)
+        else:
+            run.use_artifact(reference)
+    for row in read_metrics(folder / "metrics.jsonl"):
+        values = dict(row)
+        run.log({"global_step": values.pop("step"), **values})
+    where = str(run.settings.sync_dir) if run.offline else str(run.url)
+    run.finish()
+    return where
+
+
+def _artifact(product: Product) -> Any:
+    """``product`` as an artifact of wandb."""
+    import wandb
+
+    metadata = {"address": product.address, "inputs": list(product.inputs)}
+    artifact = wandb.Artifact(product.name, type=product.stage, metadata=metadata)
+    artifact.add_reference(product.manifest.resolve().as_uri())
+    return artifact
+
+
+def _cut(path: Path, last_step: int) -> None:
+    """Leave the rows up to ``last_step``: by rename, so that a kill leaves them all and an older writer loses its file.
+
+    Rows are in the order of their steps, and those up to a checkpoint were on the disk before it. A line that cannot be
+    read lies behind them: a node was lost.
+    """
+    kept = b""
+    for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else []:
+        if not line.endswith(b"\n") or not _is_row_until(line, last_step):
+            break
+        kept += line
+    temporary = path.with_name(f"tmp-{path.name}")
+    with temporary.open("wb") as file:
+        file.write(kept)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _is_row_until(line: bytes, last_step: int) -> bool:
+    try:
+        return bool(orjson.loads(line)["step"] <= last_step)
+    except orjson.JSONDecodeError:
+        return False
+
+
 def _line(row: Mapping[str, Any]) -> bytes:
     return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Mapping[str, Any]) -> Any:
+def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Mapping[str, Any], continues: bool) -> Any:
+    """wandb's run ``run_id``: gone on with when it ``continues`` (only online can it), else begun anew in its place."""
     has_key = bool(os.environ.get("WANDB_API_KEY"))
     mode = tracking.wandb
     if mode == "auto":
@@ -99,7 +183,7 @@ def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Mapping[str
         project=tracking.project,
         name=tracking.name,
         id=run_id,
-        resume="allow" if mode == "online" else None,
+        resume="allow" if continues and mode == "online" else None,
         mode=mode,
         dir=str(folder),
         config=dict(facts),

@@ -1,8 +1,13 @@
+import json
+import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from wandb.proto.wandb_internal_pb2 import Record
 
-from pipeline.core.tracker import Tracker, Tracking, read_metrics
+from pipeline.core.tracker import Product, Tracker, Tracking, read_metrics, rebuild
 
 
 def test_metrics_are_cut_at_the_resumed_step(tmp_path: Path) -> None:
@@ -31,3 +36,84 @@ def test_wandb_is_offline_without_a_key_and_asks_nothing(tmp_path: Path, monkeyp
     tracker.close()
     assert [path.name.endswith("-abc123") for path in (tmp_path / "wandb").glob("offline-run-*")] == [True]
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 1.5}]
+
+
+BLOCK, FILE_HEADER, CHUNK_HEADER, LAST_CHUNKS = 1 << 15, 7, 7, (1, 4)
+
+
+def records(folder: Path) -> Iterator[Any]:
+    """Everything that the only offline run below ``folder`` would upload; the file is a log in LevelDB's format."""
+    (path,) = folder.glob("wandb/offline-run-*/*.wandb")
+    data, place, whole = path.read_bytes(), FILE_HEADER, b""
+    while place + CHUNK_HEADER <= len(data):
+        left = BLOCK - place % BLOCK
+        if left < CHUNK_HEADER:
+            place += left
+            continue
+        length, kind = struct.unpack("<HB", data[place + 4 : place + CHUNK_HEADER])
+        place += CHUNK_HEADER + length
+        whole += data[place - length : place]
+        if kind in LAST_CHUNKS:
+            yield Record.FromString(whole)
+            whole = b""
+
+
+def test_the_wandb_run_is_made_anew_from_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    tracker = Tracker(tmp_path, Tracking(wandb="off"), "abc123", 0, {})
+    tracker.log(1, {"loss": 2.0})
+    tracker.log(2, {"loss": 1.5, "validation_loss": 1.75})
+    tracker.close()
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text("{}")
+    tokens = Product("tokens", manifest, "0123", ("unique-4567",), made_by_run=False)
+    where = rebuild(tmp_path, Tracking(wandb="off"), "abc123", {"layers": 2}, [tokens])
+    assert list(tmp_path.glob("wandb/offline-run-*")) == [Path(where)]
+
+    found = list(records(tmp_path))
+    history = [
+        {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+        for record in found
+        if record.WhichOneof("record_type") == "history"
+    ]
+    shown = [{name: value for name, value in row.items() if not name.startswith("_")} for row in history]
+    assert shown == [
+        {"global_step": 1, "loss": 2.0},
+        {"global_step": 2, "loss": 1.5, "validation_loss": 1.75},
+    ]
+    assert {record.run.run_id for record in found if record.WhichOneof("record_type") == "run"} == {"abc123"}
+    (artifact,) = [r.artifact for r in found if r.WhichOneof("record_type") == "artifact"]
+    assert (artifact.name, artifact.type) == ("tokens-0123", "tokens")
+    assert json.loads(artifact.metadata) == {"address": "0123", "inputs": ["unique-4567"]}
+    assert [entry.ref for entry in artifact.manifest.contents] == [manifest.as_uri()]
+
+
+def test_a_kill_while_the_metrics_are_cut_leaves_them_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step":1}\n{"step":2}\n')
+
+    def kill(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", kill)
+    with pytest.raises(KeyboardInterrupt):
+        Tracker(tmp_path, Tracking(wandb="off"), "run", 1, {})
+    assert [row["step"] for row in read_metrics(path)] == [1, 2]
+
+
+def test_what_a_lost_node_left_behind_the_checkpoint_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step":1}\n{"step":2}\n' + bytes(40) + b'\n{"step":4}\n')
+    Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}).close()
+    assert path.read_bytes() == b'{"step":1}\n{"step":2}\n'
+
+
+def test_an_older_writer_cannot_reach_the_curve_of_a_resumed_run(tmp_path: Path) -> None:
+    older = Tracker(tmp_path, Tracking(wandb="off"), "run", 0, {})
+    older.log(1, {"loss": 2.0})
+    newer = Tracker(tmp_path, Tracking(wandb="off"), "run", 1, {})
+    older.log(2, {"loss": 9.0})
+    newer.log(2, {"loss": 1.5})
+    assert [row["loss"] for row in read_metrics(tmp_path / "metrics.jsonl")] == [2.0, 1.5]
+    older.close()
+    newer.close()
