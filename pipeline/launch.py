@@ -9,8 +9,9 @@ import sys
 import time
 from pathlib import Path
 
-from pipeline.core.artifact import part_path, read_json
-from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
+from pipeline.core import error_report
+from pipeline.core.artifact import part_path
+from pipeline.core.errors import HeadraceError, RetryableError
 from pipeline.core.progress import Progress
 from pipeline.core.tracker import new_metrics
 from pipeline.executor import MAIN_PID
@@ -26,9 +27,6 @@ WORKER = (
 in the current folder, where a user may keep a ``train.py``. The scripts in slurm/ say the same.
 """
 
-RANK_ERROR = "logs/error.json"
-"""Where a rank leaves the error that a person should see, below the artifact's folder."""
-
 
 def train(stage: Weights, folder: Path, run_json: Path, ranks: int) -> None:
     """Run ``stage`` in ``folder`` with ``ranks`` processes.
@@ -39,7 +37,7 @@ def train(stage: Weights, folder: Path, run_json: Path, ranks: int) -> None:
     """
     log = folder / "logs" / "ranks.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    (folder / RANK_ERROR).unlink(missing_ok=True)
+    error_report.clear(folder)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command += ["--no-python", sys.executable, "-u", "-c", WORKER, str(run_json), stage.name]
     environment = os.environ | {MAIN_PID: str(os.getpid())}
@@ -66,9 +64,7 @@ def _follow(process: "subprocess.Popen[bytes]", folder: Path, progress: Progress
 
 
 def _error(folder: Path, status: int, log: Path) -> HeadraceError:
-    if (folder / RANK_ERROR).is_file():
-        report = read_json(folder / RANK_ERROR)
-        kinds = {kind.__name__: kind for kind in (ArtifactError, ConfigError, RetryableError, TaskError)}
-        return kinds.get(report["kind"], TaskError)(report["where"], report["wrong"], report["remedy"])
+    if reported := error_report.find(folder):
+        return reported
     remedy = f"see {log}; run again to go on from the newest checkpoint"
     return RetryableError("weights", f"a rank ended early (status {status})", remedy)

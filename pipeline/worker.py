@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.core.artifact import Artifact, TaskOutput, write_json
+from pipeline.core import error_report
+from pipeline.core.artifact import Artifact, TaskOutput
 from pipeline.core.errors import HeadraceError
 from pipeline.executor import MAIN_PID, follow
-from pipeline.launch import RANK_ERROR
 from pipeline.runner import Step, load
 
 SETTLING_SECONDS = 60
@@ -58,11 +58,11 @@ def main(arguments: Sequence[str]) -> int:
     if MAIN_PID in os.environ:
         follow(int(os.environ[MAIN_PID]))
     run_json, stage_name, *task = arguments
-    error_file: Path | None = None
+    folder: Path | None = None
     try:
         steps = {step.name: step for step in load(Path(run_json))[1]}
         step = steps[stage_name]
-        error_file = step.folder / RANK_ERROR
+        folder = step.folder
         finish_inputs([steps[name] for name in step.inputs])
         if task:
             run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
@@ -70,9 +70,8 @@ def main(arguments: Sequence[str]) -> int:
             run_rank(step)
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
-        report = {"kind": type(error).__name__, "where": error.where, "wrong": error.wrong, "remedy": error.remedy}
-        if error_file is not None:
-            write_json(error_file, report)
+        if folder is not None:
+            error_report.leave(folder, error)
         return error.exit_status
     return 0
 

@@ -1,0 +1,22 @@
+from pathlib import Path
+
+import pytest
+
+from pipeline.core import error_report
+from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
+
+
+@pytest.mark.parametrize("kind", [ArtifactError, ConfigError, RetryableError, TaskError])
+def test_an_error_comes_back_as_what_it_was(tmp_path: Path, kind: type[HeadraceError]) -> None:
+    error_report.leave(tmp_path, ConfigError("an", "earlier", "one"))
+    error_report.leave(tmp_path, kind("weights", "a rank was killed", "run again"))
+    found = error_report.find(tmp_path)
+    assert type(found) is kind
+    assert str(found) == "weights: a rank was killed; run again"
+
+
+def test_nothing_is_found_where_nothing_was_left_or_it_was_cleared(tmp_path: Path) -> None:
+    assert error_report.find(tmp_path) is None
+    error_report.leave(tmp_path, TaskError("weights", "failed", "mend it"))
+    error_report.clear(tmp_path)
+    assert error_report.find(tmp_path) is None
