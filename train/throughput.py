@@ -36,18 +36,22 @@ class Meter:
         """``peak_flops`` of all ranks together; None where it is not known."""
         self._flops_per_token, self._peak_flops = flops_per_token, peak_flops
         self._tokens, self._seconds, self._started = 0.0, 0.0, 0.0
+        self._updates, self._data_wait_seconds = 0, 0.0
 
     def start(self) -> None:
         self._started = time.perf_counter()
 
-    def stop(self, tokens: float) -> None:
-        """``tokens`` went through since ``start``."""
+    def stop(self, tokens: float, data_wait_seconds: float) -> None:
+        """``tokens`` went through since ``start``, and that long there was nothing to compute with."""
         self._seconds += time.perf_counter() - self._started
         self._tokens += tokens
+        self._updates += 1
+        self._data_wait_seconds += data_wait_seconds
 
     def read(self) -> dict[str, float]:
-        """Rates since the last reading."""
+        """Rates since the last reading, and the wait for data of a mean update."""
         rate = self._tokens / max(self._seconds, 1e-9)
-        self._tokens = self._seconds = 0.0
+        wait = self._data_wait_seconds / max(self._updates, 1)
+        self._tokens, self._seconds, self._updates, self._data_wait_seconds = 0.0, 0.0, 0, 0.0
         mfu = {"mfu": rate * self._flops_per_token / self._peak_flops} if self._peak_flops else {}
-        return {"tokens_per_second": rate, **mfu}
+        return {"tokens_per_second": rate, "data_wait_seconds": wait, **mfu}

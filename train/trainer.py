@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pipeline.core.errors import RetryableError, TaskError
@@ -21,12 +20,13 @@ from pipeline.core.tracker import Tracker
 from train import checkpoint
 from train.checkpoint import State
 from train.config import AdamW, TrainingConfig
-from train.data import IGNORED, Rows
+from train.data import IGNORED, Batch, Rows
 from train.distributed import StopRequest, total
 from train.engine import Engine
 from train.loss import bits_per_byte, targets_bytes
 from train.objectives.causal import DeviceBatch, nll
 from train.order import Order, share
+from train.prefetch import Prefetch
 from train.schedule import Schedule
 from train.throughput import Meter
 
@@ -61,13 +61,15 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         TaskError: when the loss is not finite.
     """
     training, ranks = job.training, job.engine.ranks
-    order = Order(training.seed, len(job.train_rows))
     saved_step = state.step
+    ahead = Prefetch(lambda rows_seen: load(job, rows_seen))
     while state.step < training.steps:
         job.meter.start()
         torch.manual_seed(random_seed(training.seed, state.step, ranks.rank))
-        batches = load(job, share(order.batch(state.rows_seen, training.batch_rows), ranks.rank, ranks.world))
-        targets, stops = total(ranks, [count_targets(batches), stop.asked])
+        is_last = state.step + 1 == training.steps
+        following = None if is_last else state.rows_seen + training.batch_rows
+        batches, own_targets = ahead.take(state.rows_seen, following)
+        targets, stops = total(ranks, [own_targets, stop.asked])
         if stops:
             if state.step > saved_step:
                 job.save(state)
@@ -79,20 +81,19 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         if not math.isfinite(loss):
             raise TaskError("weights", f"the loss of step {state.step} is {loss}", "lower the learning rate")
         state = state.after(training.batch_rows, int(targets))
-        job.meter.stop(targets)
+        job.meter.stop(targets, ahead.waited_seconds)
         if progress:
             progress.advance(1, loss=loss)
 
-        last = state.step == training.steps
         values: dict[str, float] = {}
-        if last or state.step % training.log_every == 0:
+        if is_last or state.step % training.log_every == 0:
             values = {"loss": loss, "learning_rate": learning_rate, "gradient_norm": gradient_norm, **job.meter.read()}
             values |= {"tokens_seen": state.tokens_seen, "epoch": state.rows_seen / len(job.train_rows)}
-        if last or state.step % training.validate_every == 0:
+        if is_last or state.step % training.validate_every == 0:
             values |= validate(job)
         if tracker and values:
             tracker.log(state.step, values)
-        if last or state.step % training.save_every == 0:
+        if is_last or state.step % training.save_every == 0:
             job.save(state)
             saved_step = state.step
     return state
@@ -117,13 +118,17 @@ def validate(job: Job) -> dict[str, float]:
     return {"validation_loss": nll_nats / targets, "bits_per_byte": bits_per_byte(nll_nats, text_bytes)}
 
 
-def load(job: Job, numbers: NDArray[np.int64]) -> list[DeviceBatch]:
-    """The rows ``numbers`` as this rank's micro-batches."""
-    parts = np.split(numbers, job.engine.plan.accumulation)
-    return [DeviceBatch.of(job.train_rows.batch(part), job.engine.ranks.device) for part in parts]
+def load(job: Job, rows_seen: int) -> tuple[list[DeviceBatch], int]:
+    """This rank's micro-batches of the update that follows ``rows_seen`` rows, and the number of their targets."""
+    ranks, accumulation = job.engine.ranks, job.engine.plan.accumulation
+    numbers = share(
+        Order(job.training.seed, len(job.train_rows)).batch(rows_seen, job.training.batch_rows), ranks.rank, ranks.world
+    )
+    parts = [job.train_rows.batch(part) for part in np.split(numbers, accumulation)]
+    return [DeviceBatch.of(part, ranks.device) for part in parts], count_targets(parts)
 
 
-def count_targets(batches: Sequence[DeviceBatch]) -> int:
+def count_targets(batches: Sequence[Batch | DeviceBatch]) -> int:
     return sum(int((batch.targets != IGNORED).sum()) for batch in batches)
 
 

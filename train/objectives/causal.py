@@ -20,7 +20,11 @@ class DeviceBatch:
     @classmethod
     def of(cls, batch: Batch, device: torch.device) -> "DeviceBatch":
         arrays = (batch.inputs, batch.targets, batch.positions, batch.documents)
-        return cls(*(torch.from_numpy(array).to(device) for array in arrays))
+        tensors = [torch.from_numpy(array) for array in arrays]
+        if device.type == "cuda":
+            with torch.cuda.device(device):  # a thread begins with device 0
+                tensors = [tensor.pin_memory() for tensor in tensors]
+        return cls(*(tensor.to(device, non_blocking=True) for tensor in tensors))
 
     def silent(self) -> "DeviceBatch":
         """The same rows with nothing to predict: what a rank computes to keep step when it has no rows left."""

@@ -1,0 +1,35 @@
+"""What the next update reads is read while this one is computed.
+
+    loop      take(0) ──── update ──── take(16) ──── update ──── take(32) ...
+    thread       read 16 ────────┘        read 32 ────────┘
+
+What is read is a function of the position alone, so reading ahead changes no result, and there is nothing to save.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Prefetch(Generic[T]):
+    """Calls ``read`` in a thread of its own, at most one position ahead; the thread ends with the object."""
+
+    def __init__(self, read: Callable[[int], T]) -> None:
+        self._read = read
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
+        self._ahead: dict[int, Future[T]] = {}
+        self.waited_seconds = 0.0
+        """How long the last ``take`` took."""
+
+    def take(self, position: int, following: int | None) -> T:
+        """What ``read(position)`` returns, or raises; ``following``, unless None, is what will be asked for next."""
+        started = time.perf_counter()
+        ready = self._ahead.pop(position, None) or self._thread.submit(self._read, position)
+        self._ahead = {} if following is None else {following: self._thread.submit(self._read, following)}
+        try:
+            return ready.result()
+        finally:
+            self.waited_seconds = time.perf_counter() - started
