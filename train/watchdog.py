@@ -1,0 +1,73 @@
+"""A hung rank ends the run: without it, all others would wait for it until the job's time is over.
+
+    step done ── beat ──> the deadline is hang_seconds away again
+    deadline passed ───> stacks of all threads to stderr, the reason to logs/error.json, the process ends
+
+Every rank has a watchdog of its own. Ranks wait for each other in every step, so when one hangs, those that wait for it
+show where they stand, and the hung one too unless it was stopped whole (SIGSTOP, a dead disk). The launcher, or srun
+with ``--kill-on-bad-exit``, ends what is left; running again goes on from the newest checkpoint. Behind the watchdog's
+thread stands one of faulthandler's, which needs no interpreter: a rank that holds it, or a disk that takes no report,
+ends a few seconds later all the same.
+"""
+
+import faulthandler
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+from pipeline.core import error_report
+from pipeline.core.errors import RetryableError
+
+GATHERING_SECONDS = 2.0
+"""Between showing the stacks and ending: the launcher ends all ranks with the first one, and all should have shown."""
+
+STDERR = 2
+
+
+class Watchdog:
+    """Ends the process when nobody calls ``beat`` for ``seconds``, as long as it is entered."""
+
+    def __init__(self, seconds: float, rank: int, folder: Path) -> None:
+        """Watch the training in ``folder`` as ``rank`` does it."""
+        self._seconds, self._rank, self._folder = seconds, rank, folder
+        self._step: int | None = None
+        self._deadline = 0.0
+        self._left = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+
+    def __enter__(self) -> "Watchdog":
+        self._put_off()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        faulthandler.cancel_dump_traceback_later()
+        self._left.set()
+        self._thread.join()
+
+    def beat(self, step: int) -> None:
+        """Say that ``step`` is done."""
+        self._step = step
+        self._put_off()
+
+    def _put_off(self) -> None:
+        self._deadline = time.monotonic() + self._seconds
+        faulthandler.dump_traceback_later(self._seconds + 3 * GATHERING_SECONDS, file=STDERR, exit=True)
+
+    def _watch(self) -> None:
+        while not self._left.wait(max(0.0, self._deadline - time.monotonic())):
+            if time.monotonic() >= self._deadline:
+                self._end()
+
+    def _end(self) -> None:
+        after = "its start" if self._step is None else f"step {self._step}"
+        wrong = f"rank {self._rank} finished no step for {self._seconds:g} s after {after}"
+        remedy = "see the stacks in logs/; run again to go on from the newest checkpoint"
+        error = RetryableError("weights", wrong, remedy)
+        print(f"headrace: {error}", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(file=STDERR, all_threads=True)
+        error_report.leave(self._folder, error)
+        time.sleep(GATHERING_SECONDS)
+        os._exit(error.exit_status)
