@@ -14,6 +14,7 @@ from pipeline.core.settings import settings, unhashed
 from pipeline.core.tracker import Tracking
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
 from train.evaluation.benchmark import Evaluation
+from train.mixture import Mixture
 from train.schedule import Schedule
 
 
@@ -49,6 +50,8 @@ class RunConfig:
     """How the learning rate moves."""
     training: TrainingConfig
     """How long, on how many rows at a time, in which precision."""
+    mixture: Mixture
+    """What else to train on beside the rows of this run, and how much of each."""
     zero: ZeroConfig
     """How DeepSpeed splits the training state over ranks."""
     evaluation: Evaluation

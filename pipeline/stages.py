@@ -15,6 +15,7 @@ from data_prep.unique import Unique
 from pipeline.config import RunConfig
 from pipeline.core.stage import Stage
 from pipeline.report import Report
+from train.mixture import Mix
 from train.scores import Scores
 from train.weights import Weights
 
@@ -36,6 +37,7 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
             optimizer=config.optimizer,
             schedule=config.schedule,
             training=config.training,
+            mixture=Mix.of(config.mixture, config.packing.row_tokens),
             zero=config.zero,
             tracking=config.tracking,
         ),

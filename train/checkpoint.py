@@ -25,7 +25,7 @@ from pipeline.core.artifact import FileRecord, read_json, write_json
 from pipeline.core.errors import ArtifactError, ConfigError
 from train.distributed import Ranks, gather
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest.json"
 
 
@@ -44,8 +44,8 @@ class State:
     """Target tokens, so without padding."""
     run_id: str
     """The tracker's, so that a resumed run continues its curve."""
-    data: str
-    """Hash of the tokenizer's, tokens' and packed rows' manifests."""
+    data: dict[str, str]
+    """What decides which rows come when: each artifact and setting, and a hash of it; ``order`` is one of them all."""
     layout: dict[str, Any]
     """Number of ranks and ZeRO stage: DeepSpeed's files can be read back with the same ones only."""
 
@@ -113,17 +113,18 @@ def verify(path: Path) -> State:
     return State(**{field.name: manifest[field.name] for field in dataclasses.fields(State)})
 
 
-def check_resumable(found: State, data: str, layout: dict[str, Any]) -> None:
+def check_resumable(found: State, data: dict[str, str], layout: dict[str, Any]) -> None:
     """Refuse what cannot be resumed exactly.
 
     Raises:
         ConfigError: when the number of ranks or the ZeRO stage differs from the checkpoint's.
-        ArtifactError: when it was trained on other data.
+        ArtifactError: when it was trained on other data, or in another order, naming what changed.
     """
     if found.data != data:
-        raise ArtifactError(
-            "weights", f"the checkpoint of step {found.step} was trained on other data", "use another root"
-        )
+        names = sorted((found.data.keys() | data.keys()) - {"order"})
+        changed = ", ".join(name for name in names if found.data.get(name) != data.get(name))
+        wrong = f"the checkpoint of step {found.step} was trained on other data: {changed} changed"
+        raise ArtifactError("weights", wrong, "bring that back, or use another root")
     for key, value in layout.items():
         if found.layout[key] != value:
             raise ConfigError(

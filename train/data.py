@@ -10,6 +10,7 @@ Every input has its target in the same span, so only padding is without one.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,17 @@ class Batch:
     positions: NDArray[np.int64]
     documents: NDArray[np.int64]
 
+    @classmethod
+    def padding(cls, rows: int, row_tokens: int) -> "Batch":
+        """``rows`` rows of nothing else."""
+        shape = (rows, row_tokens)
+        return cls(
+            inputs=np.zeros(shape, dtype=np.int64),
+            targets=np.full(shape, IGNORED, dtype=np.int64),
+            positions=np.zeros(shape, dtype=np.int64),
+            documents=np.full(shape, -1, dtype=np.int64),
+        )
+
 
 class Rows:
     """The rows of one split."""
@@ -48,13 +60,7 @@ class Rows:
 
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """The rows with these numbers, in this order."""
-        shape = (len(rows), self.row_tokens)
-        batch = Batch(
-            inputs=np.zeros(shape, dtype=np.int64),
-            targets=np.full(shape, IGNORED, dtype=np.int64),
-            positions=np.zeros(shape, dtype=np.int64),
-            documents=np.full(shape, -1, dtype=np.int64),
-        )
+        batch = Batch.padding(len(rows), self.row_tokens)
         for b, row in enumerate(rows.tolist()):
             begin = 0
             for number, (shard, start, length) in enumerate(self._rows.spans(row).tolist()):
@@ -65,4 +71,32 @@ class Rows:
                 batch.positions[here] = np.arange(length)
                 batch.documents[here] = number
                 begin += length
+        return batch
+
+
+class MixedRows:
+    """The rows of several sources, numbered through: those of the first one come first."""
+
+    def __init__(self, sources: Sequence[Rows]) -> None:
+        self._sources = sources
+        self._first_row = np.cumsum([0] + [len(source) for source in sources])
+        self.row_tokens = sources[0].row_tokens
+
+    def __len__(self) -> int:
+        return int(self._first_row[-1])
+
+    def source(self, row: int) -> tuple[int, int]:
+        """The number of the source that ``row`` comes from, and the row's number there."""
+        source = int(np.searchsorted(self._first_row, row, side="right")) - 1
+        return source, row - int(self._first_row[source])
+
+    def batch(self, rows: NDArray[np.int64]) -> Batch:
+        """The rows with these numbers, in this order."""
+        batch = Batch.padding(len(rows), self.row_tokens)
+        sources = np.searchsorted(self._first_row, rows, side="right") - 1
+        for source in np.unique(sources):
+            here = sources == source
+            part = self._sources[source].batch(rows[here] - self._first_row[source])
+            for name, array in vars(part).items():
+                getattr(batch, name)[here] = array
         return batch

@@ -41,6 +41,10 @@ class Order:
             numbers[epochs == epoch] = self.permuted(epoch, places[epochs == epoch])
         return numbers
 
+    def epochs(self, rows_seen: int) -> dict[str, float]:
+        """How often the rows have been gone through, under the name that it has among metrics."""
+        return {"epoch": rows_seen / self.rows}
+
     def permuted(self, epoch: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row number at each place of ``epoch``; ``places`` (n,) in [0, rows), result (n,) in [0, rows)."""
         half_bits = max(1, -(-(self.rows - 1).bit_length() // 2))

@@ -6,18 +6,19 @@ from pathlib import Path
 import torch
 
 from data_prep.tokenization.encode import Encoder
-from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.errors import ConfigError
 from pipeline.core.progress import Progress
-from pipeline.core.settings import canonical, digest
+from pipeline.core.settings import canonical
 from pipeline.core.stage import Inputs
 from pipeline.core.tracker import Tracker, new_run_id
 from train import checkpoint, initial
 from train.checkpoint import State
-from train.data import Rows
+from train.data import MixedRows, Rows
 from train.distributed import Ranks, StopRequest, on_first
 from train.engine import Engine
 from train.export import export, load_into
 from train.loss import token_bytes
+from train.mixture import parts_of_order, training_data
 from train.model.transformer import Transformer, initialize
 from train.throughput import Meter, flops_per_token, peak_flops
 from train.trainer import Job, train
@@ -45,8 +46,8 @@ class Session:
         """
         tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
         vocabulary = Encoder.load(tokenizer_file).vocabulary_size
-        rows = {split: Rows(inputs["packed"], inputs["tokens"], split) for split in ("train", "validation")}
-        _check_rows(rows["train"], stage.model.context)
+        train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
+        _check_rows(train_rows, stage.model.context)
         model = _first_model(stage, tokenizer_file, vocabulary)
         engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
         job = Job(
@@ -54,13 +55,14 @@ class Session:
             training=stage.training,
             optimizer=stage.optimizer,
             schedule=stage.schedule,
-            train_rows=rows["train"],
-            validation_rows=rows["validation"],
+            train_rows=train_rows,
+            order=order,
+            validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
             token_bytes=torch.from_numpy(token_bytes(tokenizer_file)).to(ranks.device),
-            meter=_meter(stage, vocabulary, rows["train"].row_tokens, ranks),
+            meter=_meter(stage, vocabulary, train_rows.row_tokens, ranks),
             folder=folder / "checkpoints",
         )
-        data = digest({name: artifact.manifest for name, artifact in inputs.items()})
+        data = parts_of_order(stage.training.seed, inputs, stage.mixture)
         return cls(stage, folder, tokenizer_file, vocabulary, job, _take_up(job, data, stage, ranks))
 
     def train(self) -> State:
@@ -99,9 +101,7 @@ def _first_model(stage: Weights, tokenizer_file: Path, vocabulary: int) -> Trans
     return model
 
 
-def _check_rows(rows: Rows, context: int) -> None:
-    if not len(rows):
-        raise ArtifactError("packed", "has no row to train on", "give more text, or shorter rows")
+def _check_rows(rows: Rows | MixedRows, context: int) -> None:
     if rows.row_tokens > context:
         raise ConfigError(
             "model.context", f"is {context}, the packed rows have {rows.row_tokens} tokens", "make them equal"
@@ -113,7 +113,7 @@ def _meter(stage: Weights, vocabulary: int, row_tokens: int, ranks: Ranks) -> Me
     return Meter(flops_per_token(stage.model, vocabulary, row_tokens), peak * ranks.world if peak else None)
 
 
-def _take_up(job: Job, data: str, stage: Weights, ranks: Ranks) -> State:
+def _take_up(job: Job, data: dict[str, str], stage: Weights, ranks: Ranks) -> State:
     """Where training stands: at the newest whole checkpoint, loaded on all ranks, or at the beginning."""
     layout = {"ranks": ranks.world, "zero_stage": stage.zero.stage}
 

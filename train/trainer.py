@@ -18,9 +18,10 @@ from pipeline.core.errors import RetryableError, TaskError
 from pipeline.core.progress import Progress
 from pipeline.core.tracker import Tracker
 from train import checkpoint
+from train.apportionment import MixedOrder
 from train.checkpoint import State
 from train.config import AdamW, TrainingConfig
-from train.data import IGNORED, Batch, Rows
+from train.data import IGNORED, Batch, MixedRows, Rows
 from train.distributed import StopRequest, total
 from train.engine import Engine
 from train.loss import bits_per_byte, targets_bytes
@@ -39,7 +40,8 @@ class Job:
     training: TrainingConfig
     optimizer: AdamW
     schedule: Schedule
-    train_rows: Rows
+    train_rows: Rows | MixedRows
+    order: Order | MixedOrder
     validation_rows: Rows
     token_bytes: Tensor
     """UTF-8 bytes of each token, (vocabulary,) int64 on the device."""
@@ -88,7 +90,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         values: dict[str, float] = {}
         if is_last or state.step % training.log_every == 0:
             values = {"loss": loss, "learning_rate": learning_rate, "gradient_norm": gradient_norm, **job.meter.read()}
-            values |= {"tokens_seen": state.tokens_seen, "epoch": state.rows_seen / len(job.train_rows)}
+            values |= {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}
         if is_last or state.step % training.validate_every == 0:
             values |= validate(job)
         if tracker and values:
@@ -121,9 +123,7 @@ def validate(job: Job) -> dict[str, float]:
 def load(job: Job, rows_seen: int) -> tuple[list[DeviceBatch], int]:
     """This rank's micro-batches of the update that follows ``rows_seen`` rows, and the number of their targets."""
     ranks, accumulation = job.engine.ranks, job.engine.plan.accumulation
-    numbers = share(
-        Order(job.training.seed, len(job.train_rows)).batch(rows_seen, job.training.batch_rows), ranks.rank, ranks.world
-    )
+    numbers = share(job.order.batch(rows_seen, job.training.batch_rows), ranks.rank, ranks.world)
     parts = [job.train_rows.batch(part) for part in np.split(numbers, accumulation)]
     return [DeviceBatch.of(part, ranks.device) for part in parts], count_targets(parts)
 

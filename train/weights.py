@@ -22,6 +22,7 @@ from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 from pipeline.core.tracker import Tracking
 from train import initial
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from train.mixture import Mix
 from train.schedule import Schedule
 
 UNHASHED = {"hashed": False}
@@ -40,6 +41,7 @@ class Weights(Stage):
     optimizer: AdamW
     schedule: Schedule
     training: TrainingConfig
+    mixture: Mix = dataclasses.field(default_factory=Mix)
     zero: ZeroConfig = dataclasses.field(default_factory=ZeroConfig, metadata=UNHASHED)
     tracking: Tracking = dataclasses.field(default_factory=Tracking, metadata=UNHASHED)
 

@@ -18,9 +18,12 @@ class Writer:
         (folder / "state" / "b.pt").write_bytes(b"moments")
 
 
+DATA = {"order": "0", "packed": "1", "tokens": "2", "training.seed": "3"}
+
+
 def state(step: int) -> State:
     layout = {"ranks": 1, "zero_stage": 1}
-    return State(step=step, rows_seen=8 * step, tokens_seen=99, run_id="r", data="d", layout=layout)
+    return State(step=step, rows_seen=8 * step, tokens_seen=99, run_id="r", data=DATA, layout=layout)
 
 
 @pytest.fixture
@@ -50,7 +53,7 @@ def test_an_empty_folder_has_none(tmp_path):
         (lambda path: (path / "state/a.pt").unlink(), "{path}/state/a.pt: is damaged or missing"),
         (lambda path: (path / "manifest.json").unlink(), "{path}: has no manifest.json"),
         (lambda path: (path / "manifest.json").write_text("{"), "{path}/manifest.json: is not JSON"),
-        (lambda path: (path / "manifest.json").write_text('{"format": 9}'), "{path}: has format 9, not 1"),
+        (lambda path: (path / "manifest.json").write_text('{"format": 9}'), "{path}: has format 9, not 2"),
     ],
 )
 def test_a_damaged_one_is_passed_over_with_its_reason(folder, damage, message, capsys):
@@ -81,7 +84,18 @@ def test_one_of_the_same_step_is_replaced(folder):
     assert checkpoint.verify(folder / "step_00000012") == state(12)
 
 
-def test_other_data_is_refused():
+@pytest.mark.parametrize(
+    ("other", "changed"),
+    [
+        ({"packed": "9"}, "packed"),
+        ({"training.seed": "9", "tokens": "8"}, "tokens, training.seed"),
+        ({"packed of wiki": "9"}, "packed of wiki"),
+    ],
+)
+def test_other_data_is_refused(other, changed):
     with pytest.raises(ArtifactError) as error:
-        checkpoint.check_resumable(state(3), "other", state(3).layout)
-    assert str(error.value) == "weights: the checkpoint of step 3 was trained on other data; use another root"
+        checkpoint.check_resumable(state(3), {**DATA, **other, "order": "9"}, state(3).layout)
+    assert str(error.value) == (
+        f"weights: the checkpoint of step 3 was trained on other data: {changed} changed; "
+        "bring that back, or use another root"
+    )
