@@ -3,9 +3,14 @@
     checkpoints/
         step_00000050/
             manifest.json       format, where training stood, sizes and SHA-256 of all files below; written last
-            state/...           DeepSpeed's files, one or more from every rank
+            state/00000.safetensors, ...    one from every rank (train/fragments.py): any ranks and stage can go on
         writing-step_00000100/  on its way: renamed when its manifest and all bytes are on the disk
         removing-step_00000025/ on its way out
+
+A save is staged: training stops only while each rank copies its share to host memory; a thread writes it.
+
+    training    step 49 │ step 50 │copy│ step 51 │ step 52 │ step 53 │ ...
+    thread                             │ write, sync, hash │ all ranks agree │ manifest │ rename │ prune │
 
 The newest checkpoint is the highest step whose manifest verifies; nothing points at it. A kill at any moment leaves at
 most a ``writing-`` or ``removing-`` folder, which the next start sweeps away. A damaged checkpoint is passed over with
@@ -16,17 +21,22 @@ import dataclasses
 import os
 import shutil
 import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import torch.distributed as dist
+from safetensors import SafetensorError
 
-from pipeline.core.artifact import FileRecord, read_json, write_json
-from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.artifact import FileRecord, read_sealed, write_sealed
+from pipeline.core.errors import ArtifactError, TaskError
 from train.distributed import Ranks, gather
 
+T = TypeVar("T")
+
 FORMAT = 2
-MANIFEST = "manifest.json"
+MANIFEST, STATE = "manifest.json", "state"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +56,6 @@ class State:
     """The tracker's, so that a resumed run continues its curve."""
     data: dict[str, str]
     """What decides which rows come when: each artifact and setting, and a hash of it; ``order`` is one of them all."""
-    layout: dict[str, Any]
-    """Number of ranks and ZeRO stage: DeepSpeed's files can be read back with the same ones only."""
 
     def after(self, rows: int, tokens: int) -> "State":
         """The state one update of ``rows`` and ``tokens`` later."""
@@ -56,31 +64,107 @@ class State:
         )
 
 
-class Saves(Protocol):
+class Snapshot(Protocol):
+    """One rank's share of the state, at rest."""
+
+    def write(self, path: Path) -> None: ...
+
+
+class Snapshots(Protocol):
     """The part of the engine that is needed here."""
 
-    def save(self, folder: Path) -> None: ...
+    def snapshot(self) -> Snapshot: ...
 
 
 def name(step: int) -> str:
     return f"step_{step:08d}"
 
 
-def save(folder: Path, state: State, engine: Saves, ranks: Ranks) -> Path:
-    """Write a checkpoint of all ranks below ``folder``; all ranks call it. Returns its folder, whole."""
-    final, writing = folder / name(state.step), folder / f"writing-{name(state.step)}"
-    engine.save(writing)
-    dist.barrier()
-    files = sorted(path for path in writing.rglob("*") if path.is_file())
-    mine = {str(path.relative_to(writing)): _settled(path) for path in files[ranks.rank :: ranks.world]}
-    records = {file: dataclasses.asdict(record) for part in gather(mine) for file, record in part.items()}
-    if ranks.first:
-        write_json(writing / MANIFEST, {"format": FORMAT, **dataclasses.asdict(state), "files": records})
+class Saver:
+    """Writes checkpoints in the background, one at a time. All ranks have one and call its methods in step."""
+
+    def __init__(self, folder: Path, ranks: Ranks, keep_last: int, keep_every: int | None) -> None:
+        self.folder = folder
+        self._ranks, self._keep_last, self._keep_every = ranks, keep_last, keep_every
+        self._group = dist.new_group(backend="gloo")  # of its own: the thread's messages cross those of training
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        self._under_way: Future[None] | None = None
+
+    def __enter__(self) -> "Saver":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wait()
+
+    def begin(self, state: State, engine: Snapshots) -> None:
+        """Copy the state, and return while it is being written; waits for the save before.
+
+        Raises:
+            TaskError: when the save before failed.
+        """
+        self.wait()
+        self._under_way = self._thread.submit(self._save, state, engine.snapshot())
+
+    @property
+    def failed(self) -> bool:
+        """Whether the save under way came to a bad end on this rank; then all ranks must ``wait``."""
+        return self._under_way is not None and self._under_way.done() and self._under_way.exception() is not None
+
+    def wait(self) -> None:
+        """Return when no save is under way.
+
+        Raises:
+            TaskError: when it failed on any rank, for want of disk space, say; the checkpoints before are untouched.
+        """
+        under_way, self._under_way = self._under_way, None
+        if under_way:
+            under_way.result()
+
+    def _save(self, state: State, snapshot: Snapshot) -> None:
+        writing = self.folder / f"writing-{name(state.step)}"
+        try:
+            records = dict(self._on_all(state, lambda: _write(writing, snapshot, self._ranks.rank)))
+            self._on_all(state, lambda: self._put_in_force(writing, state, records))
+        except TaskError:
+            if self._ranks.first and writing.exists():
+                shutil.rmtree(writing)
+            raise
+
+    def _on_all(self, state: State, work: Callable[[], T]) -> list[T]:
+        """What ``work`` returns on each rank; when the disk fails one of them, all raise."""
+        result, problem = None, ""
+        try:
+            result = work()
+        except (OSError, SafetensorError) as error:
+            problem = f"rank {self._ranks.rank}: {error}"
+        both = gather((result, problem), self._group)
+        problems = "; ".join(problem for _, problem in both if problem)
+        if problems:
+            wrong = f"the checkpoint of step {state.step} could not be saved ({problems})"
+            raise TaskError(str(self.folder), wrong, "make room there and run again: the one before is in force")
+        return [result for result, _ in both]
+
+    def _put_in_force(self, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
+        """On the first rank, when all files are on the disk: the manifest, the rename, the removal of older ones."""
+        if not self._ranks.first:
+            return
+        files = {file: dataclasses.asdict(record) for file, record in records.items()}
+        write_sealed(writing / MANIFEST, {"format": FORMAT, **dataclasses.asdict(state), "files": files})
+        _sync_folder(writing / STATE)
+        _sync_folder(writing)
+        final = self.folder / name(state.step)
         remove(final)
         writing.rename(final)
-        _sync_folder(folder)
-    dist.barrier()
-    return final
+        _sync_folder(self.folder)
+        prune(self.folder, self._keep_last, self._keep_every)
+
+
+def _write(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, FileRecord]:
+    """Have ``snapshot`` on the disk; the file's name and record."""
+    file = f"{STATE}/{rank:05d}.safetensors"
+    (writing / STATE).mkdir(parents=True, exist_ok=True)
+    snapshot.write(writing / file)
+    return file, _settled(writing / file)
 
 
 def newest(folder: Path) -> tuple[Path, State] | None:
@@ -102,22 +186,31 @@ def verify(path: Path) -> State:
     Raises:
         ArtifactError: when a file is missing, or its size or checksum is another.
     """
-    if not (path / MANIFEST).is_file():
-        raise ArtifactError(str(path), f"has no {MANIFEST}", "remove it")
-    manifest = read_json(path / MANIFEST)
-    if manifest.get("format") != FORMAT:
-        raise ArtifactError(str(path), f"has format {manifest.get('format')}, not {FORMAT}", "remove it")
+    manifest = _manifest(path)
     for file, record in manifest["files"].items():
         if not (path / file).is_file() or FileRecord.of(path / file) != FileRecord(**record):
             raise ArtifactError(str(path / file), "is damaged or missing", f"remove {path}")
     return State(**{field.name: manifest[field.name] for field in dataclasses.fields(State)})
 
 
-def check_resumable(found: State, data: dict[str, str], layout: dict[str, Any]) -> None:
+def state_files(path: Path) -> list[Path]:
+    """The files of the checkpoint at ``path`` that its ranks wrote: those that its manifest lists, and no others."""
+    return [path / file for file in sorted(_manifest(path)["files"])]
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    if not (path / MANIFEST).is_file():
+        raise ArtifactError(str(path), f"has no {MANIFEST}", "remove it")
+    manifest = read_sealed(path / MANIFEST)
+    if manifest["format"] != FORMAT:
+        raise ArtifactError(str(path), f"has format {manifest['format']}, not {FORMAT}", "remove it")
+    return manifest
+
+
+def check_resumable(found: State, data: dict[str, str]) -> None:
     """Refuse what cannot be resumed exactly.
 
     Raises:
-        ConfigError: when the number of ranks or the ZeRO stage differs from the checkpoint's.
         ArtifactError: when it was trained on other data, or in another order, naming what changed.
     """
     if found.data != data:
@@ -125,13 +218,6 @@ def check_resumable(found: State, data: dict[str, str], layout: dict[str, Any]) 
         changed = ", ".join(name for name in names if found.data.get(name) != data.get(name))
         wrong = f"the checkpoint of step {found.step} was trained on other data: {changed} changed"
         raise ArtifactError("weights", wrong, "bring that back, or use another root")
-    for key, value in layout.items():
-        if found.layout[key] != value:
-            raise ConfigError(
-                "weights",
-                f"the checkpoint of step {found.step} has {key} {found.layout[key]}, this run has {value}",
-                f"run with {key} {found.layout[key]}: a checkpoint cannot be reshaped yet",
-            )
 
 
 def prune(folder: Path, keep_last: int, keep_every: int | None) -> None:

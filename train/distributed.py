@@ -82,6 +82,7 @@ def start(device: Literal["auto", "cpu", "cuda"]) -> Ranks:
         die_with_parent()
     here = torch.device("cuda", ranks.local_rank) if kind == "cuda" else torch.device("cpu")
     if kind == "cuda":
+        check_devices(ranks, torch.cuda.device_count())
         torch.cuda.set_device(here)
     else:
         torch.set_num_threads(own_cores(ranks, os.environ))
@@ -90,6 +91,17 @@ def start(device: Literal["auto", "cpu", "cuda"]) -> Ranks:
         store = dist.HashStore() if ranks.world == 1 else None
         dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.world, store=store, timeout=TIMEOUT)
     return dataclasses.replace(ranks, device=here)
+
+
+def check_devices(ranks: Ranks, devices: int) -> None:
+    """Refuse a rank that has no GPU among the ``devices`` of its machine.
+
+    Raises:
+        ConfigError: saying how many there are.
+    """
+    if ranks.local_rank >= devices:
+        wrong = f"rank {ranks.rank} is number {ranks.local_rank} on {socket.gethostname()}, which has {devices} GPUs"
+        raise ConfigError("training.device", wrong, "start as many ranks on a machine as it has GPUs")
 
 
 def own_cores(ranks: Ranks, environment: Mapping[str, str]) -> int:
@@ -110,10 +122,10 @@ def total(ranks: Ranks, values: Sequence[float]) -> list[float]:
     return [float(value) for value in sums.tolist()]
 
 
-def gather(value: T) -> list[T]:
-    """``value`` of every rank, in their order, on all ranks."""
+def gather(value: T, group: dist.ProcessGroup | None = None) -> list[T]:
+    """``value`` of every rank, in their order, on all ranks; ``group`` keeps its messages apart from all others."""
     values: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(values, value)
+    dist.all_gather_object(values, value, group)
     return values
 
 

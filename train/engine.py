@@ -1,4 +1,4 @@
-"""DeepSpeed, and nothing else of it elsewhere: one update from micro-batches, saving and loading, whole weights.
+"""DeepSpeed, and nothing else of it elsewhere: one update from micro-batches, its state, whole weights.
 
 The loss of an update is the mean over the target tokens of the whole global batch, however they are spread over
 micro-batches and ranks. DeepSpeed divides each micro-batch's loss by their number and averages gradients over ranks,
@@ -26,15 +26,14 @@ from deepspeed.utils import safe_get_full_fp32_param
 from torch import Tensor, nn
 
 from pipeline.core.errors import TaskError
-from train import optimizer, zero
+from train import fragments, optimizer, partitions, zero
 from train.config import AdamW, TrainingConfig, ZeroConfig
 from train.distributed import Ranks
+from train.fragments import Fragment, Snapshot
 from train.objectives.causal import DeviceBatch
 
 Objective = Callable[[nn.Module, DeviceBatch], Tensor]
 """(model, batch) -> the sum of NLL over the batch's targets."""
-
-TAG = "state"
 
 
 def _no_shared_memory_kernel() -> None:
@@ -44,8 +43,9 @@ def _no_shared_memory_kernel() -> None:
 
 @contextlib.contextmanager
 def _launcher_variables(ranks: Ranks) -> Iterator[None]:
-    """What DeepSpeed reads from the environment; it would ask MPI otherwise."""
-    variables = {"RANK": ranks.rank, "WORLD_SIZE": ranks.world, "LOCAL_RANK": ranks.local_rank}
+    """What DeepSpeed reads from the environment; it would ask MPI otherwise. Stage 3 reads LOCAL_RANK later, too."""
+    os.environ.setdefault("LOCAL_RANK", str(ranks.local_rank))
+    variables = {"RANK": ranks.rank, "WORLD_SIZE": ranks.world}
     added = {name: str(value) for name, value in variables.items() if name not in os.environ}
     os.environ.update(added)
     try:
@@ -75,6 +75,7 @@ class Engine:
         self.ranks = ranks
         self._clip = training.gradient_clip or math.inf
         self._stage = zeroing.stage
+        self._host: dict[str, Tensor] = {}
         config = zero.deepspeed_config(self.plan, training, zeroing)
         # `import deepspeed.comm.torch` binds another module of that name.
         sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]
@@ -130,13 +131,26 @@ class Engine:
         self._engine.eval()
         return float(objective(self._engine, batch))
 
-    def save(self, folder: Path) -> None:
-        """Write the state of all ranks below ``folder``; all ranks call it."""
-        self._engine.save_checkpoint(str(folder), tag=TAG, save_latest=False)
+    def fragments(self) -> Iterator[Fragment]:
+        """What this rank holds of the state, alive."""
+        return partitions.fragments(self._engine, self._stage, self.ranks.rank)
 
-    def load(self, folder: Path) -> None:
-        """Take up the state that ``save`` wrote, with the same number of ranks and the same ZeRO stage."""
-        self._engine.load_checkpoint(str(folder), tag=TAG)
+    def snapshot(self) -> Snapshot:
+        """This rank's share of the state, copied to host memory that the next call overwrites (12 bytes a value)."""
+        for fragment in self.fragments():
+            mine = fragment if self._stage else fragment.share(self.ranks.rank, self.ranks.world)
+            for kind, values in mine.values.items():
+                name = fragments.key(mine, kind)
+                if name not in self._host:
+                    self._host[name] = torch.empty_like(values, device="cpu", pin_memory=values.is_cuda)
+                self._host[name].copy_(values, non_blocking=True)
+        if self.ranks.device.type == "cuda":
+            torch.cuda.synchronize(self.ranks.device)
+        return Snapshot(self._host, partitions.updates(self._engine, self._stage))
+
+    def load(self, files: Sequence[Path]) -> None:
+        """Take up the state that any number of ranks of any ZeRO stage wrote to ``files``; all ranks call it."""
+        partitions.take_over(self._engine, self._stage, fragments.read(files, self.fragments()))
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Name and whole fp32 value on the CPU of every parameter, tied ones once; all ranks iterate in step."""

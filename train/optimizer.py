@@ -11,14 +11,19 @@ over the ranks. λ is the weight decay for matrices and embeddings, 0 for biases
 wrote it down).
 """
 
+from typing import Any
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from train.config import AdamW
 
 
 def build(model: nn.Module, config: AdamW) -> torch.optim.AdamW:
-    """torch's own AdamW over the parameters of ``model``: DeepSpeed's variants would compile C++ at start-up."""
+    """torch's own AdamW over the parameters of ``model``, one kernel for all of its steps on a GPU and on a CPU.
+
+    DeepSpeed's variants would compile C++ at start-up.
+    """
     parameters = list(model.parameters())
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": config.weight_decay},
@@ -29,6 +34,7 @@ def build(model: nn.Module, config: AdamW) -> torch.optim.AdamW:
         lr=config.learning_rate,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,
+        fused=True,
     )
 
 
@@ -36,3 +42,13 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) ->
     """Make ``learning_rate`` the rate of the next update."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
+
+
+def state(adamw: torch.optim.AdamW, parameter: Tensor) -> dict[str, Any]:
+    """The state that ``adamw`` keeps of ``parameter``; made as its first update would when there was none yet."""
+    kept = adamw.state[parameter]
+    if "step" not in kept:
+        counts_there = adamw.defaults["fused"] or adamw.defaults["capturable"]
+        kept["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device if counts_there else "cpu")
+        kept["exp_avg"], kept["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+    return kept

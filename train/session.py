@@ -12,14 +12,14 @@ from pipeline.core.settings import canonical
 from pipeline.core.stage import Inputs
 from pipeline.core.tracker import Tracker, new_run_id
 from train import checkpoint, initial
-from train.checkpoint import State
+from train.checkpoint import Saver, State
 from train.data import MixedRows, Rows
 from train.distributed import Ranks, StopRequest, on_first
 from train.engine import Engine
 from train.export import export, load_into
 from train.loss import token_bytes
 from train.mixture import parts_of_order, training_data
-from train.model.transformer import Transformer, initialize
+from train.model.transformer import Transformer, compile_blocks, initialize
 from train.throughput import Meter, flops_per_token, peak_flops
 from train.trainer import Job, train
 from train.weights import Weights
@@ -41,7 +41,7 @@ class Session:
         """Build the model and take up the newest whole checkpoint, if there is one.
 
         Raises:
-            ConfigError: when rows are longer than the model's context, or the checkpoint is of other ranks.
+            ConfigError: when rows are longer than the model's context.
             ArtifactError: when there is nothing to train on, or the checkpoint is of other data.
         """
         tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
@@ -49,6 +49,8 @@ class Session:
         train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
         _check_rows(train_rows, stage.model.context)
         model = _first_model(stage, tokenizer_file, vocabulary)
+        if stage.training.compiles_on(ranks.device.type):
+            compile_blocks(model)
         engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
         job = Job(
             engine=engine,
@@ -60,21 +62,21 @@ class Session:
             validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
             token_bytes=torch.from_numpy(token_bytes(tokenizer_file)).to(ranks.device),
             meter=_meter(stage, vocabulary, train_rows.row_tokens, ranks),
-            folder=folder / "checkpoints",
+            saver=Saver(folder / "checkpoints", ranks, stage.training.keep_last, stage.training.keep_every),
         )
         data = parts_of_order(stage.training.seed, inputs, stage.mixture)
-        return cls(stage, folder, tokenizer_file, vocabulary, job, _take_up(job, data, stage, ranks))
+        return cls(stage, folder, tokenizer_file, vocabulary, job, _take_up(job, data, ranks))
 
     def train(self) -> State:
         """Train to the last step, logging on rank 0."""
         if not self.job.engine.ranks.first:
-            with StopRequest() as stop:
+            with self.job.saver, StopRequest() as stop:
                 return train(self.job, self.state, None, None, stop)
         facts = canonical(self.stage)
         steps = self.stage.training.steps - self.state.step
         tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts)
         try:
-            with StopRequest() as stop, Progress("weights", steps, "steps") as progress:
+            with self.job.saver, StopRequest() as stop, Progress("weights", steps, "steps") as progress:
                 return train(self.job, self.state, tracker, progress, stop)
         finally:
             tracker.close()
@@ -113,20 +115,19 @@ def _meter(stage: Weights, vocabulary: int, row_tokens: int, ranks: Ranks) -> Me
     return Meter(flops_per_token(stage.model, vocabulary, row_tokens), peak * ranks.world if peak else None)
 
 
-def _take_up(job: Job, data: dict[str, str], stage: Weights, ranks: Ranks) -> State:
+def _take_up(job: Job, data: dict[str, str], ranks: Ranks) -> State:
     """Where training stands: at the newest whole checkpoint, loaded on all ranks, or at the beginning."""
-    layout = {"ranks": ranks.world, "zero_stage": stage.zero.stage}
 
     def find() -> tuple[Path, State] | None:
-        checkpoint.sweep(job.folder)
-        found = checkpoint.newest(job.folder)
+        checkpoint.sweep(job.saver.folder)
+        found = checkpoint.newest(job.saver.folder)
         if found:
-            checkpoint.check_resumable(found[1], data, layout)
+            checkpoint.check_resumable(found[1], data)
         return found
 
     found = on_first(ranks, find)
     if found:
-        job.engine.load(found[0])
+        job.engine.load(checkpoint.state_files(found[0]))
         return found[1]
     run_id = on_first(ranks, new_run_id)
-    return State(step=0, rows_seen=0, tokens_seen=0, run_id=run_id, data=data, layout=layout)
+    return State(step=0, rows_seen=0, tokens_seen=0, run_id=run_id, data=data)

@@ -8,7 +8,6 @@ import dataclasses
 import hashlib
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,9 +16,8 @@ from torch import Tensor
 from pipeline.core.errors import RetryableError, TaskError
 from pipeline.core.progress import Progress
 from pipeline.core.tracker import Tracker
-from train import checkpoint
 from train.apportionment import MixedOrder
-from train.checkpoint import State
+from train.checkpoint import Saver, State
 from train.config import AdamW, TrainingConfig
 from train.data import IGNORED, Batch, MixedRows, Rows
 from train.distributed import StopRequest, total
@@ -46,13 +44,7 @@ class Job:
     token_bytes: Tensor
     """UTF-8 bytes of each token, (vocabulary,) int64 on the device."""
     meter: Meter
-    folder: Path
-    """Of the checkpoints."""
-
-    def save(self, state: State) -> None:
-        checkpoint.save(self.folder, state, self.engine, self.engine.ranks)
-        if self.engine.ranks.first:
-            checkpoint.prune(self.folder, self.training.keep_last, self.training.keep_every)
+    saver: Saver
 
 
 def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
@@ -60,7 +52,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
 
     Raises:
         RetryableError: when any rank was asked to stop; a checkpoint of the last whole step lies there.
-        TaskError: when the loss is not finite.
+        TaskError: when the loss is not finite, or a checkpoint could not be saved.
     """
     training, ranks = job.training, job.engine.ranks
     saved_step = state.step
@@ -71,10 +63,13 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         is_last = state.step + 1 == training.steps
         following = None if is_last else state.rows_seen + training.batch_rows
         batches, own_targets = ahead.take(state.rows_seen, following)
-        targets, stops = total(ranks, [own_targets, stop.asked])
+        targets, stops, failures = total(ranks, [own_targets, stop.asked, job.saver.failed])
+        if failures:
+            job.saver.wait()
         if stops:
             if state.step > saved_step:
-                job.save(state)
+                job.saver.begin(state, job.engine)
+            job.saver.wait()
             raise RetryableError("weights", f"stopped on request at step {state.step}", "run again to go on")
 
         learning_rate = job.optimizer.learning_rate * job.schedule.factor(state.step, training.steps)
@@ -96,8 +91,9 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         if tracker and values:
             tracker.log(state.step, values)
         if is_last or state.step % training.save_every == 0:
-            job.save(state)
+            job.saver.begin(state, job.engine)
             saved_step = state.step
+    job.saver.wait()
     return state
 
 

@@ -1,0 +1,72 @@
+"""One rank of trainings that leave or take up a state; started by torchrun from test_partitions.py.
+
+    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.train.reshaping CASES_JSON
+
+A case trains from ``first`` to ``last``, after taking up the state in the folder ``load`` if it names one, and leaves
+the state that it had at ``first`` in ``<name>/first``, the one at ``save`` in ``<name>/save`` when that is given, and
+losses and last weights in ``<name>.pt``.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import distributed as dist
+
+from tests.train import updates
+from train import distributed
+from train.config import AdamW, TrainingConfig, ZeroConfig
+from train.distributed import Ranks
+from train.engine import Engine
+from train.model.transformer import Transformer, initialize
+from train.objectives.causal import DeviceBatch, nll
+from train.order import share
+
+
+def run(case: dict, folder: Path, ranks: Ranks) -> None:
+    model = Transformer(updates.SHAPES[case["shape"]], updates.VOCABULARY)
+    initialize(model, seed=1)
+    training = TrainingConfig(
+        steps=99, batch_rows=updates.ROWS, micro_batch_rows=2, precision=case["precision"], gradient_clip=0.5
+    )
+    engine = Engine(model, AdamW(learning_rate=updates.RATE), training, ZeroConfig(stage=case["stage"]), ranks)
+    if case.get("load"):
+        engine.load(sorted((folder / case["load"]).iterdir()))
+    leave(engine, folder / case["name"] / "first")
+    losses = []
+    for step in range(case["first"], case["last"]):
+        if step == case.get("save"):
+            leave(engine, folder / case["name"] / "save")
+        losses.append(update(engine, step))
+    weights = dict(engine.weights())
+    if ranks.first:
+        torch.save({"losses": losses, "weights": weights}, folder / f"{case['name']}.pt")
+    dist.barrier()
+
+
+def leave(engine: Engine, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    engine.snapshot().write(folder / f"{engine.ranks.rank:05d}.safetensors")
+
+
+def update(engine: Engine, step: int) -> float:
+    """The loss of the update."""
+    whole = updates.batch(step)
+    mine = torch.from_numpy(share(np.arange(updates.ROWS), engine.ranks.rank, engine.ranks.world))
+    parts = [
+        DeviceBatch(*(tensor[rows] for tensor in vars(whole).values())) for rows in mine.split(engine.plan.micro_rows)
+    ]
+    targets = int((whole.targets != -100).sum())
+    own, _ = engine.update(nll, parts, targets, updates.learning_rate(step))
+    return distributed.total(engine.ranks, [own])[0] / targets
+
+
+if __name__ == "__main__":
+    cases_file, ranks = Path(sys.argv[1]), distributed.start("cpu")
+    for case in json.loads(cases_file.read_text()):
+        run(case, cases_file.parent, ranks)
+    sys.stdout.flush()
+    os._exit(0)
