@@ -1,0 +1,33 @@
+"""One rank that looks at a folder and a setting of its own; started by torchrun from test_health.py.
+
+    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.train.health_ranks CASES_JSON
+
+A case is for each rank its folder and a value that all must share. Rank n writes what it found to ``found-n.json``.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pipeline.core.errors import HeadraceError
+from train import distributed, health
+from train.distributed import Ranks, gather
+
+
+def outcome(folder: Path, value: str, ranks: Ranks) -> str:
+    try:
+        health.check_agreement(gather({"settings": value}))
+        health.check_folder(folder, ranks)
+    except HeadraceError as error:
+        return str(error)
+    return "healthy"
+
+
+if __name__ == "__main__":
+    cases, ranks = Path(sys.argv[1]), distributed.start("cpu")
+    health.SHOWING_SECONDS = 0.5
+    found = [outcome(Path(case[ranks.rank][0]), case[ranks.rank][1], ranks) for case in json.loads(cases.read_text())]
+    cases.with_name(f"found-{ranks.rank}.json").write_text(json.dumps(found))
+    gather(None)
+    os._exit(0)
