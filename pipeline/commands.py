@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from pipeline import contamination, facts, forget, inspection, jobs, similar, status, sync, trace, why
+from pipeline import contamination, facts, forget, inspection, jobs, order, similar, status, sync, trace, why
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import suggestion
 from pipeline.line import carry_out
@@ -33,6 +33,11 @@ def show_why(run: Run, word: str) -> None:
 def show_trace(run: Run, shard: str, offset: str) -> None:
     """Print which document the token at OFFSET of token shard SHARD comes from."""
     facts.show(trace.explain(run.steps, shard, offset))
+
+
+def show_order(run: Run, step: str, rank: str = "", ranks: str = "") -> None:
+    """Print the rows, documents and URLs that training step STEP sees: all ranks, or RANK (from 0) of RANKS."""
+    facts.show(order.explain(run, step, rank, ranks))
 
 
 def show_inspection(run: Run, stage: str, *words: str) -> None:
@@ -89,6 +94,7 @@ COMMANDS = {
     "status": Command(show_status),
     "why": Command(show_why, ("DOCUMENT_ID|URL",)),
     "trace": Command(show_trace, ("SHARD", "OFFSET")),
+    "order": Command(show_order, ("--step STEP", "[--rank RANK]", "[--ranks RANKS]")),
     "similar": Command(show_similar, ("FILE|-",)),
     "inspect": Command(show_inspection, ("STAGE", "[--rule RULE]", "[--sample NUMBER]")),
     "overlaps": Command(show_overlaps, ("[BENCHMARK|ITEM]",)),

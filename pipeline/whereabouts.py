@@ -8,7 +8,8 @@ A line is only parsed when it holds the id or URL as JSON.
 
 import dataclasses
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import orjson
 from datatrove.data import Document
@@ -81,6 +82,25 @@ def documents_at(artifact: Artifact, url: str) -> Iterator[Found]:
 def document_in_row(artifact: Artifact, shard: int, row: int) -> Found:
     """The kept document in line ``row`` (from 0) of ``shard``."""
     return next(one for one in _matches(artifact, "documents", shard, b"", first=row))
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """What names a document; ``url`` is empty where none is known."""
+
+    id: str
+    url: str
+
+
+def identities_in_rows(artifact: Artifact, shard: int, rows: Collection[int]) -> dict[int, Identity]:
+    """The kept documents in these lines (from 0) of ``shard``, by line; nothing behind the last of them is read."""
+    found = {}
+    lines = read_lines(artifact.shard("documents", shard, "jsonl.zst"))
+    for row, line in enumerate(itertools.islice(lines, max(rows, default=-1) + 1)):
+        if row in rows:
+            record = orjson.loads(line)
+            found[row] = Identity(record["id"], str(record["metadata"].get("url") or ""))
+    return found
 
 
 def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: int = 0) -> Iterator[Found]:

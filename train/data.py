@@ -58,6 +58,10 @@ class Rows:
         """The spans of ``row``, for whoever asks where a row comes from."""
         return self._rows.spans(row)
 
+    def source(self, row: int) -> tuple[int, int]:
+        """As of ``MixedRows``: there is one source."""
+        return 0, row
+
     def batch(self, rows: NDArray[np.int64]) -> Batch:
         """The rows with these numbers, in this order."""
         batch = Batch.padding(len(rows), self.row_tokens)
