@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
 from pipeline.core.errors import ConfigError, HeadraceError, RetryableError
 
@@ -102,6 +103,12 @@ def check_devices(ranks: Ranks, devices: int) -> None:
     if ranks.local_rank >= devices:
         wrong = f"rank {ranks.rank} is number {ranks.local_rank} on {socket.gethostname()}, which has {devices} GPUs"
         raise ConfigError("training.device", wrong, "start as many ranks on a machine as it has GPUs")
+
+
+def wait_equally() -> None:
+    """Have every group of ranks wait TIMEOUT: those that DeepSpeed made wait torch's default, with nccl 10 minutes."""
+    for group in distributed_c10d._world.pg_map:
+        distributed_c10d._set_pg_timeout(TIMEOUT, group)
 
 
 def own_cores(ranks: Ranks, environment: Mapping[str, str]) -> int:

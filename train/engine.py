@@ -26,7 +26,7 @@ from deepspeed.utils import safe_get_full_fp32_param
 from torch import Tensor, nn
 
 from pipeline.core.errors import TaskError
-from train import fragments, optimizer, partitions, zero
+from train import distributed, fragments, optimizer, partitions, zero
 from train.config import AdamW, TrainingConfig, ZeroConfig
 from train.distributed import Ranks
 from train.fragments import Fragment, Snapshot
@@ -84,6 +84,7 @@ class Engine:
             self._engine: Any = deepspeed.initialize(
                 model=model, optimizer=optimizer.build(model, optimizing), config=config
             )[0]
+        distributed.wait_equally()
 
     def update(
         self, objective: Objective, batches: Sequence[DeviceBatch], targets: float, learning_rate: float

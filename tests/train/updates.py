@@ -1,82 +1,181 @@
-"""One rank of an engine that makes some updates; started by torchrun from test_engine.py.
+"""Engines that make a few updates each, on one or more real ranks; started by tests/train/equivalence.py.
 
-    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.train.updates CASES_JSON
+    python -m tests.train.updates CASES_JSON        {"2": [case, case], "4": [case]}
 
-Writes for each case, from rank 0, ``<folder>/<name>.pt``: losses, gradient norms and the last weights.
+For each number of ranks so many processes are forked, once what they need is loaded, and all its cases go through them
+one after the other. Rank 0 writes ``<folder>/<ranks>-<name>.pt`` for each: a Curve.
 """
 
+import dataclasses
+import importlib
 import json
 import os
+import signal
+import socket
 import sys
+import traceback
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from train import distributed
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from train.data import IGNORED
 from train.distributed import Ranks
 from train.engine import Engine
+from train.export import load
 from train.model.transformer import Transformer, initialize
 from train.objectives.causal import DeviceBatch, nll
 from train.order import share
+from train.schedule import Constant
 
-VOCABULARY, ROWS, TOKENS, STEPS, RATE = 61, 8, 24, 20, 3e-3
+VOCABULARY, ROWS, TOKENS, SEED = 61, 16, 24, 1
+EMPTY_ROW = 5
+"""Holds nothing to predict: a micro-batch of one row has no target."""
+OPTIMIZER, WARMUP_STEPS = AdamW(learning_rate=3e-3), 3
 SHAPES = {
-    "gpt2": ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=TOKENS, mlp_width=64),
-    "llama": ModelConfig(
+    "gpt2-tied": ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=TOKENS, mlp_width=64),
+    "llama-untied": ModelConfig(
         layers=2, width=32, heads=4, kv_heads=2, context=TOKENS, mlp_width=48,
         positions="rope", norm="rmsnorm", activation="swiglu", bias=False, tied=False,
     ),
 }  # fmt: skip
 
 
-def batch(step: int) -> DeviceBatch:
-    """A global batch: row r holds two documents and r · 3 tokens of padding, so that ranks have unequal shares."""
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One training by the engine. ``stage`` and ``accumulation`` must not change what is learnt."""
+
+    shape: str
+    """Of SHAPES, or the folder of a Hugging Face model, whose rows are then one document each."""
+    stage: int
+    accumulation: int
+    precision: str
+    gradient_clip: float | None
+    steps: int = 5
+
+    @property
+    def name(self) -> str:
+        clip = "unclipped" if self.gradient_clip is None else f"clip{self.gradient_clip}"
+        return f"{Path(self.shape).name}-zero{self.stage}-by{self.accumulation}-{self.precision}-{clip}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """What a training leaves: for each step the mean loss in nats, the gradient's norm before it was clipped, and every
+    parameter after the update, each (steps, ...) fp32; ``first`` are the parameters before the first one."""
+
+    losses: list[float]
+    norms: list[float]
+    first: dict[str, Tensor]
+    weights: dict[str, Tensor]
+
+
+def batch(step: int, whole_rows: bool = False) -> DeviceBatch:
+    """The global batch of ``step``, (ROWS, TOKENS): two documents in a row, then padding, differently much in each. Low
+    token numbers are more frequent: that much can be learnt.
+
+    With ``whole_rows`` a row is one document and its padding goes on with it, without targets.
+    """
     generator = np.random.default_rng(step)
-    inputs = generator.integers(0, VOCABULARY, (ROWS, TOKENS + 1))
-    targets, inputs = inputs[:, 1:].copy(), inputs[:, :-1].copy()
+    drawn = VOCABULARY * generator.random((ROWS, TOKENS + 1)) ** 2
     place = np.arange(TOKENS)[None].repeat(ROWS, 0)
-    middle, end = generator.integers(1, 3, (ROWS, 1)), TOKENS - 3 * np.arange(ROWS)[:, None]
-    documents = np.where(place < middle, 0, 1)
-    positions = np.where(place < middle, place, place - middle)
-    targets[place >= end], documents[place >= end], positions[place >= end] = -100, -1, 0
-    return DeviceBatch(*(torch.from_numpy(array) for array in (inputs, targets, positions, documents)))
+    middle, end = generator.integers(1, 4, (ROWS, 1)), generator.integers(4, TOKENS + 1, (ROWS, 1))
+    end[EMPTY_ROW] = 0
+    targets = np.where(place < end, np.floor(drawn[:, 1:]), IGNORED)
+    documents, positions = np.zeros_like(place), place
+    if not whole_rows:
+        documents = np.where(place < end, place >= middle, -1)
+        positions = np.where(place < end, np.where(place < middle, place, place - middle), 0)
+    arrays = (drawn[:, :-1], targets, positions, documents)
+    return DeviceBatch(*(torch.from_numpy(array.astype(np.int64)) for array in arrays))
 
 
-def learning_rate(step: int) -> float:
-    return RATE * min(1.0, (step + 1) / 5)
+def select(whole: DeviceBatch, rows: Tensor) -> DeviceBatch:
+    return DeviceBatch(*(tensor[rows] for tensor in vars(whole).values()))
 
 
-def run(case: dict, folder: Path, ranks: Ranks) -> None:
-    model = Transformer(SHAPES[case["shape"]], VOCABULARY)
-    initialize(model, seed=1)
+def first_model(shape: str) -> Transformer:
+    if shape not in SHAPES:
+        return load(Path(shape))
+    model = Transformer(SHAPES[shape], VOCABULARY)
+    initialize(model, SEED)
+    return model
+
+
+def learn(case: Case, ranks: Ranks) -> Curve:
     training = TrainingConfig(
-        steps=STEPS, batch_rows=ROWS, micro_batch_rows=2, precision=case["precision"], gradient_clip=0.5
+        steps=case.steps,
+        batch_rows=ROWS,
+        micro_batch_rows=ROWS // ranks.world // case.accumulation,
+        precision=case.precision,
+        gradient_clip=case.gradient_clip,
     )
-    zero = ZeroConfig(stage=case["stage"])
-    engine = Engine(model, AdamW(learning_rate=RATE), training, zero, ranks)
-    losses, norms = [], []
-    for step in range(STEPS):
-        whole = batch(step)
-        mine = torch.from_numpy(share(np.arange(ROWS), ranks.rank, ranks.world))
-        parts = [
-            DeviceBatch(*(tensor[rows] for tensor in vars(whole).values()))
-            for rows in mine.split(engine.plan.micro_rows)
-        ]
-        targets = int((whole.targets != -100).sum())
-        own, norm = engine.update(nll, parts, targets, learning_rate(step))
+    engine = Engine(first_model(case.shape), OPTIMIZER, training, ZeroConfig(stage=case.stage), ranks)
+    assert engine.plan.accumulation == case.accumulation
+    schedule, own_rows = Constant(warmup_steps=WARMUP_STEPS), share(np.arange(ROWS), ranks.rank, ranks.world)
+    losses, norms, weights = [], [], [dict(engine.weights())]
+    for step in range(case.steps):
+        whole = batch(step, whole_rows=case.shape not in SHAPES)
+        parts = [select(whole, rows) for rows in torch.from_numpy(own_rows).split(engine.plan.micro_rows)]
+        targets = int((whole.targets != IGNORED).sum())
+        learning_rate = OPTIMIZER.learning_rate * schedule.factor(step, case.steps)
+        own, norm = engine.update(nll, parts, targets, learning_rate)
         losses.append(distributed.total(ranks, [own])[0] / targets)
         norms.append(norm)
-    weights = dict(engine.weights())
-    if ranks.first:
-        torch.save({"losses": losses, "norms": norms, "weights": weights}, folder / f"{case['name']}.pt")
+        weights.append(dict(engine.weights()))
+    return curve(losses, norms, weights)
+
+
+def curve(losses: list[float], norms: list[float], weights: list[dict[str, Tensor]]) -> Curve:
+    """``weights`` are those before the first update, then those after each."""
+    stacked = {name: torch.stack([each[name] for each in weights[1:]]) for name in weights[0]}
+    return Curve(losses, norms, weights[0], stacked)
+
+
+def run(cases: list[Case], folder: Path) -> None:
+    """All ``cases`` on this rank; ends the process."""
+    try:
+        ranks = distributed.start("cpu")
+        for case in cases:
+            learnt = learn(case, ranks)
+            if ranks.first:
+                torch.save(vars(learnt), folder / f"{ranks.world}-{case.name}.pt")
+        torch.distributed.barrier()
+        os._exit(0)
+    finally:  # a fork must not go on as its parent
+        traceback.print_exc()
+        os._exit(1)
+
+
+def fork(rank: int, world: int, port: int, cases: list[Case], folder: Path) -> int:
+    child = os.fork()
+    if not child:
+        numbers = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world}
+        os.environ.update({name: str(number) for name, number in (numbers | {"MASTER_PORT": port}).items()})
+        os.environ["MASTER_ADDR"] = "127.0.0.1"
+        run(cases, folder)
+    return child
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 if __name__ == "__main__":
-    cases_file, ranks = Path(sys.argv[1]), distributed.start("cpu")
-    for case in json.loads(cases_file.read_text()):
-        run(case, cases_file.parent, ranks)
-    torch.distributed.barrier()
-    sys.stdout.flush()
-    os._exit(0)
+    cases_file = Path(sys.argv[1])
+    importlib.import_module("torch._dynamo")  # every optimizer needs it: load it before the forks, not in each
+    for world, values in json.loads(cases_file.read_text()).items():
+        cases, port = [Case(**each) for each in values], free_port()
+        children = {fork(rank, int(world), port, cases, cases_file.parent) for rank in range(int(world))}
+        while children:
+            child, status = os.wait()
+            children.remove(child)
+            if status:
+                for other in children:
+                    os.kill(other, signal.SIGKILL)
+                sys.exit(f"a rank of {world} ended with {os.waitstatus_to_exitcode(status)}")

@@ -1,0 +1,75 @@
+"""The engine's trainings beside plain PyTorch's: which are compared, how far apart they are, how far they may be.
+
+distance    loss      |found - expected|, the largest of all steps, nats
+            norm      |found - expected| / expected, the largest of all steps
+            weights   ||found - expected|| / ||expected - first||, the largest of all steps: the share of the way
+                      that the weights have gone
+"""
+
+import dataclasses
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from tests.train.updates import SHAPES, Case, Curve
+
+ROOT = Path(__file__).parents[2]
+WORLDS = (1, 2, 4)
+CLIP = 0.25
+"""Below the norm of every step, so that every step is clipped."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Distance:
+    loss: float
+    norm: float
+    weights: float
+
+    def exceeded(self, tolerance: "Distance") -> set[str]:
+        """The names of what is larger here, or not a number."""
+        return {name for name, value in vars(self).items() if not value <= getattr(tolerance, name)}
+
+
+TOLERANCES = {"fp32": Distance(loss=1e-5, norm=1e-6, weights=1e-4), "bf16": Distance(loss=5e-4, norm=5e-3, weights=0.2)}
+"""In bf16 a gradient is rounded to 8 bits, by the engine once for each micro-batch; AdamW makes a whole step of what is
+left of a gradient near 0. The smallest planted fault moves the norm by 0.11 and the weights by 0.6 of their way."""
+
+
+def distance(found: Curve, expected: Curve) -> Distance:
+    assert found.weights.keys() == expected.weights.keys()
+    apart, way = length(found.weights, expected.weights), length(expected.weights, expected.first)
+    return Distance(
+        loss=max(abs(a - b) for a, b in zip(found.losses, expected.losses, strict=True)),
+        norm=max(abs(a - b) / b for a, b in zip(found.norms, expected.norms, strict=True)),
+        weights=float((apart / way).max()),
+    )
+
+
+def length(ends: Mapping[str, Tensor], starts: Mapping[str, Tensor]) -> Tensor:
+    """The Euclidean length from ``starts`` to ``ends`` over all parameters, (steps,)."""
+    return sum((ends[name] - starts[name]).square().flatten(1).sum(1) for name in ends).sqrt()
+
+
+def matrix() -> list[Case]:
+    """All cases of one number of ranks; stage 0 in half precision is refused by the settings."""
+    axes = itertools.product(SHAPES, (0, 1, 2, 3), (1, 4), ("fp32", "bf16"), (None, CLIP))
+    return [case for case in itertools.starmap(Case, axes) if case.stage or case.precision == "fp32"]
+
+
+def launch(folder: Path, cases: Mapping[int, Sequence[Case]]) -> dict[tuple[int, Case], Curve]:
+    """What real processes, so many as ``cases`` has them under, leave in ``folder``; one set for all its cases."""
+    written = {world: [vars(case) for case in each] for world, each in cases.items()}
+    (folder / "cases.json").write_text(json.dumps(written))
+    command = [sys.executable, "-m", "tests.train.updates", str(folder / "cases.json")]
+    environment = os.environ | {"DS_ACCELERATOR": "cpu", "SLURM_CPUS_PER_TASK": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=540, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr
+    pairs = [(world, case) for world, each in cases.items() for case in each]
+    return {(world, case): Curve(**torch.load(folder / f"{world}-{case.name}.pt")) for world, case in pairs}

@@ -1,0 +1,133 @@
+"""Plain PyTorch: autograd, torch.optim.AdamW, one process. What the engine must learn, and four ways to learn wrongly.
+
+    weights, fp32 ── rounded to the precision ──> model ── backward ──> gradient ── to fp32 ── clip ── AdamW ──> weights
+
+The healthy gradient comes from the whole global batch at once: there is nothing to be divided by, nothing to be left
+out. A fault deals the batch to ranks and micro-batches, as a data-parallel engine does, and gives each part a factor.
+"""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM
+
+from tests.train.updates import OPTIMIZER, ROWS, SHAPES, WARMUP_STEPS, Case, Curve, batch, curve, first_model, select
+from train.objectives.causal import DeviceBatch
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A micro-batch: number ``micro`` of ``accumulation`` on ``rank`` of ``world``; its own targets, and all."""
+
+    rank: int
+    world: int
+    micro: int
+    accumulation: int
+    targets: int
+    batch_targets: int
+
+
+Factor = Callable[[Part], float]
+"""What a part's gradient is multiplied by; 1 is right."""
+
+FAULTS: dict[str, Factor] = {
+    # DeepSpeed 7985, as rank 0 sees it: ZeRO-1 with bf16 and fp32 accumulation, 0.18.6 to 0.18.10.
+    "last micro-batch not reduced": lambda part: float(part.rank == 0 or part.micro < part.accumulation - 1),
+    # DeepSpeed 7839: ZeRO-0 with bf16 divided by a loss scale that was never multiplied with.
+    "divided by 65,536": lambda part: 1 / 65_536,
+    # DeepSpeed 7967: with CPU offload only the first micro-batch arrived.
+    "micro-batches dropped": lambda part: float(part.micro == 0),
+    # The mean of the means of micro-batches, which counts a target for more where there are few.
+    "mean per micro-batch": lambda part: part.batch_targets / (max(part.targets, 1) * part.world * part.accumulation),
+}
+
+
+def surprise(model: nn.Module, part: DeviceBatch) -> Tensor:
+    """The sum over targets of -ln p, with log_softmax in fp32; a scalar."""
+    logits = model(part.inputs, part.positions, part.documents)
+    chosen = part.targets >= 0
+    return -torch.log_softmax(logits.float(), -1)[chosen].gather(1, part.targets[chosen][:, None]).sum()
+
+
+def learn(case: Case, world: int = 1, factor: Factor | None = None) -> Curve:
+    """What ``case`` must lead to, whatever its stage and accumulation; with ``factor``, what a fault leads to."""
+    master = first_model(case.shape)
+    master.load_state_dict({name: value.to(DTYPES[case.precision]) for name, value in master.state_dict().items()})
+    model = copy.deepcopy(master).to(DTYPES[case.precision])
+    parameters = list(master.parameters())
+    optimizer = adamw(parameters)
+    losses, norms, weights = [], [], [snapshot(master)]
+    for step in range(case.steps):
+        whole = batch(step, whole_rows=case.shape not in SHAPES)
+        model.load_state_dict(master.state_dict())
+        model.zero_grad()
+        targets = int((whole.targets >= 0).sum())
+        if factor is None:
+            loss = surprise(model, whole) / targets
+            loss.backward()
+            losses.append(loss.item())
+        else:
+            losses.append(backward_in_parts(model, whole, targets, world, case.accumulation, factor))
+        for parameter, rounded in zip(parameters, model.parameters(), strict=True):
+            parameter.grad = rounded.grad.float()
+        norms.append(float(nn.utils.clip_grad_norm_(parameters, case.gradient_clip or math.inf)))
+        make_step(optimizer, step)
+        weights.append(snapshot(master))
+    return curve(losses, norms, weights)
+
+
+def learn_foreign(folder: Path, steps: int) -> list[float]:
+    """The losses of the Hugging Face model in ``folder``: its class, its own loss, fp32, gradients not clipped."""
+    model = AutoModelForCausalLM.from_pretrained(folder).train()
+    optimizer = adamw(list(model.parameters()))
+    losses = []
+    for step in range(steps):
+        whole = batch(step, whole_rows=True)
+        tokens = torch.cat([whole.inputs, whole.targets[:, -1:].clamp(min=0)], 1)
+        labels = torch.cat([torch.full((ROWS, 1), -100), whole.targets], 1)
+        loss = model(input_ids=tokens, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        make_step(optimizer, step)
+        losses.append(loss.item())
+    return losses
+
+
+def adamw(parameters: list[nn.Parameter]) -> torch.optim.AdamW:
+    groups = [
+        {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
+        {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
+
+
+def make_step(optimizer: torch.optim.AdamW, step: int) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = OPTIMIZER.learning_rate * min(1, (step + 1) / WARMUP_STEPS)
+    optimizer.step()
+
+
+def backward_in_parts(
+    model: nn.Module, whole: DeviceBatch, targets: int, world: int, accumulation: int, factor: Factor
+) -> float:
+    """Add up the gradients of all ranks' micro-batches, each times its factor; the batch's loss."""
+    loss = 0.0
+    for number, rows in enumerate(torch.arange(ROWS).split(ROWS // world // accumulation)):
+        part = select(whole, rows)
+        rank, micro = divmod(number, accumulation)
+        here = Part(rank, world, micro, accumulation, int((part.targets >= 0).sum()), targets)
+        share = surprise(model, part) / targets
+        (share * factor(here)).backward()
+        loss += share.item()
+    return loss
+
+
+def snapshot(model: nn.Module) -> dict[str, Tensor]:
+    return {name: parameter.detach().float().clone() for name, parameter in model.named_parameters()}

@@ -1,0 +1,152 @@
+"""The engine against plain PyTorch and against Hugging Face: nothing that DeepSpeed does may change what is learnt."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+from tests.train import plain, updates
+from tests.train.equivalence import CLIP, TOLERANCES, WORLDS, Distance, distance, launch, matrix
+from tests.train.updates import TOKENS, VOCABULARY, Case, Curve
+
+REPRESENTATIVE = {
+    1: [Case("gpt2-tied", 1, 4, "bf16", CLIP), Case("llama-untied", 3, 4, "fp32", CLIP)],
+    2: [
+        Case("gpt2-tied", 0, 4, "fp32", CLIP),
+        Case("gpt2-tied", 1, 4, "fp32", CLIP),
+        Case("gpt2-tied", 1, 4, "bf16", CLIP),
+        Case("llama-untied", 1, 1, "fp32", None),
+        Case("llama-untied", 2, 4, "fp32", CLIP),
+        Case("gpt2-tied", 2, 1, "bf16", None),
+        Case("gpt2-tied", 3, 4, "fp32", None),
+        Case("llama-untied", 3, 4, "bf16", CLIP),
+    ],
+    4: [Case("gpt2-tied", 3, 1, "bf16", None), Case("llama-untied", 2, 4, "fp32", CLIP)],
+}
+FAMILIES = ("gpt2", "llama")
+FOREIGN_STEPS = 20
+FOREIGN_TOLERANCE = 1e-4
+"""Nats: the two compute attention, norms and rotations in another order."""
+
+Learnt = dict[tuple[int, Case], Curve]
+expected = functools.cache(plain.learn)
+
+
+def _id(value: int | Case) -> str:
+    return value.name if isinstance(value, Case) else f"{value}-ranks"
+
+
+def plain_case(case: Case) -> Case:
+    """What plain PyTorch is asked: the same for all stages and accumulations."""
+    return dataclasses.replace(case, stage=0, accumulation=1)
+
+
+def write_foreign(family: str, folder: Path) -> None:
+    """A model with random weights as ``transformers`` saves it, made for one token more than a row has."""
+    torch.manual_seed(3)
+    context = TOKENS + 1
+    if family == "gpt2":
+        sizes = {"n_positions": context, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": 64}
+        off = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
+        model = GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, **sizes, **off))
+    else:
+        sizes = {"max_position_embeddings": context, "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48}
+        heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+        model = LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, tie_word_embeddings=False, **sizes, **heads))
+    model.save_pretrained(folder)
+
+
+def foreign_case(folder: Path) -> Case:
+    return Case(str(folder), stage=2, accumulation=4, precision="fp32", gradient_clip=None, steps=FOREIGN_STEPS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread_in_torch() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory) -> dict[str, Path]:
+    """The folder of a Hugging Face model of each family."""
+    folders = {family: tmp_path_factory.mktemp("foreign") / family for family in FAMILIES}
+    for family, folder in folders.items():
+        write_foreign(family, folder)
+    return folders
+
+
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory, foreign) -> Learnt:
+    """What the engine learns in the representative cases, and from the Hugging Face models on two ranks."""
+    cases = REPRESENTATIVE | {2: REPRESENTATIVE[2] + [foreign_case(folder) for folder in foreign.values()]}
+    return launch(tmp_path_factory.mktemp("learnt"), cases)
+
+
+@pytest.mark.parametrize(
+    ("world", "case"), [(world, case) for world, each in REPRESENTATIVE.items() for case in each], ids=_id
+)
+def test_the_engine_learns_what_plain_pytorch_learns(world, case, learnt):
+    apart = distance(learnt[world, case], expected(plain_case(case)))
+    assert not apart.exceeded(TOLERANCES[case.precision]), apart
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_case_of_the_matrix_learns_it_too(world, tmp_path):
+    curves = launch(tmp_path, {world: matrix()})
+    apart = {case.name: distance(found, expected(plain_case(case))) for (_, case), found in curves.items()}
+    assert len(apart) == 56
+    assert not {
+        case.name: apart[case.name] for case in matrix() if apart[case.name].exceeded(TOLERANCES[case.precision])
+    }
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("fault", plain.FAULTS)
+def test_a_planted_fault_shows_in_loss_norm_and_weights(fault, precision, learnt):
+    wrong = plain.learn(dealt(precision), world=2, factor=plain.FAULTS[fault])
+    assert exceeded(learnt, precision, wrong) == {"loss", "norm", "weights"}
+
+
+@pytest.mark.parametrize(("factor", "shown"), [(1.0, set()), (0.5, {"norm"})])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_norm_alone_shows_what_clipping_and_adam_hide(precision, factor, shown, learnt):
+    scaled = plain.learn(dealt(precision), world=2, factor=lambda part: factor)
+    assert exceeded(learnt, precision, scaled) == shown
+
+
+def dealt(precision: str) -> Case:
+    return Case("gpt2-tied", 1, 4, precision, CLIP)
+
+
+def exceeded(learnt: Learnt, precision: str, wrong: Curve) -> set[str]:
+    """What tells the engine on two ranks, with four micro-batches, from ``wrong``."""
+    return distance(learnt[2, dealt(precision)], wrong).exceeded(TOLERANCES[precision])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_loss_curve_is_that_of_transformers(family, learnt, foreign):
+    found = learnt[2, foreign_case(foreign[family])].losses
+    theirs = plain.learn_foreign(foreign[family], FOREIGN_STEPS)
+    torch.testing.assert_close(found, theirs, rtol=0, atol=FOREIGN_TOLERANCE)
+    assert theirs[-1] < theirs[0] - 0.1
+
+
+def test_the_batches_are_what_makes_it_hard():
+    """Micro-batches and ranks differ in their number of targets, one has none, and every step is clipped."""
+    targets = (updates.batch(0).targets >= 0).sum(1)
+    assert len(targets.unique()) > 8
+    assert targets[updates.EMPTY_ROW] == 0
+    for parts in (2, 4, 16):
+        assert len({int(part.sum()) for part in targets.chunk(parts)}) > 1
+    assert all(norm > CLIP for norm in expected(Case("gpt2-tied", 0, 1, "fp32", CLIP)).norms)
+
+
+def test_a_distance_that_is_no_number_is_too_far():
+    assert Distance(float("nan"), 0, 2).exceeded(Distance(1, 1, 1)) == {"loss", "weights"}
