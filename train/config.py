@@ -133,6 +133,8 @@ class TrainingConfig:
     """Checkpoints of steps that are multiples of this are kept for ever."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """auto: CUDA where there is one."""
+    compile: Literal["auto", "on", "off"] = unhashed("auto")
+    """Whether each layer becomes one graph of fused kernels (torch.compile); auto: on a GPU, where it pays."""
 
     def __post_init__(self) -> None:
         sizes = ("steps", "batch_rows", "micro_batch_rows", "validate_every", "save_every", "log_every", "keep_last")
@@ -141,6 +143,10 @@ class TrainingConfig:
                 raise ConfigError(f"training.{name}", f"is {getattr(self, name)}", "give a number of at least 1")
         if self.gradient_clip is not None and not 0 < self.gradient_clip < math.inf:
             raise ConfigError("training.gradient_clip", f"is {self.gradient_clip}", "give a positive number, or null")
+
+    def compiles_on(self, device: str) -> bool:
+        """Whether to compile for a ``device`` of this type."""
+        return self.compile == "on" or (self.compile == "auto" and device == "cuda")
 
 
 @settings

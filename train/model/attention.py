@@ -8,14 +8,21 @@ Shapes: B rows, T positions, M model width, N query heads, G key/value heads (N/
      and nothing sees it)                         . . . 1 . .
                                                   . . . 1 1 .
                                                   . . . . . 1
+
+On a GPU in training, FlexAttention (Dong et al. 2024) reads of this mask only which blocks of 128 x 128 are empty,
+whole or mixed, and skips the empty ones. The documents are an input of its kernel: new ones need no new kernel.
 """
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from train.config import ModelConfig
 from train.model.positions import Rotation, rotate
+
+Mask = Tensor | BlockMask
+"""mask_B1TT, or which of its blocks to compute."""
 
 
 def document_mask(documents_BT: Tensor) -> Tensor:
@@ -25,15 +32,31 @@ def document_mask(documents_BT: Tensor) -> Tensor:
     return (causal_TT & (documents_BT[:, :, None] == documents_BT[:, None, :]))[:, None]
 
 
-def attend(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, mask_B1TT: Tensor, dropout: float) -> Tensor:
+def block_mask(documents_BT: Tensor) -> BlockMask:
+    """The same as ``document_mask``, for FlexAttention."""
+
+    def sees(b: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (key <= query) & (documents_BT[b, query] == documents_BT[b, key])
+
+    rows, positions = documents_BT.shape
+    return _compiled_create_block_mask(sees, rows, None, positions, positions, device=str(documents_BT.device))
+
+
+_compiled_create_block_mask = torch.compile(create_block_mask)
+_compiled_flex_attention = torch.compile(flex_attention)
+
+
+def attend(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, mask: Mask, dropout: float) -> Tensor:
     """softmax(q·kᵀ / sqrt(D)) · v under the mask (Vaswani et al. 2017, eq. 1) -> (B, N, T, D).
 
-    The one place that knows how attention is computed: a kernel that skips masked blocks takes this function's place.
+    The one place that knows how attention is computed: a mask in blocks is FlexAttention's, which has no dropout.
     """
+    if isinstance(mask, BlockMask):
+        return _compiled_flex_attention(q_BNTD, k_BGTD, v_BGTD, block_mask=mask, enable_gqa=True)
     groups = q_BNTD.shape[1] // k_BGTD.shape[1]
     if groups > 1:
         k_BGTD, v_BGTD = k_BGTD.repeat_interleave(groups, dim=1), v_BGTD.repeat_interleave(groups, dim=1)
-    return functional.scaled_dot_product_attention(q_BNTD, k_BGTD, v_BGTD, attn_mask=mask_B1TT, dropout_p=dropout)
+    return functional.scaled_dot_product_attention(q_BNTD, k_BGTD, v_BGTD, attn_mask=mask, dropout_p=dropout)
 
 
 class Attention(nn.Module):
@@ -46,11 +69,11 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(config.width, outputs, bias=config.bias)
         self.output = nn.Linear(config.width, config.width, bias=config.bias)
 
-    def forward(self, x_BTM: Tensor, turn: Rotation | None, mask_B1TT: Tensor) -> Tensor:
+    def forward(self, x_BTM: Tensor, turn: Rotation | None, mask: Mask) -> Tensor:
         heads, kv_heads, width = self.config.heads, self.config.kv_heads, self.config.head_width
         qkv_BNTD = self.qkv(x_BTM).unflatten(-1, (-1, width)).transpose(1, 2)
         q_BNTD, k_BGTD, v_BGTD = qkv_BNTD.split((heads, kv_heads, kv_heads), dim=1)
         if turn is not None:
             q_BNTD, k_BGTD = rotate(q_BNTD, turn), rotate(k_BGTD, turn)
-        mixed_BNTD = attend(q_BNTD, k_BGTD, v_BGTD, mask_B1TT, self.config.dropout if self.training else 0.0)
+        mixed_BNTD = attend(q_BNTD, k_BGTD, v_BGTD, mask, self.config.dropout if self.training else 0.0)
         return self.output(mixed_BNTD.transpose(1, 2).flatten(2))

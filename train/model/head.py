@@ -71,13 +71,12 @@ class ChunkedNll(torch.autograd.Function):
 
 def nll_and_slope(logits_nV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:
     """The sum of negative log-likelihood in fp32, and its slope (n, V) in the precision of the logits."""
-    wide_nV, is_target_n = logits_nV.float(), targets_n != IGNORED
-    places_n1 = targets_n.clamp(min=0)[:, None]
-    surprise_nV = wide_nV - wide_nV.logsumexp(1, keepdim=True)
-    nll = -torch.where(is_target_n, surprise_nV.gather(1, places_n1)[:, 0], 0.0).sum()
-    chosen_nV = torch.arange(logits_nV.shape[1], device=logits_nV.device) == places_n1
-    slope_nV = (surprise_nV.exp() - chosen_nV.float()) * is_target_n[:, None]
-    return nll, slope_nV.to(logits_nV.dtype)
+    is_target_n1, places_n1 = (targets_n != IGNORED)[:, None], targets_n.clamp(min=0)[:, None]
+    surprise_nV = functional.log_softmax(logits_nV.float(), 1)
+    chosen_n1 = surprise_nV.gather(1, places_n1)
+    slope_nV = surprise_nV.exp_().mul_(is_target_n1).to(logits_nV.dtype)
+    slope_nV.scatter_(1, places_n1, ((chosen_n1.exp() - 1) * is_target_n1).to(logits_nV.dtype))
+    return -torch.where(is_target_n1, chosen_n1, 0.0).sum(), slope_nV
 
 
 _compiled_nll_and_slope = torch.compile(nll_and_slope)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from train.config import ModelConfig
-from train.model.attention import Attention, document_mask
+from train.model.attention import Attention, Mask, block_mask, document_mask
 from train.model.head import Head
 from train.model.positions import Rotation, rotation
 
@@ -74,11 +74,11 @@ class Block(nn.Module):
         self.mlp_norm, self.mlp = build_norm(config), Mlp(config)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, x_BTM: Tensor, turn: Rotation | None, mask_B1TT: Tensor) -> Tensor:
+    def forward(self, x_BTM: Tensor, turn: Rotation | None, mask: Mask) -> Tensor:
         if self.is_post_norm:
-            x_BTM = self.attention_norm(x_BTM + self.dropout(self.attention(x_BTM, turn, mask_B1TT)))
+            x_BTM = self.attention_norm(x_BTM + self.dropout(self.attention(x_BTM, turn, mask)))
             return self.mlp_norm(x_BTM + self.dropout(self.mlp(x_BTM)))
-        x_BTM = x_BTM + self.dropout(self.attention(self.attention_norm(x_BTM), turn, mask_B1TT))
+        x_BTM = x_BTM + self.dropout(self.attention(self.attention_norm(x_BTM), turn, mask))
         return x_BTM + self.dropout(self.mlp(self.mlp_norm(x_BTM)))
 
 
@@ -114,11 +114,18 @@ class Transformer(nn.Module):
             x_BTM = x_BTM + self.positions(positions_BT)
         else:
             turn = rotation(positions_BT, self.config.head_width, self.config.rope_theta)
-        mask_B1TT = document_mask(documents_BT)
+        in_blocks = documents_BT.is_cuda and self.training and not self.config.dropout
+        mask = block_mask(documents_BT) if in_blocks else document_mask(documents_BT)
         x_BTM = self.dropout(x_BTM)
         for block in self.blocks:
-            x_BTM = block(x_BTM, turn, mask_B1TT)
+            x_BTM = block(x_BTM, turn, mask)
         return self.head(self.norm(x_BTM), targets_BT)
+
+
+def compile_blocks(model: Transformer) -> None:
+    """Have torch compile one graph for all layers, at their first call; names and weights stay as they are."""
+    for block in model.blocks:
+        block.compile()
 
 
 def initialize(model: Transformer, seed: int) -> None:

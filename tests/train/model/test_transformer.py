@@ -9,8 +9,7 @@ import yaml
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode
 from train.config import ModelConfig
-from train.model.attention import document_mask
-from train.model.transformer import Transformer, initialize
+from train.model.transformer import Transformer, compile_blocks, initialize
 
 PRESETS = Path(__file__).parents[3] / "conf" / "model"
 GPT2 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=64)
@@ -106,11 +105,6 @@ def test_later_tokens_do_not_change_earlier_logits(config):
     assert (before[:, 12:] - after[:, 12:]).abs().amax(-1).min() > 1e-3
 
 
-def test_the_mask_by_hand():
-    expected = [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]]
-    assert document_mask(torch.tensor([[0, 0, 1, 1, -1]]))[0, 0].int().tolist() == expected
-
-
 @pytest.mark.parametrize(("place", "residual"), [("pre", 0.02 / 4), ("post", 0.02)])
 def test_first_weights_are_gpt2s_and_gpt1s(place, residual):
     config = ModelConfig(layers=8, width=128, heads=4, kv_heads=4, context=64, mlp_width=512, norm_place=place)
@@ -145,3 +139,23 @@ def test_impossible_shapes_are_refused(change, message):
     with pytest.raises(ConfigError) as error:
         decode(ModelConfig, values | change)
     assert str(error.value) == message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("config", [GPT2, LLAMA], ids=["gpt2", "llama"])
+def test_compiled_layers_compute_the_same(config):
+    """Loss and gradients, and that the second layer and other rows take the graph of the first."""
+    torch.compiler.reset()
+    for number, documents in enumerate(([0] * 24, [0] * 9 + [1] * 15)):
+        results = []
+        for compiled in (False, True):
+            model = random_model(config).train()
+            if compiled:
+                compile_blocks(model)
+            assert set(model.state_dict()) == set(random_model(config).state_dict())
+            tokens = torch.arange(24)[None] + number
+            with torch.compiler.set_stance("fail_on_recompile" if number else "default"):
+                loss = model(tokens, torch.arange(24)[None], torch.tensor([documents]), tokens) / 24
+                loss.backward()
+            results.append([loss.detach(), *(p.grad for p in model.parameters())])
+        torch.testing.assert_close(*results, rtol=0, atol=1e-5)
