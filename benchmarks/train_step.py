@@ -1,100 +1,134 @@
-"""How fast an update is through DeepSpeed, and through plain PyTorch: prints one JSON line.
+"""How fast updates are through the engine: tokens per second, MFU, peak memory, wait for data. Prints one JSON line.
 
-    python benchmarks/train_step.py [--model demo] [--vocabulary 4096] [--rows 16] [--micro-rows 16] [--stage 1]
+    python benchmarks/train_step.py --model gpt2_124m|gpt2_350m|gpt2_1.3b|tiny [--micro-rows 16] [--accumulation 1]
+                                    [--stage 1] [--steps 20] [--warm-up 5] [--compile auto|on|off]
 
-Random tokens, one document a row, one process. The first updates are left out of the times (``--warm-up``); the median
-of the others (``--steps``) counts. ``overhead`` is the engine's time over the plain loop's.
+One rank; random tokens in packed rows of three documents each, read ahead as in training. The first updates
+(``--warm-up``, compilation among them) are left out; rate and MFU are those of the median update. MFU is
+(6N + 12LdT) · tokens/s over the dense bf16 peak (train/throughput.py); bf16 with fp32 master weights and optimizer
+states on a GPU, fp32 on a CPU, where no peak is known and the peak of memory is the process's. ``data_wait_seconds`` is
+the median wait for a batch that the loop had to be given before it could go on.
 """
 
 import argparse
 import json
 import os
 import platform
+import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from pipeline.core.settings import decode  # noqa: E402
-from train import distributed, optimizer  # noqa: E402
-from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig  # noqa: E402
-from train.engine import Engine  # noqa: E402
-from train.model.transformer import Transformer, initialize  # noqa: E402
-from train.objectives.causal import DeviceBatch, nll  # noqa: E402
-from train.throughput import flops_per_token  # noqa: E402
-
-
-def median_seconds(update: Callable[[], object], steps: int, warm_up: int) -> float:
-    seconds = []
-    for _ in range(warm_up + steps):
-        started = time.perf_counter()
-        update()
-        seconds.append(time.perf_counter() - started)
-    return statistics.median(seconds[warm_up:])
+from train import distributed
+from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from train.data import Batch
+from train.engine import Engine
+from train.model.transformer import Transformer, compile_blocks, initialize
+from train.objectives.causal import DeviceBatch, nll
+from train.prefetch import Prefetch
+from train.throughput import flops_per_token, peak_flops
 
 
-def plain_update(model: Transformer, adamw: torch.optim.AdamW, batches: list[DeviceBatch], targets: int) -> float:
-    adamw.zero_grad()
-    for batch in batches:
-        (nll(model, batch) / targets).backward()
-    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    adamw.step()
-    return float(norm)
+def gpt(layers: int, width: int, heads: int, context: int) -> ModelConfig:
+    return ModelConfig(layers=layers, width=width, heads=heads, kv_heads=heads, context=context, mlp_width=4 * width)
 
 
-def fresh(config: ModelConfig, vocabulary: int, device: torch.device) -> Transformer:
+MODELS = {
+    "tiny": (gpt(2, 128, 4, 128), 2048),
+    "gpt2_124m": (gpt(12, 768, 12, 1024), 50304),
+    "gpt2_350m": (gpt(24, 1024, 16, 1024), 50304),
+    "gpt2_1.3b": (gpt(24, 2048, 16, 2048), 50304),
+}
+"""Shape and vocabulary; 50,304 is GPT-2's 50,257 rounded up to a multiple of 64."""
+
+
+def fresh(config: ModelConfig, vocabulary: int) -> Transformer:
     model = Transformer(config, vocabulary)
     initialize(model, 0)
-    return model.to(device)
+    return model
+
+
+def random_batch(config: ModelConfig, vocabulary: int, rows: int, seed: int) -> Batch:
+    """Rows of three documents, cut at random places."""
+    generator, place = np.random.default_rng(seed), np.arange(config.context)[None]
+    tokens = generator.integers(0, vocabulary, (rows, config.context + 1))
+    cuts = np.sort(generator.integers(1, config.context, (rows, 2)), axis=1)
+    documents = (place[..., None] >= cuts[:, None]).sum(-1)
+    starts = np.take_along_axis(np.concatenate([np.zeros((rows, 1), np.int64), cuts], 1), documents, axis=1)
+    return Batch(inputs=tokens[:, :-1], targets=tokens[:, 1:], positions=place - starts, documents=documents)
+
+
+def random_batches(
+    config: ModelConfig, vocabulary: int, rows: int, accumulation: int, device: torch.device, seed: int = 0
+) -> list[DeviceBatch]:
+    """The micro-batches of one update."""
+    seeds = range(seed * accumulation, (seed + 1) * accumulation)
+    return [DeviceBatch.of(random_batch(config, vocabulary, rows, each), device) for each in seeds]
+
+
+def peak_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="demo")
-    sizes = {"vocabulary": 4096, "rows": 16, "micro-rows": 16, "stage": 1, "steps": 20, "warm-up": 3}
-    for name, value in sizes.items():
+    parser.add_argument("--model", choices=MODELS, default="gpt2_124m")
+    parser.add_argument("--compile", choices=("auto", "on", "off"), default="auto")
+    for name, value in {"micro-rows": 16, "accumulation": 1, "stage": 1, "steps": 20, "warm-up": 5}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     asked = parser.parse_args()
-    ranks = distributed.start("auto")
-    config = decode(ModelConfig, yaml.safe_load((ROOT / f"conf/model/{asked.model}.yaml").read_text()))
-    generator, targets = np.random.default_rng(0), asked.rows * config.context
-    tokens = torch.from_numpy(generator.integers(0, asked.vocabulary, (asked.rows, config.context + 1))).to(
-        ranks.device
+    (config, vocabulary), ranks = MODELS[asked.model], distributed.start("auto")
+    precision = "bf16" if ranks.device.type == "cuda" else "fp32"
+    training = TrainingConfig(
+        steps=1,
+        batch_rows=asked.micro_rows * asked.accumulation,
+        micro_batch_rows=asked.micro_rows,
+        precision=precision,
+        compile=asked.compile,
     )
-    places = torch.arange(config.context, device=ranks.device).expand(asked.rows, -1)
-    whole = (tokens[:, :-1], tokens[:, 1:], places, torch.zeros_like(places))
-    training = TrainingConfig(steps=1, batch_rows=asked.rows, micro_batch_rows=asked.micro_rows, precision="fp32")
-    adamw = AdamW(learning_rate=1e-3)
-    model = fresh(config, asked.vocabulary, ranks.device)
-    engine = Engine(
-        fresh(config, asked.vocabulary, ranks.device), adamw, training, ZeroConfig(stage=asked.stage), ranks
+    model = fresh(config, vocabulary)
+    if training.compiles_on(ranks.device.type):
+        compile_blocks(model)
+    engine = Engine(model, AdamW(learning_rate=1e-3), training, ZeroConfig(stage=asked.stage), ranks)
+    targets = training.batch_rows * config.context
+    ahead = Prefetch(
+        lambda seed: random_batches(config, vocabulary, asked.micro_rows, asked.accumulation, ranks.device, seed)
     )
-    batches = [DeviceBatch(*parts) for parts in zip(*(t.split(engine.plan.micro_rows) for t in whole), strict=True)]
-    plain_adamw = optimizer.build(model, adamw)
-    plain = median_seconds(lambda: plain_update(model, plain_adamw, batches, targets), asked.steps, asked.warm_up)
-    ours = median_seconds(lambda: engine.update(nll, batches, targets, 1e-3), asked.steps, asked.warm_up)
-    flops = flops_per_token(config, asked.vocabulary, config.context) * targets
+    seconds, waits = [], []
+    for step in range(asked.warm_up + asked.steps):
+        started = time.perf_counter()
+        engine.update(nll, ahead.take(step, step + 1), targets, 1e-3)
+        if ranks.device.type == "cuda":
+            torch.cuda.synchronize(ranks.device)
+        seconds.append(time.perf_counter() - started)
+        waits.append(ahead.waited_seconds)
+    step_seconds, peak = statistics.median(seconds[asked.warm_up :]), peak_flops(ranks.device)
+    rate, flops = targets / step_seconds, flops_per_token(config, vocabulary, config.context)
     result = {
         "model": asked.model,
-        "parameters": config.parameters(asked.vocabulary),
-        "batch_tokens": targets,
+        "parameters": config.parameters(vocabulary),
+        "update_tokens": targets,
+        "micro_rows": asked.micro_rows,
         "zero_stage": asked.stage,
-        "step_seconds": round(ours, 4),
-        "plain_step_seconds": round(plain, 4),
-        "overhead": round(ours / plain, 3),
-        "tokens_per_second": round(targets / ours),
-        "gflops": round(flops / ours / 1e9, 1),
-        "device": str(ranks.device),
+        "precision": precision,
+        "compile": asked.compile,
+        "tokens_per_second": round(rate),
+        "mfu_percent": round(100 * rate * flops / peak, 1) if peak else None,
+        "teraflops": round(rate * flops / 1e12, 3),
+        "step_seconds": round(step_seconds, 4),
+        "data_wait_seconds": round(statistics.median(waits[asked.warm_up :]), 6),
+        "peak_gib": round(peak_bytes(ranks.device) / 2**30, 2),
+        "first_step_seconds": round(seconds[0], 1),
+        "device": torch.cuda.get_device_name() if ranks.device.type == "cuda" else platform.machine(),
         "threads": torch.get_num_threads(),
-        "machine": platform.machine(),
         "torch": torch.__version__,
     }
     print(json.dumps(result), flush=True)

@@ -20,8 +20,8 @@ from torch.nn import functional
 
 from train.data import IGNORED
 
-CHUNK_LOGITS = 2**26
-"""At most that many logits at once, 256 MiB in fp32: 1,335 positions of GPT-2, enough to fill a matrix product."""
+CHUNK_LOGITS = 2**27
+"""At most that many logits at once, 512 MiB in fp32: 2,670 positions of GPT-2, enough to fill a matrix product."""
 
 
 class Head(nn.Linear):
