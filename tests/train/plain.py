@@ -16,7 +16,18 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
-from tests.train.updates import OPTIMIZER, ROWS, SHAPES, WARMUP_STEPS, Case, Curve, batch, curve, first_model, select
+from tests.train.updates import (
+    LEARNING_RATE,
+    ROWS,
+    SHAPES,
+    WARMUP_STEPS,
+    Case,
+    Curve,
+    batch,
+    curve,
+    first_model,
+    select,
+)
 from train.objectives.causal import DeviceBatch
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -62,7 +73,7 @@ def learn(case: Case, world: int = 1, factor: Factor | None = None) -> Curve:
     master.load_state_dict({name: value.to(DTYPES[case.precision]) for name, value in master.state_dict().items()})
     model = copy.deepcopy(master).to(DTYPES[case.precision])
     parameters = list(master.parameters())
-    optimizer = adamw(parameters)
+    optimizer = adamw(parameters, case.epsilon)
     losses, norms, weights = [], [], [snapshot(master)]
     for step in range(case.steps):
         whole = batch(step, whole_rows=case.shape not in SHAPES)
@@ -83,10 +94,10 @@ def learn(case: Case, world: int = 1, factor: Factor | None = None) -> Curve:
     return curve(losses, norms, weights)
 
 
-def learn_foreign(folder: Path, steps: int) -> list[float]:
+def learn_foreign(folder: Path, steps: int, epsilon: float) -> list[float]:
     """The losses of the Hugging Face model in ``folder``: its class, its own loss, fp32, gradients not clipped."""
     model = AutoModelForCausalLM.from_pretrained(folder).train()
-    optimizer = adamw(list(model.parameters()))
+    optimizer = adamw(list(model.parameters()), epsilon)
     losses = []
     for step in range(steps):
         whole = batch(step, whole_rows=True)
@@ -100,17 +111,17 @@ def learn_foreign(folder: Path, steps: int) -> list[float]:
     return losses
 
 
-def adamw(parameters: list[nn.Parameter]) -> torch.optim.AdamW:
+def adamw(parameters: list[nn.Parameter], epsilon: float) -> torch.optim.AdamW:
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
         {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=1e-8)
+    return torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=epsilon)
 
 
 def make_step(optimizer: torch.optim.AdamW, step: int) -> None:
     for group in optimizer.param_groups:
-        group["lr"] = OPTIMIZER.learning_rate * min(1, (step + 1) / WARMUP_STEPS)
+        group["lr"] = LEARNING_RATE * min(1, (step + 1) / WARMUP_STEPS)
     optimizer.step()
 
 

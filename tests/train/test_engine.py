@@ -8,9 +8,9 @@ import torch
 from torch.distributed import distributed_c10d
 
 from pipeline.core.errors import TaskError
-from tests.train.updates import OPTIMIZER, ROWS, batch, first_model
+from tests.train.updates import ROWS, batch, first_model
 from train import distributed
-from train.config import TrainingConfig, ZeroConfig
+from train.config import AdamW, TrainingConfig, ZeroConfig
 from train.engine import Engine
 from train.objectives.causal import nll
 
@@ -19,7 +19,7 @@ def engine(stage: int = 1, precision: str = "fp32") -> Engine:
     """On this process alone, which no launcher started."""
     ranks = distributed.start("cpu")
     training = TrainingConfig(steps=1, batch_rows=ROWS, micro_batch_rows=ROWS, precision=precision)
-    return Engine(first_model("gpt2-tied"), OPTIMIZER, training, ZeroConfig(stage=stage), ranks)
+    return Engine(first_model("gpt2-tied"), AdamW(learning_rate=1e-3), training, ZeroConfig(stage=stage), ranks)
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])

@@ -34,7 +34,7 @@ from train.schedule import Constant
 VOCABULARY, ROWS, TOKENS, SEED = 61, 16, 24, 1
 EMPTY_ROW = 5
 """Holds nothing to predict: a micro-batch of one row has no target."""
-OPTIMIZER, WARMUP_STEPS = AdamW(learning_rate=3e-3), 3
+LEARNING_RATE, WARMUP_STEPS = 1e-2, 3
 SHAPES = {
     "gpt2-tied": ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=TOKENS, mlp_width=64),
     "llama-untied": ModelConfig(
@@ -54,6 +54,9 @@ class Case:
     accumulation: int
     precision: str
     gradient_clip: float | None
+    epsilon: float = 1e-2
+    """AdamW's. So large that the weights go as far as the gradient is long: with the usual 1e-8 they go about as far
+    whatever it is multiplied by, and far where it is only rounding."""
     steps: int = 5
 
     @property
@@ -113,7 +116,8 @@ def learn(case: Case, ranks: Ranks) -> Curve:
         precision=case.precision,
         gradient_clip=case.gradient_clip,
     )
-    engine = Engine(first_model(case.shape), OPTIMIZER, training, ZeroConfig(stage=case.stage), ranks)
+    optimizer = AdamW(learning_rate=LEARNING_RATE, epsilon=case.epsilon)
+    engine = Engine(first_model(case.shape), optimizer, training, ZeroConfig(stage=case.stage), ranks)
     assert engine.plan.accumulation == case.accumulation
     schedule, own_rows = Constant(warmup_steps=WARMUP_STEPS), share(np.arange(ROWS), ranks.rank, ranks.world)
     losses, norms, weights = [], [], [dict(engine.weights())]
@@ -121,7 +125,7 @@ def learn(case: Case, ranks: Ranks) -> Curve:
         whole = batch(step, whole_rows=case.shape not in SHAPES)
         parts = [select(whole, rows) for rows in torch.from_numpy(own_rows).split(engine.plan.micro_rows)]
         targets = int((whole.targets != IGNORED).sum())
-        learning_rate = OPTIMIZER.learning_rate * schedule.factor(step, case.steps)
+        learning_rate = LEARNING_RATE * schedule.factor(step, case.steps)
         own, norm = engine.update(nll, parts, targets, learning_rate)
         losses.append(distributed.total(ranks, [own])[0] / targets)
         norms.append(norm)
