@@ -65,6 +65,30 @@ def test_deepspeed_reads_every_key():
     assert set(config["zero_optimization"]) <= known
 
 
+@pytest.mark.parametrize(
+    ("stage", "precision", "clip", "clipped_by_deepspeed"),
+    [
+        (0, "fp32", 0.7, 0.0),
+        (0, "fp32", None, 0.0),
+        (1, "bf16", 0.7, 0.7),
+        (2, "fp32", None, 0.0),
+        (3, "bf16", None, 0.0),
+    ],
+)
+def test_no_default_that_changed_decides(stage, precision, clip, clipped_by_deepspeed, monkeypatch):
+    """gradient_clipping was 0 and is 1, check_grad_overflow was off and is on; the third is in test_engine.py."""
+    import deepspeed.runtime.config as reading
+
+    monkeypatch.setattr(reading, "GRADIENT_CLIPPING_DEFAULT", 123.0)
+    settings = training(precision=precision, gradient_clip=clip)
+    config = deepspeed_config(plan_batches(settings, 1), settings, ZeroConfig(stage=stage))
+    read = reading.DeepSpeedConfig(config)
+    assert read.gradient_clipping == clipped_by_deepspeed
+    assert config["bf16"]["check_grad_overflow"] is read.bfloat16_config.check_grad_overflow is (precision == "bf16")
+    assert (read.optimizer_name, read.scheduler_name, read.gradient_predivide_factor) == (None, None, 1.0)
+    assert (read.train_batch_size, read.gradient_accumulation_steps, read.train_micro_batch_size_per_gpu) == (8, 1, 8)
+
+
 def test_every_yaml_decodes():
     for group, kind in (("zero", ZeroConfig), ("training", TrainingConfig)):
         for path in (CONF / group).glob("*.yaml"):
