@@ -202,23 +202,33 @@ def outcome(run: Run, fates: Sequence[Fate]) -> Iterator[Fact]:
 def seen_by(root: Path, ids: Collection[str]) -> Iterator[tuple[Path, int]]:
     """The weights below ``root``, finished or with a checkpoint, that were trained on some of the documents ``ids``."""
     for folder in sorted((root / "weights").glob("*")):
-        packed_folder = _packed_of(folder, root)
-        if packed_folder is None or not (packed_folder / "manifest.json").is_file():
-            continue
-        packed = Artifact(packed_folder)
-        tokens = Artifact(root / "tokens" / packed.manifest["inputs"]["tokens"])
-        places = in_tokens(tokens, ids)
-        trained = sum(("split", SPLITS[0]) in rows_of(packed, p[0], *_bounds(tokens, p)) for p in places.values())
+        trained = {identity for packed in _packed_of(folder, root) for identity in _in_training_rows(packed, root, ids)}
         if trained:
-            yield folder, trained
+            yield folder, len(trained)
 
 
-def _packed_of(weights: Path, root: Path) -> Path | None:
-    """The packed artifact that ``weights`` was trained on, as its manifest says, or a run.json while there is none."""
+def _in_training_rows(packed_folder: Path, root: Path, ids: Collection[str]) -> Iterator[str]:
+    """Those of ``ids`` that training rows of ``packed_folder`` hold; none where it is gone."""
+    if not (packed_folder / "manifest.json").is_file():
+        return
+    packed = Artifact(packed_folder)
+    tokens = Artifact(root / "tokens" / packed.manifest["inputs"]["tokens"])
+    for identity, place in in_tokens(tokens, ids).items():
+        if ("split", SPLITS[0]) in rows_of(packed, place[0], *_bounds(tokens, place)):
+            yield identity
+
+
+def _packed_of(weights: Path, root: Path) -> list[Path]:
+    """The packed artifacts that ``weights`` was trained on, its own and those of its mixture, as its manifest says, or
+    a run.json while there is none."""
+    description: Mapping[str, Any] | None = None
     if (weights / "manifest.json").is_file():
-        return root / "packed" / str(Artifact(weights).manifest["inputs"]["packed"])
-    if not any(weights.glob("checkpoints/step_*")):
-        return None
-    planned = (read_json(path)["descriptions"].get("weights") for path in root.glob("runs/*/run.json"))
-    addresses = {digest(one): str(one["inputs"]["packed"]) for one in planned if one is not None}
-    return root / "packed" / addresses[weights.name] if weights.name in addresses else None
+        description = Artifact(weights).manifest
+    elif any(weights.glob("checkpoints/step_*")):
+        planned = (read_json(path)["descriptions"].get("weights") for path in root.glob("runs/*/run.json"))
+        description = {digest(one): one for one in planned if one is not None}.get(weights.name)
+    if description is None:
+        return []
+    mixed = description.get("settings", {}).get("mixture", {}).get("sources", [])
+    addresses = [description["inputs"]["packed"], *(source["packed"] for source in mixed if source["packed"])]
+    return [root / "packed" / str(address) for address in addresses]

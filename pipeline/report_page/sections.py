@@ -21,6 +21,8 @@ from pipeline.report_page.scores import ScoreTable
 from pipeline.report_page.tallies import Tally, histogram, shortened, tallies
 
 LANGUAGES_SHOWN = 12
+EPOCH_OF = "epoch:"
+"""How the metrics begin that say how often a source of a mixture was gone through."""
 REMOVED = {"lines": "removed_lines:", "sentences": "removed_sentences:"}
 """Parts of documents that rules take away, and the counts of ``clean`` that say how many."""
 
@@ -171,9 +173,20 @@ def _training(metrics: Sequence[dict[str, Any]]) -> list[Fact]:
     speeds = sorted(value for _, value in series(metrics, "tokens_per_second"))
     return [
         Fact("steps", count(metrics[-1]["step"] if metrics else None)),
-        Fact("epochs", decimal(last_of(metrics, "epoch"), 2), "over the training rows"),
+        *epochs(metrics),
         Fact("training loss", decimal(last_of(metrics, "loss")), "last logged, nats per token"),
         Fact("speed", count(speeds[len(speeds) // 2] if speeds else None), "tokens per second, median"),
+    ]
+
+
+def epochs(metrics: Sequence[dict[str, Any]]) -> list[Fact]:
+    """How often the rows were gone through: of each source of a mixture, or of the run's own."""
+    sources = [name.removeprefix(EPOCH_OF) for row in metrics[-1:] for name in row if name.startswith(EPOCH_OF)]
+    if not sources:
+        return [Fact("epochs", decimal(last_of(metrics, "epoch"), 2), "over the training rows")]
+    return [
+        Fact(f"epochs of {source}", decimal(last_of(metrics, EPOCH_OF + source), 2), "a source of the mixture")
+        for source in sources
     ]
 
 

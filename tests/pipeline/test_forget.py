@@ -173,12 +173,16 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     other = without.steps[-1].folder.name
     write_sealed(root / "weights/innocent/manifest.json", {"inputs": {"packed": other}})
     write_sealed(root / "weights/orphan/manifest.json", {"inputs": {"packed": "deleted"}})
+    sources = [{"name": "own", "packed": None}, {"name": "with them", "packed": packed.folder.name}]
+    mixed = {"inputs": {"packed": other}, "settings": {"mixture": {"sources": sources}}}
+    write_sealed(root / "weights/mixed/manifest.json", mixed)
     description = {"stage": "weights", "inputs": {"packed": packed.folder.name}}
     (root / "weights" / digest(description) / "checkpoints/step_00000001").mkdir(parents=True)
     (root / "weights/not-begun").mkdir()
     write_json(run_folder(plain.config) / "run.json", {"descriptions": {"weights": description}})
     out = dict(list(forget.seen_by(root, ids)))
-    assert out == {root / "weights/finished": trained, root / "weights" / digest(description): trained}
+    names = ("finished", "mixed", digest(description))
+    assert out == {root / "weights" / name: trained for name in names}
     assert list(forget.seen_by(root, [])) == []
 
 

@@ -32,6 +32,7 @@ from pipeline.report_page import figures, samples
 from pipeline.report_page.formatting import flat, percent, short, visible
 from pipeline.report_page.page import embed
 from pipeline.report_page.scores import ScoreTable
+from pipeline.report_page.sections import Fact, epochs
 from pipeline.report_page.tallies import histogram, shortened, tallies
 
 HOSTILE = (
@@ -267,6 +268,15 @@ def test_without_a_score_the_headline_is_the_last_validation(tmp_path: Path) -> 
     inputs = full_run(tmp_path / "full") | {"scores": empty_run(tmp_path / "empty")["scores"]}
     text = " ".join(Reader(write_report(inputs, tmp_path / "report").read_text()).text.split())
     assert "validation loss 3.637 nats per token, held-out rows bits per byte 1.193 held-out rows" in text
+
+
+def test_a_mixture_has_epochs_of_each_source() -> None:
+    mixed = [{"step": 9, "epoch:crawl": 0.1}, {"step": 10, "epoch:crawl": 0.4444, "epoch:wiki": 3.4}]
+    assert epochs(mixed) == [
+        Fact("epochs of crawl", "0.44", "a source of the mixture"),
+        Fact("epochs of wiki", "3.40", "a source of the mixture"),
+    ]
+    assert epochs(metrics(300)) == [Fact("epochs", "2.00", "over the training rows")]
 
 
 def test_samples_are_few_and_from_several_shards(page: Path) -> None:
