@@ -48,7 +48,7 @@ class State:
     """
 
     step: int
-    """Updates done."""
+    """Steps done: updates, and those that were left out."""
     rows_seen: int
     tokens_seen: int
     """Target tokens, so without padding."""
@@ -56,6 +56,10 @@ class State:
     """The tracker's, so that a resumed run continues its curve."""
     data: dict[str, str]
     """What decides which rows come when: each artifact and setting, and a hash of it; ``order`` is one of them all."""
+    losses: list[float] = dataclasses.field(default_factory=list)
+    """Of the last steps, as far as they decide whether the next one is left out (train/guards.py)."""
+    left_out: list[int] = dataclasses.field(default_factory=list)
+    """The steps whose update was not applied."""
 
     def after(self, rows: int, tokens: int) -> "State":
         """The state one update of ``rows`` and ``tokens`` later."""

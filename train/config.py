@@ -131,6 +131,13 @@ class TrainingConfig:
     """That many newest checkpoints are kept."""
     keep_every: int | None = unhashed(None)
     """Checkpoints of steps that are multiples of this are kept for ever."""
+    spike_sigma: float | None = None
+    """The update of a step is left out when its loss is this many standard deviations above the mean of the steps
+    before it (6 in OLMo-core); null: never."""
+    spike_window_steps: int = 128
+    """The number of steps before it that count; half as many must have gone by."""
+    hang_seconds: float = unhashed(1800.0)
+    """When no step finishes for this long, every rank shows its stacks and ends, and the run can be started again."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """auto: CUDA where there is one."""
     compile: Literal["auto", "on", "off"] = unhashed("auto")
@@ -143,6 +150,12 @@ class TrainingConfig:
                 raise ConfigError(f"training.{name}", f"is {getattr(self, name)}", "give a number of at least 1")
         if self.gradient_clip is not None and not 0 < self.gradient_clip < math.inf:
             raise ConfigError("training.gradient_clip", f"is {self.gradient_clip}", "give a positive number, or null")
+        if self.spike_sigma is not None and not 0 < self.spike_sigma < math.inf:
+            raise ConfigError("training.spike_sigma", f"is {self.spike_sigma}", "give a positive number, or null")
+        if self.spike_window_steps < 4:
+            raise ConfigError("training.spike_window_steps", f"is {self.spike_window_steps}", "give at least 4 steps")
+        if not 0 < self.hang_seconds < math.inf:
+            raise ConfigError("training.hang_seconds", f"is {self.hang_seconds}", "give a positive number")
 
     def compiles_on(self, device: str) -> bool:
         """Whether to compile for a ``device`` of this type."""

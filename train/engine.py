@@ -89,39 +89,58 @@ class Engine:
     def update(
         self, objective: Objective, batches: Sequence[DeviceBatch], targets: float, learning_rate: float
     ) -> tuple[float, float]:
-        """One update from this rank's micro-batches.
+        """One update from this rank's micro-batches: ``gradient``, then ``step``.
+
+        Returns:
+            What each of them returns.
+        """
+        nll = self.gradient(objective, batches, targets)
+        return nll, self.step(learning_rate)
+
+    def gradient(self, objective: Objective, batches: Sequence[DeviceBatch], targets: float) -> float:
+        """The gradient of the next ``step``.
 
         Args:
             objective: the sum of NLL of a batch.
             batches: this rank's share, ``plan.accumulation`` of them.
             targets: number of target tokens in the shares of all ranks.
-            learning_rate: of this update.
 
         Returns:
-            This rank's sum of NLL in nats, and the norm of the whole gradient before it was clipped.
+            This rank's sum of NLL in nats.
+        """
+        self._engine.train()
+        scale = self.plan.accumulation * self.plan.world / targets
+        nll = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
+        for number, batch in enumerate(batches):
+            if number:
+                self._engine.step()  # counts the micro-batch before; the last one's is the update
+            loss = objective(self._engine, batch)
+            nll += loss.detach()
+            self._engine.backward(loss * scale)
+        return float(nll)
+
+    def step(self, learning_rate: float, applied: bool = True) -> float:
+        """The update that ``gradient`` was for; one that is not ``applied`` leaves the weights and AdamW's state alone.
+
+        Returns:
+            The norm of the whole gradient before it was clipped.
 
         Raises:
             TaskError: when the gradient is not finite; the weights are then of no use.
         """
         optimizer.set_learning_rate(self._engine.optimizer, learning_rate)
-        self._engine.train()
-        scale = self.plan.accumulation * self.plan.world / targets
-        nll = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
-        for batch in batches:
-            loss = objective(self._engine, batch)
-            nll += loss.detach()
-            self._engine.backward(loss * scale)
+        inner = partitions.adamw(self._engine, self._stage)
+        with contextlib.nullcontext() if applied else optimizer.held(inner):
             norm = self._step()
         if not math.isfinite(norm) or not self._engine.was_step_applied():
             raise TaskError(
                 "weights", f"the gradient's norm is {norm}", "lower the learning rate or lengthen the warm-up"
             )
-        return float(nll), norm
+        return norm
 
     def _step(self) -> float:
-        """DeepSpeed's own count of micro-batches decides whether this is an update."""
         norm = math.nan
-        if self._stage == 0 and self._engine.is_gradient_accumulation_boundary():
+        if self._stage == 0:
             norm = float(nn.utils.clip_grad_norm_(self._engine.module.parameters(), self._clip))
         self._engine.step()
         return norm if self._stage == 0 else float(self._engine.get_global_grad_norm() or math.nan)

@@ -11,6 +11,8 @@ over the ranks. λ is the weight decay for matrices and embeddings, 0 for biases
 wrote it down).
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -42,6 +44,16 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, learning_rate: float) ->
     """Make ``learning_rate`` the rate of the next update."""
     for group in optimizer.param_groups:
         group["lr"] = learning_rate
+
+
+@contextlib.contextmanager
+def held(optimizer: torch.optim.Optimizer) -> Iterator[None]:
+    """Have ``optimizer`` leave parameters and state as they are: its ``step`` does nothing."""
+    vars(optimizer)["step"] = lambda: None
+    try:
+        yield
+    finally:
+        del vars(optimizer)["step"]
 
 
 def state(adamw: torch.optim.AdamW, parameter: Tensor) -> dict[str, Any]:

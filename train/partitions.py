@@ -22,21 +22,21 @@ Place = tuple[str, int, Tensor, int, int]
 def fragments(engine: Any, stage: int, rank: int) -> Iterator[Fragment]:
     """What ``rank`` holds of the state of DeepSpeed's ``engine``, in the order of the parameters."""
     places = (_whole, _flat, _flat, _padded)[stage](engine, rank)
-    adamw = _adamw(engine, stage)
+    inner = adamw(engine, stage)
     for parameter, start, tensor, first, length in places:
-        state = optimizer.state(adamw, tensor)
+        state = optimizer.state(inner, tensor)
         tensors = {MASTER: tensor.detach()} | {kind: state[kind] for kind in MEANS}
         yield Fragment(parameter, start, {kind: t.view(-1)[first : first + length] for kind, t in tensors.items()})
 
 
 def updates(engine: Any, stage: int) -> int:
     """AdamW's count of updates, the same for all parameters."""
-    return next((int(state["step"]) for state in _adamw(engine, stage).state.values()), 0)
+    return next((int(state["step"]) for state in adamw(engine, stage).state.values()), 0)
 
 
 def take_over(engine: Any, stage: int, count: int) -> None:
     """Have all that DeepSpeed derives from the values in ``fragments`` follow them, after ``count`` updates."""
-    for state in _adamw(engine, stage).state.values():
+    for state in adamw(engine, stage).state.values():
         state["step"].fill_(count)
     if stage in (1, 2):
         engine.optimizer.update_lp_params()
@@ -49,7 +49,8 @@ def take_over(engine: Any, stage: int, count: int) -> None:
             persistent[0].all_gather(persistent)
 
 
-def _adamw(engine: Any, stage: int) -> Any:
+def adamw(engine: Any, stage: int) -> Any:
+    """torch's optimizer inside DeepSpeed's ``engine``."""
     return engine.optimizer.optimizer if stage else engine.optimizer
 
 

@@ -11,7 +11,7 @@ from pipeline.core.progress import Progress
 from pipeline.core.settings import canonical
 from pipeline.core.stage import Inputs
 from pipeline.core.tracker import Tracker, new_run_id
-from train import checkpoint, initial
+from train import checkpoint, health, initial
 from train.checkpoint import Saver, State
 from train.data import MixedRows, Rows
 from train.distributed import Ranks, StopRequest, on_first
@@ -22,6 +22,7 @@ from train.mixture import parts_of_order, training_data
 from train.model.transformer import Transformer, compile_blocks, initialize
 from train.throughput import Meter, flops_per_token, peak_flops
 from train.trainer import Job, train
+from train.watchdog import Watchdog
 from train.weights import Weights
 
 
@@ -41,11 +42,12 @@ class Session:
         """Build the model and take up the newest whole checkpoint, if there is one.
 
         Raises:
-            ConfigError: when rows are longer than the model's context.
+            ConfigError: when rows are longer than the model's context, or ranks differ (train/health.py).
             ArtifactError: when there is nothing to train on, or the checkpoint is of other data.
         """
         tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
         vocabulary = Encoder.load(tokenizer_file).vocabulary_size
+        health.check(stage, inputs, folder, stage.model.parameters(vocabulary), ranks)
         train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
         _check_rows(train_rows, stage.model.context)
         model = _first_model(stage, tokenizer_file, vocabulary)
@@ -69,15 +71,17 @@ class Session:
 
     def train(self) -> State:
         """Train to the last step, logging on rank 0."""
-        if not self.job.engine.ranks.first:
-            with self.job.saver, StopRequest() as stop:
-                return train(self.job, self.state, None, None, stop)
+        ranks = self.job.engine.ranks
+        watchdog = Watchdog(self.stage.training.hang_seconds, ranks.rank, self.folder)
+        if not ranks.first:
+            with watchdog, self.job.saver, StopRequest() as stop:
+                return train(self.job, self.state, None, None, stop, watchdog)
         facts = canonical(self.stage)
         steps = self.stage.training.steps - self.state.step
         tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts)
         try:
-            with self.job.saver, StopRequest() as stop, Progress("weights", steps, "steps") as progress:
-                return train(self.job, self.state, tracker, progress, stop)
+            with watchdog, self.job.saver, StopRequest() as stop, Progress("weights", steps, "steps") as progress:
+                return train(self.job, self.state, tracker, progress, stop, watchdog)
         finally:
             tracker.close()
 

@@ -6,14 +6,13 @@ random numbers. So going on after a stop is entering the loop with the state of 
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.core.errors import RetryableError, TaskError
+from pipeline.core.errors import RetryableError
 from pipeline.core.progress import Progress
 from pipeline.core.tracker import Tracker
 from train.apportionment import MixedOrder
@@ -22,12 +21,14 @@ from train.config import AdamW, TrainingConfig
 from train.data import IGNORED, Batch, MixedRows, Rows
 from train.distributed import StopRequest, total
 from train.engine import Engine
+from train.guards import LossGuard
 from train.loss import bits_per_byte, targets_bytes
 from train.objectives.causal import DeviceBatch, nll
 from train.order import Order, share
 from train.prefetch import Prefetch
 from train.schedule import Schedule
 from train.throughput import Meter
+from train.watchdog import Watchdog
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +48,14 @@ class Job:
     saver: Saver
 
 
-def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
+def train(
+    job: Job,
+    state: State,
+    tracker: Tracker | None,
+    progress: Progress | None,
+    stop: StopRequest,
+    watchdog: Watchdog,
+) -> State:
     """Go on from ``state`` to the last step; ``tracker`` and ``progress`` are rank 0's.
 
     Raises:
@@ -55,6 +63,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         TaskError: when the loss is not finite, or a checkpoint could not be saved.
     """
     training, ranks = job.training, job.engine.ranks
+    guard = LossGuard.of(training, ranks.first)
     saved_step = state.step
     ahead = Prefetch(lambda rows_seen: load(job, rows_seen))
     while state.step < training.steps:
@@ -73,11 +82,10 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
             raise RetryableError("weights", f"stopped on request at step {state.step}", "run again to go on")
 
         learning_rate = job.optimizer.learning_rate * job.schedule.factor(state.step, training.steps)
-        own_nll, gradient_norm = job.engine.update(nll, batches, targets, learning_rate)
-        loss = total(ranks, [own_nll])[0] / targets
-        if not math.isfinite(loss):
-            raise TaskError("weights", f"the loss of step {state.step} is {loss}", "lower the learning rate")
-        state = state.after(training.batch_rows, int(targets))
+        loss = total(ranks, [job.engine.gradient(nll, batches, targets)])[0] / targets
+        is_spike = guard.is_spike(state, loss)
+        gradient_norm = job.engine.step(learning_rate, applied=not is_spike)
+        state = guard.noted(state.after(training.batch_rows, int(targets)), loss, is_spike)
         job.meter.stop(targets, ahead.waited_seconds)
         if progress:
             progress.advance(1, loss=loss)
@@ -85,14 +93,17 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         values: dict[str, float] = {}
         if is_last or state.step % training.log_every == 0:
             values = {"loss": loss, "learning_rate": learning_rate, "gradient_norm": gradient_norm, **job.meter.read()}
-            values |= {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}
+            values |= guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}
         if is_last or state.step % training.validate_every == 0:
             values |= validate(job)
         if tracker and values:
             tracker.log(state.step, values)
         if is_last or state.step % training.save_every == 0:
+            if tracker:
+                tracker.settle()
             job.saver.begin(state, job.engine)
             saved_step = state.step
+        watchdog.beat(state.step)
     job.saver.wait()
     return state
 

@@ -1,3 +1,5 @@
+import socket
+
 import pytest
 import torch
 
@@ -37,3 +39,13 @@ def test_cuda_without_a_gpu_is_refused():
     with pytest.raises(ConfigError) as error:
         distributed.start("cuda")
     assert str(error.value) == "training.device: is 'cuda', but torch finds no GPU; give auto or cpu"
+
+
+def test_a_rank_without_a_gpu_of_its_own_is_refused():
+    distributed.check_devices(Ranks(5, 8, 1, 4), devices=2)
+    with pytest.raises(ConfigError) as error:
+        distributed.check_devices(Ranks(6, 8, 2, 4), devices=2)
+    assert str(error.value) == (
+        f"training.device: rank 6 is number 2 on {socket.gethostname()}, which has 2 GPUs;"
+        " start as many ranks on a machine as it has GPUs"
+    )

@@ -68,7 +68,7 @@ def same(found: Path, expected: Path) -> None:
 
 
 KILLS = {
-    "an update": ["train.engine:Engine", "update", 7],
+    "an update": ["train.engine:Engine", "step", 7],
     "the copy": ["train.engine:Engine", "snapshot", 2],
     "the writing": ["train.fragments", "save_file", 2],
     "the checksums": ["train.checkpoint", "_settled", 2],

@@ -4,7 +4,7 @@
     python -m torch.distributed.run ... -m tests.train.training SPEC_JSON  this rank of the first of them
 
 The specification names the input artifacts' folders, the stage's settings, and the runs: a folder, and where to stop
-with SIGKILL: just before the n-th call of a function.
+with SIGKILL, or another signal on one rank: just before the n-th call of a function.
 """
 
 import importlib
@@ -21,8 +21,10 @@ from pipeline.core.settings import decode
 from train.weights import Weights
 
 
-def kill_before(module: str, function: str, call: int) -> None:
-    """Have this process kill itself before the ``call``-th call of ``function``."""
+def kill_before(module: str, function: str, call: int, signal_name: str = "SIGKILL", rank: str = "0") -> None:
+    """Have this process, if it is ``rank``, send itself a signal before the ``call``-th call of ``function``."""
+    if os.environ.get("RANK", "0") != rank:
+        return
     *_, owner = [importlib.import_module(module.partition(":")[0])]
     for name in filter(None, module.partition(":")[2].split(".")):
         owner = getattr(owner, name)
@@ -33,7 +35,7 @@ def kill_before(module: str, function: str, call: int) -> None:
         nonlocal calls
         calls += 1
         if calls == call:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.Signals[signal_name])
         return original(*arguments, **named)
 
     setattr(owner, function, counted)

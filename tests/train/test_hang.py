@@ -1,0 +1,40 @@
+"""A training of two ranks in which one hangs: it ends by itself, says why, and goes on when it is run again."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.core import error_report
+from pipeline.core.errors import RetryableError
+from pipeline.core.tracker import read_metrics
+from tests.train.test_weights import ROOT, same, specify
+
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
+LAUNCH += [sys.executable, "-m", "tests.train.training"]
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_stopped_ends_the_run_and_it_goes_on(tmp_path: Path, inputs) -> None:
+    whole, hung = tmp_path / "whole", tmp_path / "hung"
+    stop = ["train.engine:Engine", "gradient", 7, "SIGSTOP", "1"]
+    for folder in (whole, hung):
+        folder.mkdir()
+    spec = specify(whole, inputs, [[str(whole), None]])
+    subprocess.run([*LAUNCH, str(spec)], check=True, capture_output=True, cwd=ROOT)
+
+    spec = specify(hung, inputs, [[str(hung), stop]], hang_seconds=10.0)
+    done = subprocess.run([*LAUNCH, str(spec)], capture_output=True, text=True, cwd=ROOT, timeout=200)
+    assert done.returncode != 0
+    left = error_report.find(hung)
+    assert isinstance(left, RetryableError)
+    assert left.wrong == "rank 0 finished no step for 10 s after step 6"
+    assert f"headrace: {left}" in done.stderr.splitlines()
+    assert "train/trainer.py" in done.stderr
+    assert "in train" in done.stderr
+    assert read_metrics(hung / "metrics.jsonl")[-1]["step"] == 6
+
+    spec = specify(hung, inputs, [[str(hung), None]])
+    subprocess.run([*LAUNCH, str(spec)], check=True, capture_output=True, cwd=ROOT)
+    same(hung, whole)
