@@ -9,7 +9,7 @@ metrics.jsonl has neither.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pipeline.core.artifact import read_json
+from pipeline.core.artifact import read_sealed
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import canonical
 from pipeline.core.tracker import Product, read_metrics, rebuild
@@ -31,7 +31,7 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
     step = next((step for step in steps if isinstance(step.stage, Weights)), None)
     if step is None or not isinstance(step.stage, Weights):
         raise ConfigError("until", f"{steps[-1].name!r} is before the training", "name a run that trains")
-    run_id = read_json(newest_checkpoint(step.folder))["run_id"]
+    run_id = read_sealed(newest_checkpoint(step.folder))["run_id"]
     made = products(steps)
     where = rebuild(step.folder, step.stage.tracking, run_id, canonical(step.stage), made)
     yield "run", run_id

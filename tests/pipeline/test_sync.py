@@ -7,7 +7,7 @@ import pytest
 
 from pipeline import sync
 from pipeline.__main__ import compose, decoded
-from pipeline.core.artifact import TaskOutput, finish, write_json
+from pipeline.core.artifact import TaskOutput, finish, write_sealed
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.runner import Step, plan
 
@@ -23,7 +23,7 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
     TaskOutput(packed.folder, "packed", 0).done({})
     finish(packed.folder, packed.description, {"packed": 1})
     for number in (5, 10):
-        write_json(weights.folder / f"checkpoints/step_{number:08d}/manifest.json", {"run_id": f"id{number}"})
+        write_sealed(weights.folder / f"checkpoints/step_{number:08d}/manifest.json", {"run_id": f"id{number}"})
     rows = ({"step": step, "loss": 4.0 / step} for step in (5, 10, 12))
     (weights.folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return steps
