@@ -1,0 +1,21 @@
+"""SIGKILL at random moments of training: see benchmarks/kill_anywhere.py, which takes any number of kills."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KILL_ANYWHERE = Path(__file__).parents[2] / "benchmarks" / "kill_anywhere.py"
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_change_no_weight() -> None:
+    command = [sys.executable, str(KILL_ANYWHERE), "--kills", "8", "--seed", "3", "--command-every", "8"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert (found["kills"], found["differences"], found["hangs"], found["errors"]) == (8, 0, 0, 0)
+    assert found["trainings"] >= 1
+    assert sum(found["victims"].values()) == 8
