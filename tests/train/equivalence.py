@@ -41,8 +41,8 @@ TOLERANCES = {
     "fp32": Distance(loss=1e-5, norm=1e-6, weights=1e-5),
     "bf16": Distance(loss=5e-4, norm=5e-3, weights=2e-2),
 }
-"""bf16 has 8 significant bits; the engine rounds once for each micro-batch and rank, plain PyTorch once for all. The
-smallest effect of a planted fault is ten times as large: see docs/training.md."""
+"""bf16 has 8 significant bits; the engine rounds once for each micro-batch and rank, plain PyTorch once for all. Every
+planted fault leads at least six times as far: see docs/training.md."""
 
 
 def distance(found: Curve, expected: Curve) -> Distance:
