@@ -21,18 +21,18 @@ from train import distributed
 from train.config import AdamW, TrainingConfig, ZeroConfig
 from train.distributed import Ranks
 from train.engine import Engine
-from train.model.transformer import Transformer, initialize
-from train.objectives.causal import DeviceBatch, nll
+from train.objectives.causal import nll
 from train.order import share
+
+LEARNING_RATE, WARMUP_STEPS = 3e-3, 5
 
 
 def run(case: dict, folder: Path, ranks: Ranks) -> None:
-    model = Transformer(updates.SHAPES[case["shape"]], updates.VOCABULARY)
-    initialize(model, seed=1)
+    model = updates.first_model(case["shape"])
     training = TrainingConfig(
         steps=99, batch_rows=updates.ROWS, micro_batch_rows=2, precision=case["precision"], gradient_clip=0.5
     )
-    engine = Engine(model, AdamW(learning_rate=updates.RATE), training, ZeroConfig(stage=case["stage"]), ranks)
+    engine = Engine(model, AdamW(learning_rate=LEARNING_RATE), training, ZeroConfig(stage=case["stage"]), ranks)
     if case.get("load"):
         engine.load(sorted((folder / case["load"]).iterdir()))
     leave(engine, folder / case["name"] / "first")
@@ -56,11 +56,9 @@ def update(engine: Engine, step: int) -> float:
     """The loss of the update."""
     whole = updates.batch(step)
     mine = torch.from_numpy(share(np.arange(updates.ROWS), engine.ranks.rank, engine.ranks.world))
-    parts = [
-        DeviceBatch(*(tensor[rows] for tensor in vars(whole).values())) for rows in mine.split(engine.plan.micro_rows)
-    ]
+    parts = [updates.select(whole, rows) for rows in mine.split(engine.plan.micro_rows)]
     targets = int((whole.targets != -100).sum())
-    own, _ = engine.update(nll, parts, targets, updates.learning_rate(step))
+    own, _ = engine.update(nll, parts, targets, LEARNING_RATE * min(1.0, (step + 1) / WARMUP_STEPS))
     return distributed.total(engine.ranks, [own])[0] / targets
 
 
