@@ -31,8 +31,9 @@ from train.data import Batch
 from train.engine import Engine
 from train.model.transformer import Transformer, compile_blocks, initialize
 from train.objectives.causal import DeviceBatch, nll
+from train.plan import flops_per_token
 from train.prefetch import Prefetch
-from train.throughput import flops_per_token, peak_flops
+from train.throughput import peak_flops
 
 
 def gpt(layers: int, width: int, heads: int, context: int) -> ModelConfig:

@@ -48,6 +48,10 @@ class Trained:
     def raw_files(self) -> tuple[RawFile, ...]:
         return ()
 
+    def vocabulary(self) -> int:
+        """Tokens, known before any text is: at most so many."""
+        return self.vocabulary_size
+
     def build(self, unique: Artifact, counts: Counter[str]) -> str:
         """The tokenizer.json trained on a sample of ``unique``."""
         tokenizer = byte_level(tokenizers.models.BPE())
@@ -98,6 +102,10 @@ class GivenFile:
         parse(_text("tokenizer.path", self.path), self.path)
         return (_raw_file("tokenizer.json", self.path),)
 
+    def vocabulary(self) -> int:
+        """Tokens of the file."""
+        return Encoder(parse(_text("tokenizer.path", self.path), self.path)).vocabulary_size
+
     def build(self, unique: Artifact, counts: Counter[str]) -> str:
         """The file as it is, or with end of text made special where it was an ordinary token."""
         text = _text("tokenizer.path", self.path)
@@ -118,6 +126,10 @@ class Gpt2Files:
     def raw_files(self) -> tuple[RawFile, ...]:
         self._tokenizer()
         return (_raw_file("encoder.json", self.encoder), _raw_file("vocab.bpe", self.merges))
+
+    def vocabulary(self) -> int:
+        """Tokens of the two files."""
+        return Encoder(self._tokenizer()).vocabulary_size
 
     def build(self, unique: Artifact, counts: Counter[str]) -> str:
         """The tokenizer.json equal to the two files."""

@@ -40,11 +40,15 @@ def run(overrides: Sequence[str]) -> None:
 
 
 def look(name: str, arguments: Sequence[str]) -> None:
-    """Do the command ``name``: on the run of the given settings, or on the newest when none are given."""
+    """Do the command ``name``: on the run of the given settings, or on the newest when none are given; if it needs no
+    run, on the settings."""
     words, overrides = split_words(name, arguments, names_setting)
-    values = compose(overrides)
+    values, command = compose(overrides), COMMANDS[name]
+    if not command.of_run:
+        command.show(decoded(values), *words)
+        return
     chosen = any(not override.startswith("root=") for override in overrides)
-    COMMANDS[name].show(planned(values, overrides) if chosen else newest(decoded(values).root), *words)
+    command.show(planned(values, overrides) if chosen else newest(decoded(values).root), *words)
 
 
 def planned(values: Values, overrides: Sequence[str]) -> Run:

@@ -14,6 +14,7 @@ from pipeline import contamination, facts, forget, inspection, jobs, order, simi
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import suggestion
 from pipeline.line import carry_out
+from pipeline.plan import show_plan
 from pipeline.runner import Run
 
 
@@ -79,6 +80,8 @@ class Command:
 
     show: Callable[..., None]
     words: tuple[str, ...] = ()
+    of_run: bool = True
+    """Whether it is shown a run; else a configuration, and no raw file has to be there."""
 
     @property
     def options(self) -> dict[str, int]:
@@ -91,6 +94,9 @@ class Command:
 
 
 COMMANDS = {
+    "plan": Command(
+        show_plan, ("[--gpus NUMBER]", "[--gpu NAME]", "[--mfu FRACTION]", "[--gpu-memory-gb GB]"), of_run=False
+    ),
     "status": Command(show_status),
     "why": Command(show_why, ("DOCUMENT_ID|URL",)),
     "trace": Command(show_trace, ("SHARD", "OFFSET")),

@@ -20,7 +20,8 @@ from train.export import export, load_into
 from train.loss import token_bytes
 from train.mixture import parts_of_order, training_data
 from train.model.transformer import Transformer, compile_blocks, initialize
-from train.throughput import Meter, flops_per_token, peak_flops
+from train.plan import flops_per_token
+from train.throughput import Meter, peak_flops
 from train.trainer import Job, train
 from train.watchdog import Watchdog
 from train.weights import Weights

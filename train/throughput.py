@@ -1,24 +1,15 @@
 """How fast training is: tokens per second, and the share of the hardware's peak that they use (MFU).
 
-    MFU = (6 N + 12 L d T) · tokens per second / peak FLOP/s        (PaLM, Chowdhery et al. 2022, appendix B)
+    MFU = FLOP per token · tokens per second / peak FLOP/s        (PaLM, Chowdhery et al. 2022, appendix B)
 
-N parameters, L layers, d width, T positions. The peak is the dense bf16 rate in the maker's data sheet; without one
-there is no MFU.
+Both FLOP per token and the peak are those of train/plan.py; where the peak is not known there is no MFU.
 """
 
 import time
 
 import torch
 
-from train.config import ModelConfig
-
-PEAK_FLOPS = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
-"""Dense bf16 FLOP/s of the SXM parts, by a word of the device's name (NVIDIA's data sheets)."""
-
-
-def flops_per_token(config: ModelConfig, vocabulary: int, row_tokens: int) -> float:
-    """FLOP of forward and backward pass for one token, as the formula of MFU counts them."""
-    return 6.0 * config.parameters(vocabulary) + 12.0 * config.layers * config.width * row_tokens
+from train.plan import PEAK_FLOPS
 
 
 def peak_flops(device: torch.device) -> float | None:

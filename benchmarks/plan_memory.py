@@ -1,0 +1,137 @@
+"""Peak memory of real updates beside what ``headrace plan`` says: prints one JSON line a case, the ratio in it.
+
+    python benchmarks/plan_memory.py                                              the CPU, one rank
+    python -m torch.distributed.run --standalone --nproc-per-node 2 benchmarks/plan_memory.py --only states-2
+    python benchmarks/plan_memory.py --device cuda                                a GPU (CUDA's own peak)
+
+Each case runs in a fork of its own: a small training first, which loads what is loaded once; then the peak is reset
+and two updates of the case are made. On a CPU the measure is the rise of the resident set (VmHWM of /proc/self/status,
+reset through clear_refs), with glibc told to give freed tensors back at once; on a GPU it is max_memory_allocated.
+"""
+
+import argparse
+import ctypes
+import gc
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch._dynamo
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from train import distributed
+from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from train.distributed import Ranks
+from train.engine import Engine
+from train.memory import Footprint
+from train.model.transformer import Transformer, initialize
+from train.objectives.causal import DeviceBatch, nll
+
+SMALL = ModelConfig(layers=1, width=32, heads=2, kv_heads=2, context=32, mlp_width=64)
+STATES = ModelConfig(layers=6, width=512, heads=8, kv_heads=8, context=64, mlp_width=2048)
+GPT2 = ModelConfig(layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768)
+LLAMA = ModelConfig(
+    layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=512,
+    positions="rope", norm="rmsnorm", activation="swiglu", bias=False, tied=False,
+)  # fmt: skip
+GROUPED = ModelConfig(
+    layers=6, width=192, heads=6, kv_heads=2, context=256, mlp_width=512,
+    positions="rope", norm="rmsnorm", activation="swiglu", bias=False,
+)  # fmt: skip
+MMAP_THRESHOLD = -3
+"""mallopt's name for the size from which on glibc maps memory of its own for what is allocated."""
+CASES = {
+    **{f"states-{stage}": (STATES, 2000, "fp32", stage, 1, 1) for stage in (0, 1, 2, 3)},
+    **{f"states-bf16-{stage}": (STATES, 2000, "bf16", stage, 1, 1) for stage in (1, 2, 3)},
+    "gpt2": (GPT2, 2000, "fp32", 1, 16, 1),
+    "gpt2-accumulated": (GPT2, 2000, "fp32", 1, 16, 2),
+    "gpt2-bf16": (GPT2, 2000, "bf16", 1, 16, 1),
+    "gpt2-vocabulary": (GPT2, 50257, "fp32", 0, 4, 1),
+    "llama": (LLAMA, 2000, "fp32", 1, 16, 1),
+    "llama-bf16": (LLAMA, 2000, "bf16", 1, 16, 1),
+    "llama-grouped": (GROUPED, 2000, "fp32", 2, 16, 1),
+}
+"""Name → shape, vocabulary, precision, ZeRO stage, rows of a micro-batch, micro-batches."""
+
+
+def batch(rows: int, tokens: int, vocabulary: int, device: torch.device) -> DeviceBatch:
+    drawn = torch.randint(vocabulary, (rows, tokens + 1), device=device)
+    places = torch.arange(tokens, device=device).repeat(rows, 1)
+    return DeviceBatch(drawn[:, :-1].contiguous(), drawn[:, 1:].contiguous(), places, torch.zeros_like(places))
+
+
+def footprint(name: str, ranks: int, device: str) -> Footprint:
+    model, vocabulary, precision, stage, rows, accumulation = CASES[name]
+    training = TrainingConfig(
+        steps=2, batch_rows=rows * accumulation * ranks, micro_batch_rows=rows, precision=precision
+    )
+    zero = ZeroConfig(stage=stage, bucket_elements=1_000_000)
+    return Footprint(model, vocabulary, model.context, training, zero, ranks, device)
+
+
+def updates(case: Footprint, ranks: Ranks) -> None:
+    model = Transformer(case.model, case.vocabulary)
+    initialize(model, 0)
+    engine = Engine(model, AdamW(learning_rate=1e-3), case.training, case.zero, ranks)
+    for _ in range(2):
+        shape = (engine.plan.micro_rows, case.row_tokens, case.vocabulary, ranks.device)
+        batches = [batch(*shape) for _ in range(engine.plan.accumulation)]
+        engine.update(nll, batches, case.training.batch_rows * case.row_tokens, 1e-3)
+
+
+def resident(field: str) -> int:
+    """VmRSS or VmHWM of this process in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+
+
+def measure(case: Footprint, ranks: Ranks) -> int:
+    """Bytes that two updates of ``case`` take at their peak."""
+    if ranks.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        updates(case, ranks)
+        return torch.cuda.max_memory_allocated() - before
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    before = resident("VmRSS")
+    updates(case, ranks)
+    return resident("VmHWM") - before
+
+
+def run(name: str, device: str) -> None:
+    """One case in this process, which ends with it."""
+    ranks = distributed.start(device)
+    case = footprint(name, ranks.world, device)
+    small = footprint(name, ranks.world, device)
+    small_zero = ZeroConfig(stage=min(case.zero.stage, 2), bucket_elements=1_000_000)  # one engine of stage 3 a process
+    updates(Footprint(SMALL, 300, 32, small.training, small_zero, ranks.world), ranks)
+    measured, planned = measure(case, ranks), case.memory(CASES[name][4]).peak
+    if ranks.first:
+        row = {"case": name, "ranks": ranks.world, "device": device, "measured_mb": round(measured / 1e6, 1)}
+        row |= {"planned_mb": round(planned / 1e6, 1), "ratio": round(planned / measured, 3)}
+        print(json.dumps(row), flush=True)
+    os._exit(0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--only", choices=tuple(CASES))
+    asked = parser.parse_args()
+    ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 16)
+    torch.set_num_threads(1)
+    if "RANK" in os.environ:
+        run(asked.only, asked.device)
+    os.environ["LOCAL_RANK"] = "0"
+    for name in [asked.only] if asked.only else CASES:
+        child = os.fork() or run(name, asked.device)
+        if os.waitpid(child, 0)[1]:
+            sys.exit(f"{name} failed")
+
+
+if __name__ == "__main__":
+    main()
