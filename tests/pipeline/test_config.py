@@ -101,3 +101,33 @@ def test_a_value_that_a_list_needs_is_named_as_it_is_given() -> None:
         compose(["cleaning=realnews_like"])
     assert str(raised.value) == ("cleaning.filters.1.path: has no value; give it one: cleaning.filters.1.path=…")
     assert compose(["cleaning=realnews_like", "cleaning.filters.1.path=x"])["cleaning"]["filters"][1]["path"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "batch_tokens", "tokens", "learning_rate"),
+    [
+        ("gpt1", 32_768, 100e9, 2.5e-4),
+        ("gpt3_125m", 0.5e6, 300e9, 6.0e-4),
+        ("gpt3_350m", 0.5e6, 300e9, 3.0e-4),
+        ("gpt3_760m", 0.5e6, 300e9, 2.5e-4),
+        ("gpt3_1_3b", 1e6, 300e9, 2.0e-4),
+        ("gpt3_2_7b", 1e6, 300e9, 1.6e-4),
+        ("gpt3_6_7b", 2e6, 300e9, 1.2e-4),
+        ("gpt3_13b", 2e6, 300e9, 1.0e-4),
+        ("gpt3_175b", 3.2e6, 300e9, 0.6e-4),
+        ("llama_7b", 4e6, 1.0e12, 3.0e-4),
+        ("llama_13b", 4e6, 1.0e12, 3.0e-4),
+        ("llama_65b", 4e6, 1.4e12, 1.5e-4),
+    ],
+)
+def test_a_published_training_has_its_batch_length_and_rate(
+    experiment: str, batch_tokens: float, tokens: float, learning_rate: float
+) -> None:
+    """Radford et al. 2018, section 4.1; Brown et al. 2020, table 2.1; Touvron et al. 2023, table 2."""
+    config = decoded(compose([f"experiment={experiment}"]))
+    update_tokens = config.training.batch_rows * config.packing.row_tokens
+    assert update_tokens == pytest.approx(batch_tokens, rel=0.05)
+    assert update_tokens * config.training.steps == pytest.approx(tokens, rel=1e-5)
+    assert config.optimizer.learning_rate == learning_rate
+    if experiment.startswith("gpt3"):
+        assert config.schedule.warmup_steps * update_tokens == pytest.approx(375e6, rel=0.005)
