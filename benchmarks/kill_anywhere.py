@@ -236,9 +236,10 @@ def main() -> int:
                     until(lambda process=process: ended(process), START_SECONDS)
             if victim:
                 victims[victim] += 1
-                found["inside_saves"] += bool(training.underway)
+                inside = " inside a save" if training.underway else ""
+                found["inside_saves"] += bool(inside)
                 steps = len(read_metrics(training.metrics)) if training.metrics.exists() else 0
-                print(f"kill {victims.total()}: {victim} after {steps} rows", file=sys.stderr, flush=True)
+                print(f"kill {victims.total()}: {victim}{inside}, after {steps} rows", file=sys.stderr, flush=True)
             elif (training.step.folder / "manifest.json").exists():
                 found["trainings"] += 1
                 if outcome(training.step.folder) != expected:
