@@ -93,12 +93,17 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
-    """The whole rows from byte ``start`` on, and the byte after them. A file that shrank is read from its beginning."""
+    """The whole rows from byte ``start`` on, and the byte after them.
+
+    A file that was cut since, and may have grown again, is read from its beginning: no row ends before ``start``.
+    """
     if not path.is_file():
         return [], 0
     with path.open("rb") as file:
-        file.seek(start if start <= path.stat().st_size else 0)
-        start, lines = file.tell(), file.read().split(b"\n")[:-1]
+        file.seek(max(0, start - 1))
+        if start and file.read(1) != b"\n":
+            start = file.seek(0)
+        lines = file.read().split(b"\n")[:-1]
     return [orjson.loads(line) for line in lines], start + sum(len(line) + 1 for line in lines)
 
 

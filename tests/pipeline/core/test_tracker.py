@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from wandb.proto.wandb_internal_pb2 import Record
 
-from pipeline.core.tracker import Product, Tracker, Tracking, read_metrics, rebuild
+from pipeline.core.tracker import Product, Tracker, Tracking, new_metrics, read_metrics, rebuild
 
 
 def test_metrics_are_cut_at_the_resumed_step(tmp_path: Path) -> None:
@@ -117,3 +117,14 @@ def test_an_older_writer_cannot_reach_the_curve_of_a_resumed_run(tmp_path: Path)
     assert [row["loss"] for row in read_metrics(tmp_path / "metrics.jsonl")] == [2.0, 1.5]
     older.close()
     newer.close()
+
+
+def test_a_file_that_was_cut_and_grew_past_the_last_place_is_read_anew(tmp_path):
+    """A resumed training cuts its metrics to the checkpoint while the launcher follows them."""
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step":1}\n{"step":2}\n')
+    rows, place = new_metrics(path, 0)
+    assert ([row["step"] for row in rows], place) == ([1, 2], 22)
+    path.write_bytes(b'{"step":1}\n{"step":2, "loss":1.5}\n{"step":3}\n')
+    rows, _ = new_metrics(path, place)
+    assert [row["step"] for row in rows] == [1, 2, 3]
