@@ -2,11 +2,12 @@
 
     python benchmarks/kill_data.py --kills 50 --seed 0 [--workers 1,2,5] [OVERRIDE…]
 
-An undisturbed run (``experiment=smoke until=packed``) comes first, after one that compiles and is not looked at. Then the same is run again and again in a new root:
-each run is killed, the main process or one of the processes below it, at a moment drawn evenly from the time that the
-undisturbed run took, and the next run goes on from what was left. When a run comes to its end, every file but the logs is compared with the undisturbed run's, and another
-root is begun, until ``--kills`` kills have landed; the last root is then brought to its end. Kills are dealt out to the
-numbers of workers in turn.
+An undisturbed run (``experiment=smoke until=packed``) comes first, after one that compiles and is not looked at. Then
+the same is run again and again in a new root: each run is killed, the main process or one of the processes below it, at
+a moment drawn evenly from the time that the undisturbed run took, and the next run goes on from what was left. When a
+run comes to its end, every file but the logs is compared with the undisturbed run's, and another root is begun, until
+``--kills`` kills have landed; the last root is then brought to its end. Kills are dealt out to the numbers of workers
+in turn.
 
     lines        runs that came to their end, each compared
     landed       kills by the stage that was at work; ``during`` says whether the main process or another was hit
@@ -29,6 +30,7 @@ from typing import TextIO
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace, written
+
 
 def at_work(root: Path) -> str | None:
     """The data stage that is under way, or None before the first trace and after the last."""
