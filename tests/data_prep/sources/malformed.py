@@ -12,7 +12,7 @@ import functools
 import gzip
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import brotli
@@ -47,7 +47,8 @@ def malformed(number: int, seed: int) -> Malformed:
         return Malformed(kind, ".parquet", damage(chance, table)[0] if chance.random() < 0.8 else table, 0)
     if kind == "html":
         good = [] if chance.random() < 0.9 else [good_page(chance, 0)]
-        return _file(chance, kind, good, [] if good else [odd_page(chance)])
+        file = _file(chance, kind, good, [] if good else [odd_page(chance)])
+        return replace(file, intact=0)  # the file is the record, and its end may be missing
     make, odd = RECORDS[kind]
     good = [make(chance, number) for number in range(chance.choice([0, 1, 1, 2, 3]))]
     return _file(chance, kind, good, [odd(chance) for _ in range(chance.choice([0, 1, 1, 2]))])
