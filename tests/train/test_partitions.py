@@ -38,7 +38,8 @@ def whole(folder: Path) -> dict[tuple[str, str], Tensor]:
     return {key: torch.cat([values for _, values in sorted(found.items())]) for key, found in pieces.items()}
 
 
-def saving(stage: int, precision: str = "fp32", shape: str = "gpt2-tied") -> dict:
+def saving(stage: int, precision: str = "fp32") -> dict:
+    shape = "gpt2-tied"
     return {
         "name": f"{shape}-{precision}-{stage}", "shape": shape, "precision": precision, "stage": stage,
         "first": 0, "last": LAST_STEP, "save": SAVED_STEP,
@@ -90,15 +91,13 @@ def test_two_ranks_go_on_as_one_at_another_stage(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("from_ranks", [1, 2, 4])
-@pytest.mark.parametrize("shape", ["gpt2-tied", "llama-untied"])
-def test_any_stage_and_ranks_to_any_other(tmp_path, from_ranks, shape):
-    saves = [saving(stage, shape=shape) for stage in (0, 1, 2, 3)]
+@pytest.mark.parametrize("from_ranks", [1, 2])
+def test_any_stage_and_ranks_to_any_other(tmp_path, from_ranks):
+    saves = [saving(stage) for stage in (0, 1, 2, 3)]
     reshape(tmp_path, from_ranks, saves, to_ranks=[1, 2, 4], to_stages=[0, 1, 2, 3])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("from_ranks", [1, 2])
-def test_bf16_masters_are_restored_bit_for_bit(tmp_path, from_ranks):
+def test_bf16_masters_are_restored_bit_for_bit(tmp_path):
     saves = [saving(stage, "bf16") for stage in (1, 2, 3)]
-    reshape(tmp_path, from_ranks, saves, to_ranks=[1, 2, 4], to_stages=[1, 2, 3])
+    reshape(tmp_path, 2, saves, to_ranks=[1, 2, 4], to_stages=[1, 2, 3])
