@@ -28,7 +28,8 @@ LIVE_VALUES = 1_000_000_000
 REDUCED_VALUES = 500_000_000
 """Gradients that stage 0 copies into one message at most."""
 CHUNK_LOGITS = 2**27
-"""As in train/model/head.py."""
+"""At most that many logits at once (train/model/head.py), 512 MiB in fp32: 2,670 positions of GPT-2, enough to fill a
+matrix product."""
 
 Device = Literal["cpu", "cuda"]
 

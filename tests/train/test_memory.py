@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from train.config import ModelConfig, TrainingConfig, ZeroConfig
-from train.memory import CHUNK_LOGITS, Footprint
-from train.model import head
+from train.memory import Footprint
 
 ROOT = Path(__file__).parents[2]
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
@@ -55,10 +54,6 @@ def test_the_largest_micro_batch_fits_and_the_next_does_not():
         assert case.largest_micro_rows(peaks[rows]) == rows
     assert case.largest_micro_rows(peaks[8] - 1) == 4
     assert case.largest_micro_rows(peaks[1] - 1) == 0
-
-
-def test_the_chunk_of_logits_is_the_models():
-    assert CHUNK_LOGITS == head.CHUNK_LOGITS
 
 
 def ratio(*command: str) -> float:

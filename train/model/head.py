@@ -19,9 +19,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from train.data import IGNORED
-
-CHUNK_LOGITS = 2**27
-"""At most that many logits at once, 512 MiB in fp32: 2,670 positions of GPT-2, enough to fill a matrix product."""
+from train.memory import CHUNK_LOGITS
 
 
 class Head(nn.Linear):
