@@ -50,15 +50,19 @@ def _sha256(stream: Any) -> str:
     return total.hexdigest()
 
 
-def _writer() -> str:
-    """Names this process among all that may write to one folder: the nodes of a cluster share no process numbers."""
-    return f"{platform.node()}-{os.getpid()}"
+UNFINISHED = "tmp-"
+"""How the names of files begin that are still being written, or were when their writer was killed."""
+
+
+def _aside(path: Path) -> Path:
+    """Where this process writes ``path``, among all that may: the nodes of a cluster share no process numbers."""
+    return path.with_name(f"{UNFINISHED}{platform.node()}-{os.getpid()}-{path.name}")
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write ``value`` to ``path`` whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp-{_writer()}")
+    temporary = _aside(path)
     with temporary.open("w", encoding="utf-8") as stream:
         stream.write(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
         stream.flush()
@@ -136,7 +140,7 @@ class TaskOutput:
     def _whole(self, name: str) -> Iterator[Path]:
         final = self.folder / name
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = final.with_name(f"tmp-{_writer()}-{final.name}")
+        temporary = _aside(final)
         try:
             yield temporary
             temporary.replace(final)
@@ -215,9 +219,10 @@ def missing_tasks(folder: Path, phase: str, tasks: int) -> list[int]:
 
 
 def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, int]) -> Artifact:
-    """Sum the parts of all ``phases`` (name → number of tasks), write the manifest, drop the scratch files.
+    """Sum the parts of all ``phases`` (name → number of tasks), drop what is not the result, write the manifest.
 
-    Whoever finds all parts in place may call it, at the same time as others: all write the same bytes.
+    Whoever finds all parts in place may call it, at the same time as others: all write the same bytes. A kill before
+    the manifest leaves parts that can be finished again; after it nothing is left to do.
 
     Raises:
         TaskError: while the part of a task is missing.
@@ -237,10 +242,18 @@ def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, in
     shards = list(phases.values())[-1]
     manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": shards}
     manifest |= {"counts": dict(counts), "files": files}
-    write_sealed(folder / "manifest.json", manifest)
     shutil.rmtree(folder / "scratch", ignore_errors=True)
+    _sweep(folder)
+    whole = folder / "manifest.json"
+    while not whole.is_file():
+        with contextlib.suppress(FileNotFoundError):  # another finisher swept the file away that was being written
+            write_sealed(whole, manifest)
+    return Artifact(folder)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed tasks were writing."""
     for parent, _, names in os.walk(folder):  # unlike glob, does not mind a folder that another finisher removes
         for name in names:
-            if name.startswith("tmp-"):
+            if name.startswith(UNFINISHED):
                 Path(parent, name).unlink(missing_ok=True)
-    return Artifact(folder)

@@ -1,10 +1,22 @@
+import itertools
 import json
+import os
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from pipeline.core.artifact import Artifact, TaskOutput, _verified, finish, missing_tasks, part_path, read_sealed
+from pipeline.core.artifact import (
+    UNFINISHED,
+    Artifact,
+    TaskOutput,
+    _verified,
+    finish,
+    missing_tasks,
+    part_path,
+    read_sealed,
+)
 from pipeline.core.errors import ArtifactError, TaskError
 
 DESCRIPTION = {"stage": "letters", "version": 1, "settings": {}, "inputs": {}, "raw_files": []}
@@ -117,3 +129,38 @@ def test_a_damaged_part_stops_the_finish(tmp_path: Path) -> None:
         finish(tmp_path, DESCRIPTION, {"write": 2})
     assert str(raised.value) == f"{part}: is damaged (its seal does not fit); remove it and run again"
     assert not (tmp_path / "manifest.json").exists()
+
+
+def die_at_call(number: int) -> None:
+    """End this process at the ``number``-th call that Python audits: to open, rename, remove, ... a file."""
+    calls = itertools.count()
+    sys.addaudithook(lambda *_: os._exit(1) if next(calls) == number else None)
+
+
+def test_a_kill_before_any_touch_of_the_disk_leaves_nothing_behind(tmp_path: Path) -> None:
+    def work(folder: Path) -> None:
+        for task in missing_tasks(folder, "write", 2):
+            write_task(folder, task, ("abc", "de")[task])
+        if not (folder / "manifest.json").exists():
+            finish(folder, DESCRIPTION, {"write": 2})
+
+    def content(folder: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    work(tmp_path / "whole")
+    left_behind = set()
+    for deaths in itertools.count():
+        folder = tmp_path / str(deaths)
+        folder.mkdir()
+        (folder / f"{UNFINISHED}of-an-earlier-kill").touch()
+        if (child := os.fork()) == 0:
+            die_at_call(deaths)
+            work(folder)
+            os._exit(0)
+        killed = os.waitpid(child, 0)[1] != 0
+        left_behind |= {path.name.split("-")[-1] for path in folder.rglob(f"{UNFINISHED}*")}
+        work(folder)
+        assert content(folder) == content(tmp_path / "whole"), deaths
+        if not killed:
+            break
+    assert left_behind == {"kill", "0", "1", "00000.txt", "00001.txt", "00000.json", "00001.json", "manifest.json"}
