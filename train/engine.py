@@ -55,6 +55,20 @@ def _launcher_variables(ranks: Ranks) -> Iterator[None]:
             del os.environ[name]
 
 
+@contextlib.contextmanager
+def _linear_layers(function: Callable[..., Tensor]) -> Iterator[None]:
+    """Linear layers compute with ``function``; afterwards as before.
+
+    DeepSpeed's stage 3 replaces torch's function for good and for the whole process, by one that rounds otherwise.
+    """
+    before = nn.functional.linear
+    nn.functional.linear = function
+    try:
+        yield
+    finally:
+        nn.functional.linear = before
+
+
 class Engine:
     """A model, its optimizer, and the ranks that share them."""
 
@@ -80,10 +94,11 @@ class Engine:
         # `import deepspeed.comm.torch` binds another module of that name.
         sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
-        with _launcher_variables(ranks):
+        with _launcher_variables(ranks), _linear_layers(nn.functional.linear):
             self._engine: Any = deepspeed.initialize(
                 model=model, optimizer=optimizer.build(model, optimizing), config=config
             )[0]
+            self._linear = nn.functional.linear
         distributed.wait_equally()
 
     def update(
@@ -114,7 +129,8 @@ class Engine:
         for number, batch in enumerate(batches):
             if number:
                 self._engine.step()  # counts the micro-batch before; the last one's is the update
-            loss = objective(self._engine, batch)
+            with _linear_layers(self._linear):
+                loss = objective(self._engine, batch)
             nll += loss.detach()
             self._engine.backward(loss * scale)
         return float(nll)
@@ -143,13 +159,14 @@ class Engine:
         if self._stage == 0:
             norm = float(nn.utils.clip_grad_norm_(self._engine.module.parameters(), self._clip))
         self._engine.step()
-        return norm if self._stage == 0 else float(self._engine.get_global_grad_norm() or math.nan)
+        return norm if self._stage == 0 else float(self._engine.get_global_grad_norm())
 
     @torch.no_grad()
     def evaluate(self, objective: Objective, batch: DeviceBatch) -> float:
         """The sum of NLL of ``batch`` in nats. All ranks must call it equally often."""
         self._engine.eval()
-        return float(objective(self._engine, batch))
+        with _linear_layers(self._linear):
+            return float(objective(self._engine, batch))
 
     def fragments(self) -> Iterator[Fragment]:
         """What this rank holds of the state, alive."""

@@ -40,6 +40,29 @@ def test_a_gradient_that_is_not_finite_ends_it(stage, precision, value):
     assert str(error.value).endswith("; lower the learning rate or lengthen the warm-up")
 
 
+@pytest.mark.parametrize(
+    ("stage", "precision"), [(0, "fp32"), (1, "fp32"), (1, "bf16"), (2, "bf16"), (3, "fp32"), (3, "bf16")]
+)
+def test_a_gradient_of_nothing_is_a_gradient(stage, precision):
+    trained = engine(stage, precision)
+    _, norm = trained.update(lambda *given: nll(*given) * 0.0, [batch(0)], 100, 0.0)
+    assert norm == 0
+    _, norm = trained.update(nll, [batch(0)], 100, 1e-3)
+    assert norm > 0
+
+
+def test_what_trained_here_before_changes_no_bit():
+    def losses(stage: int) -> list[float]:
+        trained = engine(stage, "bf16")
+        return [trained.update(nll, [batch(step)], 100, 1e-2)[0] for step in range(3)]
+
+    first = losses(1)
+    third_stage = losses(3)
+    assert torch.nn.functional.linear is torch._C._nn.linear
+    assert losses(1) == first
+    assert losses(3) == third_stage
+
+
 def test_every_group_of_ranks_waits_as_long_as_training_says(monkeypatch):
     monkeypatch.setattr(distributed, "TIMEOUT", datetime.timedelta(minutes=7))
     engine()
