@@ -17,26 +17,34 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from datatrove.data import Document
 from datatrove.utils.text import PUNCTUATION_SET
-from nltk.tokenize import NLTKWordTokenizer
 
 from data_prep.document import Drop
 from data_prep.filters.gopher_page import Page, PageRule, Part, repeats, share
 from data_prep.filters.sentences import sentences_of
 
+if TYPE_CHECKING:
+    from nltk.tokenize import NLTKWordTokenizer
+
 Counting = Literal["paper", "datatrove"]
 """Whose way of counting the rules of a page go by."""
 
-_TREEBANK = NLTKWordTokenizer()
+
+@functools.cache
+def treebank() -> "NLTKWordTokenizer":
+    """The package takes seconds to load, and most presets do without it."""
+    from nltk.tokenize import NLTKWordTokenizer
+
+    return NLTKWordTokenizer()
 
 
 @functools.lru_cache(maxsize=1)
 def words_of(text: str) -> list[str]:
     """nltk's ``word_tokenize`` with the Punkt parameters that the project finds; two filters in a row cut once."""
-    return [word for sentence in sentences_of(text) for word in _TREEBANK.tokenize(sentence)]
+    return [word for sentence in sentences_of(text) for word in treebank().tokenize(sentence)]
 
 
 class DatatrovePage(Page):
