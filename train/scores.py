@@ -39,7 +39,7 @@ class Scores(Stage):
     """Scores the weights on each benchmark."""
 
     name: ClassVar[str] = "scores"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("overlaps", "tokens", "packed", "weights")
 
     evaluation: Evaluation

@@ -17,14 +17,24 @@ from pipeline.core.settings import settings, unhashed
 from pipeline.core.stage import RawFile
 from train.evaluation.benchmarks.agreement import Agreement
 from train.evaluation.benchmarks.base import FileBenchmark
+from train.evaluation.benchmarks.completion import Completion
 from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords
 from train.evaluation.benchmarks.lambada import Lambada
 from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from train.evaluation.benchmarks.schema import Schema
 from train.evaluation.benchmarks.validation import Validation
 
 AnyBenchmark = Annotated[
-    Validation | Lambada | MultipleChoice | MinimalPairs | HeldOutWords | HeldOutSentences | Agreement,
+    Validation
+    | Lambada
+    | MultipleChoice
+    | Schema
+    | Completion
+    | MinimalPairs
+    | HeldOutWords
+    | HeldOutSentences
+    | Agreement,
     Field(discriminator="type"),
 ]
 """Every kind of benchmark, told apart by ``type``."""
@@ -65,7 +75,7 @@ class Evaluation:
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """Where the model runs; auto takes the GPU if there is one."""
     seed: int = 0
-    """Decides which records serve as worked examples, and every other random choice."""
+    """Decides every random choice but that of worked examples (a benchmark's ``shot_seed``)."""
 
     def __post_init__(self) -> None:
         for name in self.benchmarks:

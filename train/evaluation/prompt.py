@@ -17,28 +17,31 @@ from pipeline.core.errors import ConfigError
 from train.evaluation.item import Query, Text, Tokens
 
 
-def shot_numbers(queries: Sequence[str], shots: int, seed: str) -> list[list[int]]:
+def shot_numbers(queries: Sequence[str], shots: int, seed: int | str) -> list[list[int]]:
     """For each query, the numbers of ``shots`` others that serve as its worked examples.
 
-    Drawn without replacement by a generator that depends on ``seed`` and the item's number only, so a limit changes
-    nothing. Never the item itself, nor another with the same query.
+    One generator goes through the queries in their order and draws one example more than is needed, in case the item
+    is among them: the draws of lm-evaluation-harness (api/samplers.py, ContextSampler) where items and examples are of
+    one split. So a limit changes nothing. Never the item itself, nor another with the same query (the harness would
+    take one that differs in its answers).
 
     Raises:
         ConfigError: when the file has too few other records.
     """
-    copies = Counter(queries)
+    if not shots:
+        return [[] for _ in queries]
+    copies, generator = Counter(queries), random.Random(seed)
     numbers = []
-    for item, query in enumerate(queries):
+    for query in queries:
         if len(queries) - copies[query] < shots:
             raise ConfigError(
                 "evaluation.benchmarks", f"{shots} shots of {len(queries)} records", "ask for fewer shots"
             )
-        generator, drawn = random.Random(f"{seed}:{item}"), dict[int, None]()
-        while len(drawn) < shots:
-            number = generator.randrange(len(queries))
-            if queries[number] != query:
-                drawn[number] = None
-        numbers.append(list(drawn))
+        drawn = generator.sample(range(len(queries)), shots + 1)
+        others = [number for number in drawn if queries[number] != query][:shots]
+        if len(others) < shots:
+            others = generator.sample([n for n, other in enumerate(queries) if other != query], shots)
+        numbers.append(others)
     return numbers
 
 

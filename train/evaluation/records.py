@@ -27,13 +27,13 @@ class Record:
         self.name, self._where = f"{file}:{line}", f"{path}:{line}"
         if not isinstance(values, dict):
             raise self.error(f"is not a JSON object but {type(values).__name__}", "give one object a line")
-        self._values = values
+        self.values: dict[str, Any] = values
 
     def error(self, wrong: str, remedy: str) -> ArtifactError:
         return ArtifactError(self._where, wrong, remedy)
 
     def has(self, field: str) -> bool:
-        return field in self._values
+        return field in self.values
 
     def text(self, field: str) -> str:
         """The text in ``field``.
@@ -70,9 +70,9 @@ class Record:
         return value
 
     def _take(self, field: str) -> Any:
-        if field not in self._values:
-            raise self.error(f"has no field {field!r}", "its fields are: " + ", ".join(sorted(self._values)))
-        return self._values[field]
+        if field not in self.values:
+            raise self.error(f"has no field {field!r}", "its fields are: " + ", ".join(sorted(self.values)))
+        return self.values[field]
 
 
 def read_records(path: Path) -> list[Record]:

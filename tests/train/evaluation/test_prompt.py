@@ -1,5 +1,7 @@
 """Worked examples and the cut between context and continuation."""
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -24,6 +26,15 @@ def test_shots_depend_on_the_seed_and_the_item_only():
     assert shot_numbers(QUERIES, 5, "0:piqa") == shot_numbers(QUERIES, 5, "0:piqa")
     assert shot_numbers(QUERIES, 5, "0:piqa") != shot_numbers(QUERIES, 5, "1:piqa")
     assert len({tuple(numbers) for numbers in shot_numbers(QUERIES, 5, "0:piqa")}) > 1
+
+
+def test_shots_are_the_draws_of_the_harness():
+    """One generator for all items, one example more than is needed, the item taken out (ContextSampler.sample)."""
+    generator, queries = random.Random(1234), [str(number) for number in range(20)]
+    expected = [
+        [number for number in generator.sample(range(20), 4) if number != item][:3] for item in range(len(queries))
+    ]
+    assert shot_numbers(queries, 3, 1234) == expected
 
 
 def test_too_many_shots():

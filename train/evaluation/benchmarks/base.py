@@ -7,6 +7,7 @@ A new benchmark is one class with these three methods and a ``type`` tag, named 
 
 import abc
 import dataclasses
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -103,16 +104,44 @@ class FewShotBenchmark(FileBenchmark[T]):
     """Stands before an answer (lm-evaluation-harness: target_delimiter)."""
     shot_delimiter: str = "\n\n"
     """Stands after a worked example (lm-evaluation-harness: fewshot_delimiter)."""
+    worked_delimiter: str | None = None
+    """Stands before the answer of a worked example; None for ``delimiter``. In lm-evaluation-harness the two differ
+    where the task's target begins with a space of its own."""
+    shot_seed: int = 1234
+    """Decides which records serve as worked examples; the default is lm-evaluation-harness's (--seed)."""
+    rewrites: tuple[tuple[str, str], ...] = ()
+    """Regular expressions, and what their matches in a question are replaced by, one after the other."""
 
     def __post_init__(self) -> None:
         if self.shots < 0:
             raise ConfigError("evaluation.benchmarks", f"shots is {self.shots}", "give 0 or more")
+        for pattern, replacement in self.rewrites:
+            try:
+                re.sub(pattern, replacement, "")
+            except re.error as error:
+                wrong = f"{pattern!r} → {replacement!r} of rewrites is no regular expression ({error})"
+                raise ConfigError("evaluation.benchmarks", wrong, "correct it") from None
 
-    def contexts(self, questions: Sequence[str], answers: Sequence[str], seed: str) -> list[str]:
-        """The prompt of each question: worked examples, each with its answer, then the question itself."""
-        numbers = shot_numbers(questions, self.shots, seed)
-        worked = [question + self.delimiter + answer for question, answer in zip(questions, answers, strict=True)]
+    @property
+    def delimiter_of_worked(self) -> str:
+        return self.delimiter if self.worked_delimiter is None else self.worked_delimiter
+
+    def rewritten(self, question: str) -> str:
+        """``question`` as the prompt has it."""
+        for pattern, replacement in self.rewrites:
+            question = re.sub(pattern, replacement, question)
+        return question
+
+    def worked_examples(self, keys: Sequence[str], worked: Sequence[str]) -> list[str]:
+        """What stands before each question: other records as ``worked``, never one with the same key."""
         return [
-            "".join(worked[number] + self.shot_delimiter for number in numbers[item]) + question
-            for item, question in enumerate(questions)
+            "".join(worked[number] + self.shot_delimiter for number in numbers)
+            for numbers in shot_numbers(keys, self.shots, self.shot_seed)
         ]
+
+    def contexts(self, questions: Sequence[str], answers: Sequence[str]) -> list[str]:
+        """The prompt of each question: worked examples, each with its answer, then the question itself."""
+        delimiter = self.delimiter_of_worked
+        worked = [question + delimiter + answer for question, answer in zip(questions, answers, strict=True)]
+        before = self.worked_examples(questions, worked)
+        return [examples + question for examples, question in zip(before, questions, strict=True)]

@@ -41,7 +41,8 @@ class Lambada(FewShotBenchmark[Passage]):
 
     def items(self, sources: Sources) -> list[Item]:
         records = self.read(sources.data)
-        contexts = self.contexts([c for _, (c, _) in records], [word for _, (_, word) in records], sources.seed)
+        passages = [self.rewritten(context) for _, (context, _) in records]
+        contexts = self.contexts(passages, [word for _, (_, word) in records])
         return [
             Item(name, (Text(context, self.delimiter + word),), (word,))
             for (name, (_, word)), context in zip(records[: self.limit], contexts, strict=False)

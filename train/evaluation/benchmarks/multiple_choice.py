@@ -2,12 +2,12 @@
 
     {"query": "Question: …", "choices": ["…", "…"], "gold": 1}
 
-    context       <worked examples><query><query suffix>
+    context       <worked examples><query, rewritten><query suffix>
     continuation  <delimiter><choice>
 
-Prompts equal lm-evaluation-harness's where the file's query is its doc_to_text: for PIQA files whose query ends with a
-line break the suffix is "Answer:", for ARC files "\\nAnswer:", for OpenBookQA none (its piqa.yaml, arc_easy.yaml,
-openbookqa.yaml).
+Prompts equal lm-evaluation-harness's where this makes its doc_to_text of the file's query: for PIQA files whose query
+ends with a line break the suffix is "Answer:", for ARC files "\\nAnswer:", for OpenBookQA none (its piqa.yaml,
+arc_easy.yaml, openbookqa.yaml). conf/evaluation/standard.yaml has them all.
 """
 
 import itertools
@@ -34,11 +34,11 @@ class MultipleChoice(FewShotBenchmark[Question]):
 
     def parse(self, record: Record) -> Question:
         choices = record.texts("choices")
-        return record.text("query") + self.query_suffix, choices, record.index("gold", len(choices))
+        return record.text("query"), choices, record.index("gold", len(choices))
 
     def texts(self, parsed: Sequence[Question]) -> list[tuple[str, ...]]:
         """The query with the right choice, and the wrong choices."""
-        queries = without_form([query.removesuffix(self.query_suffix) for query, _, _ in parsed])
+        queries = without_form([query for query, _, _ in parsed])
         return [
             (f"{query} {choices[gold]}", *choices[:gold], *choices[gold + 1 :])
             for query, (_, choices, gold) in zip(queries, parsed, strict=True)
@@ -46,9 +46,8 @@ class MultipleChoice(FewShotBenchmark[Question]):
 
     def items(self, sources: Sources) -> list[Item]:
         records = self.read(sources.data)
-        questions = [query for _, (query, _, _) in records]
-        answers = [choices[gold] for _, (_, choices, gold) in records]
-        contexts = self.contexts(questions, answers, sources.seed)
+        questions = [self.rewritten(query) + self.query_suffix for _, (query, _, _) in records]
+        contexts = self.contexts(questions, [choices[gold] for _, (_, choices, gold) in records])
         return [
             choice_item(name, context, choices, gold, self.delimiter)
             for (name, (_, choices, gold)), context in zip(records[: self.limit], contexts, strict=False)
@@ -97,8 +96,13 @@ def choice_outcome(item: Item, answers: Sequence[Answer]) -> Outcome:
 
 
 def choice_metrics(items: Sequence[Item], outcomes: Sequence[Outcome]) -> list[Metric]:
-    """The three accuracies; guessing gives the mean of 1 / number of choices."""
-    random = sum(1 / len(item.choices) for item in items) / len(items)
+    """The three accuracies."""
+    random = chance(items)
     return [
         accuracy(name, [outcome[name] for outcome in outcomes], random) for name in ("acc", "acc_norm", "acc_bytes")
     ]
+
+
+def chance(items: Sequence[Item]) -> float:
+    """The accuracy of guessing: the mean of 1 / number of choices."""
+    return sum(1 / len(item.choices) for item in items) / len(items)

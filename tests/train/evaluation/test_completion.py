@@ -1,0 +1,96 @@
+"""Exact completions, and the rewriting of questions."""
+
+import json
+import re
+
+import pytest
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode
+from tests.train.evaluation.test_benchmarks import answer, questions, sources
+from tests.train.evaluation.test_records import error_of
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.completion import Completion
+from train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from train.evaluation.item import Item, Text
+
+ROWS = [
+    {"set": kind, "context": f"\n\nQ: What is {n} {word} 1?\n\nA:", "completion": f" {value}"}
+    for n in range(4) for kind, word, value in (("addition", "plus", n + 1), ("subtraction", "minus", n - 1))
+]  # fmt: skip
+REWRITES = ((r"\A\s+|\s+\Z", ""), ("\n\n", "\n"), ("Q:", "Question:"), ("A:", "Answer:"))
+
+
+def test_a_completion_is_one_query(write_lines):
+    path = str(questions(write_lines, *ROWS))
+    items = Completion(paths=(path,), group_field="set", delimiter="").items(sources())
+    assert items[0] == Item(
+        "questions.jsonl:1", (Text("\n\nQ: What is 0 plus 1?\n\nA:", " 1"),), (" 1",), group="addition"
+    )
+    assert [item.group for item in items] == ["addition"] * 4 + ["subtraction"] * 4
+
+
+def test_rewrites_make_the_prompt_of_the_harness(write_lines):
+    """arithmetic/utils.py: strip, one line break for two, Q: and A: in full; few-shot examples behind a blank line."""
+    path = str(questions(write_lines, *ROWS))
+    settings = {"paths": [path], "type": "completion", "group_field": "set", "delimiter": "", "rewrites": REWRITES}
+    benchmark = decode(Evaluation, {"benchmarks": {"x": settings | {"shots": 2}}}).benchmarks["x"]
+    for item in benchmark.items(sources()):
+        *worked, question = item.queries[0].context.split("\n\n")
+        sign = {"addition": "plus", "subtraction": "minus"}[item.group]
+        assert re.fullmatch(rf"Question: What is \d {sign} 1\?\nAnswer:", question)
+        assert len(set(worked)) == 2
+        for example in worked:
+            n, result = re.fullmatch(rf"Question: What is (\d) {sign} 1\?\nAnswer: (-?\d)", example).groups()
+            assert int(result) == int(n) + (1 if sign == "plus" else -1)
+            assert f"is {n} " not in question
+
+
+def test_limits(write_lines):
+    path = str(questions(write_lines, *ROWS))
+    whole = Completion(paths=(path,), group_field="set", shots=1).items(sources())
+    some = Completion(paths=(path,), group_field="set", shots=1, limit_per_group=2).items(sources())
+    assert some == whole[:2] + whole[4:6]
+    assert (
+        Completion(paths=(path,), group_field="set", shots=1, limit=3, limit_per_group=2).items(sources()) == some[:3]
+    )
+
+
+def test_right_is_what_greedy_decoding_writes():
+    benchmark = Completion(paths=())
+    items = [Item("1", (), ("x",), group=group) for group in "aab"]
+    outcomes = [benchmark.outcome(items[0], [answer(-1.5, greedy)]) for greedy in (True, False, False)]
+    assert outcomes[0] == {"acc": 1.0, "log_likelihood": -1.5}
+    whole, a, b = benchmark.metrics(items, outcomes, 10)
+    assert (whole.value, a.value, b.value, whole.random) == (0.25, 0.5, 0, 0)
+
+
+def test_texts_are_exercises_with_their_answers(write_lines):
+    settings = {"type": "completion", "paths": [str(questions(write_lines, ROWS[0]))], "rewrites": REWRITES}
+    evaluation = decode(Evaluation, {"benchmarks": {"x": settings}})
+    assert list(evaluation.texts()["x"].texts()) == [("questions.jsonl:1", ("\n\nQ: What is 0 plus 1?\n\nA: 1",))]
+
+
+def test_a_missing_field_is_named(write_lines):
+    path = write_lines("bad.jsonl", json.dumps({"context": "1 + 1 =", "continuation": " 2"}))
+    assert error_of(Completion, path) == ":1: has no field 'completion'; its fields are: context, continuation"
+
+
+def test_rewrites_act_one_after_the_other(write_lines):
+    path = str(questions(write_lines, {"query": "Passage: abc", "choices": ["no", "yes"], "gold": 0}))
+    rewrites = (("Passage: ", ""), ("a(b)", r"\1\1"), ("bbc", "x"))
+    (item,) = MultipleChoice(paths=(path,), rewrites=rewrites, query_suffix="?").items(sources())
+    assert item.queries[0].context == "x?"
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "message"),
+    [
+        (["(", ""], "'(' → '' of rewrites is no regular expression (missing ), unterminated subpattern at position 0)"),
+        (["a", r"\1"], r"'a' → '\\1' of rewrites is no regular expression (invalid group reference 1 at position 1)"),
+    ],
+)
+def test_a_bad_rewrite(rewrite, message):
+    with pytest.raises(ConfigError) as caught:
+        decode(Evaluation, {"benchmarks": {"x": {"type": "completion", "paths": ["a"], "rewrites": [rewrite]}}})
+    assert str(caught.value) == f"evaluation.benchmarks: {message}; correct it"

@@ -1,0 +1,77 @@
+"""Prompts and gold answers of the standard benchmarks equal lm-evaluation-harness's byte for byte, on real files."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.core.settings import decode
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.base import Sources
+from train.evaluation.records import read_records
+
+pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
+
+ROOT = Path(__file__).parents[3]
+STANDARD = yaml.safe_load((ROOT / "conf/evaluation/standard.yaml").read_text())["benchmarks"]
+LIMIT = 40
+"""Items whose prompts are compared. Worked examples are drawn from the whole file."""
+
+
+@pytest.fixture(scope="module")
+def harness():
+    spec = importlib.util.spec_from_file_location("harness_tasks", ROOT / "benchmarks" / "harness_tasks.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def requests(task, limit: int) -> list[tuple]:
+    """(context, continuation) of each request, and the number of the right choice, item by item."""
+    found = []
+    for _, document in task.doc_iterator(limit=limit):
+        context = task.fewshot_context(document, num_fewshot=task.config.num_fewshot or 0)
+        made = task.construct_requests(document, context, metadata=("", 0, 1))
+        made = made if isinstance(made, list) else [made]
+        found.append(([one.arguments for one in made], gold(task, document)))
+    return found
+
+
+def gold(task, document) -> int:
+    if task.OUTPUT_TYPE == "loglikelihood":
+        return 0
+    answer = task.doc_to_text(document) if task.multiple_input else task.doc_to_target(document)
+    return answer if isinstance(answer, int) else task.doc_to_choice(document).index(answer)
+
+
+@pytest.mark.parametrize("shots", [0, 1, 5])
+@pytest.mark.parametrize(
+    "name", ["lambada", "piqa", "arc_easy", "openbook_qa", "copa", "boolq", "winogrande", "winograd", "arithmetic"]
+)
+def test_prompts_equal_the_harness(harness, data_folder, name, shots):
+    data = data_folder("evaluation")
+    settings = STANDARD[name] | {"shots": shots, "limit": None}
+    if name == "arithmetic":
+        settings["limit_per_group"] = LIMIT
+    benchmark = decode(Evaluation, {"benchmarks": {name: settings}, "data": str(data)}).benchmarks[name]
+    items = benchmark.items(Sources(data, None, "0"))
+    lines = [record.values for path in benchmark.paths for record in read_records(data / path)]
+    tasks = harness.tasks(name, lines, shots)
+    assert tasks
+    for group, task in tasks.items():
+        ours = [item for item in items if item.group == group][:LIMIT]
+        assert [([(q.context, q.continuation) for q in item.queries], item.gold) for item in ours] == requests(
+            task, LIMIT
+        )
+
+
+def test_blimp_requests_equal_the_harness(harness, data_folder):
+    data = data_folder("evaluation")
+    benchmark = decode(Evaluation, {"benchmarks": {"blimp": STANDARD["blimp"] | {"limit": 50}}}).benchmarks["blimp"]
+    items = benchmark.items(Sources(data, None, "0"))
+    lines = [record.values for record in read_records(data / benchmark.paths[0])[:50]]
+    (task,) = harness.tasks("blimp", lines, 0).values()
+    assert [([(q.context, q.continuation) for q in item.queries], 0) for item in items] == requests(task, 50)
+    assert json.dumps(task.config.num_fewshot) == "0"

@@ -1,0 +1,71 @@
+"""Schemas: the same end after two beginnings."""
+
+import json
+
+import pytest
+
+from pipeline.core.settings import decode
+from tests.train.evaluation.test_benchmarks import answer, questions, sources
+from tests.train.evaluation.test_records import error_of
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.schema import Schema
+from train.evaluation.item import Item, Text
+
+ROWS = [
+    {"context_options": [f"The key {n} did not fit as the key {n}", f"The key {n} did not fit as the lock"],
+     "continuation": end, "gold": gold}
+    for n in range(3) for end, gold in (("was too big.", 0), (".", 1))
+]  # fmt: skip
+
+
+def test_one_end_after_each_beginning(write_lines):
+    item, stop, *_ = Schema(paths=(str(questions(write_lines, *ROWS)),)).items(sources())
+    options = ("The key 0 did not fit as the key 0", "The key 0 did not fit as the lock")
+    assert item == Item("questions.jsonl:1", tuple(Text(option, " was too big.") for option in options), options, 0)
+    assert [query.continuation for query in stop.queries] == [" ."] * 2
+
+
+def test_a_space_of_its_own_stands_before_a_word_only(write_lines):
+    path = questions(write_lines, *ROWS)
+    item, stop, *_ = Schema(paths=(str(path),), own_space=True).items(sources())
+    assert [query.continuation for query in (*item.queries, *stop.queries)] == ["  was too big."] * 2 + [" ."] * 2
+
+
+def test_worked_examples_are_whole_right_sentences_and_never_the_item(write_lines):
+    path = questions(write_lines, *ROWS)
+    items = Schema(paths=(str(path),), shots=5).items(sources())
+    sentences = [f"{row['context_options'][row['gold']]} {row['continuation']}" for row in ROWS]
+    for number, item in enumerate(items):
+        for query, option in zip(item.queries, ROWS[number]["context_options"], strict=True):
+            *worked, last = query.context.split("\n\n")
+            assert last == option
+            assert sorted(worked) == sorted(sentences[:number] + sentences[number + 1 :])
+    assert Schema(paths=(str(path),), shots=5, limit=2).items(sources()) == items[:2]
+
+
+def test_the_likelier_beginning_is_chosen():
+    schema = Schema(paths=())
+    item = Item("x", (), ("a", "b"), gold=1)
+    outcomes = [schema.outcome(item, [answer(-3.0), answer(value)]) for value in (-2.0, -4.0, -3.0)]
+    assert outcomes == [{"acc": 1.0}, {"acc": 0.0}, {"acc": 0.0}]
+    (metric,) = schema.metrics([item] * 3, outcomes, 10)
+    assert (metric.name, metric.value, metric.random, metric.items) == ("acc", pytest.approx(1 / 3), 0.5, 3)
+
+
+def test_texts_are_right_sentences(write_lines):
+    path = str(questions(write_lines, ROWS[1]))
+    evaluation = decode(Evaluation, {"benchmarks": {"x": {"type": "schema", "paths": [path], "own_space": True}}})
+    assert list(evaluation.texts()["x"].texts()) == [("questions.jsonl:1", ("The key 0 did not fit as the lock .",))]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"context_options": ["a"]},
+         ":2: field 'context_options' holds ['a']; give it a list of two or more texts, none blank"),
+        ({"continuation": ""}, ":2: field 'continuation' holds ''; give it a text that is not blank"),
+        ({"gold": 2}, ":2: field 'gold' holds 2; give it a number from 0 to 1"),
+    ],
+)  # fmt: skip
+def test_broken_lines_are_named(write_lines, change, message):
+    assert error_of(Schema, write_lines("bad.jsonl", json.dumps(ROWS[0]), json.dumps(ROWS[0] | change))) == message

@@ -1,0 +1,70 @@
+"""Does greedy decoding give exactly this text? GPT-3's arithmetic (Brown et al. 2020, §3.9.1) and its kind.
+
+    {"set": "two_digit_addition", "context": "\\n\\nQ: What is 98 plus 45?\\n\\nA:", "completion": " 143"}
+
+    context       <worked examples><context, rewritten>
+    continuation  <delimiter><completion>
+
+Right when each token of the completion is the likeliest of all tokens after what stands before it: that is what greedy
+decoding would write, so nothing has to be generated (lm-evaluation-harness's arithmetic tasks measure the same). What
+the model would write after the completion is not looked at.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Literal
+
+from pipeline.core.settings import settings
+from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from train.evaluation.item import Answer, Item, Outcome, Text
+from train.evaluation.metrics import Metric, mean_over_groups
+from train.evaluation.records import Record
+
+Exercise = tuple[str, str, str]
+"""Context, completion, group."""
+
+
+@settings
+class Completion(FewShotBenchmark[Exercise]):
+    """Exact completion, by group."""
+
+    type: Literal["completion"] = "completion"
+    answer_field: str = "completion"
+    """The field that holds the completion."""
+    group_field: str = ""
+    """The field that names an item's group; empty for no groups. Worked examples are of the item's group."""
+    limit_per_group: int | None = None
+    """At most this many items of each group; None takes all."""
+
+    def parse(self, record: Record) -> Exercise:
+        group = record.text(self.group_field) if self.group_field else ""
+        return record.text("context"), record.text(self.answer_field), group
+
+    def texts(self, parsed: Sequence[Exercise]) -> list[tuple[str, ...]]:
+        return [(f"{context.rstrip()} {completion.lstrip()}",) for context, completion, _ in parsed]
+
+    def items(self, sources: Sources) -> list[Item]:
+        groups: dict[str, list[tuple[str, Exercise]]] = defaultdict(list)
+        for name, exercise in self.read(sources.data):
+            groups[exercise[2]].append((name, exercise))
+        items = (item for group in groups.values() for item in self._items(group)[: self.limit_per_group])
+        return list(items)[: self.limit]
+
+    def _items(self, exercises: Sequence[tuple[str, Exercise]]) -> list[Item]:
+        questions = [self.rewritten(context) for _, (context, _, _) in exercises]
+        contexts = self.contexts(questions, [completion for _, (_, completion, _) in exercises])
+        return [
+            Item(name, (Text(context, self.delimiter + completion),), (completion,), group=group)
+            for (name, (_, completion, group)), context in zip(exercises, contexts, strict=True)
+        ]
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        (answer,) = answers
+        return {"acc": float(answer.greedy), "log_likelihood": answer.log_likelihood}
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        """Mean accuracy over the groups, then each group's; guessing a text gives 0."""
+        groups: dict[str, list[float]] = defaultdict(list)
+        for item, outcome in zip(items, outcomes, strict=True):
+            groups[item.group].append(outcome["acc"])
+        return mean_over_groups("acc", groups, 0.0)

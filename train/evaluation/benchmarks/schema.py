@@ -1,0 +1,68 @@
+"""Which of two beginnings makes the end of a sentence likelier? WinoGrande, the Winograd schemas and their kind.
+
+    {"context_options": ["Ann … Bea so Ann", "Ann … Bea so Bea"], "continuation": "always got the …", "gold": 1}
+
+    context       <worked examples><option, rewritten>      one query per option
+    continuation  <delimiter><continuation>
+
+Partial evaluation (Trinh and Le 2018, arXiv:1806.02847, §3.1): the options differ in what the pronoun stands for, and
+only the words behind it are scored, so that how likely an option itself is does not matter. GPT-2 and GPT-3 were
+measured so. Prompts equal those of lm-evaluation-harness's winogrande and, with ``own_space``, of its wsc273.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pipeline.core.settings import settings
+from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from train.evaluation.benchmarks.multiple_choice import chance
+from train.evaluation.item import Answer, Item, Outcome, Text
+from train.evaluation.metrics import Metric, accuracy
+from train.evaluation.records import Record
+
+Sentence = tuple[tuple[str, ...], str, int]
+"""Beginnings, end, number of the right beginning."""
+PUNCTUATION = ".,;:!?"
+
+
+@settings
+class Schema(FewShotBenchmark[Sentence]):
+    """Choice of the beginning that makes the end likeliest."""
+
+    type: Literal["schema"] = "schema"
+    own_space: bool = False
+    """Whether a continuation that begins with a word has a space of its own behind the delimiter: two in all. So it is
+    in lm-evaluation-harness's wsc273, which takes the rest of the sentence as it stands behind the pronoun."""
+
+    def parse(self, record: Record) -> Sentence:
+        options = record.texts("context_options")
+        return options, record.text("continuation"), record.index("gold", len(options))
+
+    def texts(self, parsed: Sequence[Sentence]) -> list[tuple[str, ...]]:
+        """The right sentence; a wrong one differs by a name."""
+        return [(f"{options[gold]} {end}",) for options, end, gold in parsed]
+
+    def items(self, sources: Sources) -> list[Item]:
+        records = self.read(sources.data)
+        keys = ["\0".join((*options, end)) for _, (options, end, _) in records]
+        ends = [self._own_space(end) + end for _, (_, end, _) in records]
+        beginnings = [[self.rewritten(option) for option in options] for _, (options, _, _) in records]
+        golds = [gold for _, (_, _, gold) in records]
+        delimiter = self.delimiter_of_worked
+        worked = [options[gold] + delimiter + end for options, gold, end in zip(beginnings, golds, ends, strict=True)]
+        rows = zip(records, self.worked_examples(keys, worked), beginnings, ends, strict=True)
+        return [
+            Item(name, tuple(Text(examples + option, self.delimiter + end) for option in own), options, gold)
+            for (name, (options, _, gold)), examples, own, end in list(rows)[: self.limit]
+        ]
+
+    def _own_space(self, end: str) -> str:
+        return " " if self.own_space and end[0] not in PUNCTUATION else ""
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        """acc: 1 when the right beginning makes the end likeliest; of equal ones the first wins, as in the harness."""
+        scores = [answer.log_likelihood for answer in answers]
+        return {"acc": float(scores.index(max(scores)) == item.gold)}
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        return [accuracy("acc", [outcome["acc"] for outcome in outcomes], chance(items))]
