@@ -1,26 +1,34 @@
-"""Do kills change the weights? SIGKILL of a rank or the launcher at random moments of training. Prints one JSON line.
+"""Do kills change the weights? SIGKILL of a rank or a launcher at random moments of training. Prints one JSON line.
 
-    python benchmarks/kill_anywhere.py --kills 200 --seed 0 [--command-every 10]
+    python benchmarks/kill_anywhere.py --kills 200 --seed 0 [--ranks 1 2]
 
-An undisturbed run comes first: ``headrace experiment=smoke ranks=2``, 60 steps, a checkpoint every second one. Then the
-same training is run again and again on the same data, killed at a random moment, and run again from what was left. When
-it comes to its end, its weights and its curve (times aside) are compared with the undisturbed run's, and another is
-begun, until ``--kills`` kills have landed; the last one is then brought to its end.
+Undisturbed runs come first: ``headrace experiment=smoke until=weights``, 60 steps, a checkpoint every second one, on
+one and on two ranks. Then the same trainings are run again and again on the same data, on one rank and on two in turn,
+each run killed at a random moment and another started from what was left. When a training comes to its end, its weights
+and its curve (times aside) are compared with those of the undisturbed run on as many ranks, and another is begun, until
+``--kills`` kills have landed; the last one is then brought to its end. Every process is started anew, in one of the
+ways in which trainings are started:
 
-Loading torch and DeepSpeed takes far longer than the training. So the launcher and its two ranks are forks of this
-process, which has them loaded: the launcher does to its ranks what torchrun's agent does (starts them with its
-variables, ends all with the first that fails), and a rank runs what it always runs, ``pipeline.worker``. Every
-``--command-every``-th kill is of the real thing: the command line, torchrun below it, and the ranks below that.
+    command    what a person types: its main process, torchrun below it, the ranks below that
+    torchrun   what the command starts, by itself
+    srun       the ranks alone, with SLURM's variables, as in slurm/train.sbatch; this program does what srun does
+               with --kill-on-bad-exit: when one fails, the others are told to end
 
-    victims       who was hit: rank 0, rank 1, the launcher (for the command: the main process or torchrun)
-    inside_saves  kills that left a checkpoint half written or half removed behind
+A run in six is killed before its first step, the others a few steps later, more than half of them inside a save.
+After each kill what was counted so far is printed to stderr, so that a run that is cut short shows what it has shown.
+
+    victims       who was hit, by way
+    moments       starting, training, saving (a checkpoint half written or half removed was left behind)
     resumes       runs that found a checkpoint and went on from it
+    trainings     those that came to their end, each compared
     differences   finished trainings whose weights or curve differ: must be 0
-    hangs         runs not over a minute after a kill, or without a step after five: must be 0
+    hangs         runs not over two minutes after a kill, or without a step after ten: must be 0
+    errors        runs that ended by themselves and not well: must be 0
 """
 
 import argparse
-import contextlib
+import dataclasses
+import itertools
 import json
 import os
 import random
@@ -31,25 +39,24 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "SLURM_CPUS_PER_TASK": "1"}
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.kill_data import below
-from pipeline import worker
 from pipeline.__main__ import compose, decoded
 from pipeline.core.tracker import read_metrics
+from pipeline.launch import WORKER
 from pipeline.runner import plan, save
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace
 
-RANKS = 2
-PATIENCE_SECONDS = 60
-START_SECONDS = 300
-MEAN_SECONDS = 0.7
-"""Between the first step of a run and its kill, on average; kills that wait for a save come when one is under way."""
-SETTINGS = ("until=weights", f"ranks={RANKS}", "training.steps=60", "training.save_every=2", "training.keep_last=2")
+WAYS = {"command": 1, "torchrun": 1, "srun": 3}
+"""With how often each is taken: the more processes, the longer a start takes."""
+PATIENCE_SECONDS = 120
+START_SECONDS = 600
+SETTINGS = ("until=weights", "training.steps=60", "training.save_every=2", "training.keep_last=2")
 TIMES = ("seconds", "per_second", "mfu")
 
 
@@ -57,118 +64,116 @@ class HangError(Exception):
     """A run was not over when it had to be."""
 
 
-def launcher(run_json: Path) -> None:
-    """Start the ranks and end all with the first that fails, as torchrun's agent does; ends the process."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
-    ranks = [forked(lambda rank=rank: one_rank(run_json, rank, address)) for rank in range(RANKS)]
-    while ranks:
-        process, status = os.wait()
-        ranks.remove(process)
-        if status:
-            for other in ranks:
-                os.kill(other, signal.SIGTERM)
-            for other in ranks:
-                os.waitpid(other, 0)
-            os._exit(1)
-    os._exit(0)
+@dataclasses.dataclass(frozen=True)
+class Running:
+    """The processes of one start of a training."""
 
+    way: str
+    started: list["subprocess.Popen[bytes]"]
 
-def one_rank(run_json: Path, rank: int, address: dict[str, str]) -> None:
-    os.environ |= address | {"RANK": str(rank), "WORLD_SIZE": str(RANKS), "LOCAL_RANK": str(rank)}
-    os.environ |= {"LOCAL_WORLD_SIZE": str(RANKS), "TORCHELASTIC_RUN_ID": "kill_anywhere"}
-    worker.leave(worker.main([str(run_json), "weights"]))
+    def everyone(self) -> dict[str, int]:
+        """Process numbers by name, of those that are there."""
+        if self.way == "srun":
+            return {f"rank {rank}": process.pid for rank, process in enumerate(self.started)}
+        first = self.started[0].pid
+        above = ("main", "torchrun") if self.way == "command" else ("torchrun",)
+        names = itertools.chain(above, (f"rank {rank}" for rank in itertools.count()))
+        return dict(zip(names, [first, *below(first)], strict=False))
 
-
-def forked(work: Callable[[], None]) -> int:
-    """The number of a fork that does ``work``, which must end it."""
-    child = os.fork()
-    if child:
-        return child
-    try:
-        work()
-    finally:  # a fork must not go on as its parent
-        os._exit(70)
-
-
-def logged(run_json: Path, log: Path) -> None:
-    """``launcher`` with its words and its ranks' in ``log``."""
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    for stream in (1, 2):
-        os.dup2(target, stream)
-    launcher(run_json)
+    def over(self) -> bool:
+        """Whether all have ended; once one has failed, the others are told to."""
+        statuses = [process.poll() for process in self.started]
+        if any(statuses):
+            for process in self.started:
+                process.terminate()
+        return None not in statuses
 
 
 class Training:
     """A training in a root of its own that reads the data of ``whole``."""
 
-    def __init__(self, root: Path, whole: Path) -> None:
+    def __init__(self, root: Path, whole: Path, ranks: int) -> None:
         root.mkdir()
         for stage in DATA_STAGES:
             (root / stage).symlink_to(whole / stage)
-        values = compose(["experiment=smoke", f"root={root}", "tracking=file", *SETTINGS])
+        self.root, self.ranks, self.settings = root, ranks, (*SETTINGS, f"ranks={ranks}")
+        values = compose(["experiment=smoke", f"root={root}", "tracking=file", *self.settings])
         steps = plan(decoded(values))
-        self.root, self.step, self.run_json = root, steps[-1], save(decoded(values), values, steps)
-        self.metrics, self.checkpoints = self.step.folder / "metrics.jsonl", self.step.folder / "checkpoints"
+        self.folder, self.run_json = steps[-1].folder, save(decoded(values), values, steps)
+        self.metrics, self.checkpoints = self.folder / "metrics.jsonl", self.folder / "checkpoints"
+        self.log = root / "log"
 
     @property
     def underway(self) -> list[Path]:
         """Checkpoints half written or half removed."""
         return [*self.checkpoints.glob("writing-*"), *self.checkpoints.glob("removing-*")]
 
-    def start(self, by_command: bool) -> int:
-        """Run on; the launcher's process number, or the main process's."""
-        log = self.root / "log"
-        if not by_command:
-            self.step.folder.mkdir(parents=True, exist_ok=True)
-            return forked(lambda: logged(self.run_json, log))
-        with log.open("ab") as words:
+    @property
+    def is_over(self) -> bool:
+        return (self.folder / "manifest.json").exists()
+
+    def rows(self) -> int:
+        """Of metrics.jsonl; a row that is being written counts."""
+        return self.metrics.read_bytes().count(b"\n") if self.metrics.exists() else 0
+
+    def start(self, way: str) -> Running:
+        worker = [sys.executable, "-c", WORKER, str(self.run_json), "weights"]
+        if way == "command":
+            return Running(way, [self._process(command(self.root, *self.settings), {})])
+        if way == "torchrun":
+            torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.ranks}"]
+            return Running(way, [self._process([*torchrun, "--no-python", *worker], {})])
+        with socket.socket() as free:
+            free.bind(("localhost", 0))
+            address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
+        same = address | {"SLURM_NTASKS": str(self.ranks), "SLURM_NTASKS_PER_NODE": str(self.ranks)}
+        each = [same | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)} for rank in range(self.ranks)]
+        return Running(way, [self._process(worker, variables) for variables in each])
+
+    def _process(self, arguments: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
+        with self.log.open("ab") as words:
             return subprocess.Popen(
-                command(self.root, *SETTINGS), stdout=words, stderr=words, start_new_session=True
-            ).pid
+                arguments, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=os.environ | variables
+            )
 
 
-def disturbed(training: Training, chance: random.Random, by_command: bool) -> str | None:
-    """Run on in ``training`` and kill somebody: who, or None when it came to its end before.
+def disturbed(training: Training, run: Running, chance: random.Random, start_seconds: float) -> str | None:
+    """Kill somebody of ``run``: who, or None when it came to its end before.
 
     Raises:
         HangError: when it does not get to work, or does not end once somebody is dead.
     """
-    before = training.metrics.stat().st_mtime_ns if training.metrics.exists() else 0
-    main = training.start(by_command)
-
-    def at_work() -> bool:
-        return training.metrics.exists() and training.metrics.stat().st_mtime_ns != before
-
-    until(lambda: at_work() or ended(main), START_SECONDS)
-    moment = time.monotonic() + chance.expovariate(1 / MEAN_SECONDS)
-    until(lambda: time.monotonic() >= moment or ended(main), PATIENCE_SECONDS)
-    if chance.random() < 0.6:
-        until(lambda: training.underway or ended(main), PATIENCE_SECONDS)
-        time.sleep(chance.uniform(0, 0.03))
-    if ended(main):
+    if chance.random() < 1 / 6:
+        wait(chance.uniform(0, start_seconds), run)
+    else:
+        before = training.metrics.stat().st_mtime_ns if training.metrics.exists() else 0
+        until(lambda: run.over() or (training.metrics.exists() and training.metrics.stat().st_mtime_ns > before))
+        last = training.rows() + chance.randrange(10)
+        until(lambda: run.over() or training.rows() >= last)
+        if chance.random() < 0.6:
+            until(lambda: run.over() or training.underway)
+        wait(chance.uniform(0, 0.04), run)
+    there = run.everyone()
+    if run.over():
         return None
-    victims = [main, *below(main)] if not by_command else [main, *descent(main)]
-    victim = chance.choice(victims)
-    names = dict(zip(victims, ("launcher", "rank 0", "rank 1") if not by_command else COMMAND_NAMES, strict=False))
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(victim, signal.SIGKILL)
-    until(lambda: ended(main) and not any(alive(process) for process in victims), PATIENCE_SECONDS)
-    return ("command: " if by_command else "") + names[victim]
+    victim = chance.choice([*there, "all"])
+    for name in there if victim == "all" else [victim]:
+        os.kill(there[name], signal.SIGKILL)
+    until(lambda: run.over() and not any(alive(process) for process in there.values()), PATIENCE_SECONDS)
+    return f"{run.way}: {victim}"
 
 
-COMMAND_NAMES = ("main", "torchrun", "rank 0", "rank 1")
+def wait(seconds: float, run: Running) -> None:
+    moment = time.monotonic() + seconds
+    until(lambda: run.over() or time.monotonic() >= moment)
 
 
-def descent(main: int) -> list[int]:
-    """torchrun and its ranks below the command's main process, in this order."""
-    return below(main)[: len(COMMAND_NAMES) - 1]
-
-
-def ended(process: int) -> bool:
-    """Whether ``process``, a child of ours, is over; its status stays to be asked again."""
-    return os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+def until(condition: Callable[[], object], seconds: float = START_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise HangError(f"waited {seconds} s")
+        time.sleep(0.002)
 
 
 def alive(process: int) -> bool:
@@ -178,14 +183,6 @@ def alive(process: int) -> bool:
         return False
 
 
-def until(condition: Callable[[], object], seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise HangError(f"waited {seconds} s")
-        time.sleep(0.002)
-
-
 def outcome(folder: Path) -> tuple[bytes, list[dict[str, float]]]:
     """The weights and the curve of a finished training, times aside."""
     rows = read_metrics(folder / "metrics.jsonl")
@@ -193,70 +190,76 @@ def outcome(folder: Path) -> tuple[bytes, list[dict[str, float]]]:
     return (folder / "hf/model.safetensors").read_bytes(), curve
 
 
-@contextlib.contextmanager
-def counted(found: Counter[str], name: str) -> Iterator[None]:
-    """Count a ``HangError`` in the block under ``name``, and end every process that it left."""
-    try:
-        yield
-    except HangError as error:
-        found[name] += 1
-        print(f"hang: {error}", file=sys.stderr, flush=True)
-        for process in below(os.getpid()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+class Tally:
+    """What has been seen."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.begun = seed, time.monotonic()
+        self.found, self.victims, self.moments = Counter[str](), Counter[str](), Counter[str]()
+
+    def kill(self, victim: str, training: Training, rows_before: int) -> None:
+        self.victims[victim] += 1
+        rows = training.rows()
+        moment = "saving" if training.underway else "training" if rows != rows_before else "starting"
+        self.moments[moment] += 1
+        print(f"{moment}, {victim} of {training.ranks} ranks, {rows} rows", self, file=sys.stderr, flush=True)
+
+    def __str__(self) -> str:
+        names = ("resumes", "trainings", "differences", "hangs", "errors")
+        counts = {"benchmark": "kill_anywhere", "seed": self.seed, "kills": self.victims.total()}
+        counts |= {"victims": dict(sorted(self.victims.items())), "moments": dict(self.moments)}
+        seconds = round(time.monotonic() - self.begun)
+        return json.dumps(counts | {name: self.found[name] for name in names} | {"seconds": seconds})
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--command-every", type=int, default=10)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     options = parser.parse_args()
-    chance = random.Random(options.seed)
-    found, victims = Counter[str](), Counter[str]()
-    begun = time.monotonic()
+    chance, tally = random.Random(options.seed), Tally(options.seed)
     with tempfile.TemporaryDirectory() as name:
-        whole = Path(name, "whole")
-        headrace(whole, *SETTINGS)
-        (undisturbed,) = (whole / "weights").iterdir()
-        root = 0
-        training = Training(Path(name, str(root)), whole)
-        expected = outcome(undisturbed)
-        while victims.total() < options.kills or training.metrics.exists():
-            by_command = (
-                options.command_every > 0 and victims.total() % options.command_every == options.command_every - 1
-            )
-            victim = None
-            found["resumes"] += bool(list(training.checkpoints.glob("step_*")))
-            with counted(found, "hangs"):
-                if victims.total() < options.kills:
-                    victim = disturbed(training, chance, by_command)
-                else:
-                    process = training.start(by_command=False)
-                    until(lambda process=process: ended(process), START_SECONDS)
-            if victim:
-                victims[victim] += 1
-                inside = " inside a save" if training.underway else ""
-                found["inside_saves"] += bool(inside)
-                steps = len(read_metrics(training.metrics)) if training.metrics.exists() else 0
-                print(f"kill {victims.total()}: {victim}{inside}, after {steps} rows", file=sys.stderr, flush=True)
-            elif (training.step.folder / "manifest.json").exists():
-                found["trainings"] += 1
-                if outcome(training.step.folder) != expected:
-                    found["differences"] += 1
-                    print(f"differs: {training.root}", file=sys.stderr, flush=True)
-                root += 1
-                training = Training(Path(name, str(root)), whole)
-            else:
-                found["errors"] += 1
-                print((training.root / "log").read_text()[-2000:], file=sys.stderr, flush=True)
-                if found["errors"] > 5:
-                    break
-    names = ("inside_saves", "resumes", "trainings", "differences", "hangs", "errors")
-    summary = {"benchmark": "kill_anywhere", "kills": victims.total(), "seed": options.seed, "victims": dict(victims)}
-    summary |= {name: found[name] for name in names} | {"seconds": round(time.monotonic() - begun)}
-    print(json.dumps(summary))
-    return 1 if found["differences"] or found["hangs"] or found["errors"] else 0
+        whole, expected, start_seconds = Path(name, "whole"), {}, {}
+        headrace(whole, "until=packed")
+        for ranks in options.ranks:
+            first = Training(Path(name, f"undisturbed-{ranks}"), whole, ranks)
+            begun = time.monotonic()
+            run = first.start("torchrun")
+            until(lambda run=run, first=first: run.over() or first.rows())
+            start_seconds[ranks] = time.monotonic() - begun
+            until(run.over)
+            expected[ranks] = outcome(first.folder)
+        for number, ranks in enumerate(itertools.cycle(options.ranks)):
+            training = Training(Path(name, str(number)), whole, ranks)
+            while not training.is_over and tally.found["errors"] + tally.found["hangs"] < 5:
+                tally.found["resumes"] += bool(list(training.checkpoints.glob("step_*")))
+                rows_before = training.rows()
+                run = training.start(chance.choices([*WAYS], [*WAYS.values()])[0])
+                victim = None
+                try:
+                    if tally.victims.total() < options.kills:
+                        victim = disturbed(training, run, chance, start_seconds[ranks])
+                    until(run.over)
+                except HangError as error:
+                    tally.found["hangs"] += 1
+                    print(f"hang: {error}", file=sys.stderr, flush=True)
+                    for process in run.everyone().values():
+                        os.kill(process, signal.SIGKILL)
+                    continue
+                if victim:
+                    tally.kill(victim, training, rows_before)
+                elif not training.is_over:
+                    tally.found["errors"] += 1
+                    print(training.log.read_text()[-3000:], file=sys.stderr, flush=True)
+            tally.found["trainings"] += training.is_over
+            if training.is_over and outcome(training.folder) != expected[ranks]:
+                tally.found["differences"] += 1
+                print(f"differs: {training.root}", file=sys.stderr, flush=True)
+            if tally.victims.total() >= options.kills or not training.is_over:
+                break
+    print(tally)
+    return 1 if tally.found["differences"] or tally.found["hangs"] or tally.found["errors"] else 0
 
 
 if __name__ == "__main__":
