@@ -6,7 +6,8 @@ headrace order --step 1200 --rank 3 --ranks 8     those that rank 3 of 8 reads
     step 1200 ── order ──> row 8123 of crawl ── packed ──> spans ── bounds ──> line 41 of unique/documents/00007
 
 Nothing has to be trained for it: the order is a function of settings and artifacts. The answer holds for every training
-of this run, however often it was killed, and whatever it ran on.
+of this run, however often it was killed, and whatever it ran on. Which steps were left out of the weights, for a loss
+spike, is in the checkpoints of the training (train/guards.py).
 """
 
 import dataclasses
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from data_prep.tokenization.shards import TokenShards
 from pipeline.cluster import Slurm
 from pipeline.config import RunConfig
-from pipeline.core.artifact import Artifact
+from pipeline.core.artifact import Artifact, read_sealed
 from pipeline.core.errors import ConfigError
 from pipeline.facts import Fact
 from pipeline.runner import Run, Step
@@ -80,6 +81,7 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     first, end = (number - 1) * training.batch_rows, number * training.batch_rows
     yield "step", f"{number:,} of {training.steps:,}: rows {first:,} to {end - 1:,} of the training"
     yield "ranks", f"{rank} of {world}" if rank else f"all {world}"
+    yield from _update(run.steps, number)
     rows, order = training_data(training.seed, inputs, mix)
     for name, epochs in order.epochs(end).items():
         yield name, f"{epochs:.4f} behind this step"
@@ -91,6 +93,16 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
             source, own_row = rows.source(row)
             seen.append(_seen(place, one, sources[source], own_row))
     yield from _documents(seen)
+
+
+def _update(steps: Sequence[Step], number: int) -> Iterator[Fact]:
+    """Why the update of step ``number`` is not in the weights of the newest checkpoint, if it is not."""
+    manifests = [path for step in steps for path in step.folder.glob("checkpoints/step_*/manifest.json")]
+    left_out = read_sealed(max(manifests))["left_out"] if manifests else []
+    for first, spike in left_out:
+        if first <= number <= spike:
+            yield "update", f"left out: the loss of step {spike:,} was a spike"
+            return
 
 
 def _ranks(config: RunConfig) -> int:

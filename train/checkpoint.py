@@ -17,6 +17,7 @@ most a ``writing-`` or ``removing-`` folder, which the next start sweeps away. A
 a message.
 """
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -30,42 +31,15 @@ import torch.distributed as dist
 from safetensors import SafetensorError
 
 from pipeline.core.artifact import FileRecord, read_sealed, write_sealed
-from pipeline.core.errors import ArtifactError, TaskError
-from train.distributed import Ranks, gather
+from pipeline.core.errors import ArtifactError, RetryableError
+from train.distributed import Ranks, gather, on_first
+from train.state import State, rollback_step
 
 T = TypeVar("T")
+Waiting = Callable[[], contextlib.AbstractContextManager[None]]
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST, STATE = "manifest.json", "state"
-
-
-@dataclasses.dataclass(frozen=True)
-class State:
-    """Where training stands: with the weights, everything that decides the steps to come.
-
-    The order of rows is a function of (seed, rows_seen) and dropout's random numbers one of (seed, step, rank), so no
-    generator's state is kept.
-    """
-
-    step: int
-    """Steps done: updates, and those that were left out."""
-    rows_seen: int
-    tokens_seen: int
-    """Target tokens, so without padding."""
-    run_id: str
-    """The tracker's, so that a resumed run continues its curve."""
-    data: dict[str, str]
-    """What decides which rows come when: each artifact and setting, and a hash of it; ``order`` is one of them all."""
-    losses: list[float] = dataclasses.field(default_factory=list)
-    """Of the last steps, as far as they decide whether the next one is left out (train/guards.py)."""
-    left_out: list[int] = dataclasses.field(default_factory=list)
-    """The steps whose update was not applied."""
-
-    def after(self, rows: int, tokens: int) -> "State":
-        """The state one update of ``rows`` and ``tokens`` later."""
-        return dataclasses.replace(
-            self, step=self.step + 1, rows_seen=self.rows_seen + rows, tokens_seen=self.tokens_seen + tokens
-        )
 
 
 class Snapshot(Protocol):
@@ -84,12 +58,22 @@ def name(step: int) -> str:
     return f"step_{step:08d}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Keeping:
+    """Which checkpoints stay; their names are those of ``TrainingConfig``."""
+
+    keep_last: int
+    keep_every: int | None = None
+    spike_rollback_every: int | None = None
+
+
 class Saver:
     """Writes checkpoints in the background, one at a time. All ranks have one and call its methods in step."""
 
-    def __init__(self, folder: Path, ranks: Ranks, keep_last: int, keep_every: int | None) -> None:
+    def __init__(self, folder: Path, ranks: Ranks, keeping: Keeping, waiting: Waiting = contextlib.nullcontext) -> None:
+        """Save to ``folder``; training waits for a save inside ``waiting()``."""
         self.folder = folder
-        self._ranks, self._keep_last, self._keep_every = ranks, keep_last, keep_every
+        self._ranks, self._keeping, self._waiting = ranks, keeping, waiting
         self._group = dist.new_group(backend="gloo")  # of its own: the thread's messages cross those of training
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._under_way: Future[None] | None = None
@@ -104,7 +88,7 @@ class Saver:
         """Copy the state, and return while it is being written; waits for the save before.
 
         Raises:
-            TaskError: when the save before failed.
+            RetryableError: when the save before failed.
         """
         self.wait()
         self._under_way = self._thread.submit(self._save, state, engine.snapshot())
@@ -118,18 +102,38 @@ class Saver:
         """Return when no save is under way.
 
         Raises:
-            TaskError: when it failed on any rank, for want of disk space, say; the checkpoints before are untouched.
+            RetryableError: when it failed on any rank, for want of disk space, say; those before are untouched.
         """
         under_way, self._under_way = self._under_way, None
         if under_way:
-            under_way.result()
+            with self._waiting():
+                under_way.result()
+
+    def saved(self, step: int) -> list[Path]:
+        """The files of the checkpoint of ``step``, which is the same on all ranks; waits for the save under way.
+
+        Raises:
+            RetryableError: when it is damaged; a start passes it over and takes up the one before.
+        """
+        self.wait()
+        path = self.folder / name(step)
+
+        def check() -> None:
+            try:
+                verify(path)
+            except ArtifactError as error:
+                remedy = "run again to go on from the one before"
+                raise RetryableError(error.where, f"{error.wrong}, and a spike leads back to it", remedy) from None
+
+        on_first(self._ranks, check)
+        return state_files(path)
 
     def _save(self, state: State, snapshot: Snapshot) -> None:
         writing = self.folder / f"writing-{name(state.step)}"
         try:
             records = dict(self._on_all(state, lambda: _write(writing, snapshot, self._ranks.rank)))
             self._on_all(state, lambda: self._put_in_force(writing, state, records))
-        except TaskError:
+        except RetryableError:
             if self._ranks.first and writing.exists():
                 shutil.rmtree(writing)
             raise
@@ -145,7 +149,7 @@ class Saver:
         problems = "; ".join(problem for _, problem in both if problem)
         if problems:
             wrong = f"the checkpoint of step {state.step} could not be saved ({problems})"
-            raise TaskError(str(self.folder), wrong, "make room there and run again: the one before is in force")
+            raise RetryableError(str(self.folder), wrong, "make room there and run again: the one before is in force")
         return [result for result, _ in both]
 
     def _put_in_force(self, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
@@ -160,7 +164,7 @@ class Saver:
         remove(final)
         writing.rename(final)
         _sync_folder(self.folder)
-        prune(self.folder, self._keep_last, self._keep_every)
+        prune(self.folder, self._keeping)
 
 
 def _write(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, FileRecord]:
@@ -171,14 +175,18 @@ def _write(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, FileRecor
     return file, _settled(writing / file)
 
 
-def newest(folder: Path) -> tuple[Path, State] | None:
+def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path, State] | None:
     """The checkpoint with the highest step that is whole, and where training stood; None when there is none.
 
-    Says on stderr which ones it passed over, and why.
+    The one that a spike after it would lead back to must be whole, too. Says on stderr which it passed over, and why.
     """
     for path in sorted(folder.glob("step_*"), reverse=True):
         try:
-            return path, verify(path)
+            state = verify(path)
+            kept_step = rollback_step(state.step, spike_rollback_every)
+            if kept_step not in (0, state.step):
+                verify(folder / name(kept_step))
+            return path, state
         except ArtifactError as error:
             print(f"{error} (passed over)", file=sys.stderr, flush=True)
     return None
@@ -224,11 +232,14 @@ def check_resumable(found: State, data: dict[str, str]) -> None:
         raise ArtifactError("weights", wrong, "bring that back, or use another root")
 
 
-def prune(folder: Path, keep_last: int, keep_every: int | None) -> None:
-    """Remove all checkpoints but the newest ``keep_last`` and those of steps that are multiples of ``keep_every``."""
-    paths = sorted(folder.glob("step_*"))
-    for path in paths[:-keep_last]:
-        if keep_every is None or int(path.name.removeprefix("step_")) % keep_every:
+def prune(folder: Path, keeping: Keeping) -> None:
+    """Remove all checkpoints but the newest ``keep_last``, those that a spike leads back to from there, and those of
+    steps that are multiples of ``keep_every``."""
+    paths = {int(path.name.removeprefix("step_")): path for path in sorted(folder.glob("step_*"))}
+    newest_steps = list(paths)[-keeping.keep_last :]
+    kept = {*newest_steps, *(rollback_step(step, keeping.spike_rollback_every) for step in newest_steps)}
+    for step, path in paths.items():
+        if step not in kept and (keeping.keep_every is None or step % keeping.keep_every):
             remove(path)
 
 

@@ -136,8 +136,13 @@ class TrainingConfig:
     before it (6 in OLMo-core); null: never."""
     spike_window_steps: int = 128
     """The number of steps before it that count; half as many must have gone by."""
+    spike_rollback_every: int | None = None
+    """A spike takes the weights back to the checkpoint of the last step that is a multiple of this, which is kept for
+    it; the updates since are left out with that of the spike. null: that one alone, as before the first such step."""
     hang_seconds: float = unhashed(1800.0)
     """When no step finishes for this long, every rank shows its stacks and ends, and the run can be started again."""
+    save_hang_seconds: float = unhashed(1800.0)
+    """The same for the time that training waits for a checkpoint to be written; no part of a step."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """auto: CUDA where there is one."""
     compile: Literal["auto", "on", "off"] = unhashed("auto")
@@ -154,8 +159,17 @@ class TrainingConfig:
             raise ConfigError("training.spike_sigma", f"is {self.spike_sigma}", "give a positive number, or null")
         if self.spike_window_steps < 4:
             raise ConfigError("training.spike_window_steps", f"is {self.spike_window_steps}", "give at least 4 steps")
-        if not 0 < self.hang_seconds < math.inf:
-            raise ConfigError("training.hang_seconds", f"is {self.hang_seconds}", "give a positive number")
+        if self.spike_rollback_every is not None and (self.spike_sigma is None or self.spike_rollback_every < 1):
+            wrong = f"is {self.spike_rollback_every}, spike_sigma is {self.spike_sigma}"
+            raise ConfigError("training.spike_rollback_every", wrong, "give at least 1 and a spike_sigma, or null")
+        for name in ("hang_seconds", "save_hang_seconds"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ConfigError(f"training.{name}", f"is {getattr(self, name)}", "give a positive number")
+
+    def saves_at(self, step: int) -> bool:
+        """Whether there is a checkpoint after ``step``: an ordinary one, one to roll back to, or the last."""
+        multiples = (self.save_every, self.spike_rollback_every or self.save_every)
+        return step == self.steps or any(step % each == 0 for each in multiples)
 
     def compiles_on(self, device: str) -> bool:
         """Whether to compile for a ``device`` of this type."""

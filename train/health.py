@@ -24,7 +24,7 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from pipeline.core.errors import ConfigError, RetryableError, TaskError
+from pipeline.core.errors import ConfigError, RetryableError
 from pipeline.core.settings import digest
 from pipeline.core.stage import Inputs
 from train.config import TrainingConfig
@@ -46,8 +46,8 @@ def check(stage: Weights, inputs: Inputs, folder: Path, parameters: int, ranks: 
 
     Raises:
         ConfigError: when ranks were not started alike, or without a GPU for each.
-        RetryableError: when a node cannot write to ``folder`` or its clock is wrong: another node may do.
-        TaskError: when there is no room for the checkpoints.
+        RetryableError: when a node cannot write to ``folder`` or its clock is wrong: another node may do; when there is
+            no room for the checkpoints: it may be made.
     """
     check_agreement(gather(identity(stage, inputs)))
     if ranks.device.type == "cuda":
@@ -109,13 +109,15 @@ def check_folder(folder: Path, ranks: Ranks) -> None:
 def check_room(training: TrainingConfig, parameters: int, folder: Path) -> None:
     """Refuse to fill the disk of ``folder``: what is kept, one more on its way, and the export, less what is there."""
     kept = training.keep_last + (training.steps // training.keep_every if training.keep_every else 0)
+    if training.spike_rollback_every:
+        kept += 1 + (training.keep_last - 1) * training.save_every // training.spike_rollback_every
     saved = min(kept, -(-training.steps // training.save_every)) + 1
     present = sum(path.stat().st_size for path in folder.glob("checkpoints/**/*") if path.is_file())
     needed = max(0, saved * CHECKPOINT_BYTES * parameters - present) + EXPORT_BYTES * parameters
     free = shutil.disk_usage(folder).free
     if free < needed:
         wrong = f"{free / 1e9:.2f} GB are free, the checkpoints to be kept and the export need {needed / 1e9:.2f} GB"
-        raise TaskError(str(folder), wrong, "free disk, or keep fewer (training.keep_last, training.keep_every)")
+        raise RetryableError(str(folder), wrong, "free disk, or keep fewer (training.keep_last, training.keep_every)")
 
 
 def check_clocks(times: Sequence[tuple[str, float]]) -> None:

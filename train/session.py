@@ -12,7 +12,7 @@ from pipeline.core.settings import canonical
 from pipeline.core.stage import Inputs
 from pipeline.core.tracker import Tracker, new_run_id
 from train import checkpoint, health, initial
-from train.checkpoint import Saver, State
+from train.checkpoint import Keeping, Saver
 from train.data import MixedRows, Rows
 from train.distributed import Ranks, StopRequest, on_first
 from train.engine import Engine
@@ -21,6 +21,7 @@ from train.loss import token_bytes
 from train.mixture import parts_of_order, training_data
 from train.model.transformer import Transformer, compile_blocks, initialize
 from train.plan import flops_per_token
+from train.state import State
 from train.throughput import Meter, peak_flops
 from train.trainer import Job, train
 from train.watchdog import Watchdog
@@ -55,9 +56,12 @@ class Session:
         if stage.training.compiles_on(ranks.device.type):
             compile_blocks(model)
         engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
+        training = stage.training
+        watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder)
+        keeping = Keeping(training.keep_last, training.keep_every, training.spike_rollback_every)
         job = Job(
             engine=engine,
-            training=stage.training,
+            training=training,
             optimizer=stage.optimizer,
             schedule=stage.schedule,
             train_rows=train_rows,
@@ -65,24 +69,24 @@ class Session:
             validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
             token_bytes=torch.from_numpy(token_bytes(tokenizer_file)).to(ranks.device),
             meter=_meter(stage, vocabulary, train_rows.row_tokens, ranks),
-            saver=Saver(folder / "checkpoints", ranks, stage.training.keep_last, stage.training.keep_every),
+            saver=Saver(folder / "checkpoints", ranks, keeping, watchdog.saving),
+            watchdog=watchdog,
         )
         data = parts_of_order(stage.training.seed, inputs, stage.mixture)
         return cls(stage, folder, tokenizer_file, vocabulary, job, _take_up(job, data, ranks))
 
     def train(self) -> State:
         """Train to the last step, logging on rank 0."""
-        ranks = self.job.engine.ranks
-        watchdog = Watchdog(self.stage.training.hang_seconds, ranks.rank, self.folder)
+        ranks, watchdog = self.job.engine.ranks, self.job.watchdog
         if not ranks.first:
             with watchdog, self.job.saver, StopRequest() as stop:
-                return train(self.job, self.state, None, None, stop, watchdog)
+                return train(self.job, self.state, None, None, stop)
         facts = canonical(self.stage)
         steps = self.stage.training.steps - self.state.step
         tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts)
         try:
             with watchdog, self.job.saver, StopRequest() as stop, Progress("weights", steps, "steps") as progress:
-                return train(self.job, self.state, tracker, progress, stop, watchdog)
+                return train(self.job, self.state, tracker, progress, stop)
         finally:
             tracker.close()
 
@@ -125,7 +129,7 @@ def _take_up(job: Job, data: dict[str, str], ranks: Ranks) -> State:
 
     def find() -> tuple[Path, State] | None:
         checkpoint.sweep(job.saver.folder)
-        found = checkpoint.newest(job.saver.folder)
+        found = checkpoint.newest(job.saver.folder, job.training.spike_rollback_every)
         if found:
             checkpoint.check_resumable(found[1], data)
         return found

@@ -16,7 +16,7 @@ from pipeline.core.errors import RetryableError
 from pipeline.core.progress import Progress
 from pipeline.core.tracker import Tracker
 from train.apportionment import MixedOrder
-from train.checkpoint import Saver, State
+from train.checkpoint import Saver
 from train.config import AdamW, TrainingConfig
 from train.data import IGNORED, Batch, MixedRows, Rows
 from train.distributed import StopRequest, total
@@ -27,6 +27,7 @@ from train.objectives.causal import DeviceBatch, nll
 from train.order import Order, share
 from train.prefetch import Prefetch
 from train.schedule import Schedule
+from train.state import State
 from train.throughput import Meter
 from train.watchdog import Watchdog
 
@@ -46,21 +47,16 @@ class Job:
     """UTF-8 bytes of each token, (vocabulary,) int64 on the device."""
     meter: Meter
     saver: Saver
+    watchdog: Watchdog
 
 
-def train(
-    job: Job,
-    state: State,
-    tracker: Tracker | None,
-    progress: Progress | None,
-    stop: StopRequest,
-    watchdog: Watchdog,
-) -> State:
+def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
     """Go on from ``state`` to the last step; ``tracker`` and ``progress`` are rank 0's.
 
     Raises:
-        RetryableError: when any rank was asked to stop; a checkpoint of the last whole step lies there.
-        TaskError: when the loss is not finite, or a checkpoint could not be saved.
+        RetryableError: when any rank was asked to stop, a checkpoint of the last whole step lying there; when one could
+            not be saved.
+        TaskError: when the loss is not finite.
     """
     training, ranks = job.training, job.engine.ranks
     guard = LossGuard.of(training, ranks.first)
@@ -86,6 +82,8 @@ def train(
         is_spike = guard.is_spike(state, loss)
         gradient_norm = job.engine.step(learning_rate, applied=not is_spike)
         state = guard.noted(state.after(training.batch_rows, int(targets)), loss, is_spike)
+        if is_spike and (kept_step := guard.back_to(state.step)):
+            job.engine.load(job.saver.saved(kept_step))
         job.meter.stop(targets, ahead.waited_seconds)
         if progress:
             progress.advance(1, loss=loss)
@@ -98,12 +96,12 @@ def train(
             values |= validate(job)
         if tracker and values:
             tracker.log(state.step, values)
-        if is_last or state.step % training.save_every == 0:
+        if training.saves_at(state.step):
             if tracker:
                 tracker.settle()
             job.saver.begin(state, job.engine)
             saved_step = state.step
-        watchdog.beat(state.step)
+        job.watchdog.beat(state.step)
     job.saver.wait()
     return state
 

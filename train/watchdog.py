@@ -1,6 +1,7 @@
 """A hung rank ends the run: without it, all others would wait for it until the job's time is over.
 
     step done ── beat ──> the deadline is hang_seconds away again
+    waits for a save ───> save_hang_seconds away; hang_seconds again when the save is done
     deadline passed ───> stacks of all threads to stderr, the reason to logs/error.json, the process ends
 
 Every rank has a watchdog of its own. Ranks wait for each other in every step, so when one hangs, those that wait for it
@@ -10,11 +11,13 @@ thread stands one of faulthandler's, which needs no interpreter: a rank that hol
 ends a few seconds later all the same.
 """
 
+import contextlib
 import faulthandler
 import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.core import error_report
@@ -23,16 +26,21 @@ from pipeline.core.errors import RetryableError
 GATHERING_SECONDS = 2.0
 """Between showing the stacks and ending: the launcher ends all ranks with the first one, and all should have shown."""
 
+LOOKING_SECONDS = 1.0
+"""Between two looks at the clock: a deadline may be moved nearer."""
+
 STDERR = 2
 
 
 class Watchdog:
-    """Ends the process when nobody calls ``beat`` for ``seconds``, as long as it is entered."""
+    """Ends the process when nobody calls ``beat`` for so long, as long as it is entered."""
 
-    def __init__(self, seconds: float, rank: int, folder: Path) -> None:
-        """Watch the training in ``folder`` as ``rank`` does it."""
-        self._seconds, self._rank, self._folder = seconds, rank, folder
+    def __init__(self, seconds: float, save_seconds: float, rank: int, folder: Path) -> None:
+        """Watch the training in ``folder`` as ``rank`` does it: a step lasts ``seconds`` at most, a save that is waited
+        for ``save_seconds``."""
+        self._seconds, self._save_seconds, self._rank, self._folder = seconds, save_seconds, rank, folder
         self._step: int | None = None
+        self._saves = False
         self._deadline = 0.0
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
@@ -52,18 +60,34 @@ class Watchdog:
         self._step = step
         self._put_off()
 
+    @contextlib.contextmanager
+    def saving(self) -> Iterator[None]:
+        """Around the time in which training waits for a save."""
+        self._saves = True
+        self._put_off()
+        try:
+            yield
+        finally:
+            self._saves = False
+            self._put_off()
+
+    @property
+    def _limit_seconds(self) -> float:
+        return self._save_seconds if self._saves else self._seconds
+
     def _put_off(self) -> None:
-        self._deadline = time.monotonic() + self._seconds
-        faulthandler.dump_traceback_later(self._seconds + 3 * GATHERING_SECONDS, file=STDERR, exit=True)
+        self._deadline = time.monotonic() + self._limit_seconds
+        faulthandler.dump_traceback_later(self._limit_seconds + 3 * GATHERING_SECONDS, file=STDERR, exit=True)
 
     def _watch(self) -> None:
-        while not self._left.wait(max(0.0, self._deadline - time.monotonic())):
+        while not self._left.wait(max(0.0, min(LOOKING_SECONDS, self._deadline - time.monotonic()))):
             if time.monotonic() >= self._deadline:
                 self._end()
 
     def _end(self) -> None:
         after = "its start" if self._step is None else f"step {self._step}"
-        wrong = f"rank {self._rank} finished no step for {self._seconds:g} s after {after}"
+        what = "waited for a save" if self._saves else "finished no step"
+        wrong = f"rank {self._rank} {what} for {self._limit_seconds:g} s after {after}"
         remedy = "see the stacks in logs/; run again to go on from the newest checkpoint"
         error = RetryableError("weights", wrong, remedy)
         print(f"headrace: {error}", file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ from data_prep.document import read_documents
 from data_prep.tokenization.encode import Encoder
 from pipeline import order
 from pipeline.__main__ import compose, decoded
-from pipeline.core.artifact import Artifact
+from pipeline.core.artifact import Artifact, write_sealed
 from pipeline.core.errors import ConfigError
 from pipeline.facts import Fact
 from pipeline.runner import Run, plan
@@ -126,6 +126,18 @@ def test_the_sources_of_a_mixture_are_named(mixed):
     assert named == {"crawl": 6, "other": 2}
     assert facts[:2] == [("step", f"4 of {STEPS}: rows 24 to 31 of the training"), ("ranks", "all 1")]
     assert [name for name, _ in facts[2:4]] == ["epoch:crawl", "epoch:other"]
+
+
+def test_an_update_that_was_left_out_is_told_by_the_newest_checkpoint(alone, tmp_path):
+    steps = plan(decoded(compose([*alone.overrides, *TRAINING, "until=weights"])))
+    weights = dataclasses.replace(steps[-1], folder=tmp_path)
+    run = dataclasses.replace(alone.run, steps=[*steps[:-1], weights])
+    for step, left_out in ((8, []), (11, [[4, 4], [6, 8], [6, 10]])):
+        (tmp_path / f"checkpoints/step_{step:08d}").mkdir(parents=True)
+        write_sealed(tmp_path / f"checkpoints/step_{step:08d}/manifest.json", {"left_out": left_out})
+    told = [dict(order.explain(run, str(step))).get("update") for step in range(1, 12)]
+    spikes = [None, None, None, 4, None, 8, 8, 8, 10, 10, None]
+    assert told == [spike and f"left out: the loss of step {spike} was a spike" for spike in spikes]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Small real inputs for training: a byte-level tokenizer, token shards of made-up text, packed rows."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from data_prep.packed import Packed, Packing
 from pipeline.core.artifact import Artifact, TaskOutput, finish
 from pipeline.core.stage import Inputs
+from tests.stage_run import RunStage
 
 END = "<|endoftext|>"
 SENTENCE = "the mill stands by water that turns its wheel and grinds all grain we bring until night falls"
@@ -34,14 +35,18 @@ def texts(documents: int, seed: int) -> list[str]:
     return [" ".join(WORDS[(start + i) % len(WORDS)] for i in range(length)) + " ü" for start, length in starts]
 
 
-def token_shard(task: int, out: TaskOutput) -> None:
+def token_shard(task: int, out: TaskOutput, documents: int, spoiled: Sequence[tuple[int, int, int]]) -> None:
     tokenizer = bytes_tokenizer()
     end, ids, bounds, lengths = tokenizer.token_to_id(END), [], [0], []
     ids.append(end)
-    for text in texts(60, seed=task):
+    for text in texts(documents, seed=task):
         ids += [*tokenizer.encode(text).ids, end]
         bounds.append(len(ids) - 1)
         lengths.append(len(text.encode()))
+    noise = random.Random(task)
+    for shard, start, length in spoiled:
+        for place in range(start + 1, start + length + 1) if shard == task else ():
+            ids[place] = ids[place] if ids[place] == end else noise.randrange(end)
     keys = np.random.default_rng(task).integers(0, 2**64, len(lengths), dtype=np.uint64)
     with out.shard("tokens", "bin") as path:
         path.write_bytes(np.array(ids, "<u2").tobytes())
@@ -62,15 +67,24 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def inputs(tmp_path_factory, run_stage) -> Inputs:
-    """The three input artifacts of ``weights``: 2 token shards, rows of 64 tokens, a tenth held out."""
-    root: Path = tmp_path_factory.mktemp("inputs")
+    """Of 120 documents: fewer rows than most trainings here see."""
+    return make_inputs(tmp_path_factory.mktemp("inputs"), run_stage, documents=60)
+
+
+def make_inputs(
+    root: Path, run_stage: RunStage, documents: int, spoiled: Sequence[tuple[int, int, int]] = ()
+) -> Inputs:
+    """The three input artifacts of ``weights``: 2 shards of ``documents`` each, rows of 64 tokens, a tenth held out.
+
+    The text of the ``spoiled`` spans (shard, start, length) is noise.
+    """
     out = TaskOutput(root / "tokenizer", "tokenizer", 0)
     with out.file("tokenizer.json") as path:
         bytes_tokenizer().save(str(path))
     out.done({})
     tokenizer = finish(root / "tokenizer", {"stage": "tokenizer"}, {"tokenizer": 1})
     for task in range(2):
-        token_shard(task, TaskOutput(root / "tokens", "tokens", task))
+        token_shard(task, TaskOutput(root / "tokens", "tokens", task), documents, spoiled)
     tokens = finish(root / "tokens", {"stage": "tokens"}, {"tokens": 2})
     packing = Packing(row_tokens=64, validation_fraction=0.1, group_shards=2)
     packed = run_stage(Packed(packing=packing), {"tokens": tokens}, root / "packed")

@@ -1,31 +1,23 @@
-"""Spikes: which losses are ones, and that a training that leaves one out goes on as if nothing had been."""
+"""Spikes: which losses are ones, what follows from one; that an update which is not applied changes nothing."""
 
 import dataclasses
 import math
-import shutil
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
-from pipeline.core.artifact import read_json
 from pipeline.core.errors import ConfigError, TaskError
-from pipeline.core.settings import decode
-from pipeline.core.tracker import read_metrics
-from train import distributed, trainer
-from train.checkpoint import State
+from train import distributed
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
 from train.engine import Engine
 from train.guards import LossGuard
 from train.model.transformer import Transformer, initialize
 from train.objectives.causal import DeviceBatch, nll
-from train.weights import Weights
+from train.state import State
 
-GUARD = LossGuard(sigma=6.0, window_steps=8, speaks=False)
+GUARD = LossGuard(sigma=6.0, window_steps=8, rollback_every=None, speaks=False)
 START = State(step=0, rows_seen=0, tokens_seen=0, run_id="", data={})
 MODEL = ModelConfig(layers=1, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
-SPIKE_STEP, STEPS, BATCH_ROWS = 21, 32, 8
 
 
 def after(losses: list[float], guard: LossGuard = GUARD) -> State:
@@ -53,7 +45,26 @@ def test_only_the_window_counts_and_a_plateau_is_no_spike_for_ever() -> None:
     state = after([9.0] * 20 + [1.0, 1.1] * 4)
     assert state.losses == [1.0, 1.1] * 4
     state = after([1.0, 1.1] * 4 + [5.0] * 8)
-    assert state.left_out == [9]
+    assert state.left_out == [[9, 9]]
+
+
+def test_a_spike_leads_back_to_a_step_that_depends_on_its_own_alone() -> None:
+    guard = dataclasses.replace(GUARD, rollback_every=8)
+    steps = (1, 7, 8, 9, 16, 17, 24, 25)
+    assert [guard.back_to(step) for step in steps] == [0, 0, 0, 8, 8, 16, 16, 24]
+    assert [GUARD.back_to(step) for step in steps] == [0] * len(steps)
+    spikes = {6: 9.0, 13: 9.0, 15: 30.0, 16: 90.0, 17: 300.0}
+    state = after([spikes.get(step, 1.0 + step % 2 / 10) for step in range(1, 20)], guard)
+    assert state.left_out == [[6, 6], [9, 15], [9, 16], [17, 17]]
+    assert (state.step, state.rows_seen, state.steps_left_out) == (19, 19 * 8, 1 + 8 + 1)
+
+
+def test_what_is_left_out_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    for every, kept_step in ((None, 10), (4, 8)):
+        guard = dataclasses.replace(GUARD, rollback_every=every, speaks=True)
+        after([1.0, 1.1] * 5 + [7.25], guard)
+        words = f"headrace: the loss of step 11 is 7.2500, usual is 1.0500: back to the weights of step {kept_step}\n"
+        assert capsys.readouterr().err == words
 
 
 def test_without_a_sigma_nothing_is_left_out_or_kept() -> None:
@@ -79,6 +90,15 @@ def test_a_loss_that_is_not_finite_ends_training(loss: float, sigma: float | Non
         ({"spike_sigma": 0.0}, "training.spike_sigma: is 0.0; give a positive number, or null"),
         ({"spike_window_steps": 3}, "training.spike_window_steps: is 3; give at least 4 steps"),
         ({"hang_seconds": 0.0}, "training.hang_seconds: is 0.0; give a positive number"),
+        ({"save_hang_seconds": -1.0}, "training.save_hang_seconds: is -1.0; give a positive number"),
+        (
+            {"spike_rollback_every": 8},
+            "training.spike_rollback_every: is 8, spike_sigma is None; give at least 1 and a spike_sigma, or null",
+        ),
+        (
+            {"spike_rollback_every": 0, "spike_sigma": 6.0},
+            "training.spike_rollback_every: is 0, spike_sigma is 6.0; give at least 1 and a spike_sigma, or null",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict, message: str) -> None:
@@ -112,58 +132,3 @@ def test_an_update_that_is_not_applied_changes_nothing(stage: int, precision: st
         weights.append(dict(engine.weights()))
     for name, value in weights[0].items():
         assert torch.equal(value, weights[1][name]), name
-
-
-@pytest.fixture
-def _spike(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the rows of step ``SPIKE_STEP`` be nonsense."""
-    load = trainer.load
-
-    def spoiled(job: trainer.Job, rows_seen: int) -> tuple[list[DeviceBatch], int]:
-        batches, targets = load(job, rows_seen)
-        if rows_seen == (SPIKE_STEP - 1) * BATCH_ROWS:
-            for batch in batches:
-                noise = np.random.default_rng(0).integers(0, 257, batch.targets.shape)
-                batch.targets[:] = torch.where(batch.targets >= 0, torch.from_numpy(noise), batch.targets)
-        return batches, targets
-
-    monkeypatch.setattr(trainer, "load", spoiled)
-
-
-def stage() -> Weights:
-    training = {"steps": STEPS, "batch_rows": BATCH_ROWS, "micro_batch_rows": 4, "precision": "fp32", "device": "cpu"}
-    training |= {"save_every": 8, "keep_last": 9, "validate_every": 100, "spike_sigma": 4.0, "spike_window_steps": 10}
-    return decode(
-        Weights,
-        {
-            "model": dataclasses.asdict(MODEL),
-            "optimizer": {"type": "adamw", "learning_rate": 1e-2},
-            "schedule": {"type": "constant", "warmup_steps": 2},
-            "training": training,
-            "tracking": {"wandb": "off"},
-        },
-    )
-
-
-@pytest.mark.usefixtures("_spike")
-def test_a_resumed_training_leaves_out_the_same_step_and_ends_with_the_same_weights(
-    tmp_path: Path, inputs, run_stage, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    run_stage(stage(), inputs, whole)
-    assert f"headrace: the update of step {SPIKE_STEP} is left out: its loss is" in capsys.readouterr().err
-    rows = read_metrics(whole / "metrics.jsonl")
-    assert [row["steps_left_out"] for row in rows] == [0.0] * (SPIKE_STEP - 1) + [1.0] * (STEPS - SPIKE_STEP + 1)
-    assert read_json(whole / f"checkpoints/step_{STEPS:08d}/manifest.json")["left_out"] == [SPIKE_STEP]
-
-    for lost in ((24, 32), (32,)):  # killed between the spike and the save after it; killed later
-        shutil.copytree(whole, resumed)
-        for step in lost:
-            shutil.rmtree(resumed / f"checkpoints/step_{step:08d}")
-        run_stage(stage(), inputs, resumed)
-        assert (resumed / "hf/model.safetensors").read_bytes() == (whole / "hf/model.safetensors").read_bytes()
-        again = read_metrics(resumed / "metrics.jsonl")
-        assert [(row["step"], row["loss"], row["steps_left_out"]) for row in again] == [
-            (row["step"], row["loss"], row["steps_left_out"]) for row in rows
-        ]
-        shutil.rmtree(resumed)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from pipeline.core.errors import ConfigError, RetryableError, TaskError
+from pipeline.core.errors import ConfigError, RetryableError
 from train import health
 from train.config import TrainingConfig
 
@@ -79,7 +79,7 @@ def test_a_disk_without_room_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, free))
     health.check_room(TRAINING, 1_000_000, tmp_path)
     free -= 1
-    with pytest.raises(TaskError) as error:
+    with pytest.raises(RetryableError) as error:
         health.check_room(TRAINING, 1_000_000, tmp_path)
     assert str(error.value) == (
         f"{tmp_path}: 0.06 GB are free, the checkpoints to be kept and the export need 0.06 GB;"

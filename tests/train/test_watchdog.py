@@ -16,7 +16,7 @@ from train.watchdog import Watchdog
 def hang():
     {hanging}
 
-with Watchdog(0.5, 3, Path(sys.argv[1])) as watchdog:
+with Watchdog(0.5, 2.5, 3, Path(sys.argv[1])) as watchdog:
     for step in range(4):
         time.sleep(0.2)
         watchdog.beat(step + 1)
@@ -48,6 +48,25 @@ def test_a_process_that_holds_the_interpreter_ends_too(tmp_path: Path) -> None:
     done = process(tmp_path, HOLDS_THE_INTERPRETER)
     assert done.returncode == 1
     assert '  File "<string>", line 7 in hang' in done.stderr.splitlines()
+
+
+LONG_SAVE = """with watchdog.saving():
+        time.sleep({seconds})
+    time.sleep({after})"""
+
+
+def test_a_save_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    done = process(tmp_path, LONG_SAVE.format(seconds=1.5, after=0.2))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = process(tmp_path, LONG_SAVE.format(seconds=100, after=0))
+    assert done.returncode == 1
+    assert done.stderr.startswith("headrace: weights: rank 3 waited for a save for 2.5 s after step 4; see the stacks")
+
+
+def test_after_a_save_the_limit_of_a_step_holds_again(tmp_path: Path) -> None:
+    done = process(tmp_path, LONG_SAVE.format(seconds=0.1, after=100))
+    assert done.returncode == 1
+    assert done.stderr.startswith("headrace: weights: rank 3 finished no step for 0.5 s after step 4; see the stacks")
 
 
 def test_a_training_that_is_over_is_watched_no_longer(tmp_path: Path) -> None:
