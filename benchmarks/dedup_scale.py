@@ -179,7 +179,7 @@ def run_phase(folder: Path, name: str, phases: tuple[Phase, ...]) -> dict[str, o
     for task in range(phase.tasks):
         counts += phase.run(task, inputs, TaskOutput(folder / "duplicates", name, task))
     seconds = time.process_time() - start
-    scratch = sum(path.stat().st_size for path in (folder / "duplicates" / "scratch").rglob("*.npy"))
+    scratch = sum(path.stat().st_size for path in (folder / "duplicates" / "scratch").rglob("*") if path.is_file())
     sizes = {"peak_mb": peak_bytes(), "libraries_mb": libraries, "scratch_mb": scratch}
     return {"tasks": phase.tasks, "cpu_seconds": round(seconds, 2)} | {
         "counts": dict(counts),

@@ -13,12 +13,13 @@
     survivors    a bucket     whole components: who stays, by exact Jaccard
     removed      a shard      writes down the result
 
-    exact, bands and groups hold ``dedup.memory_gb`` at most and spill the rest to disk.
+    exact, bands, groups, pairs and survivors hold ``dedup.memory_gb`` and spill the rest to disk. What buckets need to
+    know of documents the shards hand on, so a shard's files are read by the tasks of that shard alone.
     * also of the older runs that ``dedup.against`` names, behind this run's shards (see dedup.corpus)
 
     pairs/00003.npy      PAIR: verified pairs of a bucket, enough of them to connect what is connected
     clusters/00007.npy   (n_docs,) uint64: number of the document that stays for each document, itself if it is kept
-    removed/00007.npy    (n_removed,) REMOVED and survivor_id S…, sorted by row
+    removed/00007.npy    (n_removed,) see ``links.removed_of``, sorted by row
 
 Numbers of documents are dedup.numbering's. Documents stay by priority: those of older runs, then the longest text, then
 the smallest id (by UTF-8 bytes). Each stays unless one of higher priority that stays is equal or has exact Jaccard
@@ -29,36 +30,42 @@ sharded, and whatever the number of buckets.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from data_prep.dedup.clusters import contract, roots_of, settle, star_edges
+from data_prep.dedup.clusters import EDGE, contract, roots_of, settle, tree_edges, with_roots
 from data_prep.dedup.config import Dedup
-from data_prep.dedup.corpus import Corpus, Older
-from data_prep.dedup.external_sort import ExternalSort, Records, whole_runs
-from data_prep.dedup.links import LINK, links_of, with_copies, write_copies
+from data_prep.dedup.corpus import BY_PRIORITY, Corpus, Older, first_words
+from data_prep.dedup.links import COPY, link_dtype, links_of, removed_of, with_copies
 from data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members, mix
 from data_prep.dedup.minhash import EMPTY
 from data_prep.dedup.numbering import Numbers, numbers_of, rows_of, shards_of
-from data_prep.dedup.pairing import verified_pairs
-from data_prep.dedup.selection import STAYS, select
+from data_prep.dedup.pairing import MEMBERS, members_of, verified_pairs
+from data_prep.dedup.records import records_of
+from data_prep.dedup.selection import selected
+from data_prep.dedup.shingle_sets import Hashes, write_sets
 from data_prep.dedup.shingles import shingle_set
-from data_prep.dedup.shuffle import Sender, bucket_of, receive, receive_blocks, runs, save, send, sorting_folder
-from data_prep.dedup.verification import Hashes, ShingleSets
+from data_prep.dedup.shuffle import (
+    Sender,
+    bucket_of,
+    dtype_of,
+    receive,
+    receive_blocks,
+    receive_sorted,
+    runs,
+    save,
+    send,
+)
 from data_prep.document import read_documents
 from data_prep.signatures import Signatures
 from pipeline.core.artifact import TaskOutput
 from pipeline.core.stage import Inputs, Phase, Stage
 
-DIGEST = np.dtype([("digest", "S32"), ("document", "<u8")])
 HASHED_AT_ONCE = 1 << 16
 """Documents whose bands are in memory at once."""
-REMOVED = [("row", "<u4"), ("survivor", "<u8"), ("jaccard", "<f8"), ("exact", "|b1")]
-"""The fields of removed/*.npy beside ``survivor_id``."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,7 +73,7 @@ class Duplicates(Stage):
     """Exact and near duplicates, and which of them stays. Fields: see ``Dedup``."""
 
     name: ClassVar[str] = "duplicates"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("clean", "signatures")
 
     shingle_words: int
@@ -116,29 +123,23 @@ class Duplicates(Stage):
         corpus = Corpus(inputs, self.against)
         rows = corpus.rows(task)
         digests = corpus.array("digests", task)[rows]
-        records = np.empty(rows.size, dtype=DIGEST)
-        records["digest"] = digests.view("S32").ravel()
-        records["document"] = numbers_of(task, rows)
-        keys = np.ascontiguousarray(digests[:, :8]).view(">u8").ravel().astype(np.uint64)
-        send(out, "digests", records, bucket_of(keys, self.buckets), self.buckets)
+        records = records_of(digest=digests.view("S32").ravel(), **corpus.described(task, rows))
+        send(out, "digests", records, bucket_of(first_words(digests), self.buckets), self.buckets)
         return Counter({"documents" if task < corpus.n_own_shards else "older_documents": rows.size})
 
     def _exact(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        corpus = Corpus(inputs, self.against)
+        shards = Corpus(inputs, self.against).n_shards
+        dtype, by, memory_bytes = dtype_of(out, "digests", shards), ("digest", *BY_PRIORITY), self.memory_bytes // 4
         with (
-            Sender(out, "exact", LINK, corpus.n_shards, self.memory_bytes // 4) as links_of_documents,
-            Sender(out, "copies", LINK, corpus.n_shards, self.memory_bytes // 4) as links_of_survivors,
+            Sender(out, "exact", link_dtype(dtype), shards, memory_bytes) as links_of_documents,
+            Sender(out, "copies", COPY, self.buckets, memory_bytes) as copies,
         ):
-            for records in self._sorted(out, "digests", corpus.n_shards, DIGEST):
-                lengths = np.diff(runs(records["digest"]))
-                several = np.repeat(lengths > 1, lengths)
-                group, documents = np.repeat(np.arange(lengths.size), lengths)[several], records["document"][several]
-                documents = documents[corpus.by_priority(group, documents)]
-                bounds = runs(group)
-                first = np.repeat(documents[bounds[:-1]], np.diff(bounds))
-                links = links_of(documents, first, np.ones(documents.size))
+            for records in receive_sorted(out, "digests", shards, dtype, by, self.memory_bytes // 2):
+                bounds = runs(records["digest"])
+                links = links_of(records, np.repeat(bounds[:-1], np.diff(bounds)), np.ones(records.size))
                 links_of_documents.add(links, shards_of(links["document"]))
-                links_of_survivors.add(links, shards_of(links["survivor"]))
+                own = records_of(document=links["document"], representative=links["survivor"])
+                copies.add(own, bucket_of(mix(own["representative"]), self.buckets))
         return Counter()
 
     def _bands(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
@@ -158,23 +159,25 @@ class Duplicates(Stage):
 
     def _groups(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
-        n_groups = 0
-        with (
-            Sender(out, "groups", GROUP_MEMBER, 1, self.memory_bytes // 4) as found,
-            Sender(out, "candidates", np.dtype("<u8"), corpus.n_shards, self.memory_bytes // 4) as candidates,
-        ):
-            for records in self._sorted(out, "bands", corpus.n_shards, GROUP_MEMBER):
+        n_groups, by = 0, ("hash", "document")
+        with Sender(out, "groups", GROUP_MEMBER, corpus.n_shards, self.memory_bytes // 2) as found:
+            for records in receive_sorted(out, "bands", corpus.n_shards, GROUP_MEMBER, by, self.memory_bytes // 2):
                 here = groups(records, corpus.is_older(records["document"]))
                 n_groups += runs(here["hash"]).size - 1
-                found.add(here, np.zeros(here.size, np.int64))
-                candidates.add(here["document"], shards_of(here["document"]))
+                found.add(here, shards_of(here["document"]))
         return Counter(groups=n_groups)
 
     def _sets(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        wanted = np.unique(receive(out, "candidates", self.buckets, task))
-        ShingleSets.of(wanted, self.shingle_sets(task, wanted, inputs)).write(out)
-        copies = receive(out, "copies", self.buckets, task)
-        write_copies(out, copies[np.isin(copies["survivor"], wanted)])
+        corpus = Corpus(inputs, self.against)
+        grouped = receive(out, "groups", self.buckets, task)
+        grouped = grouped[np.argsort(grouped["document"], kind="stable")]
+        wanted, places = np.unique(grouped["document"], return_inverse=True)
+        starts, shingles = write_sets(out, self.shingle_sets(task, wanted, inputs))
+        digests = corpus.array("digests", task)[rows_of(wanted)]
+        candidates = records_of(**corpus.described(task, rows_of(wanted)), start=starts, shingles=shingles)
+        send(out, "candidates", candidates, bucket_of(mix(wanted), self.buckets), self.buckets)
+        found = members_of(grouped, first_words(digests)[places], starts[places], shingles[places])
+        send(out, MEMBERS, found, bucket_of(grouped["hash"], self.buckets), self.buckets)
         return Counter(candidates=wanted.size)
 
     def shingle_sets(self, task: int, wanted: Numbers, inputs: Inputs) -> list[Hashes]:
@@ -184,15 +187,20 @@ class Duplicates(Stage):
         return [shingle_set(document.text, self.shingle_words) for row, document in documents if row in rows]
 
     def _pairs(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        corpus, found = Corpus(inputs, self.against), np.load(out.scratch_path(f"groups/{task:05d}.npy"))
-        pairs, compared = verified_pairs(out, corpus, found, self.threshold, self.window_documents)
+        corpus = Corpus(inputs, self.against)
+        found = verified_pairs(
+            out, corpus.n_shards, corpus.is_older, self.threshold, self.window_documents, self.memory_bytes
+        )
         with out.shard("pairs", "npy") as path:
-            save(path, pairs)
-        self._send_edges(out, star_edges(pairs["first"], pairs["second"]))
-        return Counter(pairs_compared=compared, pairs_verified=len(pairs))
+            save(path, found.pairs)
+        with Sender(out, "edges-pairs", EDGE, self.buckets, self.memory_bytes // 2) as sender:
+            for edges in tree_edges(found.documents, found.parents):
+                sender.add(edges, bucket_of(mix(edges["node"]), self.buckets))
+        return Counter(pairs_compared=found.compared, pairs_verified=len(found.pairs))
 
     def _stars(self, before: str, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        self._send_edges(out, contract(receive(out, f"edges-{before}", self.buckets, task)))
+        edges = contract(receive(out, f"edges-{before}", self.buckets, task))
+        send(out, f"edges-{out.phase}", edges, bucket_of(mix(edges["node"]), self.buckets), self.buckets)
         return Counter()
 
     def _roots(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
@@ -203,32 +211,35 @@ class Duplicates(Stage):
         return Counter(unsettled_edges=len(left))
 
     def _components(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
+        shards = Corpus(inputs, self.against).n_shards
         nodes = np.load(out.scratch_path(f"roots/{task:05d}.npy"))
         left = [np.load(out.scratch_path(f"left/{bucket:05d}.npy")) for bucket in range(self.buckets)]
         nodes["neighbour"] = roots_of(nodes["neighbour"], np.concatenate(left))
-        send(out, "components", nodes, bucket_of(mix(nodes["neighbour"]), self.buckets), self.buckets)
+        for kind, by, writers in (("candidates", "document", shards), ("copies", "representative", self.buckets)):
+            dtype = np.dtype([("root", "<u8"), *dtype_of(out, kind, writers).descr])
+            with Sender(out, f"{kind}-of-components", dtype, self.buckets, self.memory_bytes // 2) as sender:
+                for block in receive_blocks(out, kind, writers, task):
+                    records = with_roots(block, by, nodes)
+                    sender.add(records, bucket_of(mix(records["root"]), self.buckets))
         return Counter()
 
     def _survivors(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        corpus = Corpus(inputs, self.against)
-        nodes = receive(out, "components", self.buckets, task)
-        nodes = nodes[corpus.by_priority(nodes["neighbour"], nodes["node"])]
-        documents, roots = nodes["node"], nodes["neighbour"]
-        places, similarity, compared = select(out, roots, documents, corpus.is_older(documents), self.threshold)
-        stays = np.where(places == STAYS, documents, documents[places])
-        links = with_copies(out, links_of(documents, stays, similarity))
-        send(out, "near", links, shards_of(links["document"]), corpus.n_own_shards)
-        return Counter(components=np.unique(roots).size, survivors_compared=compared)
+        own_shards, name = Corpus(inputs, self.against).n_own_shards, "candidates-of-components"
+        copies = receive(out, "copies-of-components", self.buckets, task)
+        dtype, counts = link_dtype(dtype_of(out, name, self.buckets)), Counter[str]()
+        with Sender(out, "near", dtype, own_shards, self.memory_bytes // 8) as near:
+            for found in selected(out, name, self.buckets, self.threshold, self.memory_bytes * 7 // 8):
+                links = with_copies(links_of(found.records, found.stays, found.similarity), copies)
+                near.add(links, shards_of(links["document"]))
+                counts.update(components=found.components, survivors_compared=found.compared)
+        return counts
 
     def _removed(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
         near, equal = (receive(out, name, self.buckets, task) for name in ("near", "exact"))
-        documents, first = np.unique(np.concatenate([near["document"], equal["document"]]), return_index=True)
+        _, first = np.unique(np.concatenate([near["document"], equal["document"]]), return_index=True)
         links = np.concatenate([near, equal])[first]
-        ids = corpus.look_up("ids", links["survivor"])
-        removed = np.empty(documents.size, dtype=[*REMOVED, ("survivor_id", ids.dtype)])
-        removed["row"], removed["exact"], removed["survivor_id"] = rows_of(documents), first >= near.size, ids
-        removed["survivor"], removed["jaccard"] = links["survivor"], links["jaccard"]
+        removed = removed_of(links, first >= near.size)
         clusters = numbers_of(task, np.arange(len(corpus.array("characters", task))))
         clusters[removed["row"]] = removed["survivor"]
         for kind, array in (("removed", removed), ("clusters", clusters)):
@@ -236,15 +247,3 @@ class Duplicates(Stage):
                 save(path, array)
         n_exact, n_older = int(removed["exact"].sum()), int(corpus.is_older(removed["survivor"]).sum())
         return Counter(removed_exact=n_exact, removed_near=len(removed) - n_exact, removed_for_older=n_older)
-
-    def _sorted(self, out: TaskOutput, name: str, writers: int, dtype: "np.dtype[np.void]") -> Iterator[Records]:
-        """What the phase before sent to this task, in the order of its fields, cut between values of the first."""
-        fields = dtype.names or ()
-        with ExternalSort(dtype, fields, self.memory_bytes // 2, sorting_folder(out)) as sorting:
-            for block in receive_blocks(out, name, writers, out.task):
-                sorting.add(block)
-            yield from whole_runs(sorting.blocks(), fields[:1])
-
-    def _send_edges(self, out: TaskOutput, edges: NDArray[np.void]) -> None:
-        """Hand ``edges`` to the buckets of their nodes."""
-        send(out, f"edges-{out.phase}", edges, bucket_of(mix(edges["node"]), self.buckets), self.buckets)

@@ -13,11 +13,14 @@ counter ``unsettled_edges``) ends it: ``roots_of`` is exact for any graph after 
 number of phases is known in advance and no task holds all edges.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.dedup.kernel import kernel
 from data_prep.dedup.numbering import Numbers
+from data_prep.dedup.records import Records, records_of
 from data_prep.dedup.shuffle import runs
 
 PAIR = np.dtype([("first", "<u8"), ("second", "<u8"), ("jaccard", "<f8")])
@@ -27,6 +30,9 @@ EDGE = np.dtype([("node", "<u8"), ("neighbour", "<u8")])
 """An edge as one of its two ends sees it."""
 
 Edges = NDArray[np.void]
+
+NODES_AT_ONCE = 1 << 16
+"""Nodes whose edges ``tree_edges`` holds."""
 
 
 def components(n_nodes: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -41,6 +47,18 @@ def star_edges(first: Numbers, second: Numbers) -> Edges:
     nodes, places = np.unique(np.concatenate([first, second]), return_inverse=True)
     one, two = places.reshape(2, -1)
     return _both_ends(nodes, nodes[components(nodes.size, one, two)])
+
+
+def tree_edges(documents: Numbers, parents: NDArray[np.int64]) -> Iterator[Edges]:
+    """``star_edges`` of what a union-find has joined, in blocks.
+
+    Args:
+        documents: (n_nodes,) sorted.
+        parents: (n_nodes,) whose roots are the smallest nodes of their components.
+    """
+    for start in range(0, documents.size, NODES_AT_ONCE):
+        nodes = np.arange(start, min(start + NODES_AT_ONCE, documents.size))
+        yield _both_ends(documents[nodes], documents[_roots(parents, nodes)])
 
 
 def contract(edges: Edges) -> Edges:
@@ -95,6 +113,16 @@ def roots_of(provisional: Numbers, left: Edges) -> Numbers:
     return np.where(nodes[at] == provisional, final[at], provisional)
 
 
+def with_roots(records: Records, by: str, nodes: Edges) -> Records:
+    """The ``records`` whose field ``by`` is among the ``nodes`` (sorted, with their roots), each with its ``root``."""
+    if not nodes.size:
+        nodes, records = np.zeros(1, EDGE), records[:0]
+    places = np.minimum(np.searchsorted(nodes["node"], records[by]), nodes.size - 1)
+    found = nodes["node"][places] == records[by]
+    columns = {name: records[name][found] for name in records.dtype.names or ()}
+    return records_of(root=nodes["neighbour"][places[found]], **columns)
+
+
 def _neighbourhoods(edges: Edges) -> tuple[Edges, NDArray[np.int64], Numbers]:
     """The distinct edges, sorted; where those of each node start; the smallest of each node and its neighbours."""
     edges = _distinct(edges)
@@ -125,6 +153,14 @@ def find(parents: NDArray[np.int64], node: int) -> int:  # pragma: no cover (com
         parents[node] = parents[parents[node]]
         node = parents[node]
     return node
+
+
+@kernel
+def _roots(parents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.int64]:  # pragma: no cover (compiled)
+    found = np.empty_like(nodes)
+    for place in range(nodes.size):
+        found[place] = find(parents, nodes[place])
+    return found
 
 
 @kernel

@@ -41,14 +41,15 @@ class Dedup:
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Two documents are near duplicates when the exact Jaccard similarity of their shingle sets is at least this."""
     buckets: Annotated[int, Field(ge=1, le=65536)] = 16
-    """Tasks that share the search for duplicates. Of what is in a group, one holds its share in memory: about 50 bytes
-    × bands × documents in groups / buckets."""
+    """Tasks that share the search for duplicates. Of the edges between duplicates one holds its share in memory, about
+    100 bytes each."""
     window_documents: AtLeastOne = 1000
     """In an LSH group larger than this, a document is compared with this many of the next larger ones only."""
     against: tuple[str, ...] = ()
     """Folders of older runs' artifacts of stage ``unique``: what is equal or similar to a document there goes."""
     memory_gb: Annotated[float, Field(gt=0)] = unhashed(2.0)
-    """Gigabytes (10^9 bytes) that a task sorts in memory, cleaning's global filters included; what is more spills."""
+    """Gigabytes (10^9 bytes) that a task holds of what it sorts and compares, cleaning's global filters included; what
+    is more spills to disk."""
     engine: Engine = unhashed("kernel")
     """What computes signatures: the compiled kernel, or datasketch, the readable reference. The bytes are the same."""
 

@@ -19,13 +19,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.numbering import Numbers, look_up, numbers_of, shards_of
+from data_prep.dedup.numbering import Numbers, numbers_of, shards_of
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import canonical, unhashed
 from pipeline.core.stage import Inputs, Stage
 
 SETTING = "dedup.against"
+
+BY_PRIORITY = ("precedence", "id", "document")
+"""The order in which documents stay: those of older runs, then the longest text, then the smallest id (by UTF-8 bytes;
+equal ones, which only older runs can have, by number). ``precedence`` is one number for the first two."""
+FIRST_OF_OURS = 2**32
+"""The least precedence of a document that is not an older one."""
+
+
+def first_words(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """The first 8 bytes of digests (n, 32), as numbers that compare like them: (n,)."""
+    words: NDArray[np.uint64] = np.ascontiguousarray(digests[:, :8]).view(">u8").ravel().astype(np.uint64)
+    return words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,15 +142,9 @@ class Corpus:
         stays: NDArray[np.int64] = rows[survivors == numbers_of(own, rows)]
         return stays
 
-    def look_up(self, kind: str, documents: Numbers) -> NDArray[Any]:
-        """The values of ``kind`` of these documents, in their order."""
-        return look_up(lambda shard: self.array(kind, shard), documents)
-
-    def by_priority(self, group: NDArray[np.integer], documents: Numbers) -> NDArray[np.int64]:
-        """The order by group, and in each: older runs' documents, then the longest text, then the smallest id.
-
-        Ids compare by their UTF-8 bytes; equal ones, which only older runs can have, by number.
-        """
-        characters = self.look_up("characters", documents).astype(np.int64)
-        ids = self.look_up("ids", documents)
-        return np.lexsort((documents, ids, -characters, ~self.is_older(documents), group))
+    def described(self, shard: int, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """The columns of ``BY_PRIORITY`` for these rows of ``shard``: (rows.size,) each."""
+        documents = numbers_of(shard, rows)
+        longest = np.uint64(2**32 - 1) - self.array("characters", shard)[rows].astype(np.uint64)
+        precedence = longest + np.where(self.is_older(documents), 0, FIRST_OF_OURS).astype(np.uint64)
+        return {"precedence": precedence, "id": self.array("ids", shard)[rows], "document": documents}

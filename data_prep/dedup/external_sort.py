@@ -10,7 +10,7 @@ order in which they were added) and given out, and the windows are filled up aga
 merged in several passes (Knuth, The Art of Computer Programming 3, 5.4). Nothing is done record by record.
 
 Memory does not depend on what the records are: blocks may end within a run of equal keys, however long it is.
-``whole_runs`` puts such runs together for who needs them whole; it holds one run at a time.
+``records.whole_runs`` puts such runs together for who needs them whole; it holds one run at a time.
 """
 
 import contextlib
@@ -22,10 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Records = NDArray[np.void]
-"""A structured array."""
+from data_prep.dedup.records import Records, columns, equal_range, stable_order
 
 WORKSPACE_BYTES = 56
 """What ``stable_order`` needs for each record beside three values of the widest column."""
@@ -45,8 +43,7 @@ class ExternalSort:
 
         Args:
             dtype: of the records.
-            by: fields to sort by, the most significant first: integers, bytes (``S``), or arrays of one dimension of
-                these, compared from left to right. Records that are equal in all of them keep their order.
+            by: fields to sort by (see ``records``). Records that are equal in all of them keep their order.
             memory_bytes: bound on all that sorting holds, the block just given out and the next one included. A few
                 records are held even where it is too small for them.
             folder: where a private folder for runs is made; it is removed at the end of the context, also after errors.
@@ -192,76 +189,3 @@ def external_sort(
         for block in blocks:
             sort.add(block)
         yield from sort.blocks()
-
-
-def whole_runs(blocks: Iterable[Records], by: Sequence[str]) -> Iterator[Records]:
-    """The records of sorted ``blocks``, cut anew so that no run of equal keys is in two blocks.
-
-    A block can be as large as two of ``blocks`` and the longest run of equal keys together.
-    """
-    held: list[Records] = []
-    for block in blocks:
-        last = int(np.flatnonzero(run_starts(block, by))[-1])
-        if held and (last or run_starts(np.concatenate([held[-1][-1:], block[:1]]), by)[1]):
-            yield np.concatenate([*held, block[:last]])
-            held = []
-        elif last:
-            yield block[:last]
-        held.append(block[last:])
-    if held:
-        yield np.concatenate(held)
-
-
-def stable_order(records: Records, by: Sequence[str]) -> NDArray[np.int64]:
-    """``np.lexsort`` by the fields ``by``, the first the most significant: (n,).
-
-    Ties of the first column are sorted by the second, ties of both by the third, and so on, so that columns behind the
-    first cost only where they matter.
-    """
-    first, *others = columns(records, by)
-    order = np.argsort(first, kind="stable")
-    fresh = _changes(first[order])
-    for column in others:
-        tied = ~fresh
-        tied[:-1] |= tied[1:]
-        places = np.flatnonzero(tied)
-        if not places.size:
-            break
-        own = order[places]
-        values = column[own]
-        inner = np.lexsort((values, np.cumsum(fresh[places])))
-        order[places] = own[inner]
-        fresh[places] |= _changes(values[inner])
-    return order
-
-
-def run_starts(records: Records, by: Sequence[str]) -> NDArray[np.bool_]:
-    """Where records that are sorted by the fields ``by`` differ from the one before, the first always: (n,)."""
-    starts = np.zeros(records.size, np.bool_)
-    for column in columns(records, by):
-        starts |= _changes(column)
-    return starts
-
-
-def equal_range(records: Records, by: Sequence[str], key: tuple[Any, ...]) -> tuple[int, int]:
-    """From where to where sorted ``records`` have this ``key``, of NumPy scalars; where it would go if none does."""
-    low, high = 0, records.size
-    for column, value in zip(columns(records, by), key, strict=True):
-        part = column[low:high]
-        low, high = low + int(np.searchsorted(part, value, "left")), low + int(np.searchsorted(part, value, "right"))
-    return low, high
-
-
-def columns(records: Records, by: Sequence[str]) -> list[NDArray[Any]]:
-    """The fields ``by``, those that hold an array cut into its values: each (n,)."""
-    found = []
-    for field in by:
-        values = records[field]
-        found += [values] if values.ndim == 1 else list(values.T)
-    return found
-
-
-def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    changes = np.ones(values.size, np.bool_)
-    changes[1:] = values[1:] != values[:-1]
-    return changes

@@ -5,47 +5,70 @@ near    representative → survivor          from the walk down each component
         copy → survivor                    ``with_copies``: whoever says the same goes the same way
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.numbering import Numbers, shards_of
-from data_prep.dedup.shuffle import save
-from pipeline.core.artifact import TaskOutput
+from data_prep.dedup.numbering import rows_of
+from data_prep.dedup.records import Records, records_of
 
-LINK = np.dtype([("document", "<u8"), ("survivor", "<u8"), ("jaccard", "<f8")])
-"""A document that goes, the one that stays for it and their similarity."""
-
-Links = NDArray[np.void]
+COPY = np.dtype([("document", "<u8"), ("representative", "<u8")])
+"""A document with the text of another one, and that one."""
 
 
-def links_of(documents: Numbers, stays: Numbers, similarity: NDArray[np.float64]) -> Links:
-    """A LINK for each document that does not stay itself."""
-    goes = documents != stays
-    links = np.empty(int(goes.sum()), dtype=LINK)
-    links["document"], links["survivor"], links["jaccard"] = documents[goes], stays[goes], similarity[goes]
-    return links
+def link_dtype(described: "np.dtype[Any]") -> "np.dtype[np.void]":
+    """Of the links between documents that are ``described`` by records of this dtype (see ``links_of``)."""
+    return np.dtype([("document", "<u8"), ("survivor", "<u8"), ("jaccard", "<f8"), ("survivor_id", described["id"])])
 
 
-def write_copies(out: TaskOutput, copies: Links) -> None:
-    """Leave for ``with_copies`` the links to documents of this task's shard."""
-    with out.scratch(_copies_of(out.task)) as path:
-        save(path, copies)
+def links_of(described: Records, stays: NDArray[np.int64], similarity: NDArray[np.float64]) -> Records:
+    """A link for each document that does not stay itself.
+
+    Args:
+        described: (n,) with ``document`` and ``id``.
+        stays: (n,) the place of the one that stays for each, its own if it stays.
+        similarity: (n,) of the two.
+    """
+    goes = np.flatnonzero(stays != np.arange(stays.size))
+    survivors = described[stays[goes]]
+    return records_of(
+        document=described["document"][goes],
+        survivor=survivors["document"],
+        jaccard=similarity[goes],
+        survivor_id=survivors["id"],
+    )
 
 
-def with_copies(out: TaskOutput, links: Links) -> Links:
-    """``links`` of near duplicates, and one like it for each document whose text is equal to one that goes."""
+def with_copies(links: Records, copies: Records) -> Records:
+    """``links`` of near duplicates, and one like it for each document whose text is equal to one that goes.
+
+    Args:
+        links: of representatives.
+        copies: COPY, of these and of other representatives.
+    """
+    if not links.size:
+        return links
     links = links[np.argsort(links["document"])]
-    found = [links]
-    shards, starts = np.unique(shards_of(links["document"]), return_index=True)
-    for shard, own in zip(shards, np.split(links, starts[1:]), strict=False):
-        copies = np.load(out.scratch_path(_copies_of(int(shard))))
-        places = np.minimum(np.searchsorted(own["document"], copies["survivor"]), own.size - 1)
-        goes_too = own["document"][places] == copies["survivor"]
-        followers = own[places[goes_too]]
-        followers["document"] = copies["document"][goes_too]
-        found.append(followers)
-    return np.concatenate(found)
+    places = np.minimum(np.searchsorted(links["document"], copies["representative"]), links.size - 1)
+    goes_too = links["document"][places] == copies["representative"]
+    followers = links[places[goes_too]]
+    followers["document"] = copies["document"][goes_too]
+    return np.concatenate([links, followers])
 
 
-def _copies_of(shard: int) -> str:
-    return f"copies-of/{shard:05d}.npy"
+def removed_of(links: Records, exact: NDArray[np.bool_]) -> Records:
+    """What stage ``duplicates`` says of the documents of one shard that go: (n,), as ``links``.
+
+    Args:
+        links: (n,) sorted by document.
+        exact: (n,) whether the texts are equal.
+    """
+    ids = links["survivor_id"]
+    return records_of(
+        row=rows_of(links["document"]).astype(np.uint32),
+        survivor=links["survivor"],
+        jaccard=links["jaccard"],
+        exact=exact,
+        survivor_id=ids.astype(f"S{np.strings.str_len(ids).max(initial=1)}"),
+    )

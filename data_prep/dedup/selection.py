@@ -16,16 +16,19 @@ count of at most MOST_COUNTERS hashed shingles, makes the lists short. Sets of t
 component of n near duplicates of m that stay takes little more than n comparisons, not n².
 """
 
-import itertools
+import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from data_prep.dedup.corpus import BY_PRIORITY, FIRST_OF_OURS
+from data_prep.dedup.external_sort import ExternalSort
 from data_prep.dedup.kernel import kernel
-from data_prep.dedup.numbering import Numbers
-from data_prep.dedup.shuffle import runs
-from data_prep.dedup.verification import BATCH_SHINGLES, Hashes, jaccard, read_sets, read_sizes
+from data_prep.dedup.records import Records, whole_runs
+from data_prep.dedup.shingle_sets import GatheredSets, Hashes
+from data_prep.dedup.shuffle import dtype_of, receive_sorted, runs, sorting_folder
+from data_prep.dedup.verification import jaccard
 from pipeline.core.artifact import TaskOutput
 
 MOST_COUNTERS = 1 << 22
@@ -35,49 +38,59 @@ STAYS = -1
 """Instead of the place of a survivor."""
 
 
-def select(
-    out: TaskOutput, component: Numbers, documents: Numbers, is_older: NDArray[np.bool_], threshold: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
-    """The survivor of each document and their similarity, where it goes.
+@dataclasses.dataclass(frozen=True)
+class Selected:
+    """Who stays in some components."""
+
+    records: Records
+    """(n_documents,) the components one behind the other, each by priority."""
+    stays: NDArray[np.int64]
+    """(n_documents,) the place of each one's survivor, its own if it stays."""
+    similarity: NDArray[np.float64]
+    """(n_documents,) exact Jaccard similarity with it."""
+    components: int
+    compared: int
+
+
+def selected(out: TaskOutput, name: str, writers: int, threshold: float, memory_bytes: int) -> Iterator[Selected]:
+    """Who stays in the components that are this task's, in blocks.
 
     Args:
-        out: where the phase before left the shingle sets.
-        component: (n_documents,) the component of each; those of one lie together.
-        documents: (n_documents,) the members of the components, by priority in each.
-        is_older: (n_documents,) documents that stay without being asked; they come first in their component.
+        out: where the ``writers`` tasks of the phase before left records ``name``: ``root`` says which component a
+            document is of, BY_PRIORITY (see ``corpus``) who comes first, and whose precedence is of an older run stays
+            without being asked; ``start`` and ``shingles`` say where the set lies in its shard.
         threshold: least Jaccard similarity of a duplicate.
-
-    Returns:
-        The place in ``documents`` of each one's survivor, or STAYS; the exact Jaccard similarity with it; the number
-        of comparisons made.
+        memory_bytes: bound on what is held; larger components are held whole, their sets in a file.
     """
-    starts = runs(component)
-    survivors, similarity, compared = np.full(documents.size, STAYS), np.ones(documents.size), 0
-    for first, last in itertools.pairwise(_batches(out, documents, starts)):
+    dtype, memory_bytes = dtype_of(out, name, writers), memory_bytes // 4
+    with (
+        GatheredSets(out, memory_bytes // 4) as sets,
+        ExternalSort(dtype, ("root", *BY_PRIORITY), memory_bytes, sorting_folder(out)) as sorting,
+    ):
+        for records in receive_sorted(out, name, writers, dtype, ("document",), memory_bytes):
+            records["start"] = sets.add(records["document"], records["start"], records["shingles"])
+            sorting.add(records)
+        for records in whole_runs(sorting.blocks(), ("root",)):
+            yield _select_within(records, sets, threshold)
+
+
+def _select_within(records: Records, sets: GatheredSets, threshold: float) -> Selected:
+    """``Selected`` of whole components, a batch of their sets at a time."""
+    starts = runs(records["root"])
+    stays, similarity, compared = np.arange(records.size), np.ones(records.size), 0
+    for first, last in sets.batches(np.add.reduceat(records["shingles"], starts[:-1])):
         begin, end = starts[first], starts[last]
-        here, places = np.unique(documents[begin:end], return_inverse=True)
-        sets = read_sets(out, here)
+        here = records[begin:end]
+        order = np.argsort(here["start"])
+        bounds, hashes = sets.read(here["start"][order], here["shingles"][order])
+        is_older = here["precedence"] < FIRST_OF_OURS
         found, values, n = _select_all(
-            starts[first : last + 1] - begin, places, sets.bounds, sets.hashes, is_older[begin:end], threshold
+            starts[first : last + 1] - begin, np.argsort(order), bounds, hashes, is_older, threshold
         )
-        survivors[begin:end] = np.where(found == STAYS, STAYS, found + begin)
+        stays[begin:end] = np.where(found == STAYS, stays[begin:end], found + begin)
         similarity[begin:end] = values
         compared += n
-    return survivors, similarity, compared
-
-
-def _batches(out: TaskOutput, documents: Numbers, starts: NDArray[np.int64]) -> Iterator[int]:
-    """The bounds, in components, of batches that hold BATCH_SHINGLES or a single component."""
-    order = np.argsort(documents)
-    sizes = np.empty(documents.size, np.int64)
-    sizes[order] = read_sizes(out, documents[order])
-    weight = 0
-    for component, own in enumerate(np.add.reduceat(sizes, starts[:-1]) if documents.size else ()):
-        if weight == 0 or weight + own > BATCH_SHINGLES:
-            yield component
-            weight = 0
-        weight += own
-    yield starts.size - 1
+    return Selected(records, stays, similarity, starts.size - 1, compared)
 
 
 @kernel
@@ -89,7 +102,7 @@ def _select_all(
     is_older: NDArray[np.bool_],
     threshold: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:  # pragma: no cover (compiled)
-    """``select`` for components between ``starts``; ``members`` are places in ``bounds`` (see ShingleSets)."""
+    """The survivors in components between ``starts``; ``members`` are places in ``bounds`` (see ``shingle_sets``)."""
     survivors = np.full(members.size, STAYS, np.int64)
     similarity = np.ones(members.size, np.float64)
     n_compared = 0

@@ -9,6 +9,7 @@ One file per writer, not one per writer and reader; a reader reads only its own 
 ``send`` and ``receive`` hold those of one task, ``Sender`` and ``receive_blocks`` not even these.
 """
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.dedup.external_sort import ExternalSort
+from data_prep.dedup.records import Records, whole_runs
 from pipeline.core.artifact import TaskOutput
 
 BLOCK_BYTES = 1 << 18
@@ -93,6 +95,35 @@ def receive_blocks(out: TaskOutput, name: str, writers: int, reader: int) -> Ite
         step, end = BLOCK_BYTES // dtype.itemsize, int(bounds[reader + 1])
         for start in range(int(bounds[reader]), end, step):
             yield np.fromfile(path, dtype, min(step, end - start), offset=first_byte + start * dtype.itemsize)
+
+
+def receive_sorted(
+    out: TaskOutput, name: str, writers: int, dtype: "np.dtype[Any]", by: tuple[str, ...], memory_bytes: int
+) -> Iterator[Records]:
+    """What the ``writers`` left for this task, in the order ``by``, in blocks cut between values of the first field.
+
+    Args:
+        out, name, writers: see ``receive``.
+        dtype: holds the records of all (see ``dtype_of``).
+        by: see ``records``.
+        memory_bytes: bound on what is held beside one run of equal values of the first field.
+    """
+    with ExternalSort(dtype, by, memory_bytes, sorting_folder(out)) as sorting:
+        for block in receive_blocks(out, name, writers, out.task):
+            sorting.add(block)
+        yield from whole_runs(sorting.blocks(), by[:1])
+
+
+def received(out: TaskOutput, name: str, writers: int, reader: int) -> int:
+    """The number of records that ``receive`` gives."""
+    bounds = (np.load(out.scratch_path(f"{name}/{writer:05d}-bounds.npy"), mmap_mode="r") for writer in range(writers))
+    return sum(int(own[reader + 1] - own[reader]) for own in bounds)
+
+
+def dtype_of(out: TaskOutput, name: str, writers: int) -> "np.dtype[Any]":
+    """Of records that hold those of all ``writers``, whose byte strings may be of different widths."""
+    paths = (out.scratch_path(f"{name}/{writer:05d}.npy") for writer in range(writers))
+    return functools.reduce(np.promote_types, (np.load(path, mmap_mode="r").dtype for path in paths))
 
 
 def sorting_folder(out: TaskOutput) -> Path:

@@ -11,84 +11,12 @@ verified pairs of the group would connect. Only in a group larger than ``window`
 document is compared with the next ``window`` ones at most, which bounds time and memory.
 """
 
-import dataclasses
-import tempfile
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
 from data_prep.dedup.clusters import find
 from data_prep.dedup.kernel import kernel
-from data_prep.dedup.numbering import Numbers, shards_of
-from data_prep.dedup.shuffle import save
-from pipeline.core.artifact import TaskOutput
-
-Hashes = NDArray[np.uint64]
-
-BATCH_SHINGLES = 1 << 24
-"""About 128 MiB of shingle hashes are in memory at once. Of what must lie together and is more, a file is mapped."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ShingleSets:
-    """The shingle sets of some documents, one behind the other.
-
-    ``hashes[bounds[i] : bounds[i + 1]]`` is the set of ``documents[i]``: sorted, distinct. ``documents`` is sorted.
-    """
-
-    documents: Numbers
-    bounds: NDArray[np.int64]
-    hashes: Hashes
-
-    @classmethod
-    def of(cls, documents: Numbers, sets: list[Hashes]) -> "ShingleSets":
-        bounds = np.concatenate(([0], np.cumsum([one.size for one in sets]))).astype(np.int64)
-        return cls(documents, bounds, np.concatenate([np.empty(0, np.uint64), *sets]))
-
-    def __getitem__(self, place: int) -> Hashes:
-        return self.hashes[self.bounds[place] : self.bounds[place + 1]]
-
-    def write(self, out: TaskOutput) -> None:
-        """Leave the sets of this task's shard as scratch files."""
-        for field in dataclasses.fields(self):
-            with out.scratch(f"sets/{out.task:05d}-{field.name}.npy") as path:
-                save(path, getattr(self, field.name))
-
-
-def read_sets(out: TaskOutput, documents: Numbers) -> ShingleSets:
-    """The sets of ``documents`` (sorted, distinct), which ``ShingleSets.write`` left, whatever their shards."""
-    bounds = np.concatenate(([0], np.cumsum(read_sizes(out, documents)))).astype(np.int64)
-    hashes, end = _room(out, int(bounds[-1])), 0
-    for stored, places in _places(out, documents):
-        for place in places:
-            own = stored[place]
-            hashes[end : end + own.size] = own
-            end += own.size
-    return ShingleSets(documents, bounds, hashes)
-
-
-def _room(out: TaskOutput, n_hashes: int) -> Hashes:
-    """Room for so many hashes; beyond two batches in a nameless file, which the system pages in and out."""
-    if n_hashes <= 2 * BATCH_SHINGLES:
-        return np.empty(n_hashes, np.uint64)
-    with tempfile.TemporaryFile(dir=out.scratch_path("sets")) as file:
-        return np.asarray(np.memmap(file, np.uint64, "w+", shape=(n_hashes,)))
-
-
-def read_sizes(out: TaskOutput, documents: Numbers) -> NDArray[np.int64]:
-    """The number of shingles of each of ``documents`` (sorted, distinct)."""
-    sizes = [stored.bounds[places + 1] - stored.bounds[places] for stored, places in _places(out, documents)]
-    return np.concatenate([np.empty(0, np.int64), *sizes])
-
-
-def _places(out: TaskOutput, documents: Numbers) -> Iterator[tuple[ShingleSets, NDArray[np.int64]]]:
-    """For each shard that ``documents`` touch, its stored sets (mapped, not read) and the places of ours in them."""
-    shards, starts = np.unique(shards_of(documents), return_index=True)
-    for shard, ours in zip(shards, np.split(documents, starts[1:]), strict=False):
-        names = (f"sets/{shard:05d}-{field.name}.npy" for field in dataclasses.fields(ShingleSets))
-        stored = ShingleSets(*(np.load(out.scratch_path(name), mmap_mode="r") for name in names))
-        yield stored, np.searchsorted(stored.documents, ours)
+from data_prep.dedup.shingle_sets import Hashes
 
 
 @kernel
@@ -130,7 +58,7 @@ def verify(
         pieces: (n_pieces, 3) start, end and reach in ``members``: those from start to end are compared with the ones
             that follow them, up to reach.
         members: the documents of the groups, as places in ``bounds``; sorted by size within a group.
-        bounds: with ``hashes``, the shingle sets (see ShingleSets).
+        bounds: with ``hashes``, the shingle sets (see ``shingle_sets``).
         parents: union-find over the whole bucket, which goes on growing.
         nodes: (n_documents,) the place of each document in ``parents``.
         is_older: (n_documents,) those that are not compared with one another.

@@ -20,7 +20,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from datatrove.data import Document
 
-from data_prep.dedup.external_sort import external_sort, run_starts, whole_runs
+from data_prep.dedup.external_sort import external_sort
+from data_prep.dedup.records import run_starts, whole_runs
 from data_prep.dedup.shuffle import Sender, bucket_of, receive_blocks, runs, sorting_folder
 from data_prep.filters.filter import GlobalFilter
 from pipeline.core.artifact import TaskOutput

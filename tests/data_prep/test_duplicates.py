@@ -5,6 +5,7 @@ import random
 import re
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,16 @@ from data_prep.dedup.shingles import shingles
 from data_prep.dedup.sketches import min_hash
 from data_prep.document import digest_of
 from data_prep.duplicates import Duplicates
+from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode
 from tests.data_prep.dedup.corpus import deal, deduplicate, family, slow_jaccard
 
 LENIENT = Dedup(bands=40, rows=2, buckets=3)
 """Misses a pair with J ≥ 0.8 with probability (1 - 0.64)^40 = 2e-18: what is found is what there is."""
+
+BY_SHARD = {"digests", "bands", "sets", "removed"}
+"""The phases with a task for each shard; the others have one for each bucket."""
 
 
 @pytest.fixture
@@ -142,10 +147,36 @@ def test_same_bytes_however_little_memory(run_stage, tmp_path):
     assert one.duplicates.counts["removed_exact"] > 10 < one.duplicates.counts["removed_near"]
 
 
+def test_tasks_read_what_is_theirs(run_stage, tmp_path, monkeypatch):
+    """A task that works for a shard opens the files of this shard only, one that works for a bucket none at all."""
+    texts = {f"{i}": text for i, text in enumerate(family(random.Random(3), 40) * 2)}
+    shard_of, phases_of = Artifact.shard, Duplicates.phases
+    opened, kinds = [], set()
+
+    def shard(artifact, kind, number, suffix):
+        opened.append(number)
+        kinds.add(kind)
+        return shard_of(artifact, kind, number, suffix)
+
+    def run(phase, task, inputs, out):
+        opened.clear()
+        counts = phase.run(task, inputs, out)
+        assert set(opened) == ({task} if phase.name in BY_SHARD else set())
+        return counts
+
+    def phases(stage, shards):
+        return tuple(dataclasses.replace(phase, run=partial(run, phase)) for phase in phases_of(stage, shards))
+
+    monkeypatch.setattr(Artifact, "shard", shard)
+    monkeypatch.setattr(Duplicates, "phases", phases)
+    result = deduplicate(run_stage, tmp_path, deal(texts, 4), LENIENT)
+    assert result.duplicates.counts["removed_near"] > 10
+    assert kinds >= {"digests", "characters", "ids", "signatures", "documents"}
+
+
 def test_phases_are_known_from_shards_and_settings():
     phases = Duplicates.of(Dedup(buckets=5)).phases({"clean": 3, "signatures": 3})
-    by_shard = {"digests", "bands", "sets", "removed"}
-    assert {phase.name: phase.tasks for phase in phases} == {p.name: 3 if p.name in by_shard else 5 for p in phases}
+    assert {phase.name: phase.tasks for phase in phases} == {p.name: 3 if p.name in BY_SHARD else 5 for p in phases}
     assert len({phase.name for phase in phases}) == len(phases) == 12
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.dedup.clusters import EDGE, components, contract, roots_of, settle, star_edges
+from data_prep.dedup.clusters import EDGE, components, contract, roots_of, settle, star_edges, with_roots
 
 EDGES = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=20)
 
@@ -99,3 +99,11 @@ def test_no_edges():
     roots, left = settle(none)
     assert roots.size == left.size == 0
     assert roots_of(np.array([3, 5], dtype=np.uint64), left).tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("nodes", [[], [(3, 1), (5, 5), (9, 1)]])
+def test_records_of_nodes_get_their_roots(nodes):
+    records = np.array([(9, b"nine"), (2, b"two"), (10, b"ten"), (3, b"three")], [("document", "<u8"), ("id", "S5")])
+    found = with_roots(records, "document", np.array(nodes, EDGE))
+    assert found.dtype.names == ("root", "document", "id")
+    assert found.tolist() == ([(1, 9, b"nine"), (1, 3, b"three")] if nodes else [])

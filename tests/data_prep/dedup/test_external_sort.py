@@ -1,6 +1,5 @@
 """External sort against np.lexsort, with memory for one record, for a few, and for all."""
 
-import itertools
 import tempfile
 import tracemalloc
 from collections.abc import Iterator
@@ -12,31 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.dedup import external_sort
-from data_prep.dedup.external_sort import ExternalSort, equal_range, run_starts, stable_order, whole_runs
-
-KEYED = np.dtype([("words", "<u8", (2,)), ("text", "S3"), ("signed", "<i4"), ("row", "<u4")])
-BY = ("words", "text", "signed")
-
-words = st.sampled_from([0, 1, 2**63, 2**64 - 1])
-rows = st.lists(
-    st.tuples(words, words, st.sampled_from([b"", b"a", b"a\0b", b"\xff"]), st.integers(-2, 2)), max_size=40
-)
-
-
-def keyed(values: list[tuple[int, int, bytes, int]]) -> np.ndarray:
-    records = np.empty(len(values), KEYED)
-    for row, (first, second, text, signed) in enumerate(values):
-        records[row] = (first, second), text, signed, row
-    return records
-
-
-def by_lexsort(records: np.ndarray) -> np.ndarray:
-    first, second = records["words"].T
-    return records[np.lexsort((records["signed"], records["text"], second, first))]
-
-
-def key(record: np.ndarray) -> list[object]:
-    return [record[field].tolist() for field in BY]
+from data_prep.dedup.external_sort import ExternalSort
+from tests.data_prep.dedup.keyed import BY, KEYED, by_lexsort, keyed, rows
 
 
 @settings(deadline=None, max_examples=200)
@@ -50,29 +26,6 @@ def test_equals_lexsort(values, memory_bytes, cuts, block_bytes):
         assert not list(Path(folder).iterdir())
     assert all(block.size for block in found)
     assert np.concatenate([np.empty(0, KEYED), *found]).tobytes() == by_lexsort(records).tobytes()
-
-
-@settings(deadline=None, max_examples=200)
-@given(rows, st.lists(st.integers(0, 40), max_size=9))
-def test_whole_runs_are_whole(values, cuts):
-    records = by_lexsort(keyed(values))
-    pieces = np.split(records, sorted(min(cut, len(records)) for cut in cuts))
-    found = list(whole_runs([piece for piece in pieces if piece.size], BY))
-    assert np.concatenate([np.empty(0, KEYED), *found]).tobytes() == records.tobytes()
-    for one, two in itertools.pairwise(found):
-        assert key(one[-1]) != key(two[0])
-
-
-@given(rows)
-def test_stable_order_run_starts_and_equal_range(values):
-    records = keyed(values)
-    ordered = records[stable_order(records, BY)]
-    assert ordered.tobytes() == by_lexsort(records).tobytes()
-    starts = run_starts(ordered, BY)
-    assert starts.tolist() == [i == 0 or key(ordered[i]) != key(ordered[i - 1]) for i in range(len(ordered))]
-    for record in ordered:
-        low, high = equal_range(ordered, BY, (*record["words"], record["text"], record["signed"]))
-        assert [key(one) == key(record) for one in ordered] == [low <= i < high for i in range(len(ordered))]
 
 
 def drawn(n: int, distinct: int) -> np.ndarray:

@@ -7,7 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.dedup import shuffle
-from data_prep.dedup.shuffle import Sender, bucket_of, receive, receive_blocks, runs, send, sorting_folder
+from data_prep.dedup.shuffle import (
+    Sender,
+    bucket_of,
+    dtype_of,
+    receive,
+    receive_blocks,
+    receive_sorted,
+    received,
+    runs,
+    send,
+    sorting_folder,
+)
 from pipeline.core.artifact import TaskOutput
 
 
@@ -24,6 +35,21 @@ def test_every_record_arrives_once_in_order(destinations):
             ]
             got = receive(TaskOutput(Path(folder), "read", reader), "x", len(destinations), reader)
             assert got.tolist() == expected
+            assert received(TaskOutput(Path(folder), "read", reader), "x", len(destinations), reader) == len(expected)
+
+
+def test_byte_strings_of_any_width_arrive_sorted(tmp_path):
+    """The writers' records are of different widths, one has none at all."""
+    for writer, texts in enumerate([[b"b", b"a"], [], [b"abcd", b"a"]]):
+        records = np.array(
+            [(i, text) for i, text in enumerate(texts)], [("key", "<u8"), ("text", f"S{1 + 3 * (writer > 1)}")]
+        )
+        send(TaskOutput(tmp_path, "write", writer), "x", records, np.zeros(len(texts), np.int64), 1)
+    out = TaskOutput(tmp_path, "read", 0)
+    dtype = dtype_of(out, "x", 3)
+    assert dtype == np.dtype([("key", "<u8"), ("text", "S4")])
+    blocks = list(receive_sorted(out, "x", 3, dtype, ("text", "key"), 1))
+    assert [block.tolist() for block in blocks] == [[(1, b"a"), (1, b"a")], [(0, b"abcd")], [(0, b"b")]]
 
 
 RECORD = np.dtype([("key", "<u8"), ("text", "S3")])

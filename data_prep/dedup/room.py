@@ -1,0 +1,20 @@
+"""Arrays that may be larger than memory: then a file is mapped, which the system pages in and out."""
+
+import tempfile
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.dedup.shuffle import sorting_folder
+from pipeline.core.artifact import TaskOutput
+
+
+def room(out: TaskOutput, size: int, dtype: "np.dtype[Any] | type", memory_bytes: int) -> NDArray[Any]:
+    """Room for ``size`` values, in memory if that takes ``memory_bytes`` at most, else in a nameless file: (size,)."""
+    if size * np.dtype(dtype).itemsize <= memory_bytes:
+        return np.empty(size, dtype)
+    folder = sorting_folder(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return np.asarray(np.memmap(file, dtype, "w+", shape=(size,)))

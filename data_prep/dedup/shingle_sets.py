@@ -1,0 +1,142 @@
+"""The shingle sets of candidates on disk: those of a shard, and those that one bucket needs.
+
+    sets/00007.u64       of the candidates of shard 7, one behind the other; (document, start, shingles) say where
+        │ add            each file is opened once, and read from its beginning to its end
+    a nameless file      of the documents of one bucket, in the order of their numbers
+        │ read           a batch at a time, from its beginning to its end
+    bounds, hashes       hashes[bounds[i] : bounds[i + 1]] is one set: sorted, distinct
+
+What a document's set is read for comes in another order than the documents: that of LSH groups, or of components. So
+each bucket gathers its sets, and neither the number of shards nor their size matters afterwards.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.dedup.kernel import kernel
+from data_prep.dedup.numbering import Numbers, shards_of
+from data_prep.dedup.room import room
+from data_prep.dedup.shuffle import runs, sorting_folder
+from pipeline.core.artifact import TaskOutput
+from pipeline.core.errors import ArtifactError
+
+Hashes = NDArray[np.uint64]
+Places = NDArray[np.int64]
+
+HASH_BYTES = 8
+GAP_HASHES = 512
+"""Between two sets in a file: up to these 4 KiB, reading on costs less than reading anew."""
+
+
+def write_sets(out: TaskOutput, sets: list[Hashes]) -> tuple[Places, Places]:
+    """Leave the sets of this task's shard as a scratch file; where each starts in it, and its number of shingles."""
+    shingles = np.array([one.size for one in sets], np.int64)
+    with out.scratch(_sets_of(out.task)) as path:
+        np.concatenate([np.empty(0, np.uint64), *sets]).tofile(path)
+    return np.cumsum(shingles) - shingles, shingles
+
+
+class GatheredSets:
+    """A context manager: the sets of one bucket's documents."""
+
+    def __init__(self, out: TaskOutput, memory_bytes: int) -> None:
+        """Prepare to gather; a batch of sets takes ``memory_bytes``, up to six times that while it is read."""
+        self._out, self._memory_bytes = out, memory_bytes
+        self._shard, self._stored = -1, contextlib.ExitStack()
+        self._end = 0
+
+    def __enter__(self) -> "GatheredSets":
+        folder = sorting_folder(self._out)
+        folder.mkdir(parents=True, exist_ok=True)
+        self._gathered = _Hashes(tempfile.TemporaryFile(dir=folder, buffering=0), folder)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stored.close()
+        self._gathered.stream.close()
+
+    def add(self, documents: Numbers, starts: Places, shingles: Places) -> Places:
+        """Take the sets of ``documents``, which come in ascending order, from their shards; where each starts here."""
+        ends = self._end + np.cumsum(shingles)
+        for first, last in itertools.pairwise(runs(shards_of(documents)).tolist()):
+            stored = self._open(int(shards_of(documents[first : first + 1])[0]))
+            for start, end in self.batches(shingles[first:last]):
+                piece = slice(first + start, first + end)
+                hashes = np.empty(int(shingles[piece].sum()), np.uint64)
+                stored.read(starts[piece], shingles[piece], hashes)
+                hashes.tofile(self._gathered.stream)
+        self._end = int(ends[-1]) if ends.size else self._end
+        return ends - shingles
+
+    def read(self, starts: Places, shingles: Places) -> tuple[Places, Hashes]:
+        """The ``bounds`` and ``hashes`` of sets that were added, in ascending order of where they start here.
+
+        Of more than two batches a file is mapped.
+        """
+        bounds = np.concatenate(([0], np.cumsum(shingles))).astype(np.int64)
+        hashes = room(self._out, int(bounds[-1]), np.uint64, 2 * self._memory_bytes)
+        for start, end in self.batches(shingles):
+            self._gathered.read(starts[start:end], shingles[start:end], hashes[bounds[start] : bounds[end]])
+        return bounds, hashes
+
+    def batches(self, shingles: Places) -> Iterator[tuple[int, int]]:
+        """From where to where to go through what has so many shingles, to hold a batch, and one more of it at most."""
+        return itertools.pairwise(runs(np.cumsum(shingles) * HASH_BYTES // max(1, self._memory_bytes)).tolist())
+
+    def _open(self, shard: int) -> "_Hashes":
+        if shard != self._shard:
+            self._stored.close()
+            path = self._out.scratch_path(_sets_of(shard))
+            self._shard, self._hashes = shard, _Hashes(self._stored.enter_context(path.open("rb", buffering=0)), path)
+        return self._hashes
+
+
+def _sets_of(shard: int) -> str:
+    return f"sets/{shard:05d}.u64"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Hashes:
+    """A file of hashes, opened without a buffer."""
+
+    stream: Any
+    where: Path
+
+    def read(self, starts: Places, shingles: Places, found: Hashes) -> None:
+        """Fill ``found`` with the sets that start at ``starts`` (ascending), one behind the other."""
+        ends = starts + shingles
+        cuts = np.flatnonzero(starts[1:] - ends[:-1] > GAP_HASHES) + 1
+        first, last = np.concatenate(([0], cuts)), np.concatenate((cuts, [starts.size])) - 1
+        lengths = ends[last] - starts[first]
+        places = np.cumsum(lengths) - lengths
+        read = found if lengths.sum() == found.size else np.empty(int(lengths.sum()), np.uint64)
+        view, n_bytes, at = read.view(np.uint8).data, 0, 0
+        for start, size in zip((starts[first] * HASH_BYTES).tolist(), (lengths * HASH_BYTES).tolist(), strict=True):
+            n_bytes += os.preadv(self.stream.fileno(), [view[at : at + size]], start)
+            at += size
+        if n_bytes != read.nbytes:
+            wrong = f"has {read.nbytes - n_bytes} bytes less than were written to it"
+            raise ArtifactError(str(self.where), wrong, "remove the artifact's folder and run again")
+        if read is not found:
+            _pick(read, starts + np.repeat(places - starts[first], last - first + 1), shingles, found)
+
+
+@kernel
+def _pick(hashes: Hashes, starts: Places, shingles: Places, found: Hashes) -> None:  # pragma: no cover (compiled)
+    """Fill ``found`` with the pieces of ``hashes``, one behind the other. (Slices let the compiler copy in words.)"""
+    end = 0
+    for piece in range(starts.size):
+        wanted = hashes[starts[piece] : starts[piece] + shingles[piece]]
+        place = found[end : end + wanted.size]
+        for i in range(wanted.size):
+            place[i] = wanted[i]
+        end += wanted.size

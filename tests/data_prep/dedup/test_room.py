@@ -1,0 +1,20 @@
+import numpy as np
+import pytest
+
+from data_prep.dedup.room import room
+from data_prep.dedup.shuffle import sorting_folder
+from pipeline.core.artifact import TaskOutput
+
+
+@pytest.mark.parametrize(("memory_bytes", "in_memory"), [(4000, True), (3999, False)])
+def test_what_does_not_fit_is_in_a_file_without_a_name(tmp_path, memory_bytes, in_memory):
+    out = TaskOutput(tmp_path, "pairs", 0)
+    values = room(out, 500, np.int64, memory_bytes)
+    values[:] = np.arange(500)
+    assert values.tolist() == list(range(500))
+    assert isinstance(values.base, np.memmap) == (not in_memory)
+    assert not list(sorting_folder(out).glob("*"))
+
+
+def test_room_for_nothing(tmp_path):
+    assert room(TaskOutput(tmp_path, "pairs", 0), 0, np.int64, 0).size == 0
