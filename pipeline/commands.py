@@ -10,7 +10,21 @@ from collections.abc import Callable, Sequence
 
 from rich.console import Console
 
-from pipeline import contamination, facts, forget, inspection, jobs, order, similar, status, sync, trace, why
+from pipeline import (
+    contamination,
+    facts,
+    folder_scores,
+    forget,
+    inspection,
+    jobs,
+    order,
+    similar,
+    status,
+    sync,
+    trace,
+    why,
+)
+from pipeline.config import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import suggestion
 from pipeline.line import carry_out
@@ -73,6 +87,11 @@ def show_sync(run: Run) -> None:
     facts.show(sync.explain(run.steps))
 
 
+def show_folder_scores(config: RunConfig, folder: str) -> None:
+    """Print the scores of the model in FOLDER (Hugging Face's format) on the benchmarks of evaluation=…, without a run."""
+    folder_scores.show(config, folder)
+
+
 @dataclasses.dataclass(frozen=True)
 class Command:
     """What a command shows of a run, and the words it takes, as its usage writes them: those in [brackets] may be left
@@ -97,6 +116,7 @@ COMMANDS = {
     "plan": Command(
         show_plan, ("[--gpus NUMBER]", "[--gpu NAME]", "[--mfu FRACTION]", "[--gpu-memory-gb GB]"), of_run=False
     ),
+    "evaluate": Command(show_folder_scores, ("FOLDER",), of_run=False),
     "status": Command(show_status),
     "why": Command(show_why, ("DOCUMENT_ID|URL",)),
     "trace": Command(show_trace, ("SHARD", "OFFSET")),

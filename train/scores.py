@@ -1,4 +1,4 @@
-"""Stage ``scores``: what the model can do, as a table with errors and baselines, and every answer that led to it.
+"""What a model can do, as a table with errors and baselines, and every answer that led to it: of a run, of a folder.
 
 scores.json               per benchmark: metrics, standard errors, intervals, random baselines, what did not fit; each
                           metric on all items, on clean and on dirty ones
@@ -7,36 +7,27 @@ samples/<name>.jsonl      per item: prompts, choices, log-likelihoods, outcome
 """
 
 import dataclasses
-import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 from data_prep.tokenization.encode import Encoder
-from pipeline.core.artifact import TaskOutput, read_json, write_json
-from pipeline.core.progress import Progress
+from pipeline.core.artifact import FileRecord, TaskOutput, read_json
+from pipeline.core.errors import ConfigError
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
-from train.evaluation.benchmark import AnyBenchmark, Evaluation
-from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
-from train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.contamination import Overlap
 from train.evaluation.held_out import HeldOut
-from train.evaluation.item import Answer, Item, Outcome, Text
-from train.evaluation.prompt import encode
-from train.evaluation.table import markdown
+from train.evaluation.scoring import Subject, score_all
 
-if TYPE_CHECKING:
-    from train.evaluation.scorer import Scorer
-
-FORMAT = 1
-COUNTED = ("items", "queries", "tokens", "truncated_contexts")
-DIGITS = 6
-"""Decimals of log-likelihoods and outcomes in the samples: beyond what fp32 resolves in a sum of tens."""
+MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.model", "*.txt")
+"""What a Hugging Face folder keeps weights, shape and tokenizer in."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scores(Stage):
-    """Scores the weights on each benchmark."""
+    """Scores the weights of a run on each benchmark."""
 
     name: ClassVar[str] = "scores"
     version: ClassVar[int] = 3
@@ -63,82 +54,39 @@ class Scores(Stage):
         overlaps = {
             name: Overlap.of(found[texts]) for name, texts in self.evaluation.same_texts().items() if texts in found
         }
-        entries = []
-        with Progress(self.name, len(self.evaluation.benchmarks), "benchmarks") as progress:
-            for name, benchmark in sorted(self.evaluation.benchmarks.items()):
-                sources = Sources(Path(self.evaluation.data), held_out, f"{self.evaluation.seed}:{name}")
-                scored = score(name, benchmark, sources, overlaps.get(name), encoder, scorer, vocabulary)
-                write_samples(scored, out)
-                entries.append(scored.entry)
-                progress.advance(1, last=name)
-        report = {"format": FORMAT, "window_tokens": scorer.window_tokens, "vocabulary": vocabulary}
-        with out.file("scores.json") as path:
-            write_json(path, {**report, "precision": self.evaluation.precision, "benchmarks": entries})
-        with out.file("scores.md") as path:
-            path.write_text(markdown(entries), encoding="utf-8")
-        return Counter(benchmarks=len(entries), **{unit: sum(e[unit] for e in entries) for unit in COUNTED})
+        return score_all(self.evaluation, held_out, overlaps, Subject(scorer, encoder, vocabulary), out)
 
 
-@dataclasses.dataclass(frozen=True)
-class Scored:
-    """One benchmark with all its answers."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FolderScores(Stage):
+    """Scores the model in a Hugging Face folder, whoever made it, on each benchmark that needs no run."""
 
-    entry: dict[str, Any]
-    """What scores.json says of it."""
-    items: Sequence[Item]
-    answers: Sequence[Sequence[Answer]]
-    outcomes: Sequence[Outcome]
-    parts: Sequence[str | None]
-    """Whether each item is clean, dirty or too short to tell; None where the benchmark was not searched for."""
+    name: ClassVar[str] = "folder_scores"
 
+    evaluation: Evaluation
+    folder: str = dataclasses.field(metadata={"hashed": False})
+    """Its files decide the result, not its place."""
 
-def score(
-    name: str,
-    benchmark: AnyBenchmark,
-    sources: Sources,
-    overlap: Overlap | None,
-    encoder: Encoder,
-    scorer: "Scorer",
-    vocabulary: int,
-) -> Scored:
-    """Ask the model every item of ``benchmark`` and sum up; ``vocabulary`` in tokens."""
-    items = benchmark.items(sources)
-    flat, tally = scorer.answers(encode([query for item in items for query in item.queries], encoder))
-    remaining = iter(flat)
-    answers = [[next(remaining) for _ in item.queries] for item in items]
-    outcomes = [benchmark.outcome(item, found) for item, found in zip(items, answers, strict=True)]
-    parts = parts_of(items, overlap)
-    entry = {
-        "name": name,
-        "type": benchmark.type,
-        "shots": benchmark.shots if isinstance(benchmark, FewShotBenchmark) else 0,
-        "items": len(items),
-        **dataclasses.asdict(tally),
-        "overlap": sizes(parts) if overlap else None,
-        "metrics": metrics_by_part(benchmark, items, outcomes, parts, vocabulary),
-    }
-    return Scored(entry, items, answers, outcomes, parts)
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("scores", 1, self.run),)
 
+    def raw_files(self) -> tuple[RawFile, ...]:
+        """The files of the model and of the benchmarks.
 
-def write_samples(scored: Scored, out: TaskOutput) -> None:
-    """``samples/<name>.jsonl``: one line per item."""
-    with out.file(f"samples/{scored.entry['name']}.jsonl") as path, path.open("w", encoding="utf-8") as stream:
-        for row in zip(scored.items, scored.answers, scored.outcomes, scored.parts, strict=True):
-            stream.write(json.dumps(_sample(*row), ensure_ascii=False) + "\n")
+        Raises:
+            ConfigError: when the folder holds no model, or a benchmark's file is missing.
+        """
+        folder = Path(self.folder)
+        if not (folder / "config.json").is_file():
+            remedy = "give the folder of a Hugging Face model"
+            raise ConfigError("evaluate", f"{self.folder!r} has no config.json", remedy)
+        paths = sorted({path for pattern in MODEL_FILES for path in folder.glob(pattern)})
+        records = [(path.name, FileRecord.of(path)) for path in paths]
+        model = tuple(RawFile(f"model/{name}", record.bytes, record.sha256) for name, record in records)
+        return model + self.evaluation.raw_files()
 
+    def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        """Score every benchmark; counts benchmarks, items, queries and tokens."""
+        from train.evaluation.folder import open_folder
 
-def _sample(item: Item, answers: Sequence[Answer], outcome: Outcome, part: str | None) -> dict[str, Any]:
-    texts = [query for query in item.queries if isinstance(query, Text)]
-    prompts = [query.context for query in texts]
-    return {
-        "name": item.name,
-        "group": item.group,
-        "overlap": part,
-        "prompts": prompts[:1] if len(set(prompts)) == 1 else prompts,
-        "continuations": [query.continuation for query in texts],
-        "log_likelihoods": [round(answer.log_likelihood, DIGITS) for answer in answers],
-        "greedy": [answer.greedy for answer in answers],
-        "tokens": [answer.tokens for answer in answers],
-        "gold": item.gold,
-        "outcome": {metric: round(value, DIGITS) for metric, value in outcome.items()},
-    }
+        return score_all(self.evaluation, None, {}, open_folder(Path(self.folder), self.evaluation), out)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.core.artifact import read_json
-from pipeline.core.errors import ArtifactError
+from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import decode
 from train.config import ModelConfig
 from train.families import GPT1, GPT2, LLAMA, Family
@@ -27,10 +27,22 @@ def read_shape(folder: Path) -> tuple[ModelConfig, int]:
     Raises:
         ArtifactError: when there is none, or the model is of a kind that Transformer does not compute.
     """
-    if not (folder / "config.json").is_file():
-        raise ArtifactError(str(folder), "has no config.json", "give the folder of a Hugging Face model")
-    foreign = read_json(folder / "config.json")
+    foreign = _read(folder)
     return _shape_home(folder, foreign), foreign["vocab_size"]
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether ``Transformer`` computes the model whose config.json lies in ``folder``.
+
+    Raises:
+        ArtifactError: when there is no config.json.
+    """
+    foreign = _read(folder)
+    try:
+        _shape_home(folder, foreign)
+    except (ArtifactError, ConfigError, KeyError):
+        return False
+    return True
 
 
 def shape_abroad(config: ModelConfig, family: Family | None) -> dict[str, Any]:
@@ -81,6 +93,12 @@ def shape_abroad(config: ModelConfig, family: Family | None) -> dict[str, Any]:
             "attention_dropout": config.dropout,
         }
     return {"model_type": OWN_TYPE, "shape": dataclasses.asdict(config)}
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    if not (folder / "config.json").is_file():
+        raise ArtifactError(str(folder), "has no config.json", "give the folder of a Hugging Face model")
+    return dict(read_json(folder / "config.json"))
 
 
 def _shape_home(folder: Path, foreign: Mapping[str, Any]) -> ModelConfig:

@@ -89,6 +89,18 @@ class Evaluation:
         named = sorted(self.benchmarks.items())
         return tuple(file for _, benchmark in named for file in benchmark.raw_files(Path(self.data)))
 
+    def without_run(self) -> "Evaluation":
+        """The benchmarks that can be put to a model that no run made.
+
+        Raises:
+            ConfigError: when there are none.
+        """
+        benchmarks = {name: one for name, one in self.benchmarks.items() if not one.needs_run}
+        if not benchmarks:
+            remedy = "take others: evaluation=standard evaluation.data=FOLDER"
+            raise ConfigError("evaluation.benchmarks", "all are made of a run's held-out documents", remedy)
+        return dataclasses.replace(self, benchmarks=benchmarks)
+
     def same_texts(self) -> dict[str, str]:
         """For each benchmark made from files, the first by name that reads the same files in the same way.
 

@@ -9,10 +9,10 @@ The harness's names: delimiter = target_delimiter (" "), shot delimiter = fewsho
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
-from data_prep.tokenization.encode import Encoder
 from pipeline.core.errors import ConfigError
 from train.evaluation.item import Query, Text, Tokens
 
@@ -45,22 +45,30 @@ def shot_numbers(queries: Sequence[str], shots: int, seed: int | str) -> list[li
     return numbers
 
 
-def encode(queries: Sequence[Query], encoder: Encoder) -> list[Tokens]:
+class TextEncoder(Protocol):
+    """What turns prompts into tokens."""
+
+    end_of_text: int
+    """What an empty context becomes."""
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """The ids of each text, without anything added."""
+        ...
+
+
+def encode(queries: Sequence[Query], encoder: TextEncoder, opening: Sequence[int] = ()) -> list[Tokens]:
     """Tokens of each query's context and continuation.
 
     As lm-evaluation-harness's ``_encode_pair`` (api/model.py): white space at the end of the context moves to the
     continuation; context and continuation are tokenized as one text and cut after as many tokens as the context alone
-    has. An empty context becomes the end-of-text token. Where the cut leaves the continuation without tokens (a merge
-    across it), the continuation is tokenized on its own.
+    has. An empty context becomes the end-of-text token; any other follows the tokens of ``opening``. Where the cut
+    leaves the continuation without tokens (a merge across it), the continuation is tokenized on its own.
     """
     moved = [_space_moved(query) for query in queries if isinstance(query, Text)]
-    contexts = iter(encoder.encode([context for context, _ in moved]))
-    wholes = iter(encoder.encode([context + continuation for context, continuation in moved]))
-    continuations = iter(continuation for _, continuation in moved)
-    return [
-        query if isinstance(query, Tokens) else _cut(next(contexts), next(wholes), next(continuations), encoder)
-        for query in queries
-    ]
+    contexts = encoder.encode([context for context, _ in moved])
+    wholes = encoder.encode([context + continuation for context, continuation in moved])
+    texts = zip(contexts, wholes, [continuation for _, continuation in moved], strict=True)
+    return [query if isinstance(query, Tokens) else _cut(*next(texts), encoder, opening) for query in queries]
 
 
 def _space_moved(query: Text) -> tuple[str, str]:
@@ -68,8 +76,8 @@ def _space_moved(query: Text) -> tuple[str, str]:
     return context, query.context[len(context) :] + query.continuation
 
 
-def _cut(context: np.ndarray, whole: np.ndarray, text: str, encoder: Encoder) -> Tokens:
+def _cut(context: np.ndarray, whole: np.ndarray, text: str, encoder: TextEncoder, opening: Sequence[int]) -> Tokens:
     continuation = whole[len(context) :]
     if not len(continuation):
         (continuation,) = encoder.encode([text])
-    return Tokens(context if len(context) else np.array([encoder.end_of_text]), continuation)
+    return Tokens(np.array([*opening, *context] if len(context) else [encoder.end_of_text]), continuation)

@@ -133,12 +133,22 @@ def load_scorer(folder: Path, evaluation: Evaluation) -> Scorer:
         ConfigError: when a GPU is asked for and there is none.
         ArtifactError: when the folder holds no whole model.
     """
+    model = load(folder)
+    return scorer_of(model, model.config.context, evaluation)
+
+
+def scorer_of(model: torch.nn.Module, window_tokens: int, evaluation: Evaluation) -> Scorer:
+    """A scorer of ``model``, which it moves to the device and casts to the precision asked for.
+
+    Raises:
+        ConfigError: when a GPU is asked for and there is none.
+    """
     there = torch.cuda.is_available()
     if evaluation.device == "cuda" and not there:
         raise ConfigError("evaluation.device", "no GPU is visible here", "take auto or cpu")
     device = torch.device("cuda" if there and evaluation.device != "cpu" else "cpu")
-    model = load(folder).to(device, torch.bfloat16 if evaluation.precision == "bf16" else torch.float32)
-    return Scorer(model=model, window_tokens=model.config.context, batch_tokens=evaluation.batch_tokens, device=device)
+    model = model.to(device, torch.bfloat16 if evaluation.precision == "bf16" else torch.float32)
+    return Scorer(model=model, window_tokens=window_tokens, batch_tokens=evaluation.batch_tokens, device=device)
 
 
 def pieces(query: Tokens, window: int) -> Iterator[Piece]:

@@ -10,7 +10,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from pipeline.core.errors import ConfigError
 from pipeline.core.stage import RawFile
@@ -29,8 +29,8 @@ class Sources:
 
     data: Path
     """The folder that relative paths of benchmark files start from."""
-    held_out: HeldOut
-    """The run's own held-out documents."""
+    held_out: HeldOut | None
+    """The run's own held-out documents; None where a model is scored that no run made."""
     seed: str
     """Decides every random choice of one benchmark."""
 
@@ -38,6 +38,9 @@ class Sources:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Benchmark(abc.ABC):
     """One zero- or few-shot test of a model. Subclasses add their ``type`` tag and settings."""
+
+    needs_run: ClassVar[bool] = False
+    """Whether its items are made of a run's held-out documents."""
 
     limit: int | None = None
     """At most this many items; None takes all."""

@@ -11,7 +11,7 @@ import dataclasses
 import random
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pipeline.core.settings import settings
 from train.evaluation.benchmarks.base import Benchmark, Sources
@@ -32,6 +32,7 @@ CANDIDATES = 64
 class HeldOutWords(Benchmark):
     """Prediction of a sentence's last word, which its passage has used before."""
 
+    needs_run: ClassVar[bool] = True
     type: Literal["held_out_words"] = "held_out_words"
     limit: int | None = 500
     """At most this many items."""
@@ -67,6 +68,7 @@ class HeldOutWords(Benchmark):
 class HeldOutSentences(Benchmark):
     """Choice of the true next sentence among four."""
 
+    needs_run: ClassVar[bool] = True
     type: Literal["held_out_sentences"] = "held_out_sentences"
     limit: int | None = 500
     """At most this many items."""

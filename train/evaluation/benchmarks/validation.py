@@ -8,7 +8,7 @@ tokenizer. The end-of-text tokens count: the sum is the length of a code that te
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pipeline.core.settings import settings
 from train.evaluation.benchmarks.base import Benchmark, Sources
@@ -21,6 +21,7 @@ from train.evaluation.metrics import Metric, exponential, ratio
 class Validation(Benchmark):
     """Loss, perplexity and bits per byte on the run's own held-out split."""
 
+    needs_run: ClassVar[bool] = True
     type: Literal["validation"] = "validation"
 
     def items(self, sources: Sources) -> list[Item]:

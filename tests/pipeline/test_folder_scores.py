@@ -1,0 +1,49 @@
+"""``headrace evaluate FOLDER``, as a person calls it."""
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from data_prep.tokenizer import Tokenizer, Trained
+from tests.pipeline.test_main import headrace
+from tests.train.evaluation.conftest import story
+from tests.unique_documents import unique_documents
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, run_stage):
+    """A tiny GPT-2 as ``save_pretrained`` leaves it, with a tokenizer."""
+    root = tmp_path_factory.mktemp("gpt2")
+    unique = unique_documents(root / "unique", [[story(number) for number in range(20)]])
+    tokenizer = run_stage(Tokenizer(settings=Trained(vocabulary_size=300)), {"unique": unique}, root / "tokenizer")
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=300, n_positions=64, n_embd=16, n_layer=1, n_head=2)
+    GPT2LMHeadModel(config).save_pretrained(root / "model")
+    (root / "model" / "tokenizer.json").write_text(tokenizer.path("tokenizer.json").read_text())
+    ends = '"eos_token": "<|endoftext|>", "bos_token": "<|endoftext|>"'
+    (root / "model" / "tokenizer_config.json").write_text(f'{{"tokenizer_class": "PreTrainedTokenizerFast", {ends}}}')
+    return root / "model"
+
+
+def test_a_folder_is_scored_once(folder, tmp_path):
+    first = headrace("evaluate", str(folder), f"root={tmp_path}", "evaluation.device=cpu")
+    assert first.returncode == 0, first.stderr
+    assert "left out, for want of a run's held-out documents: held_out_sentences, held_out_words, validation" in (
+        first.stderr
+    )
+    (row,) = [line.split() for line in first.stdout.splitlines() if line.startswith("agreement ")]
+    assert row[:3] == ["agreement", "0", "acc"]
+    assert "104" in row
+    (scores,) = tmp_path.glob("folder_scores/*/scores.md")
+    assert first.stdout.endswith(f"scores: {scores}\n")
+    again = headrace("evaluate", str(folder), f"root={tmp_path}", "evaluation.device=cpu")
+    assert again.stdout == first.stdout
+    assert f"done before: {scores.parent}" in again.stderr
+
+
+def test_no_model_there(tmp_path):
+    result = headrace("evaluate", str(tmp_path), f"root={tmp_path}")
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == (
+        f"headrace: evaluate: {str(tmp_path)!r} has no config.json; give the folder of a Hugging Face model"
+    )

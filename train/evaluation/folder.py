@@ -1,0 +1,114 @@
+"""A causal language model in a Hugging Face folder, whoever made it, ready to be asked.
+
+    folder/config.json ── of a kind that Transformer computes (GPT-1, GPT-2, LLaMA) ──> our model
+                       ── any other ──> transformers' AutoModelForCausalLM
+    folder/tokenizer…  ── transformers' AutoTokenizer ──> FolderTokenizer
+
+Nothing is fetched, and no code that lies in a folder is run. Tokens are those of lm-evaluation-harness's HFLM: what the
+tokenizer puts before a text (LLaMA's <s>, nothing in GPT-2) stands before each context, and an empty context is the
+beginning-of-text token, or the end-of-text one where there is none.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+
+from pipeline.core.errors import ArtifactError
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.scorer import Scorer, load_scorer, scorer_of
+from train.evaluation.scoring import Subject
+from train.shapes import is_ours
+
+WINDOWS = ("n_positions", "max_position_embeddings", "n_ctx")
+"""Where a config.json says how many positions its model has; in lm-evaluation-harness's order."""
+
+
+class FolderTokenizer:
+    """Encodes as the model of a folder expects it."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        begin = tokenizer.bos_token_id
+        self.end_of_text: int = tokenizer.eos_token_id if begin is None else begin
+        """What an empty context becomes."""
+        self.opening: tuple[int, ...] = tuple(tokenizer("").input_ids)
+        """What stands before each text that is not empty."""
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """The ids of each text, without anything added."""
+        if not texts:
+            return []
+        return [np.array(ids, np.int64) for ids in self._tokenizer(list(texts), add_special_tokens=False).input_ids]
+
+
+class Foreign(torch.nn.Module):
+    """A model of transformers behind the scorer's protocol (``scorer.Model``).
+
+    It is given the tokens alone: rows begin at position 0 and are padded on the right, where a causal model does not
+    look.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens_BT: torch.Tensor, positions_BT: torch.Tensor, documents_BT: torch.Tensor) -> torch.Tensor:
+        return self.model(input_ids=tokens_BT, use_cache=False).logits
+
+
+def open_folder(folder: Path, evaluation: Evaluation) -> Subject:
+    """The model and tokenizer in ``folder``, on the device and in the precision that ``evaluation`` asks for.
+
+    Raises:
+        ArtifactError: when the folder holds no whole causal language model, or no tokenizer.
+    """
+    tokenizer = _tokenizer(folder)
+    is_home = is_ours(folder) and any(folder.glob("*.safetensors"))
+    scorer = load_scorer(folder, evaluation) if is_home else _foreign_scorer(folder, evaluation)
+    return Subject(scorer, tokenizer, _vocabulary(scorer), tokenizer.opening)
+
+
+def _tokenizer(folder: Path) -> FolderTokenizer:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError) as error:
+        wrong = f"has no tokenizer that transformers opens ({_first_line(error)})"
+        raise ArtifactError(
+            str(folder), wrong, "put the model's tokenizer.json and tokenizer_config.json there"
+        ) from None
+    if tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
+        wrong = "has a tokenizer without a token for the beginning or the end of a text"
+        raise ArtifactError(str(folder), wrong, "name one in tokenizer_config.json (eos_token)")
+    return FolderTokenizer(tokenizer)
+
+
+def _foreign_scorer(folder: Path, evaluation: Evaluation) -> Scorer:
+    try:
+        model, found = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True
+        )
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        wrong = f"holds no causal language model that transformers opens ({_first_line(error)})"
+        raise ArtifactError(str(folder), wrong, "give the folder of a whole model") from None
+    if found["missing_keys"]:
+        wrong = f"lacks {len(found['missing_keys'])} weights, {sorted(found['missing_keys'])[0]!r} among them"
+        raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
+    windows = [getattr(model.config, name, None) for name in WINDOWS]
+    window = next((int(size) for size in windows if size), None)
+    if window is None:
+        wrong = f"has a config.json that tells no number of positions ({', '.join(WINDOWS)})"
+        raise ArtifactError(str(folder), wrong, "add one to it")
+    return scorer_of(Foreign(model.eval()), window, evaluation)
+
+
+@torch.inference_mode()
+def _vocabulary(scorer: Scorer) -> int:
+    one_BT = torch.zeros((1, 1), dtype=torch.long, device=scorer.device)
+    return int(scorer.model(one_BT, one_BT, one_BT).shape[-1])
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

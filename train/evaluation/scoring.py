@@ -1,0 +1,123 @@
+"""From a benchmark and a model to an entry of the score table, with every answer that led to it.
+
+Benchmark ── items ──> queries ── prompt.encode ──> tokens ── scorer ──> answers ── outcome, metrics ──> entry
+"""
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.core.artifact import TaskOutput, write_json
+from pipeline.core.progress import Progress
+from train.evaluation.benchmark import AnyBenchmark, Evaluation
+from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
+from train.evaluation.held_out import HeldOut
+from train.evaluation.item import Answer, Item, Outcome, Text
+from train.evaluation.prompt import TextEncoder, encode
+from train.evaluation.table import markdown
+
+if TYPE_CHECKING:
+    from train.evaluation.scorer import Scorer
+
+FORMAT = 1
+COUNTED = ("items", "queries", "tokens", "truncated_contexts")
+DIGITS = 6
+"""Decimals of log-likelihoods and outcomes in the samples: beyond what fp32 resolves in a sum of tens."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """The model under test, and how texts become its tokens."""
+
+    scorer: "Scorer"
+    tokenizer: TextEncoder
+    vocabulary: int
+    """Tokens that the model tells apart."""
+    opening: tuple[int, ...] = ()
+    """Tokens that its tokenizer puts before each text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """One benchmark with all its answers."""
+
+    entry: dict[str, Any]
+    """What scores.json says of it."""
+    items: Sequence[Item]
+    answers: Sequence[Sequence[Answer]]
+    outcomes: Sequence[Outcome]
+    parts: Sequence[str | None]
+    """Whether each item is clean, dirty or too short to tell; None where the benchmark was not searched for."""
+
+
+def score_all(
+    evaluation: Evaluation,
+    held_out: HeldOut | None,
+    overlaps: Mapping[str, Overlap],
+    subject: Subject,
+    out: TaskOutput,
+) -> "Counter[str]":
+    """Score every benchmark, write tables and samples; counts benchmarks, items, queries and tokens."""
+    entries = []
+    with Progress("scores", len(evaluation.benchmarks), "benchmarks") as progress:
+        for name, benchmark in sorted(evaluation.benchmarks.items()):
+            sources = Sources(Path(evaluation.data), held_out, f"{evaluation.seed}:{name}")
+            scored = score(name, benchmark, sources, overlaps.get(name), subject)
+            write_samples(scored, out)
+            entries.append(scored.entry)
+            progress.advance(1, last=name)
+    report = {"format": FORMAT, "window_tokens": subject.scorer.window_tokens, "vocabulary": subject.vocabulary}
+    with out.file("scores.json") as path:
+        write_json(path, {**report, "precision": evaluation.precision, "benchmarks": entries})
+    with out.file("scores.md") as path:
+        path.write_text(markdown(entries), encoding="utf-8")
+    return Counter(benchmarks=len(entries), **{unit: sum(e[unit] for e in entries) for unit in COUNTED})
+
+
+def score(name: str, benchmark: AnyBenchmark, sources: Sources, overlap: Overlap | None, subject: Subject) -> Scored:
+    """Ask the model every item of ``benchmark`` and sum up."""
+    items = benchmark.items(sources)
+    queries = encode([query for item in items for query in item.queries], subject.tokenizer, subject.opening)
+    flat, tally = subject.scorer.answers(queries)
+    remaining = iter(flat)
+    answers = [[next(remaining) for _ in item.queries] for item in items]
+    outcomes = [benchmark.outcome(item, found) for item, found in zip(items, answers, strict=True)]
+    parts = parts_of(items, overlap)
+    entry = {
+        "name": name,
+        "type": benchmark.type,
+        "shots": benchmark.shots if isinstance(benchmark, FewShotBenchmark) else 0,
+        "items": len(items),
+        **dataclasses.asdict(tally),
+        "overlap": sizes(parts) if overlap else None,
+        "metrics": metrics_by_part(benchmark, items, outcomes, parts, subject.vocabulary),
+    }
+    return Scored(entry, items, answers, outcomes, parts)
+
+
+def write_samples(scored: Scored, out: TaskOutput) -> None:
+    """``samples/<name>.jsonl``: one line per item."""
+    with out.file(f"samples/{scored.entry['name']}.jsonl") as path, path.open("w", encoding="utf-8") as stream:
+        for row in zip(scored.items, scored.answers, scored.outcomes, scored.parts, strict=True):
+            stream.write(json.dumps(_sample(*row), ensure_ascii=False) + "\n")
+
+
+def _sample(item: Item, answers: Sequence[Answer], outcome: Outcome, part: str | None) -> dict[str, Any]:
+    texts = [query for query in item.queries if isinstance(query, Text)]
+    prompts = [query.context for query in texts]
+    return {
+        "name": item.name,
+        "group": item.group,
+        "overlap": part,
+        "prompts": prompts[:1] if len(set(prompts)) == 1 else prompts,
+        "continuations": [query.continuation for query in texts],
+        "log_likelihoods": [round(answer.log_likelihood, DIGITS) for answer in answers],
+        "greedy": [answer.greedy for answer in answers],
+        "tokens": [answer.tokens for answer in answers],
+        "gold": item.gold,
+        "outcome": {metric: round(value, DIGITS) for metric, value in outcome.items()},
+    }
