@@ -61,7 +61,11 @@ def _block_bytes(part: bytes) -> int:
     return len(part) - part.index(b"\n\n") - 2 - len(b"\n\n")
 
 
-@pytest.mark.parametrize("empty", [b"", b"\r\n\r\n", gzip.compress(b""), zstandard.compress(b"")])
+@pytest.mark.parametrize(
+    "empty",
+    [b"", b"\r\n\r\n", gzip.compress(b""), zstandard.compress(b"")],
+    ids=["no-bytes", "blank-lines", "gzip", "zstd"],
+)
 def test_nothing_holds_no_record(empty):
     assert outcome(empty) == []
 
@@ -109,7 +113,11 @@ def test_raw_garbage_between_members_is_one_fault(codec):
     assert outcome(one + b"garbage" * 1000 + two + b"".join(rest)) == ["0", "broken_compression", "1", "2", "3"]
 
 
-@pytest.mark.parametrize("data", [b"\x00\xff" * 5000, b"hello\n" * 5000, gzip.compress(b"hello\n" * 5000), b"x"])
+@pytest.mark.parametrize(
+    "data",
+    [b"\x00\xff" * 5000, b"hello\n" * 5000, gzip.compress(b"hello\n" * 5000), b"x"],
+    ids=["binary", "text", "gzip", "one-byte"],
+)
 def test_a_file_that_is_no_warc_is_one_fault(data):
     assert outcome(data) == ["broken_record"]
 
