@@ -88,7 +88,7 @@ def show_sync(run: Run) -> None:
 
 
 def show_folder_scores(config: RunConfig, folder: str) -> None:
-    """Print the scores of the model in FOLDER (Hugging Face's format) on the benchmarks of evaluation=…, without a run."""
+    """Print what the model in FOLDER (Hugging Face's format) scores on evaluation=…'s benchmarks; needs no run."""
     folder_scores.show(config, folder)
 
 
