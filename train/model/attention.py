@@ -19,10 +19,11 @@ from torch.nn import functional
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from train.config import ModelConfig
+from train.model.cache import LayerCache
 from train.model.positions import Rotation, rotate
 
-Mask = Tensor | BlockMask
-"""mask_B1TT, or which of its blocks to compute."""
+Mask = Tensor | BlockMask | LayerCache
+"""mask_B1TT, or which of its blocks to compute, or what is known of the tokens before."""
 
 
 def document_mask(documents_BT: Tensor) -> Tensor:
@@ -49,8 +50,11 @@ _compiled_flex_attention = torch.compile(flex_attention)
 def attend(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, mask: Mask, dropout: float) -> Tensor:
     """softmax(q·kᵀ / sqrt(D)) · v under the mask (Vaswani et al. 2017, eq. 1) -> (B, N, T, D).
 
-    The one place that knows how attention is computed: a mask in blocks is FlexAttention's, which has no dropout.
+    The one place that knows how attention is computed: a mask in blocks is FlexAttention's, which has no dropout; a
+    cache has keys and values of its own.
     """
+    if isinstance(mask, LayerCache):
+        return mask.attend(q_BNTD, k_BGTD, v_BGTD)
     if isinstance(mask, BlockMask):
         return _compiled_flex_attention(q_BNTD, k_BGTD, v_BGTD, block_mask=mask, enable_gqa=True)
     groups = q_BNTD.shape[1] // k_BGTD.shape[1]

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from train.config import ModelConfig
 from train.model.attention import Attention, Mask, block_mask, document_mask
+from train.model.cache import ROW_MULTIPLE, Cache, rounded_up
 from train.model.head import Head
 from train.model.positions import Rotation, rotation
 
@@ -109,17 +110,49 @@ class Transformer(nn.Module):
             documents_BT: int64 number of the document that a position belongs to, -1 for padding.
             targets_BT: int64 token that each position is to predict, -100 where nothing is.
         """
-        x_BTM, turn = self.embedding(tokens_BT), None
-        if self.config.positions == "learned":
-            x_BTM = x_BTM + self.positions(positions_BT)
-        else:
-            turn = rotation(positions_BT, self.config.head_width, self.config.rope_theta)
+        x_BTM, turn = self._embed(tokens_BT, positions_BT)
         in_blocks = documents_BT.is_cuda and self.training and not self.config.dropout
         mask = block_mask(documents_BT) if in_blocks else document_mask(documents_BT)
         x_BTM = self.dropout(x_BTM)
         for block in self.blocks:
             x_BTM = block(x_BTM, turn, mask)
         return self.head(self.norm(x_BTM), targets_BT)
+
+    @torch.inference_mode()
+    def extend(self, cache: Cache, tokens_BT: Tensor, sizes_B: Tensor) -> Tensor:
+        """x_BTM, of which ``logits`` are those after each new token; the cache then holds these tokens too.
+
+        Args:
+            cache: what is known of each row.
+            tokens_BT: int64 token ids that follow; anything where a row has fewer.
+            sizes_B: int64, how many each row has.
+
+        Raises:
+            ValueError: when a row gets longer than ``config.context``.
+        """
+        longest, new = int((cache.lengths_B + sizes_B).max()), tokens_BT.shape[1]
+        if longest > self.config.context:
+            raise ValueError(f"{longest} tokens do not fit a context of {self.config.context}")
+        computed = rounded_up(new, ROW_MULTIPLE // math.gcd(ROW_MULTIPLE, len(tokens_BT)))
+        tokens_BT = functional.pad(tokens_BT, (0, computed - new))
+        places_BT = cache.lengths_B[:, None] + torch.arange(computed, device=tokens_BT.device)
+        x_BTM, turn = self._embed(tokens_BT, places_BT.clamp(max=self.config.context - 1))
+        for block, layer in zip(self.blocks, cache.layers(places_BT), strict=True):
+            x_BTM = block(x_BTM, turn, layer)
+        cache.lengths_B = cache.lengths_B + sizes_B
+        return self.norm(x_BTM)[:, :new]
+
+    @torch.inference_mode()
+    def logits(self, x_NM: Tensor) -> Tensor:
+        """logits_NV of positions of ``extend``."""
+        missing = rounded_up(len(x_NM), ROW_MULTIPLE) - len(x_NM)
+        return self.head(functional.pad(x_NM, (0, 0, 0, missing)))[: len(x_NM)]
+
+    def _embed(self, tokens_BT: Tensor, positions_BT: Tensor) -> tuple[Tensor, Rotation | None]:
+        x_BTM = self.embedding(tokens_BT)
+        if self.config.positions == "learned":
+            return x_BTM + self.positions(positions_BT), None
+        return x_BTM, rotation(positions_BT, self.config.head_width, self.config.rope_theta)
 
 
 def compile_blocks(model: Transformer) -> None:

@@ -1,0 +1,146 @@
+"""What a model computes with a cache equals what it computes without: to the last bit where only the cut differs."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, VOCABULARY, random_model
+from train.config import ModelConfig
+from train.model.cache import Cache, attend_in_order, cache_bytes
+from train.model.transformer import Transformer
+
+WIDE = ModelConfig(
+    layers=2, width=64, heads=4, kv_heads=1, context=600, mlp_width=96,
+    positions="rope", norm="rmsnorm", activation="swiglu", bias=False,
+)  # fmt: skip
+SHAPES = pytest.mark.parametrize("config", [GPT1, GPT2, LLAMA], ids=["gpt1", "gpt2", "llama"])
+
+
+def new_cache(model: Transformer, rows: int = 1) -> Cache:
+    return Cache(model.config, rows, torch.float32, torch.device("cpu"))
+
+
+def random_tokens(rows: int, length: int, seed: int = 0) -> torch.Tensor:
+    return torch.randint(VOCABULARY, (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def sizes(*values: int) -> torch.Tensor:
+    return torch.tensor(values)
+
+
+def at_once(model: Transformer, tokens_T: torch.Tensor) -> torch.Tensor:
+    """logits_TV of one sequence, extended from nothing."""
+    return model.logits(model.extend(new_cache(model), tokens_T[None], sizes(len(tokens_T)))[0])
+
+
+@SHAPES
+@torch.inference_mode()
+def test_extending_from_nothing_gives_the_logits_of_training(config):
+    model, tokens_BT = random_model(config), random_tokens(3, 24)
+    expected = model(tokens_BT, torch.arange(24).expand(3, -1), torch.zeros_like(tokens_BT))
+    found = model.head(model.extend(new_cache(model, 3), tokens_BT, sizes(24, 24, 24)))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
+
+@SHAPES
+@given(
+    cuts=st.lists(st.integers(1, 9), min_size=1, max_size=6),
+    others=st.lists(st.integers(0, 5), max_size=3),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=25, deadline=None)
+def test_no_bit_depends_on_the_cuts_or_on_other_rows(config, cuts, others, seed):
+    """Row 0 takes pieces of its own; the others, of other lengths, take theirs beside it."""
+    model = random_model(config)
+    (tokens_T,) = random_tokens(1, min(sum(cuts), config.context), seed)
+    cache, done, found = new_cache(model, 1 + len(others)), 0, []
+    for number, cut in enumerate(cuts):
+        taken = tokens_T[done : done + cut]
+        beside = [
+            other if cache.lengths_B[row + 1] + other <= config.context else 0 for row, other in enumerate(others)
+        ]
+        block = random_tokens(1 + len(others), max(len(taken), *beside, 1), seed + number)
+        block[0, : len(taken)] = taken
+        found.append(model.extend(cache, block, sizes(len(taken), *beside))[0, : len(taken)])
+        done += len(taken)
+    assert torch.equal(model.logits(torch.cat(found)), at_once(model, tokens_T))
+    assert cache.lengths_B[0] == len(tokens_T)
+
+
+def test_no_bit_depends_on_the_cuts_of_hundreds_of_tokens():
+    """More slots than are summed at once, and than MKL sums in one go."""
+    model, (tokens_T,) = random_model(WIDE), random_tokens(1, 600)
+    expected = at_once(model, tokens_T)
+    for cuts in ([333, 267], [100, 1, 1, 498], [599, 1]):
+        cache = new_cache(model)
+        found = [model.extend(cache, part[None], sizes(len(part)))[0] for part in tokens_T.split(cuts)]
+        assert torch.equal(model.logits(torch.cat(found)), expected)
+
+
+@SHAPES
+def test_a_cache_can_be_gone_on_from_by_several_rows(config):
+    model = random_model(config)
+    first_T, second_T = random_tokens(1, 5)[0], random_tokens(1, 7, 1)[0]
+    ends_BT = random_tokens(3, 4, 2)
+    cache = new_cache(model, 2)
+    model.extend(cache, torch.stack([torch.cat((first_T, first_T[:2])), second_T]), sizes(5, 7))
+    branched = cache.of_rows(torch.tensor([1, 0, 1]))
+    assert branched.lengths_B.tolist() == [7, 5, 7]
+    x_BTM = model.extend(branched, ends_BT, sizes(4, 4, 4))
+    for x_TM, start_T, end_T in zip(x_BTM, (second_T, first_T, second_T), ends_BT, strict=True):
+        assert torch.equal(model.logits(x_TM), at_once(model, torch.cat((start_T, end_T)))[-4:])
+    assert cache.lengths_B.tolist() == [5, 7]
+
+
+@SHAPES
+@torch.inference_mode()
+def test_greedy_with_a_cache_is_greedy_without_token_for_token(config):
+    """Prompts of different lengths in one batch, up to the last position; without: training's forward, each time."""
+    model, lengths = random_model(config), [1, 4, 9]
+    prompts = [random_tokens(1, length, length)[0] for length in lengths]
+    expected = []
+    for prompt_T in prompts:
+        tokens_T = prompt_T
+        while len(tokens_T) < config.context:
+            logits = model(tokens_T[None], torch.arange(len(tokens_T))[None], torch.zeros(1, len(tokens_T)).long())
+            tokens_T = torch.cat((tokens_T, logits[0, -1].argmax()[None]))
+        expected.append(tokens_T.tolist())
+    cache, found = new_cache(model, 3), [prompt.tolist() for prompt in prompts]
+    block, new = torch.nn.utils.rnn.pad_sequence(prompts, batch_first=True), sizes(*lengths)
+    for _ in range(config.context):
+        x_BTM = model.extend(cache, block, new)
+        last_B = model.logits(x_BTM[torch.arange(3), (new - 1).clamp(min=0)]).argmax(-1)
+        new = (cache.lengths_B < config.context).long() * (new > 0)
+        for tokens, token, goes_on in zip(found, last_B.tolist(), new.tolist(), strict=True):
+            tokens.extend([token] * goes_on)
+        block = last_B[:, None]
+    assert found == expected
+
+
+def test_a_full_window_is_refused():
+    model = random_model(GPT2)
+    cache = new_cache(model, 2)
+    model.extend(cache, random_tokens(2, 24), sizes(24, 20))
+    with pytest.raises(ValueError, match=r"^25 tokens do not fit a context of 24$"):
+        model.extend(cache, random_tokens(2, 1), sizes(1, 1))
+    model.extend(cache, random_tokens(2, 1), sizes(0, 1))
+    assert cache.lengths_B.tolist() == [24, 21]
+
+
+def test_bytes_are_those_of_the_formula():
+    cache = new_cache(random_model(LLAMA), 3)
+    cache.make_room(32)
+    assert cache.bytes_per_row == cache_bytes(LLAMA, 32, 4) == 2 * 2 * 2 * 8 * 4 * 32
+    smollm2 = ModelConfig(layers=30, width=576, heads=9, kv_heads=3, context=8192, mlp_width=1536, positions="rope")
+    assert cache_bytes(smollm2, 1, 2) == 23_040
+
+
+def test_attention_in_order_is_attention():
+    generator = torch.Generator().manual_seed(1)
+    q_BNTD, k_BGSD, v_BGSD = (torch.randn(2, heads, 300, 16, generator=generator) for heads in (4, 2, 2))
+    sees_BTS = torch.ones(300, 300, dtype=torch.bool).tril().expand(2, -1, -1)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q_BNTD, k_BGSD, v_BGSD, attn_mask=sees_BTS[:, None], enable_gqa=True
+    )
+    torch.testing.assert_close(attend_in_order(q_BNTD, k_BGSD, v_BGSD, sees_BTS), expected, rtol=0, atol=1e-5)

@@ -1,0 +1,120 @@
+"""Keys and values of the tokens so far, so that the next tokens need not compute them again (KV cache).
+
+Shapes: B rows, T new positions, S slots, L layers, N query heads, G key/value heads, Q queries of one such head, D head
+width.
+
+    slot     0 1 2 3 4 5 6 7       token t of a row lies in slot t, whatever the other rows hold
+    row 0    k k k k k n n .       k known, n new, . free
+    row 1    k k n n n n . .
+
+A token takes 2 · L · G · D values: its keys and its values. A query sees the slots up to its own position.
+
+What a position computes does not depend, to the last bit in fp32 on a CPU, on the tokens beside it, on the rows beside
+it, nor on what was known and what is new. This holds as far as a row of a matrix product does not depend on the other
+rows. With MKL it does not where their number is a multiple of 4 (measured with AVX-512 and 1 to 16 threads), and a sum
+must not be split otherwise when more slots are there: hence ``ROW_MULTIPLE`` and ``SLOTS_AT_ONCE``.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from train.config import ModelConfig
+
+ROW_MULTIPLE = 4
+"""Every matrix product gets a multiple of so many rows."""
+SLOT_MULTIPLE = 16
+"""Slots are added by so many: the lanes of a vector of fp32, which a softmax sums side by side."""
+SLOTS_AT_ONCE = 128
+"""Values are summed over so many slots in one product; MKL splits a sum over more than 192 by its length."""
+
+
+def rounded_up(number: int, step: int) -> int:
+    """The multiple of ``step`` from ``number`` on."""
+    return -(-number // step) * step
+
+
+class LayerCache:
+    """One layer's keys and values, and where the new ones stand: what attention has instead of a mask."""
+
+    def __init__(self, keys_BGSD: Tensor, values_BGSD: Tensor, positions_BT: Tensor) -> None:
+        self.keys_BGSD, self.values_BGSD, self.positions_BT = keys_BGSD, values_BGSD, positions_BT
+
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor) -> Tensor:
+        """Keep the new keys and values -> what the queries make of all up to their positions (B, N, T, D)."""
+        places_BGTD = self.positions_BT[:, None, :, None].expand_as(k_BGTD)
+        self.keys_BGSD.scatter_(2, places_BGTD, k_BGTD)
+        self.values_BGSD.scatter_(2, places_BGTD, v_BGTD)
+        slots = self.keys_BGSD.shape[2]
+        sees_BTS = torch.arange(slots, device=q_BNTD.device) <= self.positions_BT[:, :, None]
+        if q_BNTD.is_cuda:
+            return functional.scaled_dot_product_attention(
+                q_BNTD, self.keys_BGSD, self.values_BGSD, attn_mask=sees_BTS[:, None], enable_gqa=True
+            )
+        return attend_in_order(q_BNTD, self.keys_BGSD, self.values_BGSD, sees_BTS)
+
+
+def attend_in_order(q_BNTD: Tensor, keys_BGSD: Tensor, values_BGSD: Tensor, sees_BTS: Tensor) -> Tensor:
+    """softmax(q·kᵀ / sqrt(D)) · v -> (B, N, T, D), summed over slots in an order that their number does not change."""
+    rows, heads, new, width = q_BNTD.shape
+    groups, slots = keys_BGSD.shape[1:3]
+    q_BGQD = (q_BNTD * width**-0.5).reshape(rows, groups, -1, width)
+    queries = q_BGQD.shape[2]
+    missing = rounded_up(queries, ROW_MULTIPLE) - queries
+    q_BGQD = functional.pad(q_BGQD, (0, 0, 0, missing))
+    scores_BGQS = (q_BGQD @ keys_BGSD.transpose(2, 3))[:, :, :queries]
+    scores_BNTS = scores_BGQS.reshape(rows, heads, new, slots).masked_fill_(~sees_BTS[:, None], -torch.inf)
+    weights_BGQS = scores_BNTS.softmax(-1).reshape(rows, groups, queries, slots)
+    weights_BGQS = functional.pad(weights_BGQS, (0, 0, 0, missing))
+    mixed_BGQD = torch.zeros_like(q_BGQD)
+    for start in range(0, slots, SLOTS_AT_ONCE):
+        here = slice(start, start + SLOTS_AT_ONCE)
+        mixed_BGQD += weights_BGQS[..., here] @ values_BGSD[:, :, here]
+    return mixed_BGQD[:, :, :queries].reshape(rows, heads, new, width)
+
+
+class Cache:
+    """What a model of shape ``config`` knows of ``rows`` sequences, at first nothing."""
+
+    def __init__(self, config: ModelConfig, rows: int, dtype: torch.dtype, device: torch.device) -> None:
+        self.config = config
+        self.lengths_B = torch.zeros(rows, dtype=torch.int64, device=device)
+        shape = (config.layers, 2, rows, config.kv_heads, 0, config.head_width)
+        self._held_L2BGSD = torch.empty(shape, dtype=dtype, device=device)
+
+    @property
+    def room_tokens(self) -> int:
+        """Slots of each row; more are made when they are needed."""
+        return self._held_L2BGSD.shape[4]
+
+    @property
+    def bytes_per_row(self) -> int:
+        """2 · layers · key/value heads · head width · bytes of a value · slots."""
+        return self._held_L2BGSD[:, :, 0].numel() * self._held_L2BGSD.element_size()
+
+    def make_room(self, tokens: int) -> None:
+        """Have slots for ``tokens`` tokens of each row."""
+        slots = rounded_up(tokens, SLOT_MULTIPLE)
+        if slots > self.room_tokens:
+            self._held_L2BGSD = functional.pad(self._held_L2BGSD, (0, 0, 0, slots - self.room_tokens))
+
+    def layers(self, positions_BT: Tensor) -> list[LayerCache]:
+        """Each layer's part, for tokens at ``positions_BT``."""
+        used = int(positions_BT.max()) + 1
+        self.make_room(used)
+        slots = rounded_up(used, SLOT_MULTIPLE)
+        return [LayerCache(keys, values, positions_BT) for keys, values in self._held_L2BGSD[:, :, :, :, :slots]]
+
+    def of_rows(self, rows_B: Tensor) -> "Cache":
+        """A cache whose row i goes on from row ``rows_B[i]`` of this one."""
+        chosen = Cache.__new__(Cache)
+        chosen.config = self.config
+        chosen.lengths_B = self.lengths_B[rows_B]
+        slots = rounded_up(int(chosen.lengths_B.max()), SLOT_MULTIPLE)
+        chosen._held_L2BGSD = self._held_L2BGSD[:, :, :, :, :slots].index_select(2, rows_B)
+        return chosen
+
+
+def cache_bytes(config: ModelConfig, tokens: int, value_bytes: int) -> int:
+    """Bytes of the keys and values of one sequence: 2 · layers · key/value heads · head width · bytes · tokens."""
+    return 2 * config.layers * config.kv_heads * config.head_width * value_bytes * tokens
