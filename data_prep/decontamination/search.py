@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from data_prep.decontamination.config import SHORTEST_WORDS
 from data_prep.decontamination.ngrams import NGrams
 from data_prep.dedup.kernel import kernel
-from data_prep.dedup.shingles import character_classes, fold, words, write_words, xxh64
+from data_prep.dedup.shingles import character_classes, fold, words, write_words
+from data_prep.dedup.xxh64 import xxh64
 
 EMPTY = -1
 SLOTS_PER_KEY = 2

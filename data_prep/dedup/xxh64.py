@@ -1,0 +1,82 @@
+"""XXH64 for compiled code (Collet's specification: github.com/Cyan4973/xxHash, doc/xxhash_spec.md)."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from data_prep.dedup.kernel import kernel
+
+PRIME_1 = np.uint64(0x9E3779B185EBCA87)
+PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
+PRIME_3 = np.uint64(0x165667B19E3779F9)
+PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
+PRIME_5 = np.uint64(0x27D4EB2F165667C5)
+
+
+@kernel
+def _rotate(value: np.uint64, bits: int) -> np.uint64:  # pragma: no cover (compiled)
+    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
+
+
+@kernel
+def _read_4(data: NDArray[np.uint8], at: int) -> np.uint64:  # pragma: no cover (compiled)
+    """Four bytes, little-endian. Unsigned indices and no loop let the compiler make one load of it."""
+    i = np.uint64(at)
+    return (
+        np.uint64(data[i])
+        | np.uint64(data[i + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(data[i + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(data[i + np.uint64(3)]) << np.uint64(24)
+    )
+
+
+@kernel
+def _read_8(data: NDArray[np.uint8], at: int) -> np.uint64:  # pragma: no cover (compiled)
+    i = np.uint64(at)
+    return (
+        np.uint64(data[i])
+        | np.uint64(data[i + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(data[i + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(data[i + np.uint64(3)]) << np.uint64(24)
+        | np.uint64(data[i + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(data[i + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(data[i + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(data[i + np.uint64(7)]) << np.uint64(56)
+    )
+
+
+@kernel
+def _round(accumulator: np.uint64, lane: np.uint64) -> np.uint64:  # pragma: no cover (compiled)
+    return _rotate(accumulator + lane * PRIME_2, 31) * PRIME_1
+
+
+@kernel
+def xxh64(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:  # pragma: no cover (compiled)
+    """XXH64 of data[start:end] with seed 0."""
+    at = start
+    if end - start >= 32:
+        lanes = (PRIME_1 + PRIME_2, PRIME_2, np.uint64(0), np.uint64(0) - PRIME_1)
+        one, two, three, four = lanes
+        while at + 32 <= end:
+            one = _round(one, _read_8(data, at))
+            two = _round(two, _read_8(data, at + 8))
+            three = _round(three, _read_8(data, at + 16))
+            four = _round(four, _read_8(data, at + 24))
+            at += 32
+        total = _rotate(one, 1) + _rotate(two, 7) + _rotate(three, 12) + _rotate(four, 18)
+        for lane in (one, two, three, four):
+            total = (total ^ _round(np.uint64(0), lane)) * PRIME_1 + PRIME_4
+    else:
+        total = PRIME_5
+    total += np.uint64(end - start)
+    while at + 8 <= end:
+        total = _rotate(total ^ _round(np.uint64(0), _read_8(data, at)), 27) * PRIME_1 + PRIME_4
+        at += 8
+    if at + 4 <= end:
+        total = _rotate(total ^ (_read_4(data, at) * PRIME_1), 23) * PRIME_2 + PRIME_3
+        at += 4
+    while at < end:
+        total = _rotate(total ^ (np.uint64(data[at]) * PRIME_5), 11) * PRIME_1
+        at += 1
+    total = (total ^ (total >> np.uint64(33))) * PRIME_2
+    total = (total ^ (total >> np.uint64(29))) * PRIME_3
+    return total ^ (total >> np.uint64(32))
