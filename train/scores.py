@@ -3,6 +3,7 @@
 scores.json               per benchmark: metrics, standard errors, intervals, random baselines, what did not fit; each
                           metric on all items, on clean and on dirty ones
 scores.md                 the same as a table
+lm_eval.json              the same as lm-evaluation-harness writes it
 samples/<name>.jsonl      per item: prompts, choices, log-likelihoods, outcome
 """
 
@@ -19,7 +20,7 @@ from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.contamination import Overlap
 from train.evaluation.held_out import HeldOut
-from train.evaluation.scoring import Subject, score_all
+from train.evaluation.scoring import Subject, score_all, write_samples, write_tables
 
 MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.model", "*.txt")
 """What a Hugging Face folder keeps weights, shape and tokenizer in."""
@@ -54,7 +55,7 @@ class Scores(Stage):
         overlaps = {
             name: Overlap.of(found[texts]) for name, texts in self.evaluation.same_texts().items() if texts in found
         }
-        return score_all(self.evaluation, held_out, overlaps, Subject(scorer, encoder, vocabulary), out)
+        return _scored(self.evaluation, held_out, overlaps, Subject(scorer, encoder, vocabulary), out)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,4 +90,23 @@ class FolderScores(Stage):
         """Score every benchmark; counts benchmarks, items, queries and tokens."""
         from train.evaluation.folder import open_folder
 
-        return score_all(self.evaluation, None, {}, open_folder(Path(self.folder), self.evaluation), out)
+        return _scored(self.evaluation, None, {}, open_folder(Path(self.folder), self.evaluation), out)
+
+
+def _scored(
+    evaluation: Evaluation,
+    held_out: HeldOut | None,
+    overlaps: Mapping[str, Overlap],
+    subject: Subject,
+    out: TaskOutput,
+) -> "Counter[str]":
+    """Our benchmarks, then lm-evaluation-harness's tasks, then the tables of both."""
+    entries = score_all(evaluation, held_out, overlaps, subject, out)
+    if evaluation.tasks:
+        from train.evaluation.harness import score_tasks
+
+        found = score_tasks(evaluation, subject)
+        for task, rows in found.samples.items():
+            write_samples(task, rows, out)
+        entries += found.entries
+    return write_tables(entries, evaluation, subject, out)

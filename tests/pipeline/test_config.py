@@ -19,6 +19,7 @@ REQUIRED = {
     ("cleaning", "dclm"): [f"cleaning.filters.6.path={CONF / 'config.yaml'}"],
     ("cleaning", "realnews_like"): [f"cleaning.filters.1.path={CONF / 'config.yaml'}"],
     ("cleaning", "webtext_like"): [f"cleaning.filters.2.path={CONF / 'config.yaml'}"],
+    ("evaluation", "lm_eval"): ["evaluation.tasks=[piqa]"],
     ("mixture", "gpt3"): [f"mixture.sources.{n}.packed=runs/packed/b8e44e9d7440" for n in range(1, 5)],
     ("tokenizer", "file"): ["tokenizer.path=tokenizer.json"],
     ("tokenizer", "gpt2_files"): ["tokenizer.encoder=encoder.json", "tokenizer.merges=vocab.bpe"],

@@ -5,6 +5,7 @@ benchmarks:
 """
 
 import dataclasses
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from train.evaluation.benchmarks.schema import Schema
 from train.evaluation.benchmarks.validation import Validation
+from train.evaluation.harness_format import task_files
 
 AnyBenchmark = Annotated[
     Validation
@@ -68,6 +70,12 @@ class Evaluation:
     """Each benchmark by the name that it has in the table; scored in the order of the names."""
     data: str = unhashed("")
     """The folder that relative ``paths`` of benchmarks start from."""
+    tasks: tuple[str, ...] = ()
+    """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
+    task_shots: int | None = None
+    """Worked examples of each of these tasks; None leaves it to the task."""
+    task_limit: int | None = None
+    """At most this many items of each of these tasks; None takes all."""
     batch_tokens: int = 4096
     """A batch holds as many queries of about one length as fit into this many tokens, padding included."""
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -85,9 +93,17 @@ class Evaluation:
             raise ConfigError("evaluation.batch_tokens", f"{self.batch_tokens} is no batch", "give 1 or more")
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        """The files of all benchmarks, in the order of the benchmarks' names."""
+        """The files of all benchmarks, in the order of the benchmarks' names, then those of tasks.
+
+        Raises:
+            ConfigError: when one is missing, or tasks are asked for and lm-evaluation-harness is not installed.
+            ArtifactError: when a benchmark's file has a line that is no item.
+        """
+        if self.tasks and importlib.util.find_spec("lm_eval") is None:
+            raise ConfigError("evaluation.tasks", "lm_eval is not installed", "pip install 'headrace[evaluation]'")
         named = sorted(self.benchmarks.items())
-        return tuple(file for _, benchmark in named for file in benchmark.raw_files(Path(self.data)))
+        files = tuple(file for _, benchmark in named for file in benchmark.raw_files(Path(self.data)))
+        return files + tuple(file for task in self.tasks for file in task_files(task))
 
     def without_run(self) -> "Evaluation":
         """The benchmarks that can be put to a model that no run made.
@@ -96,7 +112,7 @@ class Evaluation:
             ConfigError: when there are none.
         """
         benchmarks = {name: one for name, one in self.benchmarks.items() if not one.needs_run}
-        if not benchmarks:
+        if not benchmarks and not self.tasks:
             remedy = "take others: evaluation=standard evaluation.data=FOLDER"
             raise ConfigError("evaluation.benchmarks", "all are made of a run's held-out documents", remedy)
         return dataclasses.replace(self, benchmarks=benchmarks)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipeline.core.artifact import TaskOutput, write_json
 from pipeline.core.progress import Progress
+from train.evaluation import harness_format
 from train.evaluation.benchmark import AnyBenchmark, Evaluation
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
 from train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
@@ -60,21 +61,31 @@ def score_all(
     overlaps: Mapping[str, Overlap],
     subject: Subject,
     out: TaskOutput,
-) -> "Counter[str]":
-    """Score every benchmark, write tables and samples; counts benchmarks, items, queries and tokens."""
+) -> list[dict[str, Any]]:
+    """Score every benchmark and write its samples; the entries of the table."""
     entries = []
     with Progress("scores", len(evaluation.benchmarks), "benchmarks") as progress:
         for name, benchmark in sorted(evaluation.benchmarks.items()):
             sources = Sources(Path(evaluation.data), held_out, f"{evaluation.seed}:{name}")
             scored = score(name, benchmark, sources, overlaps.get(name), subject)
-            write_samples(scored, out)
+            rows = zip(scored.items, scored.answers, scored.outcomes, scored.parts, strict=True)
+            write_samples(name, [_sample(*row) for row in rows], out)
             entries.append(scored.entry)
             progress.advance(1, last=name)
+    return entries
+
+
+def write_tables(
+    entries: Sequence[Mapping[str, Any]], evaluation: Evaluation, subject: Subject, out: TaskOutput
+) -> "Counter[str]":
+    """scores.json, scores.md, lm_eval.json; counts benchmarks, items, queries and tokens."""
     report = {"format": FORMAT, "window_tokens": subject.scorer.window_tokens, "vocabulary": subject.vocabulary}
     with out.file("scores.json") as path:
         write_json(path, {**report, "precision": evaluation.precision, "benchmarks": entries})
     with out.file("scores.md") as path:
         path.write_text(markdown(entries), encoding="utf-8")
+    with out.file("lm_eval.json") as path:
+        write_json(path, harness_format.results(entries, evaluation.precision))
     return Counter(benchmarks=len(entries), **{unit: sum(e[unit] for e in entries) for unit in COUNTED})
 
 
@@ -99,11 +110,11 @@ def score(name: str, benchmark: AnyBenchmark, sources: Sources, overlap: Overlap
     return Scored(entry, items, answers, outcomes, parts)
 
 
-def write_samples(scored: Scored, out: TaskOutput) -> None:
+def write_samples(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput) -> None:
     """``samples/<name>.jsonl``: one line per item."""
-    with out.file(f"samples/{scored.entry['name']}.jsonl") as path, path.open("w", encoding="utf-8") as stream:
-        for row in zip(scored.items, scored.answers, scored.outcomes, scored.parts, strict=True):
-            stream.write(json.dumps(_sample(*row), ensure_ascii=False) + "\n")
+    with out.file(f"samples/{name}.jsonl") as path, path.open("w", encoding="utf-8") as stream:
+        for row in rows:
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _sample(item: Item, answers: Sequence[Answer], outcome: Outcome, part: str | None) -> dict[str, Any]:

@@ -1,0 +1,165 @@
+"""lm-evaluation-harness's tasks on our models: what its own backend says, from local files, in our table."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from data_prep.overlaps import Overlaps
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode
+from tests.train.evaluation.conftest import story
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.folder import open_folder
+from train.scores import FolderScores, Scores
+
+lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
+from lm_eval.api.instance import Instance  # noqa: E402
+from lm_eval.models.huggingface import HFLM  # noqa: E402
+from lm_eval.utils import make_table  # noqa: E402
+
+from train.evaluation.harness import HeadraceLM  # noqa: E402
+
+PIQA = Path(lm_eval.__file__).parent / "tasks" / "piqa" / "piqa.yaml"
+
+
+@pytest.fixture(scope="module")
+def folder(line):
+    return line["weights"].path("hf/config.json").parent
+
+
+@pytest.fixture(scope="module")
+def models(folder):
+    """Ours, and the harness's backend on the same folder."""
+    return HeadraceLM(open_folder(folder, Evaluation(device="cpu"))), HFLM(
+        pretrained=str(folder), dtype="float32", batch_size=4, device="cpu"
+    )
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    """piqa.yaml as the harness ships it, over a local file."""
+    root = tmp_path_factory.mktemp("task")
+    lines = [story(number).split(" day ")[0:3] for number in range(12)]
+    rows = [{"goal": goal, "sol1": one, "sol2": other, "label": len(one) % 2} for goal, one, other in lines]
+    (root / "piqa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = {"validation": str(root / "piqa.jsonl")}
+    local = {"task": "piqa_local", "dataset_path": "json", "dataset_kwargs": {"data_files": files}}
+    path = root / "piqa_local.yaml"
+    # JSON is YAML
+    path.write_text(json.dumps({"include": str(PIQA), "training_split": None, **local}))
+    return path
+
+
+def requests(kind: str, arguments: list[tuple]) -> list[Instance]:
+    return [Instance(kind, {}, arguments=one, idx=0, metadata=("task", 0, 1)) for one in arguments]
+
+
+def test_log_likelihoods_are_those_of_the_harness(models):
+    ours, theirs = models
+    texts = [(story(n)[: 20 + 40 * n], " " + story(n + 1)[: 5 + n]) for n in range(20)]
+    texts += [("", "The old miller."), ("the old mill ", "er turns")]
+    asked = requests("loglikelihood", texts)
+    found, expected = ours.loglikelihood(asked), theirs.loglikelihood(asked, disable_tqdm=True)
+    assert [value for value, _ in found] == pytest.approx([value for value, _ in expected], abs=1e-4)
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+    assert ours.tallies["task"].queries == 22
+    assert ours.tallies["task"].truncated_contexts > 0
+
+
+def test_whole_texts_are_scored_in_the_windows_of_the_harness(models):
+    ours, theirs = models
+    asked = requests("loglikelihood_rolling", [(story(3),), (story(4)[:50],), (" ".join(map(story, range(3))),)])
+    found, expected = ours.loglikelihood_rolling(asked), theirs.loglikelihood_rolling(asked, disable_tqdm=True)
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_task_that_needs_generation_says_so(models):
+    ours, _ = models
+    with pytest.raises(ConfigError) as caught:
+        ours.generate_until(requests("generate_until", [("Q", {"until": ["\n"]})]))
+    assert str(caught.value) == (
+        "evaluation.tasks: task has the model write text, which is not possible yet; "
+        "take tasks that compare likelihoods"
+    )
+
+
+def scores(run_stage, line, folder, task, **settings):
+    evaluation = decode(Evaluation, {"tasks": [str(task)], "device": "cpu", **settings})
+    overlaps = run_stage(Overlaps(ngram_words=13), line, folder / "overlaps")
+    return run_stage(Scores(evaluation=evaluation), line | {"overlaps": overlaps}, folder / "scores")
+
+
+def test_a_task_in_our_table_and_in_the_harness_s_format(line, run_stage, task, models, tmp_path):
+    artifact = scores(run_stage, line, tmp_path, task, task_shots=1, benchmarks={"agreement": {"type": "agreement"}})
+    report = json.loads(artifact.path("scores.json").read_text())
+    agreement, piqa = report["benchmarks"]
+    assert (piqa["name"], piqa["type"], piqa["shots"], piqa["items"], piqa["queries"]) == (
+        "piqa_local", "lm_eval", 1, 12, 24
+    )  # fmt: skip
+    accuracy, normalized = piqa["metrics"]
+    assert (accuracy["name"], normalized["name"], accuracy["items"]) == ("acc", "acc_norm", 12)
+    rows = [json.loads(row) for row in artifact.path("samples/piqa_local.jsonl").read_text().splitlines()]
+    assert [len(row["continuations"]) for row in rows] == [2] * 12
+    assert sum(row["outcome"]["acc"] for row in rows) / 12 == pytest.approx(accuracy["value"])
+    assert accuracy["standard_error"] > 0
+    for row in rows:
+        best = row["log_likelihoods"].index(max(row["log_likelihoods"]))
+        assert row["outcome"]["acc"] == float(best == row["gold"])
+        assert row["prompts"][0].count("\nAnswer:") == 2
+    theirs = lm_eval.simple_evaluate(model=models[1], tasks=[str(task)], num_fewshot=1, bootstrap_iters=10)["results"]
+    assert accuracy["value"] == theirs["piqa_local"]["acc,none"]
+    assert normalized["value"] == theirs["piqa_local"]["acc_norm,none"]
+    assert accuracy["standard_error"] == pytest.approx(theirs["piqa_local"]["acc_stderr,none"])
+    written = json.loads(artifact.path("lm_eval.json").read_text())
+    assert written["results"]["piqa_local"]["acc,none"] == accuracy["value"]
+    assert written["group_subtasks"]["agreement"] == [f"agreement_{one['group']}" for one in agreement["metrics"][1:]]
+    table = make_table(written)
+    value = next(m["value"] for m in agreement["metrics"] if m["group"] == "attractor")
+    (row,) = [cells for cells in (line.split("|") for line in table.splitlines()) if "agreement_attractor" in cells[1]]
+    assert [cell.strip() for cell in row[3:8]] == ["none", "0", "acc", "↑", f"{value:.4f}"]
+
+
+def test_a_limit(folder, run_stage, task, tmp_path):
+    evaluation = decode(Evaluation, {"tasks": [str(task)], "device": "cpu", "task_limit": 5})
+    artifact = run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path)
+    (entry,) = json.loads(artifact.path("scores.json").read_text())["benchmarks"]
+    assert (entry["items"], entry["shots"]) == (5, 0)
+
+
+def test_the_files_of_a_task_decide_the_address(task, tmp_path):
+    (one, data) = Evaluation(tasks=(str(task),)).raw_files()
+    assert (one.name, data.name) == ("tasks/piqa_local.yaml", "tasks/piqa.jsonl")
+    for text, message in (
+        (
+            "dataset_kwargs: {data_files: [gone.jsonl]}",
+            "no file 'gone.jsonl'; give paths from where headrace is started",
+        ),
+        ("- 3", "{path!r} holds no task; write KEY: VALUE lines, task: NAME among them"),
+        ("a: [", "{path!r} is not YAML"),
+    ):
+        path = tmp_path / "task.yaml"
+        path.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            Evaluation(tasks=(str(path),)).raw_files()
+        assert str(caught.value).startswith("evaluation.tasks: " + message.format(path=str(path)))
+    path = tmp_path / "with_tags.yaml"
+    path.write_text("task: x\ndoc_to_text: !function utils.text\ndataset_kwargs: {data_files: 'hf://a/b'}")
+    assert len(Evaluation(tasks=(str(path),)).raw_files()) == 1
+
+
+def test_no_such_task(folder, run_stage, tmp_path):
+    (tmp_path / "broken.yaml").write_text("output_type: multiple_choice")
+    evaluation = Evaluation(tasks=(str(tmp_path / "broken.yaml"),), device="cpu")
+    with pytest.raises(ConfigError) as caught:
+        run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path / "scores")
+    assert str(caught.value).startswith(
+        f"evaluation.tasks: lm-evaluation-harness cannot run {tmp_path / 'broken.yaml'} ("
+    )
+
+
+def test_without_the_harness(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError) as caught:
+        Evaluation(tasks=("piqa",)).raw_files()
+    assert str(caught.value) == "evaluation.tasks: lm_eval is not installed; pip install 'headrace[evaluation]'"
