@@ -1,24 +1,26 @@
-"""One rank of trainings that leave or take up a state; started by torchrun from test_partitions.py.
+"""Trainings that leave or take up a state, on one or more real ranks; started by tests/train/topologies.py.
 
-    python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.train.reshaping CASES_JSON
+    python -m tests.train.reshaping CASES_JSON        [[2, [case, case]], [1, [case]]]
 
-A case trains from ``first`` to ``last``, after taking up the state in the folder ``load`` if it names one, and leaves
-the state that it had at ``first`` in ``<name>/first``, the one at ``save`` in ``<name>/save`` when that is given, and
-losses and last weights in ``<name>.pt``.
+For each number of ranks, in the order given, so many processes are forked and all its cases go through them one after
+the other. A case trains from ``first`` to ``last``, after taking up the state in the folder ``load`` if it names one,
+and leaves the state that it had at ``first`` in ``<name>/first``, the one at ``save`` in ``<name>/save`` when that is
+given, and losses and last weights in ``<name>.pt``.
 """
 
+import functools
+import importlib
 import json
-import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import distributed as dist
 
 from tests.train import updates
 from train import distributed
 from train.config import AdamW, TrainingConfig, ZeroConfig
+from train.data import IGNORED
 from train.distributed import Ranks
 from train.engine import Engine
 from train.objectives.causal import nll
@@ -27,24 +29,29 @@ from train.order import share
 LEARNING_RATE, WARMUP_STEPS = 3e-3, 5
 
 
+def run_all(cases: list[dict], folder: Path, ranks: Ranks) -> None:
+    for case in cases:
+        run(case, folder, ranks)
+
+
 def run(case: dict, folder: Path, ranks: Ranks) -> None:
-    model = updates.first_model(case["shape"])
+    model = updates.first_model("gpt2-tied")
     training = TrainingConfig(
         steps=99, batch_rows=updates.ROWS, micro_batch_rows=2, precision=case["precision"], gradient_clip=0.5
     )
     engine = Engine(model, AdamW(learning_rate=LEARNING_RATE), training, ZeroConfig(stage=case["stage"]), ranks)
-    if case.get("load"):
+    if case["load"]:
         engine.load(sorted((folder / case["load"]).iterdir()))
     leave(engine, folder / case["name"] / "first")
     losses = []
     for step in range(case["first"], case["last"]):
-        if step == case.get("save"):
+        if step == case["save"]:
             leave(engine, folder / case["name"] / "save")
         losses.append(update(engine, step))
     weights = dict(engine.weights())
     if ranks.first:
         torch.save({"losses": losses, "weights": weights}, folder / f"{case['name']}.pt")
-    dist.barrier()
+    torch.distributed.barrier()
 
 
 def leave(engine: Engine, folder: Path) -> None:
@@ -57,14 +64,13 @@ def update(engine: Engine, step: int) -> float:
     whole = updates.batch(step)
     mine = torch.from_numpy(share(np.arange(updates.ROWS), engine.ranks.rank, engine.ranks.world))
     parts = [updates.select(whole, rows) for rows in mine.split(engine.plan.micro_rows)]
-    targets = int((whole.targets != -100).sum())
+    targets = int((whole.targets != IGNORED).sum())
     own, _ = engine.update(nll, parts, targets, LEARNING_RATE * min(1.0, (step + 1) / WARMUP_STEPS))
     return distributed.total(engine.ranks, [own])[0] / targets
 
 
 if __name__ == "__main__":
-    cases_file, ranks = Path(sys.argv[1]), distributed.start("cpu")
-    for case in json.loads(cases_file.read_text()):
-        run(case, cases_file.parent, ranks)
-    sys.stdout.flush()
-    os._exit(0)
+    cases_file = Path(sys.argv[1])
+    importlib.import_module("torch._dynamo")  # every optimizer needs it: load it before the forks, not in each
+    for world, cases in json.loads(cases_file.read_text()):
+        updates.on_ranks(world, functools.partial(run_all, cases, cases_file.parent))

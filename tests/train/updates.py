@@ -7,6 +7,7 @@ one after the other. Rank 0 writes ``<folder>/<ranks>-<name>.pt`` for each: a Cu
 """
 
 import dataclasses
+import functools
 import importlib
 import json
 import os
@@ -14,6 +15,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -139,29 +141,40 @@ def curve(losses: list[float], norms: list[float], weights: list[dict[str, Tenso
     return Curve(losses, norms, weights[0], stacked)
 
 
-def run(cases: list[Case], folder: Path) -> None:
-    """All ``cases`` on this rank; ends the process."""
+def learn_all(cases: list[Case], folder: Path, ranks: Ranks) -> None:
+    for case in cases:
+        learnt = learn(case, ranks)
+        if ranks.first:
+            torch.save(vars(learnt), folder / f"{ranks.world}-{case.name}.pt")
+
+
+def on_ranks(world: int, work: Callable[[Ranks], None]) -> None:
+    """Do ``work`` on so many ranks, each a fork of this process, which ends when one of them fails."""
+    port = free_port()
+    children = {fork(rank, world, port, work) for rank in range(world)}
+    while children:
+        child, status = os.wait()
+        children.remove(child)
+        if status:
+            for other in children:
+                os.kill(other, signal.SIGKILL)
+            sys.exit(f"a rank of {world} ended with {os.waitstatus_to_exitcode(status)}")
+
+
+def fork(rank: int, world: int, port: int, work: Callable[[Ranks], None]) -> int:
+    child = os.fork()
+    if child:
+        return child
     try:
-        ranks = distributed.start("cpu")
-        for case in cases:
-            learnt = learn(case, ranks)
-            if ranks.first:
-                torch.save(vars(learnt), folder / f"{ranks.world}-{case.name}.pt")
+        numbers = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world}
+        os.environ.update({name: str(number) for name, number in (numbers | {"MASTER_PORT": port}).items()})
+        os.environ["MASTER_ADDR"] = "127.0.0.1"
+        work(distributed.start("cpu"))
         torch.distributed.barrier()
         os._exit(0)
     finally:  # a fork must not go on as its parent
         traceback.print_exc()
         os._exit(1)
-
-
-def fork(rank: int, world: int, port: int, cases: list[Case], folder: Path) -> int:
-    child = os.fork()
-    if not child:
-        numbers = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world}
-        os.environ.update({name: str(number) for name, number in (numbers | {"MASTER_PORT": port}).items()})
-        os.environ["MASTER_ADDR"] = "127.0.0.1"
-        run(cases, folder)
-    return child
 
 
 def free_port() -> int:
@@ -173,13 +186,5 @@ def free_port() -> int:
 if __name__ == "__main__":
     cases_file = Path(sys.argv[1])
     importlib.import_module("torch._dynamo")  # every optimizer needs it: load it before the forks, not in each
-    for world, values in json.loads(cases_file.read_text()).items():
-        cases, port = [Case(**each) for each in values], free_port()
-        children = {fork(rank, int(world), port, cases, cases_file.parent) for rank in range(int(world))}
-        while children:
-            child, status = os.wait()
-            children.remove(child)
-            if status:
-                for other in children:
-                    os.kill(other, signal.SIGKILL)
-                sys.exit(f"a rank of {world} ended with {os.waitstatus_to_exitcode(status)}")
+    for number, values in json.loads(cases_file.read_text()).items():
+        on_ranks(int(number), functools.partial(learn_all, [Case(**each) for each in values], cases_file.parent))

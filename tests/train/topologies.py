@@ -1,0 +1,133 @@
+"""A state that one topology saved and another took up: which pairs are tried, and what is the same afterwards.
+
+saved     24 steps on its ranks at its stage; its state at step 4 goes to files
+resumed   takes up the files, leaves its state at once, and makes steps 4 to 23
+"""
+
+import dataclasses
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+ROOT = Path(__file__).parents[2]
+SAVED_STEP, LAST_STEP = 4, 24
+STAGES = {"fp32": (0, 1, 2, 3), "bf16": (1, 2, 3)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+    ranks: int
+    stage: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    precision: str
+    saved: Topology
+    resumed: Topology
+
+    @property
+    def same(self) -> bool:
+        return self.saved == self.resumed
+
+    @property
+    def saving(self) -> dict:
+        name = f"{self.precision}-{self.saved.ranks}-{self.saved.stage}"
+        steps = {"first": 0, "save": SAVED_STEP, "last": LAST_STEP}
+        return {"name": name, "precision": self.precision, "stage": self.saved.stage, "load": None, **steps}
+
+    @property
+    def resuming(self) -> dict:
+        name = f"{self.saving['name']}-to-{self.resumed.ranks}-{self.resumed.stage}"
+        steps = {"first": SAVED_STEP, "save": None, "last": LAST_STEP}
+        files = f"{self.saving['name']}/save"
+        return {"name": name, "precision": self.precision, "stage": self.resumed.stage, "load": files, **steps}
+
+
+@dataclasses.dataclass(frozen=True)
+class Resumption:
+    """How a resumed training compares with the one that went on."""
+
+    is_restored: bool
+    """Whether right after loading every master value and mean is what was saved, bit for bit."""
+    is_identical: bool
+    """Whether all losses and the last weights are, too."""
+    apart: float
+    """The largest distance of a loss, nats."""
+
+
+def table() -> list[Pair]:
+    """Every topology of one and two ranks to every one of one, two and four; in bf16 from two ranks."""
+    pairs = [
+        Pair(precision, Topology(saved, before), Topology(resumed, after))
+        for precision, stages in STAGES.items()
+        for saved, resumed, before, after in itertools.product((1, 2), (1, 2, 4), stages, stages)
+    ]
+    return [pair for pair in pairs if pair.precision == "fp32" or pair.saved.ranks == 2]
+
+
+def sample() -> list[Pair]:
+    """Of ``table`` each stage to each other, each number of ranks to each other, and all that stay as they are."""
+    shifts = {(1, 1): 0, (1, 2): 1, (1, 4): 2, (2, 1): 3, (2, 2): 0, (2, 4): 1}
+
+    def chosen(pair: Pair) -> bool:
+        stages = STAGES[pair.precision]
+        shift = stages.index(pair.resumed.stage) - stages.index(pair.saved.stage)
+        return (shift - shifts[pair.saved.ranks, pair.resumed.ranks]) % len(stages) == 0
+
+    return [pair for pair in table() if chosen(pair)]
+
+
+def resume(folder: Path, pairs: Sequence[Pair]) -> dict[Pair, Resumption]:
+    """Train all ``pairs`` in real processes that leave their files in ``folder``."""
+    saves = {pair.saving["name"]: (pair.saved.ranks, pair.saving) for pair in pairs}
+    work = [(ranks, [case for on, case in saves.values() if on == ranks]) for ranks in (1, 2)]
+    work += [(ranks, [pair.resuming for pair in pairs if pair.resumed.ranks == ranks]) for ranks in (1, 2, 4)]
+    (folder / "cases.json").write_text(json.dumps([(ranks, cases) for ranks, cases in work if cases]))
+    command = [sys.executable, "-m", "tests.train.reshaping", str(folder / "cases.json")]
+    environment = os.environ | {"DS_ACCELERATOR": "cpu", "SLURM_CPUS_PER_TASK": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr
+    return {pair: _compared(folder, pair) for pair in pairs}
+
+
+def _compared(folder: Path, pair: Pair) -> Resumption:
+    expected, found = (torch.load(folder / f"{case['name']}.pt") for case in (pair.saving, pair.resuming))
+    before, after = whole(folder / pair.resuming["load"]), whole(folder / pair.resuming["name"] / "first")
+    assert len(before) == 3 * len(expected["weights"])
+    assert all(values.any() for values in before.values()), "not trained yet"
+    losses = list(zip(expected["losses"][SAVED_STEP:], found["losses"], strict=True))
+    assert len(losses) == LAST_STEP - SAVED_STEP
+    return Resumption(
+        is_restored=equal(before, after),
+        is_identical=all(one == other for one, other in losses) and equal(expected["weights"], found["weights"]),
+        apart=max(abs(one - other) for one, other in losses),
+    )
+
+
+def equal(one: dict, other: dict) -> bool:
+    """Whether both have the same tensors, bit for bit."""
+    return one.keys() == other.keys() and all(
+        values.dtype == other[key].dtype == torch.float32 and torch.equal(values, other[key])
+        for key, values in one.items()
+    )
+
+
+def whole(folder: Path) -> dict[tuple[str, str], Tensor]:
+    """(parameter, kind) -> all its values, put together from the files of all ranks."""
+    pieces: dict[tuple[str, str], dict[int, Tensor]] = {}
+    for path in folder.iterdir():
+        for name, values in load_file(path).items():
+            parameter, start, kind = name.rsplit("/", 2)
+            same = pieces.setdefault((parameter, kind), {})
+            assert int(start) not in same, "two ranks wrote the same values"
+            same[int(start)] = values
+    return {key: torch.cat([values for _, values in sorted(found.items())]) for key, found in pieces.items()}
