@@ -4,7 +4,9 @@ TORCH ?= torch==2.13.0
 DATA ?= ../shared/data
 VENV := .venv
 HEADRACE := $(VENV)/bin/headrace
-PYTEST := HF_HUB_OFFLINE=1 $(VENV)/bin/python -m pytest
+PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest
+PROCESSES ?= 2
+SPREAD := -n $(PROCESSES) --dist loadscope
 
 .PHONY: demo demo-web test test-slow test-slurm check format clean
 
@@ -19,10 +21,10 @@ runs/crawl:
 	mkdir -p runs && $(PYTHON) $(DATA)/make_warc.py runs/crawl.part && mv runs/crawl.part runs/crawl
 
 test: $(VENV)/ready
-	$(PYTEST)
+	$(PYTEST) $(SPREAD)
 
 test-slow: $(VENV)/ready
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow $(SPREAD)
 
 test-slurm: $(VENV)/ready
 	command -v slurmctld >/dev/null && command -v munged >/dev/null || (apt-get update -qq && apt-get install -y -qq slurm-wlm munge)
