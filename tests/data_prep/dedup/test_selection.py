@@ -1,4 +1,5 @@
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +29,11 @@ def walk(sets, is_older, threshold):
     return found
 
 
-def chosen(folder, components, threshold, memory_bytes=10**7):
-    """``selected`` of components: lists of (set, is older), by priority. The documents lie in two shards, in reverse
-    order, and come from two writers."""
+def hand_on(folder, components):
+    """What the phase before leaves of components, lists of (set, is older) by priority: in the order of ``selected``.
+
+    The documents lie in two shards, in reverse order, and come from two writers.
+    """
     sets = [as_array(own) for component in components for own, _ in component]
     places = np.arange(len(sets))
     rows = places[::-1]
@@ -51,14 +54,19 @@ def chosen(folder, components, threshold, memory_bytes=10**7):
     for writer in (0, 1):
         own = records[np.argsort(documents)][writer::2]
         send(TaskOutput(folder, "components", writer), "x", own, np.zeros(own.size, np.int64), 1)
+    return records
+
+
+def chosen(folder, components, threshold, memory_bytes=10**7):
+    """The place of each one's survivor, and their similarity; the number of comparisons."""
+    records = hand_on(folder, components)
     found = list(selected(TaskOutput(folder, "survivors", 0), "x", 2, threshold, memory_bytes))
-    before = np.cumsum([0, *(one.records.size for one in found)])
-    stays = [place + start for one, start in zip(found, before, strict=False) for place in one.stays.tolist()]
     assert [one for part in found for one in part.records["id"].tolist()] == records["id"].tolist()
     assert sum(one.components for one in found) == len(components)
-    return list(zip(stays, [value for one in found for value in one.similarity.tolist()], strict=True)), sum(
-        one.compared for one in found
-    )
+    before = np.cumsum([0, *(one.records.size for one in found)])
+    stays = [place + start for one, start in zip(found, before, strict=False) for place in one.stays.tolist()]
+    similarity = [value for one in found for value in one.similarity.tolist()]
+    return list(zip(stays, similarity, strict=True)), sum(one.compared for one in found)
 
 
 SETS = st.sets(st.integers(0, 12), min_size=1) | st.sets(st.integers(0, 40), min_size=20)
@@ -111,3 +119,21 @@ def test_common_shingles_do_not_make_strangers_candidates(tmp_path):
     found, compared = chosen(tmp_path, [[(own, False) for own in sets]], 0.8)
     assert found == [(place, 1.0) for place in range(200)]
     assert compared < 200
+
+
+def test_memory_is_bounded(tmp_path):
+    """8 MB of sets and 1.5 MB of records in 1 MB, and 256 KiB of objects and blocks. (First the kernels are loaded.)"""
+    memory_bytes, n = 1_000_000, 25_000
+    chosen(tmp_path, [[({1}, False), ({2}, False)]], 0.8)
+    hand_on(tmp_path, [[(set(range(i, i + 40)), False), (set(range(i, i + 41)), False)] for i in range(n // 2)])
+    tracemalloc.start()
+    try:
+        goes = sum(
+            int((one.stays != np.arange(one.records.size)).sum())
+            for one in selected(TaskOutput(tmp_path, "survivors", 0), "x", 2, 0.8, memory_bytes)
+        )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert goes == n // 2
+    assert peak < memory_bytes + (1 << 18)
