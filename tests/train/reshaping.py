@@ -37,7 +37,7 @@ def run_all(cases: list[dict], folder: Path, ranks: Ranks) -> None:
 def run(case: dict, folder: Path, ranks: Ranks) -> None:
     model = updates.first_model("gpt2-tied")
     training = TrainingConfig(
-        steps=99, batch_rows=updates.ROWS, micro_batch_rows=2, precision=case["precision"], gradient_clip=0.5
+        steps=99, batch_rows=updates.ROWS, micro_batch_rows=4, precision=case["precision"], gradient_clip=0.5
     )
     engine = Engine(model, AdamW(learning_rate=LEARNING_RATE), training, ZeroConfig(stage=case["stage"]), ranks)
     if case["load"]:
