@@ -25,7 +25,7 @@ from pipeline.facts import Fact, show
 from train.config import ZeroConfig
 from train.memory import Footprint, Memory
 from train.plan import PEAK_FLOPS, Compute, petaflop_days
-from train.zero import plan_batches
+from train.zero import plan_batches, stage_on
 
 GB = 1e9
 STAGES = (0, 1, 2, 3)
@@ -101,8 +101,9 @@ def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Tabl
     title = f"GB of each of {hardware.gpus} ranks, {config.training.precision}, micro-batches of {micro_rows} rows"
     table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
     table.add_column("ZeRO stage")
+    own_stage = stage_on(hardware.gpus, config.training, config.zero)
     for stage in STAGES:
-        notes = " (fp32)" * (stage == 0) + " (this run)" * (stage == config.zero.stage)
+        notes = " (fp32)" * (stage == 0) + " (this run)" * (stage == own_stage)
         table.add_column(f"{stage}{notes}", justify="right")
     footprints = [footprint(config, vocabulary, hardware.gpus, stage) for stage in STAGES]
     memories = [each.memory(micro_rows) for each in footprints]

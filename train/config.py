@@ -180,7 +180,8 @@ class TrainingConfig:
 class ZeroConfig:
     """How DeepSpeed's ZeRO spreads the states of training over the ranks (Rajbhandari et al. 2020)."""
 
-    stage: Literal[0, 1, 2, 3] = 1
-    """0: every rank holds everything; 1: optimizer states are split; 2: gradients too; 3: parameters too."""
+    stage: Literal["auto", 0, 1, 2, 3] = "auto"
+    """0: every rank holds everything; 1: optimizer states are split; 2: gradients too; 3: parameters too; auto: 1, and
+    0 on a single rank in fp32, where nothing can be split and the copies that splitting takes would only cost time."""
     bucket_elements: int = 50_000_000
     """Values that travel between ranks in one message."""

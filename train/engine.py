@@ -14,7 +14,7 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from pipeline.core.errors import TaskError
 from train import distributed, fragments, optimizer, partitions, zero
 from train.config import AdamW, TrainingConfig, ZeroConfig
 from train.distributed import Ranks
-from train.fragments import Fragment, Snapshot
+from train.fragments import MASTER, Fragment, Snapshot
 from train.objectives.causal import DeviceBatch
 
 Objective = Callable[[nn.Module, DeviceBatch], Tensor]
@@ -88,9 +88,12 @@ class Engine:
         self.plan = zero.plan_batches(training, ranks.world)
         self.ranks = ranks
         self._clip = training.gradient_clip or math.inf
-        self._stage = zeroing.stage
+        self._stage = zero.stage_on(ranks.world, training, zeroing)
         self._host: dict[str, Tensor] = {}
         config = zero.deepspeed_config(self.plan, training, zeroing)
+        first: dict[str, Tensor] = {}
+        if training.precision == "bf16":
+            first = {name: value.detach().clone() for name, value in model.named_parameters()}
         # `import deepspeed.comm.torch` binds another module of that name.
         sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
@@ -100,6 +103,8 @@ class Engine:
             )[0]
             self._linear = nn.functional.linear
         distributed.wait_equally()
+        if first:
+            self._begin(first)
 
     def update(
         self, objective: Objective, batches: Sequence[DeviceBatch], targets: float, learning_rate: float
@@ -184,6 +189,13 @@ class Engine:
         if self.ranks.device.type == "cuda":
             torch.cuda.synchronize(self.ranks.device)
         return Snapshot(self._host, partitions.updates(self._engine, self._stage))
+
+    def _begin(self, first: Mapping[str, Tensor]) -> None:
+        """Have the master weights begin as ``first``: DeepSpeed makes them of weights that it has rounded before."""
+        for fragment in self.fragments():
+            values = first[fragment.parameter].flatten()
+            fragment.values[MASTER].copy_(values[fragment.start : fragment.start + len(fragment)])
+        partitions.take_over(self._engine, self._stage, 0)
 
     def load(self, files: Sequence[Path]) -> None:
         """Take up the state that any number of ranks of any ZeRO stage wrote to ``files``; all ranks call it."""

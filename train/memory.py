@@ -21,6 +21,7 @@ import dataclasses
 from typing import Literal
 
 from train.config import ModelConfig, TrainingConfig, ZeroConfig
+from train.zero import stage_on
 
 FP32 = 4
 LIVE_VALUES = 1_000_000_000
@@ -63,12 +64,16 @@ class Footprint:
     device: Device = "cuda"
 
     @property
+    def stage(self) -> int:
+        return stage_on(self.ranks, self.training, self.zero)
+
+    @property
     def value_bytes(self) -> int:
         return FP32 if self.training.precision == "fp32" else 2
 
     def memory(self, micro_rows: int) -> Memory:
         """With micro-batches of ``micro_rows`` rows."""
-        stage, ranks = self.zero.stage, self.ranks
+        stage, ranks = self.stage, self.ranks
         parameters = self.model.parameters(self.vocabulary)
         own = -(-parameters // ranks) if stage else parameters
         low, low_own = self.value_bytes * parameters, self.value_bytes * own
@@ -141,6 +146,6 @@ class Footprint:
 
     def _update_bytes(self, parameters: int, own: int) -> int:
         """Stage 0 copies gradients to send them; the others lay theirs in a row, then in fp32, for AdamW."""
-        if not self.zero.stage:
+        if not self.stage:
             return FP32 * min(parameters, REDUCED_VALUES)
         return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)

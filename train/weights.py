@@ -34,7 +34,7 @@ class Weights(Stage):
     """Trains, and exports to Hugging Face's format; counts steps, rows, target tokens and parameters."""
 
     name: ClassVar[str] = "weights"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("tokenizer", "tokens", "packed")
     distributed: ClassVar[bool] = True
 

@@ -45,14 +45,21 @@ def plan_batches(training: TrainingConfig, world: int) -> BatchPlan:
     return BatchPlan(world, rank_rows // micro_rows, micro_rows)
 
 
+def stage_on(world: int, training: TrainingConfig, zero: ZeroConfig) -> int:
+    """The ZeRO stage on ``world`` ranks, where ``auto`` is a number."""
+    if zero.stage == "auto":
+        return 0 if world == 1 and training.precision == "fp32" else 1
+    return zero.stage
+
+
 def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig) -> dict[str, Any]:
     """What ``deepspeed.initialize`` takes.
 
     Raises:
         ConfigError: for stage 0 with bf16, which DeepSpeed 0.19 gets wrong.
     """
-    bf16 = training.precision == "bf16"
-    if bf16 and zero.stage == 0:
+    bf16, stage = training.precision == "bf16", stage_on(plan.world, training, zero)
+    if bf16 and stage == 0:
         raise ConfigError(
             "zero.stage",
             "0 with bf16 takes a phantom optimizer step at its start (DeepSpeed issue 8393)",
@@ -63,7 +70,7 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
         "train_micro_batch_size_per_gpu": plan.micro_rows,
         "gradient_accumulation_steps": plan.accumulation,
         # Stage 0 leaves the norm unreported, so the engine clips there itself.
-        "gradient_clipping": (training.gradient_clip or 0.0) if zero.stage else 0.0,
+        "gradient_clipping": (training.gradient_clip or 0.0) if stage else 0.0,
         "prescale_gradients": False,
         "zero_allow_untested_optimizer": True,
         "steps_per_print": None,
@@ -71,7 +78,7 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
         "bf16": {"enabled": bf16, "check_grad_overflow": bf16},
         "fp16": {"enabled": False},
         "zero_optimization": {
-            "stage": zero.stage,
+            "stage": stage,
             "contiguous_gradients": True,
             "overlap_comm": False,
             "reduce_scatter": True,

@@ -70,7 +70,6 @@ def surprise(model: nn.Module, part: DeviceBatch) -> Tensor:
 def learn(case: Case, world: int = 1, factor: Factor | None = None) -> Curve:
     """What ``case`` must lead to, whatever its stage and accumulation; with ``factor``, what a fault leads to."""
     master = first_model(case.shape)
-    master.load_state_dict({name: value.to(DTYPES[case.precision]) for name, value in master.state_dict().items()})
     model = copy.deepcopy(master).to(DTYPES[case.precision])
     parameters = list(master.parameters())
     optimizer = adamw(parameters, case.epsilon)

@@ -9,16 +9,18 @@ from torch.distributed import distributed_c10d
 
 from pipeline.core.errors import TaskError
 from tests.train.updates import ROWS, batch, first_model
-from train import distributed
+from train import distributed, partitions
 from train.config import AdamW, TrainingConfig, ZeroConfig
 from train.engine import Engine
 from train.objectives.causal import nll
 
 
-def engine(stage: int = 1, precision: str = "fp32") -> Engine:
+def engine(stage: int | str = 1, precision: str = "fp32", gradient_clip: float | None = 1.0) -> Engine:
     """On this process alone, which no launcher started."""
     ranks = distributed.start("cpu")
-    training = TrainingConfig(steps=1, batch_rows=ROWS, micro_batch_rows=ROWS, precision=precision)
+    training = TrainingConfig(
+        steps=1, batch_rows=ROWS, micro_batch_rows=ROWS, precision=precision, gradient_clip=gradient_clip
+    )
     return Engine(first_model("gpt2-tied"), AdamW(learning_rate=1e-3), training, ZeroConfig(stage=stage), ranks)
 
 
@@ -61,6 +63,27 @@ def test_what_trained_here_before_changes_no_bit():
     assert torch.nn.functional.linear is torch._C._nn.linear
     assert losses(1) == first
     assert losses(3) == third_stage
+
+
+@pytest.mark.parametrize(("clip", "tolerance"), [(None, 0.0), (0.25, 1e-6)])
+def test_alone_in_fp32_auto_learns_what_stage_1_learns(clip, tolerance):
+    """Bit for bit, but for the norm that clipping divides by: it is summed in another order."""
+    learnt = []
+    for stage in ("auto", 1):
+        trained = engine(stage, gradient_clip=clip)
+        losses = [trained.update(nll, [batch(step)], 100, 1e-3)[0] for step in range(5)]
+        learnt.append([torch.tensor(losses), *(values for _, values in trained.weights())])
+    torch.testing.assert_close(learnt[0], learnt[1], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_the_master_weights_begin_as_the_weights_that_were_given(stage):
+    given = {name: values.detach().clone() for name, values in first_model("gpt2-tied").named_parameters()}
+    trained = engine(stage, "bf16")
+    assert any(not torch.equal(values, values.bfloat16().float()) for values in given.values())
+    assert all(torch.equal(values, given[name]) for name, values in trained.weights())
+    trained.update(nll, [batch(0)], 100, 1e-3)
+    assert {int(state["step"]) for state in partitions.adamw(trained._engine, stage).state.values()} == {1}
 
 
 def test_every_group_of_ranks_waits_as_long_as_training_says(monkeypatch):

@@ -100,7 +100,9 @@ def learnt(tmp_path_factory, foreign) -> Learnt:
     ("world", "case"), [(world, case) for world, each in COVERING.items() for case in each], ids=_id
 )
 def test_the_engine_learns_what_plain_pytorch_learns(world, case, learnt):
-    apart = distance(learnt[world, case], expected(plain_case(case)))
+    found, plainly = learnt[world, case], expected(plain_case(case))
+    assert all(torch.equal(values, plainly.first[name]) for name, values in found.first.items())
+    apart = distance(found, plainly)
     assert not apart.exceeded(TOLERANCES[case.precision]), apart
 
 

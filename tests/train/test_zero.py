@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode
 from train.config import TrainingConfig, ZeroConfig
-from train.zero import deepspeed_config, plan_batches
+from train.zero import deepspeed_config, plan_batches, stage_on
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -33,6 +33,17 @@ def test_unequal_shares_are_refused():
     with pytest.raises(ConfigError) as error:
         plan_batches(training(batch_rows=9), 2)
     assert str(error.value) == "training.batch_rows: 9 rows cannot be dealt to 2 ranks; give a multiple of 2"
+
+
+@pytest.mark.parametrize(
+    ("world", "precision", "stage"), [(1, "fp32", 0), (1, "bf16", 1), (2, "fp32", 1), (8, "bf16", 1)]
+)
+def test_auto_splits_where_there_is_something_to_split(world, precision, stage):
+    settings = training(precision=precision)
+    assert stage_on(world, settings, ZeroConfig()) == stage
+    config = deepspeed_config(plan_batches(settings, world), settings, ZeroConfig())
+    assert config["zero_optimization"]["stage"] == stage
+    assert [stage_on(world, settings, ZeroConfig(stage=n)) for n in (0, 1, 2, 3)] == [0, 1, 2, 3]
 
 
 def test_stage_0_with_bf16_is_refused():
