@@ -39,6 +39,9 @@ class Slurm:
     """Time limit of the training job; one that ends before the training goes back into the queue and continues."""
     signal_seconds: int = 600
     """How long before its time limit the training is told to save and stop."""
+    train_attempts: int = 3
+    """A training whose ranks were killed, hung or found no room goes back into the queue, unless so many attempts in a
+    row began from the same checkpoint."""
     nodes: int = 1
     """Nodes of the training job."""
     ranks_per_node: int = 1

@@ -13,8 +13,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pipeline.core import error_report
 from pipeline.core.artifact import read_json, write_json
-from pipeline.core.errors import ConfigError, TaskError
+from pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from pipeline.core.settings import digest
 from pipeline.core.stage import Phase
 from pipeline.runner import Step
@@ -119,7 +120,7 @@ def queue(names: Sequence[str]) -> dict[str, list[Entry]]:
 
 
 def states(steps: Sequence[Step]) -> dict[str, str]:
-    """The state of each unfinished step that was submitted: SLURM's word, and the log of the first task that failed."""
+    """The state of each unfinished step that was submitted: SLURM's word, the first task that failed, and why."""
     waiting: dict[str, tuple[Phase, Step, Job]] = {}
     for step in steps:
         jobs = {} if step.is_whole else records(step)
@@ -133,18 +134,21 @@ def states(steps: Sequence[Step]) -> dict[str, str]:
     except (ConfigError, TaskError) as error:
         return {name: f"submitted as job {job.job} ({error.wrong})" for name, (_, _, job) in waiting.items()}
     return {
-        name: _state(entries[job_name(step, phase)], job, step.missing(phase))
+        name: _state(entries[job_name(step, phase)], job, step.missing(phase), error_report.find(step.folder))
         for name, (phase, step, job) in waiting.items()
     }
 
 
-def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int]) -> str:
-    """The state of a phase whose tasks ``missing`` are not done."""
+def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported: HeadraceError | None) -> str:
+    """The state of a phase whose tasks ``missing`` are not done, and the last error that one ``reported``."""
     live = [entry for entry in entries if entry.is_live]
     latest = [entry for entry in entries if entry.job == job.job]
     if not live:
         indices = sorted({0 if job.width is None else task % job.width for task in missing})
-        return _failure(latest, job, indices) or f"CANCELLED before it ran, job {job.job}"
+        failure = _failure(latest, job, indices)
+        if not failure:
+            return f"CANCELLED before it ran, job {job.job}"
+        return f"{failure} ({reported})" if reported else failure
     begun = [entry.state for entry in live if entry.state != "PENDING"]
     word = ("RUNNING" if "RUNNING" in begun else begun[0]) if begun else f"PENDING ({live[0].reason})"
     failed = [entry.index or 0 for entry in latest if not entry.is_live and entry.state != "COMPLETED"]

@@ -2,7 +2,7 @@
 
     clean.clean        array 0-39     sbatch array.sbatch run.json clean clean 40 python
       | afterok
-    weights.weights    2 x 8 ranks    sbatch train.sbatch run.json weights <folder> python
+    weights.weights    2 x 8 ranks    sbatch train.sbatch run.json weights <folder> 3 python
       | afterok
     ...
 
@@ -118,7 +118,7 @@ def _submit_phase(step: Step, phase: Phase, slurm: Slurm, run_json: Path, after:
     if step.stage.distributed:
         width = None
         options += [f"--output={where}-%j.log", *_train_options(slurm)]
-        script = ["train.sbatch", str(run_json), step.name, str(step.folder.resolve())]
+        script = ["train.sbatch", str(run_json), step.name, str(step.folder.resolve()), str(slurm.train_attempts)]
     else:
         width = min(phase.tasks, slurm.array_tasks)
         indices = array_list({task % width for task in step.missing(phase)}, slurm.array_running)

@@ -4,15 +4,17 @@ python -m pipeline.worker RUN_JSON STAGE PHASE TASK [WIDTH]    TASK, or TASK, TA
 python -m pipeline.worker RUN_JSON STAGE                       one rank of a distributed stage (torchrun, srun)
 """
 
+import contextlib
+import errno
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pipeline.core import error_report
 from pipeline.core.artifact import Artifact, TaskOutput
-from pipeline.core.errors import HeadraceError
+from pipeline.core.errors import HeadraceError, RetryableError
 from pipeline.executor import MAIN_PID, follow
 from pipeline.runner import Step, load
 
@@ -53,6 +55,21 @@ def finish_inputs(inputs: Sequence[Step]) -> None:
             step.finish_if_complete()
 
 
+@contextlib.contextmanager
+def full_disk_told(folder: Path) -> Iterator[None]:
+    """Have a disk that is full be an error for people, wherever it strikes in the work on ``folder``.
+
+    Raises:
+        RetryableError: in the place of an OSError for want of room, or of quota.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise RetryableError(str(error.filename or folder), str(error.strerror), "make room and run again") from None
+
+
 def main(arguments: Sequence[str]) -> int:
     """Do what ``arguments`` say; the exit status."""
     if MAIN_PID in os.environ:
@@ -63,11 +80,12 @@ def main(arguments: Sequence[str]) -> int:
         steps = {step.name: step for step in load(Path(run_json))[1]}
         step = steps[stage_name]
         folder = step.folder
-        finish_inputs([steps[name] for name in step.inputs])
-        if task:
-            run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
-        else:
-            run_rank(step)
+        with full_disk_told(folder):
+            finish_inputs([steps[name] for name in step.inputs])
+            if task:
+                run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
+            else:
+                run_rank(step)
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         if folder is not None:

@@ -3,6 +3,7 @@
 {"kind": "RetryableError", "where": "weights", "wrong": "rank 1 was killed", "remedy": "run again"}
 """
 
+import sys
 from pathlib import Path
 
 from pipeline.core.artifact import read_json, write_json
@@ -15,9 +16,12 @@ KINDS = {kind.__name__: kind for kind in (ArtifactError, ConfigError, RetryableE
 
 
 def leave(folder: Path, error: HeadraceError) -> None:
-    """Leave ``error`` in the artifact's ``folder``, in the place of an earlier one."""
+    """Leave ``error`` in the artifact's ``folder``, in the place of an earlier one; on a full disk, only say so."""
     report = {"kind": type(error).__name__, "where": error.where, "wrong": error.wrong, "remedy": error.remedy}
-    write_json(folder / PLACE, report)
+    try:
+        write_json(folder / PLACE, report)
+    except OSError as problem:
+        print(f"headrace: {folder / PLACE} could not be written ({problem.strerror})", file=sys.stderr, flush=True)
 
 
 def find(folder: Path) -> HeadraceError | None:

@@ -4,7 +4,7 @@
     ├── ConfigError          the configuration is wrong; the command exits with status 2
     ├── ArtifactError        something on disk is missing, incomplete or damaged
     └── TaskError            a piece of work failed
-        └── RetryableError   ... for a reason that may pass: running again may succeed
+        └── RetryableError   ... for a reason that may pass: running again may succeed; the command exits with status 75
 
 A message always reads ``where: what is wrong, with the value; what to do``, so the three parts are the constructor's
 arguments. Broken records of the input are not errors: they are dropped with a reason and counted.
@@ -40,3 +40,5 @@ class TaskError(HeadraceError):
 
 class RetryableError(TaskError):
     """A task failed for a reason outside of it (killed, disk full, node lost): run again."""
+
+    exit_status = 75  # EX_TEMPFAIL of sysexits.h

@@ -1,11 +1,16 @@
-"""A real SLURM on this machine for the whole session; everything in this folder is marked ``slurm``."""
+"""A real SLURM on this machine for the whole session, and what one machine alone makes of the small line.
+
+Everything in this folder is marked ``slurm``.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cluster.line import Line, headrace, write_source
 from tests.cluster.one_machine import OneMachineSlurm, lacking
+from tests.cluster.training import Training
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,3 +26,21 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneMachineSlurm]
         pytest.skip(reason)
     with OneMachineSlurm(tmp_path_factory.mktemp("slurm") / "one") as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def local_line(tmp_path_factory: pytest.TempPathFactory) -> Line:
+    """The whole line on one machine, with two ranks."""
+    folder = tmp_path_factory.mktemp("line")
+    line = Line((write_source(folder / "raw"), "cleaning=c4", "cleaning.buckets=2"), folder / "local")
+    done = headrace("run", *line.settings, f"root='{line.root}'", "ranks=2", "workers=2")
+    assert done.returncode == 0, done.stderr
+    return line
+
+
+@pytest.fixture(scope="session")
+def undisturbed(slurm: OneMachineSlurm, local_line: Line, tmp_path_factory: pytest.TempPathFactory) -> Training:
+    """A training on SLURM that nothing happens to."""
+    training = Training.submit(local_line, tmp_path_factory.mktemp("undisturbed"))
+    training.wait_for_end("COMPLETED")
+    return training

@@ -1,5 +1,6 @@
 """A whole line that is small: text that C4's rules keep, made from a grammar, and a model of a few thousand weights."""
 
+import dataclasses
 import json
 import os
 import random
@@ -34,6 +35,14 @@ FILES = 3
 RUN_SECONDS = 600
 
 
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A run: its settings beside those above, and the root in which its artifacts are."""
+
+    settings: tuple[str, ...]
+    root: Path
+
+
 def write_source(folder: Path) -> str:
     """JSONL files of 150 documents and five exact copies each; the setting that names them."""
     order = random.Random(0)
@@ -62,3 +71,11 @@ def headrace(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "pipeline", *arguments[:1], *SETTINGS, *arguments[1:]]
     environment = os.environ | {"COLUMNS": "250"}  # a row of a table is a line
     return subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, env=environment)
+
+
+def submit(*arguments: str) -> list[list[str]]:
+    """The rows of the table of jobs: stage, phase, tasks, job, the job it waits for (none of the first), a note."""
+    done = headrace("run", "cluster=slurm", *arguments)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return [row for row in rows if len(row) >= 5 and row[2].isdigit()]

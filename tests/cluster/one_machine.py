@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 NODES = ("n1", "n2")
@@ -63,7 +63,10 @@ MinJobAge={remember_seconds}
 MaxArraySize=11
 NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs={cpus} RealMemory={memory} State=UNKNOWN
 NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs={cpus} RealMemory={memory} State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO PriorityTier=1 GraceTime=30
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO PriorityTier=2 PreemptMode=OFF
 """
 
 
@@ -133,6 +136,14 @@ class OneMachineSlurm:
         slurmd.wait()
         self._daemons.remove(slurmd)
 
+    def power_off_node(self, node: str) -> None:
+        """Kill the node's slurmd and all that it had started."""
+        self.lose_node(node)
+        ours = f"SLURM_CONF={self.folder}/slurm.conf".encode()
+        for process, environment in _processes():
+            if f"SLURMD_NODENAME={node}".encode() in environment and ours in environment:
+                _kill(process)
+
     def bring_back_node(self, node: str) -> None:
         self._start_node(node)
         until(self._all_idle, UP_SECONDS)
@@ -155,10 +166,9 @@ class OneMachineSlurm:
     def _kill_left_behind(self) -> None:
         """End the step daemons that outlived their slurmd: those, and only those, whose SLURM_CONF is ours."""
         ours = f"SLURM_CONF={self.folder}/slurm.conf".encode()
-        for process in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if (process / "comm").read_text() == "slurmstepd\n" and ours in (process / "environ").read_bytes():
-                    os.kill(int(process.name), signal.SIGKILL)
+        for process, environment in _processes():
+            if ours in environment and _name(process) == "slurmstepd":
+                _kill(process)
         os.environ.pop("SLURM_CONF", None)
 
 
@@ -182,6 +192,30 @@ def free_ports(number: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
+
+
+def processes_of(job: int, rank: int) -> list[int]:
+    """The processes that run ``rank`` of ``job``, and what it started."""
+    wanted = {f"SLURM_JOB_ID={job}".encode(), f"SLURM_PROCID={rank}".encode()}
+    return [process for process, environment in _processes() if wanted <= environment]
+
+
+def _processes() -> Iterator[tuple[int, set[bytes]]]:
+    """Every process whose environment can be read, and its variables."""
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            yield int(path.name), set((path / "environ").read_bytes().split(b"\0"))
+
+
+def _name(process: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    return ""
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
 
 
 def _die_with_parent() -> None:

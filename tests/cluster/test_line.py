@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.line import FILES, headrace, write_source
+from tests.cluster.line import FILES, Line, headrace, submit, write_source
 from tests.cluster.one_machine import OneMachineSlurm, client, until
 
 DATA_STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
@@ -17,14 +17,6 @@ TOLERANCE = 1e-5
 
 def jobs_left() -> str:
     return client("squeue", "--noheader", "--format=%i %j %T %r")
-
-
-def submit(*arguments: str) -> list[list[str]]:
-    """The rows of the table of jobs: stage, phase, tasks, job, the job it waits for (none of the first), a note."""
-    done = headrace("run", "cluster=slurm", *arguments)
-    assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines()]
-    return [row for row in rows if len(row) >= 5 and row[2].isdigit()]
 
 
 def states(*arguments: str) -> dict[str, str]:
@@ -50,10 +42,9 @@ def losses(root: Path) -> dict[int, float]:
 
 
 @pytest.mark.timeout(1500)
-def test_the_line_gives_what_one_machine_gives(slurm: OneMachineSlurm, tmp_path: Path) -> None:
-    source, local, cluster = write_source(tmp_path / "raw"), tmp_path / "local", tmp_path / "cluster root"
-    line = (source, "cleaning=c4", "cleaning.buckets=2")
-    on_cluster = (*line, f"root='{cluster}'", "cluster.nodes=2", "cluster.array_tasks=2")
+def test_the_line_gives_what_one_machine_gives(slurm: OneMachineSlurm, local_line: Line, tmp_path: Path) -> None:
+    local, cluster = local_line.root, tmp_path / "cluster root"
+    on_cluster = (*local_line.settings, f"root='{cluster}'", "cluster.nodes=2", "cluster.array_tasks=2")
     rows = submit(*on_cluster)
     assert [row[0] for row in rows] == sorted(
         [row[0] for row in rows], key=[*DATA_STAGES, "weights", "scores", "report"].index
@@ -73,8 +64,6 @@ def test_the_line_gives_what_one_machine_gives(slurm: OneMachineSlurm, tmp_path:
     after = states("cluster=slurm", *on_cluster)
     assert all(" done " in line for line in after.values()), after
 
-    done = headrace("run", *line, f"root='{local}'", "ranks=2", "workers=2")
-    assert done.returncode == 0, done.stderr
     for stage in DATA_STAGES:
         assert tree(cluster, stage) == tree(local, stage)
     here, there = losses(local), losses(cluster)

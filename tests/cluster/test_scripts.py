@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from pipeline.core import error_report
+from pipeline.core.errors import TaskError
 from pipeline.launch import WORKER
 from pipeline.submission import SCRIPTS
 from tests.cluster.one_machine import OneMachineSlurm, client, until
@@ -110,7 +112,7 @@ def test_site_env_is_sourced_and_its_words_reach_the_task(
 
 
 def train(folder: Path, program: str, *options: str) -> int:
-    script = [str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(folder / "artifact"), program]
+    script = [str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(folder / "artifact"), "2", program]
     return sbatch("--nodes=2", f"--output={folder}/log", *options, *script)
 
 
@@ -134,18 +136,35 @@ def test_train_gives_every_rank_its_number_and_one_address(
 
 FAIL_WITH_OTHERS = """
 started()
-while rank == "1" and not (folder / "started-0-1").exists():
+while rank == "1" and not (folder / f"started-0-{{attempt}}").exists():
     time.sleep(0.1)
 if rank == "1":
+    {reporting}
     sys.exit(3)
 time.sleep(600)
 """
 
 
-def test_a_rank_that_fails_ends_the_others_and_the_job(
+def test_a_rank_that_fails_ends_the_others_and_the_job_comes_back_so_many_times_and_no_more(
     slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
 ) -> None:
-    job = train(tmp_path, stand_in(FAIL_WITH_OTHERS), "--ntasks-per-node=1")
+    job = train(tmp_path, stand_in(FAIL_WITH_OTHERS.format(reporting="pass")), "--ntasks-per-node=1")
+    assert reaches(job, "FAILED")
+    assert len(recorded(tmp_path)) == 2 * 2
+    words = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("headrace: weights ")]
+    assert words == [
+        "headrace: weights ended early (status 137), attempt 1 of 2 from the start: back into the queue",
+        "headrace: weights stays out of the queue: 2 attempts from the start saved no checkpoint",
+    ]
+
+
+def test_an_error_that_would_follow_again_ends_the_job(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    error_report.leave(tmp_path / "left", TaskError("weights", "the loss of step 7 is nan", "lower the rate"))
+    left = tmp_path / "left" / error_report.PLACE
+    reporting = f"(folder / 'artifact' / 'logs' / 'error.json').write_text({left.read_text()!r})"
+    job = train(tmp_path, stand_in(FAIL_WITH_OTHERS.format(reporting=reporting)), "--ntasks-per-node=1")
     assert reaches(job, "FAILED")
     assert len(recorded(tmp_path)) == 2
 
@@ -176,8 +195,8 @@ def test_a_training_that_is_out_of_time_saves_and_goes_on_in_the_queue(
         tell_that_time_is_nearly_up(job, tmp_path, attempt)
     assert reaches(job, "COMPLETED")
     words = (tmp_path / "log").read_text()
-    assert words.count("weights is out of time after step_00000011: back into the queue") == 1
-    assert words.count("weights is out of time after step_00000012: back into the queue") == 1
+    assert words.count("weights ended early (status 1) after step_00000011: back into the queue") == 1
+    assert words.count("weights ended early (status 1) after step_00000012: back into the queue") == 1
     starts = re.findall(r"attempt (\d), rendezvous \S+, from (.*)", words)
     assert starts == [("1", "the start"), ("2", "step_00000011"), ("3", "step_00000012")]
 
@@ -193,6 +212,19 @@ def test_a_training_that_saved_nothing_in_its_time_does_not_come_back(
     assert (
         "weights saved no checkpoint within its time limit: raise cluster.train_time" in (tmp_path / "log").read_text()
     )
+
+
+def test_a_training_that_is_cancelled_does_not_come_back(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    stop = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))\nstarted()\ntime.sleep(600)"
+    job = train(tmp_path, stand_in(stop), "--ntasks-per-node=1")
+    assert until(lambda: len(list(tmp_path.glob("started-*-1"))) == 2, JOB_SECONDS)
+    client("scancel", str(job))
+    assert reaches(job, "CANCELLED")
+    assert until(lambda: not client("squeue", "--noheader", f"--jobs={job}"), JOB_SECONDS)
+    assert "back into the queue" not in (tmp_path / "log").read_text()
+    assert len(recorded(tmp_path)) == 2
 
 
 def test_a_lost_node_puts_its_job_on_another_while_the_old_copy_lives_on(

@@ -1,6 +1,8 @@
 """What a job of a cluster runs, in this process: an index's tasks, inputs that show late, errors for people."""
 
+import errno
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -9,7 +11,10 @@ import pytest
 
 from pipeline import worker
 from pipeline.__main__ import compose, decoded
+from pipeline.core import error_report
 from pipeline.core.artifact import read_json
+from pipeline.core.errors import RetryableError
+from pipeline.executor import TaskExecutor
 from pipeline.runner import Step, load, plan, save
 
 SENTENCE = "The old mill stands beside the quiet river and grinds the grain of the whole village."
@@ -104,3 +109,26 @@ def test_a_broken_run_json_is_an_error_without_a_traceback(tmp_path: Path, capsy
     (tmp_path / "run.json").write_text("{")
     assert run(tmp_path / "run.json", "clean", "0-filter", "0") == 1
     assert capsys.readouterr().err.startswith(f"headrace: {tmp_path}/run.json: is not JSON (")
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_told_in_one_line_and_asks_for_another_start(
+    run_json: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean, _ = steps_of(run_json)
+    monkeypatch.setattr(TaskExecutor, "run_task", full)
+    assert run(run_json, "clean", "0-filter", "0") == 75
+    assert capsys.readouterr().err == f"headrace: {clean.folder}: No space left on device; make room and run again\n"
+    assert isinstance(error_report.find(clean.folder), RetryableError)
+
+
+def test_another_error_of_the_disk_is_not_taken_for_a_full_one(run_json: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(TaskExecutor, "run_task", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        run(run_json, "clean", "0-filter", "0")

@@ -15,6 +15,14 @@ def test_an_error_comes_back_as_what_it_was(tmp_path: Path, kind: type[HeadraceE
     assert str(found) == "weights: a rank was killed; run again"
 
 
+def test_a_folder_that_takes_no_report_is_no_error_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "logs").touch()
+    error_report.leave(tmp_path, TaskError("weights", "failed", "mend it"))
+    assert capsys.readouterr().err == f"headrace: {tmp_path}/logs/error.json could not be written (File exists)\n"
+
+
 def test_nothing_is_found_where_nothing_was_left_or_it_was_cleared(tmp_path: Path) -> None:
     assert error_report.find(tmp_path) is None
     error_report.leave(tmp_path, TaskError("weights", "failed", "mend it"))

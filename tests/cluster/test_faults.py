@@ -1,0 +1,117 @@
+"""Trainings on a real SLURM to which something happens: each goes on by itself and ends as one that was left alone."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.line import Line
+from tests.cluster.one_machine import OneMachineSlurm, client, processes_of
+from tests.cluster.training import Training
+
+LIMITS = ("training.hang_seconds=10", "training.save_hang_seconds=30")
+
+
+def signal_rank(training: Training, rank: int, number: signal.Signals) -> None:
+    """Send ``number`` to one rank, and to no other."""
+    processes = processes_of(training.job, rank)
+    assert processes
+    for process in processes:
+        os.kill(process, number)
+
+
+def steps_asked_to_stop_at(training: Training) -> list[str]:
+    """What each rank said, in all attempts, as the name of the step's checkpoint."""
+    words = r"^headrace: weights: stopped on request at step (\d+); run again to go on$"
+    return [f"step_{int(step):08d}" for step in re.findall(words, training.words, re.M)]
+
+
+@pytest.mark.timeout(1500)
+def test_a_rank_is_killed_then_one_hangs_then_one_is_asked_to_stop(
+    slurm: OneMachineSlurm, local_line: Line, undisturbed: Training, tmp_path: Path
+) -> None:
+    training = Training.submit(local_line, tmp_path / "root", *LIMITS)
+    training.wait_for_step(30, attempt=1)
+    signal_rank(training, 1, signal.SIGKILL)
+    training.wait_for_step(100, attempt=2)
+    signal_rank(training, 1, signal.SIGSTOP)
+    training.wait_for_step(200, attempt=3)
+    signal_rank(training, 1, signal.SIGUSR2)
+    training.wait_for_end("COMPLETED")
+    words = training.words
+    assert "task 1: Killed" in words
+    assert re.search(
+        r"^headrace: weights: rank 0 finished no step for 10 s after step 1\d\d; see the stacks", words, re.M
+    )
+    assert re.search(r'File ".*/train/trainer.py", line \d+ in train$', words, re.M)
+    assert [attempt for attempt, _ in training.starts] == [1, 2, 3, 4]
+    asked = steps_asked_to_stop_at(training)
+    assert asked == [training.starts[3][1]] * 2, "both ranks stop at the same step, and no step is done again"
+    assert words.count(": back into the queue\n") == 3
+    training.same_as(undisturbed)
+
+
+@pytest.mark.timeout(1500)
+def test_the_nodes_go_to_another_job_then_it_is_requeued_then_its_node_is_lost(
+    slurm: OneMachineSlurm, local_line: Line, undisturbed: Training, tmp_path: Path
+) -> None:
+    training = Training.submit(local_line, tmp_path / "root")
+    training.wait_for_step(30, attempt=1)
+    urgent = [
+        "sbatch",
+        "--partition=urgent",
+        "--nodes=2",
+        "--exclusive",
+        f"--output={tmp_path}/urgent",
+        "--wrap=sleep 1",
+    ]
+    subprocess.run(urgent, check=True, capture_output=True)
+    training.wait_for_step(100, attempt=2)
+    client("scontrol", "requeue", str(training.job))
+    training.wait_for_step(200, attempt=3)
+    node = client("squeue", "--noheader", f"--jobs={training.job}", "--format=%N")
+    slurm.power_off_node(node)
+    try:
+        training.wait_for_end("COMPLETED")
+    finally:
+        slurm.bring_back_node(node)
+    starts, asked = training.starts, steps_asked_to_stop_at(training)
+    assert [attempt for attempt, _ in starts] == [1, 2, 3, 4]
+    assert asked[:2] == [starts[1][1]] * 2, "both ranks saved in the grace time, and no step is done again"
+    assert starts[3][1] >= "step_00000180"
+    training.same_as(undisturbed)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A root whose weights lie on a disk of 8 MB."""
+    weights = tmp_path / "root" / "weights"
+    weights.mkdir(parents=True)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", weights], capture_output=True).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    yield weights
+    subprocess.run(["umount", "--lazy", weights], check=True)
+
+
+@pytest.mark.timeout(1500)
+def test_the_disk_is_full_until_somebody_makes_room(
+    slurm: OneMachineSlurm, local_line: Line, undisturbed: Training, small_disk: Path
+) -> None:
+    training = Training.submit(local_line, small_disk.parent)
+    training.wait_for_step(30, attempt=1)
+    with (small_disk / "of somebody else").open("wb") as file:  # all but what metrics and logs take
+        os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(small_disk).free - 200_000)
+    training.wait_for_words("attempt 1 of 3 from step_")
+    (small_disk / "of somebody else").unlink()
+    training.wait_for_end("COMPLETED")
+    full = r"could not be saved \(rank \d: .*No space left on device.*\); make room there and run again: the one before"
+    assert re.search(
+        rf"^headrace: {training.folder}/checkpoints: the checkpoint of step \d+ {full}", training.words, re.M
+    )
+    assert re.search(rf"^headrace: {training.folder}: [\d.]+ GB are free", training.words, re.M)
+    training.same_as(undisturbed)

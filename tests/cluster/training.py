@@ -1,0 +1,86 @@
+"""One training on the cluster, over data that one machine prepared: submitted, disturbed, and compared at its end."""
+
+import dataclasses
+import re
+import shutil
+from pathlib import Path
+
+from pipeline.core.artifact import read_json
+from pipeline.core.tracker import read_metrics
+from tests.cluster.line import Line, submit
+from tests.cluster.one_machine import client, until
+
+MADE_HERE = ("weights", "scores", "report", "runs")
+SETTINGS = (
+    "cluster.ranks_per_node=2",
+    "until=weights",
+    "training.steps=300",
+    "training.save_every=20",
+    "training.validate_every=300",
+)
+WAIT_SECONDS = 400
+ENDS = ("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED")
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """Job ``job``, which trains below ``root``."""
+
+    root: Path
+    job: int
+
+    @classmethod
+    def submit(cls, line: Line, root: Path, *more: str) -> "Training":
+        """Submit it with the settings ``more``, over the data of ``line``."""
+        shutil.copytree(line.root, root, ignore=shutil.ignore_patterns(*MADE_HERE), dirs_exist_ok=True)
+        (row,) = submit(*line.settings, *SETTINGS, f"root='{root}'", *more)
+        assert row[:3] == ["weights", "weights", "1"]
+        return cls(root, int(row[3]))
+
+    @property
+    def folder(self) -> Path:
+        (folder,) = self.root.glob("weights/*")
+        return folder
+
+    @property
+    def words(self) -> str:
+        """The log of all attempts."""
+        return "".join(path.read_text() for path in self.root.glob(f"runs/*/logs/weights.weights-{self.job}.log"))
+
+    @property
+    def starts(self) -> list[tuple[int, str]]:
+        """Number of each attempt, and the checkpoint that it began from."""
+        found = re.findall(r"attempt (\d+), rendezvous \S+, from (.*)", self.words)
+        return [(int(attempt), checkpoint) for attempt, checkpoint in found]
+
+    @property
+    def state(self) -> str:
+        (state,) = re.findall(r"JobState=(\S+)", client("scontrol", "show", "job", str(self.job))) or [""]
+        return state
+
+    def wait_for_step(self, step: int, attempt: int) -> None:
+        """Return when the given attempt has done ``step``."""
+
+        def is_there() -> bool:
+            rows = [row for path in self.root.glob("weights/*/metrics.jsonl") for row in read_metrics(path)]
+            return len(self.starts) == attempt and bool(rows) and rows[-1]["step"] >= step
+
+        assert until(is_there, WAIT_SECONDS), f"{self.state}\n{self.words}"
+
+    def wait_for_words(self, words: str) -> None:
+        assert until(lambda: words in self.words, WAIT_SECONDS), f"{self.state}\n{self.words}"
+
+    def wait_for_end(self, state: str) -> None:
+        assert until(lambda: self.state in ENDS, WAIT_SECONDS), f"{self.state}\n{self.words}"
+        assert self.state == state, self.words
+
+    def same_as(self, other: "Training") -> None:
+        """Equal weights, bit for bit, and an equal loss at every step."""
+        ours, theirs = (one.folder / "hf/model.safetensors" for one in (self, other))
+        assert ours.read_bytes() == theirs.read_bytes()
+        curves = [
+            {row["step"]: row["loss"] for row in read_metrics(one.folder / "metrics.jsonl")} for one in (self, other)
+        ]
+        assert curves[0] == curves[1]
+        assert list(curves[0]) == list(range(1, 301))
+        assert read_json(self.folder / "manifest.json")["counts"] == read_json(other.folder / "manifest.json")["counts"]
