@@ -7,6 +7,7 @@ headrace why numpy:2 experiment=demo        the run of these settings
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
@@ -15,6 +16,7 @@ from pipeline import (
     facts,
     folder_scores,
     forget,
+    generation,
     inspection,
     jobs,
     order,
@@ -92,6 +94,40 @@ def show_folder_scores(config: RunConfig, folder: str) -> None:
     folder_scores.show(config, folder)
 
 
+def show_generation(
+    config: RunConfig,
+    prompt: str = "",
+    prompts: str = "",
+    model: str = "",
+    max_tokens: str = "",
+    temperature: str = "",
+    top_k: str = "",
+    top_p: str = "",
+    seed: str = "",
+    samples: str = "",
+    stop: str = "",
+) -> None:
+    """Print what the newest weights, or the model in FOLDER, write after a prompt; greedily, unless T is given."""
+    asked = generation.prompts_of(prompt, prompts, samples)
+    sampling = generation.sampling_of(max_tokens, temperature, top_k, top_p, seed, stop)
+    folder = Path(model) if model else generation.newest_weights(config.root)
+    generation.show(config, asked, folder, sampling)
+
+
+GENERATION_WORDS = (
+    "[--prompt TEXT]",
+    "[--prompts FILE]",
+    "[--model FOLDER]",
+    "[--max-tokens N]",
+    "[--temperature T]",
+    "[--top-k K]",
+    "[--top-p P]",
+    "[--seed N]",
+    "[--samples N]",
+    "[--stop TEXT]",
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class Command:
     """What a command shows of a run, and the words it takes, as its usage writes them: those in [brackets] may be left
@@ -116,6 +152,7 @@ COMMANDS = {
     "plan": Command(
         show_plan, ("[--gpus NUMBER]", "[--gpu NAME]", "[--mfu FRACTION]", "[--gpu-memory-gb GB]"), of_run=False
     ),
+    "generate": Command(show_generation, GENERATION_WORDS, of_run=False),
     "evaluate": Command(show_folder_scores, ("FOLDER",), of_run=False),
     "status": Command(show_status),
     "why": Command(show_why, ("DOCUMENT_ID|URL",)),

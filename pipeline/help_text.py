@@ -24,6 +24,10 @@ headrace -m optimizer.learning_rate=3e-4,6e-4                   a sweep; its dat
 headrace cluster=slurm cluster.partition=gpu cluster.nodes=4    the same line as SLURM jobs"""
 
 
+USAGE_CHARACTERS = 72
+"""A longer usage takes several lines."""
+
+
 def help_text(conf: Path, commands: Mapping[str, Callable[..., None]]) -> str:
     """The whole text, for ``commands`` by their usage."""
     lines = [
@@ -33,8 +37,10 @@ def help_text(conf: Path, commands: Mapping[str, Callable[..., None]]) -> str:
         "",
     ]
     lines += ["Commands (the first is meant when none is given):"]
-    width = max(map(len, commands)) + 2
-    lines += [f"  {usage:<{width}}{first_line(command)}" for usage, command in commands.items()]
+    width = max(len(usage) for usage in commands if len(usage) <= USAGE_CHARACTERS) + 2
+    for usage, command in commands.items():
+        *above, last = textwrap.wrap(usage, USAGE_CHARACTERS, break_on_hyphens=False, subsequent_indent="  ")
+        lines += [f"  {part}" for part in above] + [f"  {last:<{width}}{first_line(command)}"]
     lines += ["", "Settings (KEY=VALUE):"]
     groups = {path.name: sorted(file.stem for file in path.glob("*.yaml")) for path in conf.iterdir() if path.is_dir()}
     meanings = field_meanings(RunConfig)

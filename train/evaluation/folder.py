@@ -36,12 +36,18 @@ class FolderTokenizer:
         """What an empty context becomes."""
         self.opening: tuple[int, ...] = tuple(tokenizer("").input_ids)
         """What stands before each text that is not empty."""
+        self.end: int = self.end_of_text if tokenizer.eos_token_id is None else tokenizer.eos_token_id
+        """What a model ends a text with."""
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text, without anything added."""
         if not texts:
             return []
         return [np.array(ids, np.int64) for ids in self._tokenizer(list(texts), add_special_tokens=False).input_ids]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ``ids``, as it was before it was encoded."""
+        return str(self._tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
 
 
 class Foreign(torch.nn.Module):

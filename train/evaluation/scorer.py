@@ -1,36 +1,38 @@
-"""Log-likelihoods of continuations under a causal model, in batches of about one length.
+"""Log-likelihoods of continuations under a causal model: each shared beginning once, in batches of about one length.
 
     whole sequence   c c c c t t t      context, continuation
     inputs           c c c c t t        all but the last token, at most ``window_tokens`` of them (cut on the left)
     targets                t t t        predicted by the last as many positions
 
-Shape legend: B rows of a batch, T positions, V tokens of the vocabulary, N targets of a batch.
+    queries ── pieces ──> inputs ── prefixes.tree ──> segments, level by level:
+        Question: … Answer: │ yes        its keys and values are kept for what follows it (train/model/cache.py);
+                            │ no         logits only of positions that predict a target
 
-What a query scores does not depend on the others or their order: causal attention never looks at the padding on the
-right, and the set of queries alone, sorted by length and content, decides the batches.
+Shape legend: B rows of a batch, T positions, M features, V tokens of the vocabulary, N positions that predict a target.
+
+In fp32 on a CPU a query scores the same to the last bit whatever other queries there are, their order, ``batch_tokens``
+and the number of threads, as far as train/model/cache.py can say. In bf16, on a GPU, and for a model that only
+``transformers`` computes, rounding may differ with the batch.
 """
 
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 from pipeline.core.errors import ConfigError
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.item import Answer, Tokens
+from train.evaluation.prefixes import Segment, alone, tree
 from train.export import load
+from train.model.recomputing import AnyCache, Extendable, Model, extendable
 
-
-class Model(Protocol):
-    """A causal language model: int64 tokens, positions from 0, document numbers (-1 = padding) -> logits."""
-
-    def __call__(
-        self, tokens_BT: torch.Tensor, positions_BT: torch.Tensor, documents_BT: torch.Tensor
-    ) -> torch.Tensor: ...
+POSITIONS_AT_ONCE = 256
+"""That many rows of logits exist at once: 50 MB of GPT-2."""
 
 
 @dataclasses.dataclass
@@ -50,15 +52,36 @@ class Tally:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """One row of a batch: ``sequence`` (T + 1,) int64, of which the last ``targets`` tokens are predicted."""
+    """One sequence to read: (T + 1,) int64, of which the last ``targets`` tokens are predicted."""
 
     sequence: np.ndarray
     targets: int
 
     @property
-    def key(self) -> tuple[int, int, bytes]:
-        """Equal for equal pieces; sorts the longest first, so that a batch that does not fit fails at once."""
-        return -len(self.sequence), self.targets, self.sequence.tobytes()
+    def key(self) -> tuple[int, bytes]:
+        """Equal for equal pieces."""
+        return self.targets, self.sequence.tobytes()
+
+    @property
+    def inputs(self) -> np.ndarray:
+        return self.sequence[:-1]
+
+    @property
+    def predicted(self) -> np.ndarray:
+        return self.sequence[-self.targets :]
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A segment to read behind what row ``row`` of a cache knows."""
+
+    segment: Segment
+    row: int
+
+    @property
+    def key(self) -> tuple[int, int, bytes, int]:
+        """Sorts the longest first."""
+        return -len(self.segment.tokens), -self.segment.end, self.segment.tokens.tobytes(), self.row
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,26 +92,25 @@ class Scorer:
     window_tokens: int
     """Positions that the model has."""
     batch_tokens: int
-    """Rows times positions of a batch, padding included; a longer row is a batch of its own."""
+    """Rows times positions of a batch, padding and known beginnings included; a longer row is a batch of its own."""
     device: torch.device
 
-    @torch.inference_mode()
     def answers(self, queries: Sequence[Tokens]) -> tuple[list[Answer], Tally]:
         """One answer per query, in their order. Equal pieces are computed once."""
         tally = Tally()
-        askers: dict[tuple[int, int, bytes], list[int]] = defaultdict(list)
-        distinct: dict[tuple[int, int, bytes], Piece] = {}
+        askers: dict[tuple[int, bytes], list[int]] = defaultdict(list)
+        distinct: dict[tuple[int, bytes], Piece] = {}
         for number, query in enumerate(queries):
             self._count(query, tally)
             for piece in pieces(query, self.window_tokens):
                 askers[piece.key].append(number)
                 distinct[piece.key] = piece
         sums, greedy = np.zeros(len(queries)), np.ones(len(queries), bool)
-        for batch in batches([distinct[key] for key in sorted(distinct)], self.batch_tokens):
-            for piece, (log_likelihood, likeliest) in zip(batch, self._score(batch), strict=True):
-                for number in askers[piece.key]:
-                    sums[number] += log_likelihood
-                    greedy[number] &= likeliest
+        reading = Reading(extendable(self.model, self.device), list(distinct.values()), self.batch_tokens, self.device)
+        for key, values, likeliest in zip(distinct, *reading.results(), strict=True):
+            for number in askers[key]:
+                sums[number] += values.sum()
+                greedy[number] &= likeliest.all()
         found = zip(sums.tolist(), greedy.tolist(), queries, strict=True)
         return [Answer(total, likeliest, len(query.continuation)) for total, likeliest, query in found], tally
 
@@ -101,29 +123,64 @@ class Scorer:
         tally.truncated_tokens += lost
         tally.split_continuations += continuation > self.window_tokens
 
-    def _score(self, batch: Sequence[Piece]) -> Iterator[tuple[float, bool]]:
-        """(log-likelihood, greedy) of each piece; log-probabilities in fp32, their sums in fp64."""
-        rows, length = len(batch), len(batch[0].sequence) - 1
-        tokens_BT = np.zeros((rows, length), np.int64)
-        documents_BT = np.full((rows, length), -1, np.int64)
-        predicts_BT = np.zeros((rows, length), bool)
-        for row, piece in enumerate(batch):
-            size = len(piece.sequence) - 1
-            tokens_BT[row, :size] = piece.sequence[:-1]
-            documents_BT[row, :size] = 0
-            predicts_BT[row, size - piece.targets : size] = True
-        targets_N = self._on_device(np.concatenate([piece.sequence[-piece.targets :] for piece in batch]))
-        positions_BT = torch.arange(length, device=self.device).expand(rows, length)
-        logits_BTV = self.model(self._on_device(tokens_BT), positions_BT, self._on_device(documents_BT))
-        logits_NV = logits_BTV[self._on_device(predicts_BT)].float()
-        chosen_N = logits_NV.gather(1, targets_N[:, None])[:, 0] - logits_NV.logsumexp(1)
-        ends = np.cumsum([piece.targets for piece in batch])[:-1]
-        sums = np.split(chosen_N.double().cpu().numpy(), ends)
-        likeliest = np.split((logits_NV.argmax(1) == targets_N).cpu().numpy(), ends)
-        return ((float(a.sum()), bool(b.all())) for a, b in zip(sums, likeliest, strict=True))
 
-    def _on_device(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(self.device)
+class Reading:
+    """One pass of a model over ``pieces``."""
+
+    def __init__(self, model: Extendable, pieces: Sequence[Piece], batch_tokens: int, device: torch.device) -> None:
+        self._model, self._pieces, self._batch_tokens, self._device = model, pieces, batch_tokens, device
+        self._values = [np.zeros(piece.targets) for piece in pieces]
+        self._likeliest = [np.zeros(piece.targets, bool) for piece in pieces]
+
+    @torch.inference_mode()
+    def results(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """For each piece the log-probability of each target, and whether it was the likeliest token.
+
+        Log-probabilities are taken in fp32, to be summed in fp64.
+        """
+        inputs = [piece.inputs for piece in self._pieces]
+        roots = tree(inputs) if self._model.keeps_prefixes else alone(inputs)
+        self._read([Place(segment, 0) for segment in roots], self._model.new_cache(1))
+        return self._values, self._likeliest
+
+    def _read(self, places: Sequence[Place], known: AnyCache) -> None:
+        """Read ``places``, whose rows are those of ``known``, and all that follows them."""
+        for batch in batches(places, self._batch_tokens):
+            cache = known.of_rows(self._tensor([place.row for place in batch]))
+            tokens_BT = np.zeros((len(batch), max(len(place.segment.tokens) for place in batch)), np.int64)
+            for row_T, place in zip(tokens_BT, batch, strict=True):
+                row_T[: len(place.segment.tokens)] = place.segment.tokens
+            sizes_B = self._tensor([len(place.segment.tokens) for place in batch])
+            x_BTM = self._model.extend(cache, torch.from_numpy(tokens_BT).to(self._device), sizes_B)
+            self._predict([place.segment for place in batch], x_BTM)
+            following = [Place(segment, row) for row, place in enumerate(batch) for segment in place.segment.next]
+            if following:
+                self._read(following, cache)
+
+    def _predict(self, segments: Sequence[Segment], x_BTM: torch.Tensor) -> None:
+        """Keep what each target of the ``segments`` scores; a position has its logits computed once for all members."""
+        wanted: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        for row, segment in enumerate(segments):
+            for member in segment.members:
+                piece = self._pieces[member]
+                first = len(piece.inputs) - piece.targets
+                for position in range(max(first, segment.start), segment.end):
+                    wanted[row, position - segment.start].append((member, position - first))
+        positions = list(wanted)
+        for start in range(0, len(positions), POSITIONS_AT_ONCE):
+            here = positions[start : start + POSITIONS_AT_ONCE]
+            rows_N, offsets_N = (self._tensor(column) for column in zip(*here, strict=True))
+            logits_NV = self._model.logits(x_BTM[rows_N, offsets_N]).float()
+            asked = [(place, *one) for place, position in enumerate(here) for one in wanted[position]]
+            places = self._tensor([place for place, _, _ in asked])
+            targets = self._tensor([int(self._pieces[member].predicted[number]) for _, member, number in asked])
+            values = functional.log_softmax(logits_NV, 1)[places, targets].tolist()
+            likeliest = (logits_NV.argmax(1)[places] == targets).tolist()
+            for (_, member, number), value, is_likeliest in zip(asked, values, likeliest, strict=True):
+                self._values[member][number], self._likeliest[member][number] = value, is_likeliest
+
+    def _tensor(self, values: Sequence[int]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self._device)
 
 
 def load_scorer(folder: Path, evaluation: Evaluation) -> Scorer:
@@ -164,13 +221,18 @@ def pieces(query: Tokens, window: int) -> Iterator[Piece]:
         yield Piece(whole[max(0, end - window - 1) : end], end - start)
 
 
-def batches(ordered: Sequence[Piece], batch_tokens: int) -> Iterator[list[Piece]]:
-    """Cut pieces, longest first, into batches whose rows times longest row stay within ``batch_tokens``."""
-    batch: list[Piece] = []
-    for piece in ordered:
-        if batch and (len(batch) + 1) * (len(batch[0].sequence) - 1) > batch_tokens:
+def batches(places: Sequence[Place], batch_tokens: int) -> Iterator[list[Place]]:
+    """Cut ``places``, the longest first, so that one that does not fit in memory fails at once.
+
+    The rows of a batch times its longest segment, times the furthest end of one, stay within ``batch_tokens``.
+    """
+    batch: list[Place] = []
+    end = 0
+    for place in sorted(places, key=lambda place: place.key):
+        end = max(end, place.segment.end)
+        if batch and (len(batch) + 1) * end > batch_tokens:
             yield batch
-            batch = []
-        batch.append(piece)
+            batch, end = [], place.segment.end
+        batch.append(place)
     if batch:
         yield batch

@@ -86,6 +86,9 @@ class Block(nn.Module):
 class Transformer(nn.Module):
     """Predicts the next token of every position from the ones before it in its document."""
 
+    keeps_prefixes = True
+    """Whether what is known of a beginning spares its computation (train/model/recomputing.py: no)."""
+
     def __init__(self, config: ModelConfig, vocabulary: int) -> None:
         super().__init__()
         self.config, self.vocabulary = config, vocabulary
@@ -117,6 +120,11 @@ class Transformer(nn.Module):
         for block in self.blocks:
             x_BTM = block(x_BTM, turn, mask)
         return self.head(self.norm(x_BTM), targets_BT)
+
+    def new_cache(self, rows: int) -> Cache:
+        """A cache of as many sequences, all empty."""
+        weight = self.embedding.weight
+        return Cache(self.config, rows, weight.dtype, weight.device)
 
     @torch.inference_mode()
     def extend(self, cache: Cache, tokens_BT: Tensor, sizes_B: Tensor) -> Tensor:

@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.train.evaluation.conftest import WINDOW_TOKENS, OfHuggingFace, Uniform, scorer_of
+from train.config import ModelConfig
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.item import Tokens
 from train.evaluation.scorer import load_scorer, pieces
 from train.export import load
+from train.model.transformer import Transformer
 
 
 def random_queries(number: int, vocabulary: int, longest_context: int, longest_continuation: int) -> list[Tokens]:
@@ -59,12 +61,80 @@ def test_our_transformer_equals_its_export_in_hugging_face(line, encoder):
     assert [answer.log_likelihood for answer in answers] == pytest.approx(expected, abs=1e-4)
 
 
-def test_batch_size_does_not_change_scores(line, encoder):
-    model = load(line["weights"].path("hf/config.json").parent)
-    queries = random_queries(80, encoder.vocabulary_size, 50, 12)
-    single, _ = scorer_of(model, batch_tokens=1).answers(queries)
+@pytest.fixture(scope="module", params=["gpt2", "llama"])
+def ours(request, line, encoder) -> Transformer:
+    """Our models, whose scores may not depend on anything else to the last bit: GPT-2's shape, and LLaMA's."""
+    if request.param == "gpt2":
+        return load(line["weights"].path("hf/config.json").parent)
+    config = ModelConfig(
+        layers=2, width=32, heads=4, kv_heads=2, context=WINDOW_TOKENS, mlp_width=48,
+        positions="rope", norm="rmsnorm", activation="swiglu", bias=False, tied=False,
+    )  # fmt: skip
+    model = Transformer(config, encoder.vocabulary_size).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.2, generator=torch.Generator().manual_seed(parameter.numel()))
+    return model
+
+
+def choices(number: int, vocabulary: int) -> list[Tokens]:
+    """Queries that share contexts, and contexts that share worked examples."""
+    generator = np.random.default_rng(9)
+    examples, queries = generator.integers(0, vocabulary, 30), list[Tokens]()
+    for item in range(number):
+        own = generator.integers(0, vocabulary, generator.integers(1, 40))
+        context = np.concatenate((examples, own)) if item % 2 else own
+        queries += [Tokens(context, generator.integers(0, vocabulary, generator.integers(1, 9))) for _ in range(4)]
+        queries.append(Tokens(context, queries[-1].continuation[:1]))
+    return queries
+
+
+def test_no_bit_depends_on_batch_order_or_company(ours, encoder):
+    queries = choices(12, encoder.vocabulary_size) + random_queries(30, encoder.vocabulary_size, 90, 12)
+    expected, _ = scorer_of(ours, batch_tokens=1).answers(queries)
     for batch_tokens in (100, 1000, 10**6):
-        batched, _ = scorer_of(model, batch_tokens=batch_tokens).answers(queries)
+        assert scorer_of(ours, batch_tokens=batch_tokens).answers(queries)[0] == expected
+    order = np.random.default_rng(1).permutation(len(queries)).tolist()
+    shuffled, _ = scorer_of(ours).answers([queries[number] for number in order])
+    assert shuffled == [expected[number] for number in order]
+    assert [scorer_of(ours).answers([query])[0][0] for query in queries[:20]] == expected[:20]
+
+
+def test_sharing_changes_no_score(ours, encoder):
+    """The model as ``transformers``' are asked: every sequence from its start, by the forward of training."""
+    queries = choices(12, encoder.vocabulary_size) + random_queries(30, encoder.vocabulary_size, 90, 12)
+
+    def forward(tokens_BT, positions_BT, documents_BT):
+        return ours(tokens_BT, positions_BT, documents_BT)
+
+    expected, tally = scorer_of(forward).answers(queries)
+    found, same_tally = scorer_of(ours).answers(queries)
+    assert [one.log_likelihood for one in found] == pytest.approx([one.log_likelihood for one in expected], abs=1e-4)
+    assert [one.greedy for one in found] == [one.greedy for one in expected]
+    assert same_tally == tally
+
+
+def test_shared_beginnings_are_read_once_and_logits_taken_of_targets_only(ours, encoder, monkeypatch):
+    read, predicted = [], []
+    extend, logits = Transformer.extend, Transformer.logits
+    monkeypatch.setattr(
+        Transformer,
+        "extend",
+        lambda self, cache, tokens, sizes: read.append(int(sizes.sum())) or extend(self, cache, tokens, sizes),
+    )
+    monkeypatch.setattr(Transformer, "logits", lambda self, x_NM: predicted.append(len(x_NM)) or logits(self, x_NM))
+    context, vocabulary = np.arange(40), encoder.vocabulary_size
+    queries = [Tokens(context, np.array([first, 5, 6])) for first in range(vocabulary - 4, vocabulary)]
+    scorer_of(ours).answers(queries)
+    assert sum(read) == 40 + 4 * 2
+    assert sum(predicted) == 1 + 4 * 2
+
+
+def test_batch_size_hardly_changes_scores_of_a_foreign_model(gpt2, encoder):
+    queries = random_queries(80, encoder.vocabulary_size, 50, 12)
+    single, _ = scorer_of(OfHuggingFace(gpt2), batch_tokens=1).answers(queries)
+    for batch_tokens in (100, 1000, 10**6):
+        batched, _ = scorer_of(OfHuggingFace(gpt2), batch_tokens=batch_tokens).answers(queries)
         expected = [answer.log_likelihood for answer in single]
         assert [answer.log_likelihood for answer in batched] == pytest.approx(expected, rel=1e-6)
         assert [answer.greedy for answer in batched] == [answer.greedy for answer in single]

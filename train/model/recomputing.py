@@ -1,0 +1,72 @@
+"""A model that cannot keep keys and values, behind the calls of one that can: it reads every sequence from its start.
+
+Shapes: B rows, T positions, V vocabulary.
+"""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from train.model.cache import Cache
+from train.model.transformer import Transformer
+
+
+class Model(Protocol):
+    """A causal language model: int64 tokens, positions from 0, document numbers (-1 = padding) -> logits_BTV."""
+
+    def __call__(self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor) -> Tensor: ...
+
+
+class Sequences:
+    """The tokens of each row so far: what a ``Recomputing`` has for a cache."""
+
+    bytes_per_row = 0
+
+    def __init__(self, tokens_BT: Tensor, lengths_B: Tensor) -> None:
+        self.tokens_BT, self.lengths_B = tokens_BT, lengths_B
+
+    def of_rows(self, rows_B: Tensor) -> "Sequences":
+        """A cache whose row i goes on from row ``rows_B[i]`` of this one."""
+        return Sequences(self.tokens_BT[rows_B], self.lengths_B[rows_B])
+
+
+class Recomputing:
+    """``model`` with the methods of a Transformer that its cache needs."""
+
+    keeps_prefixes = False
+
+    def __init__(self, model: Model, device: torch.device) -> None:
+        self.model, self.device = model, device
+
+    def new_cache(self, rows: int) -> Sequences:
+        nothing_BT = torch.zeros((rows, 0), dtype=torch.int64, device=self.device)
+        return Sequences(nothing_BT, torch.zeros(rows, dtype=torch.int64, device=self.device))
+
+    @torch.inference_mode()
+    def extend(self, cache: Sequences, tokens_BT: Tensor, sizes_B: Tensor) -> Tensor:
+        """The logits after each new token; anything where a row has fewer."""
+        new, lengths_B = tokens_BT.shape[1], cache.lengths_B + sizes_B
+        starts_BT = cache.lengths_B[:, None] + torch.arange(new, device=self.device)
+        whole = int((cache.lengths_B + new).max())
+        tokens = functional.pad(cache.tokens_BT, (0, whole - cache.tokens_BT.shape[1])).scatter(1, starts_BT, tokens_BT)
+        length = int(lengths_B.max())
+        tokens_BT, positions_T = tokens[:, :length], torch.arange(length, device=self.device)
+        documents_BT = torch.where(positions_T < lengths_B[:, None], 0, -1)
+        logits_BTV = self.model(tokens_BT, positions_T.expand_as(tokens_BT), documents_BT)
+        cache.tokens_BT, cache.lengths_B = tokens_BT, lengths_B
+        places_BTV = starts_BT.clamp(max=length - 1)[:, :, None].expand(-1, -1, logits_BTV.shape[-1])
+        return logits_BTV.gather(1, places_BTV)
+
+    def logits(self, x_NV: Tensor) -> Tensor:
+        return x_NV
+
+
+Extendable = Transformer | Recomputing
+AnyCache = Cache | Sequences
+
+
+def extendable(model: Model, device: torch.device) -> Extendable:
+    """``model`` itself where it can keep keys and values."""
+    return model if isinstance(model, Transformer) else Recomputing(model, device)
