@@ -1,0 +1,47 @@
+"""Does every topology take up what every other saved, and go on as it would have? Prints one JSON line.
+
+    python benchmarks/reshaping.py
+
+The whole table of tests/train/topologies.py on real processes (gloo, CPU): fp32 from 1 and 2 ranks x ZeRO stages 0 to
+3, bf16 from 2 ranks x stages 1 to 3, each to 1, 2 and 4 ranks x all these stages; 20 steps after the checkpoint.
+
+    pairs        resumptions
+    restored     those whose master values and means were bit for bit the saved ones right after loading: must be all
+    same         those on as many ranks at the same stage
+    identical    of these, those whose losses and last weights are bit for bit those of the undisturbed run: must be all
+    apart_nats   by precision: the largest distance of a loss from the undisturbed run's
+"""
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.train.topologies import STAGES, resume, table
+
+
+def main() -> int:
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        found = resume(Path(folder), table())
+    same = [resumption for pair, resumption in found.items() if pair.same]
+    result = {
+        "benchmark": "reshaping",
+        "pairs": len(found),
+        "restored": sum(resumption.is_restored for resumption in found.values()),
+        "same": len(same),
+        "identical": sum(resumption.is_identical for resumption in same),
+        "apart_nats": {
+            precision: max(each.apart for pair, each in found.items() if pair.precision == precision)
+            for precision in STAGES
+        },
+        "seconds": round(time.monotonic() - begun),
+    }
+    print(json.dumps(result))
+    return int(result["restored"] < len(found) or result["identical"] < len(same))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
