@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 python=${1:-python}
 
 "$python" benchmarks/gpu_checks.py
+"$python" benchmarks/plan_memory.py --device cuda
 "$python" benchmarks/deepspeed_overhead.py --stages 1 2 3 --rows 32 --pairs 30
 "$python" benchmarks/train_step.py --model gpt2_124m --micro-rows 16 --compile off
 for stage in 1 2 3; do
