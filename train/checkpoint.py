@@ -7,36 +7,21 @@
         writing-step_00000100/  on its way: renamed when its manifest and all bytes are on the disk
         removing-step_00000025/ on its way out
 
-A save is staged: training stops only while each rank copies its share to host memory; a thread writes it.
-
-    training    step 49 │ step 50 │copy│ step 51 │ step 52 │ step 53 │ ...
-    thread                             │ write, sync, hash │ all ranks agree │ manifest │ rename │ prune │
-
 The newest checkpoint is the highest step whose manifest verifies; nothing points at it. A kill at any moment leaves at
 most a ``writing-`` or ``removing-`` folder, which the next start sweeps away. A damaged checkpoint is passed over with
 a message.
 """
 
-import contextlib
 import dataclasses
 import os
 import shutil
 import sys
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
-
-import torch.distributed as dist
-from safetensors import SafetensorError
+from typing import Any, Protocol
 
 from pipeline.core.artifact import FileRecord, read_sealed, write_sealed
-from pipeline.core.errors import ArtifactError, RetryableError
-from train.distributed import Ranks, gather, on_first
+from pipeline.core.errors import ArtifactError
 from train.state import State, rollback_step
-
-T = TypeVar("T")
-Waiting = Callable[[], contextlib.AbstractContextManager[None]]
 
 FORMAT = 3
 MANIFEST, STATE = "manifest.json", "state"
@@ -46,12 +31,6 @@ class Snapshot(Protocol):
     """One rank's share of the state, at rest."""
 
     def write(self, path: Path) -> None: ...
-
-
-class Snapshots(Protocol):
-    """The part of the engine that is needed here."""
-
-    def snapshot(self) -> Snapshot: ...
 
 
 def name(step: int) -> str:
@@ -67,112 +46,24 @@ class Keeping:
     spike_rollback_every: int | None = None
 
 
-class Saver:
-    """Writes checkpoints in the background, one at a time. All ranks have one and call its methods in step."""
-
-    def __init__(self, folder: Path, ranks: Ranks, keeping: Keeping, waiting: Waiting = contextlib.nullcontext) -> None:
-        """Save to ``folder``; training waits for a save inside ``waiting()``."""
-        self.folder = folder
-        self._ranks, self._keeping, self._waiting = ranks, keeping, waiting
-        self._group = dist.new_group(backend="gloo")  # of its own: the thread's messages cross those of training
-        self._thread = ThreadPoolExecutor(1, "checkpoint")
-        self._under_way: Future[None] | None = None
-
-    def __enter__(self) -> "Saver":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.wait()
-
-    def begin(self, state: State, engine: Snapshots) -> None:
-        """Copy the state, and return while it is being written; waits for the save before.
-
-        Raises:
-            RetryableError: when the save before failed.
-        """
-        self.wait()
-        self._under_way = self._thread.submit(self._save, state, engine.snapshot())
-
-    @property
-    def failed(self) -> bool:
-        """Whether the save under way came to a bad end on this rank; then all ranks must ``wait``."""
-        return self._under_way is not None and self._under_way.done() and self._under_way.exception() is not None
-
-    def wait(self) -> None:
-        """Return when no save is under way.
-
-        Raises:
-            RetryableError: when it failed on any rank, for want of disk space, say; those before are untouched.
-        """
-        under_way, self._under_way = self._under_way, None
-        if under_way:
-            with self._waiting():
-                under_way.result()
-
-    def saved(self, step: int) -> list[Path]:
-        """The files of the checkpoint of ``step``, which is the same on all ranks; waits for the save under way.
-
-        Raises:
-            RetryableError: when it is damaged; a start passes it over and takes up the one before.
-        """
-        self.wait()
-        path = self.folder / name(step)
-
-        def check() -> None:
-            try:
-                verify(path)
-            except ArtifactError as error:
-                remedy = "run again to go on from the one before"
-                raise RetryableError(error.where, f"{error.wrong}, and a spike leads back to it", remedy) from None
-
-        on_first(self._ranks, check)
-        return state_files(path)
-
-    def _save(self, state: State, snapshot: Snapshot) -> None:
-        writing = self.folder / f"writing-{name(state.step)}"
-        try:
-            records = dict(self._on_all(state, lambda: _write(writing, snapshot, self._ranks.rank)))
-            self._on_all(state, lambda: self._put_in_force(writing, state, records))
-        except RetryableError:
-            if self._ranks.first and writing.exists():
-                shutil.rmtree(writing)
-            raise
-
-    def _on_all(self, state: State, work: Callable[[], T]) -> list[T]:
-        """What ``work`` returns on each rank; when the disk fails one of them, all raise."""
-        result, problem = None, ""
-        try:
-            result = work()
-        except (OSError, SafetensorError) as error:
-            problem = f"rank {self._ranks.rank}: {error}"
-        both = gather((result, problem), self._group)
-        problems = "; ".join(problem for _, problem in both if problem)
-        if problems:
-            wrong = f"the checkpoint of step {state.step} could not be saved ({problems})"
-            raise RetryableError(str(self.folder), wrong, "make room there and run again: the one before is in force")
-        return [result for result, _ in both]
-
-    def _put_in_force(self, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
-        """On the first rank, when all files are on the disk: the manifest, the rename, the removal of older ones."""
-        if not self._ranks.first:
-            return
-        files = {file: dataclasses.asdict(record) for file, record in records.items()}
-        write_sealed(writing / MANIFEST, {"format": FORMAT, **dataclasses.asdict(state), "files": files})
-        _sync_folder(writing / STATE)
-        _sync_folder(writing)
-        final = self.folder / name(state.step)
-        remove(final)
-        writing.rename(final)
-        _sync_folder(self.folder)
-        prune(self.folder, self._keeping)
-
-
-def _write(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, FileRecord]:
+def write_share(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, FileRecord]:
     """Have ``snapshot`` on the disk; the file's name and record."""
     file = f"{STATE}/{rank:05d}.safetensors"
     (writing / STATE).mkdir(parents=True, exist_ok=True)
     snapshot.write(writing / file)
     return file, _settled(writing / file)
+
+
+def put_in_force(folder: Path, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
+    """Make ``writing``, which has the files of all ranks, the checkpoint of ``state``: by its manifest and a rename."""
+    files = {file: dataclasses.asdict(record) for file, record in records.items()}
+    write_sealed(writing / MANIFEST, {"format": FORMAT, **dataclasses.asdict(state), "files": files})
+    _sync_folder(writing / STATE)
+    _sync_folder(writing)
+    final = folder / name(state.step)
+    remove(final)
+    writing.rename(final)
+    _sync_folder(folder)
 
 
 def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path, State] | None:

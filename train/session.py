@@ -12,7 +12,7 @@ from pipeline.core.settings import canonical
 from pipeline.core.stage import Inputs
 from pipeline.core.tracker import Tracker, new_run_id
 from train import checkpoint, health, initial
-from train.checkpoint import Keeping, Saver
+from train.checkpoint import Keeping
 from train.data import MixedRows, Rows
 from train.distributed import Ranks, StopRequest, on_first
 from train.engine import Engine
@@ -21,6 +21,7 @@ from train.loss import token_bytes
 from train.mixture import parts_of_order, training_data
 from train.model.transformer import Transformer, compile_blocks, initialize
 from train.plan import flops_per_token
+from train.saver import Saver
 from train.state import State
 from train.throughput import Meter, peak_flops
 from train.trainer import Job, train

@@ -16,7 +16,6 @@ from pipeline.core.errors import RetryableError
 from pipeline.core.progress import Progress
 from pipeline.core.tracker import Tracker
 from train.apportionment import MixedOrder
-from train.checkpoint import Saver
 from train.config import AdamW, TrainingConfig
 from train.data import IGNORED, Batch, MixedRows, Rows
 from train.distributed import StopRequest, total
@@ -26,6 +25,7 @@ from train.loss import bits_per_byte, targets_bytes
 from train.objectives.causal import DeviceBatch, nll
 from train.order import Order, share
 from train.prefetch import Prefetch
+from train.saver import Saver
 from train.schedule import Schedule
 from train.state import State
 from train.throughput import Meter

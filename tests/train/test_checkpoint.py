@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from pipeline.core.artifact import write_sealed
 from pipeline.core.errors import ArtifactError, RetryableError
 from train import checkpoint, distributed
-from train.checkpoint import Keeping, Saver
+from train.checkpoint import Keeping
 from train.fragments import Snapshot
+from train.saver import Saver
 from train.state import State
 
 STATE_FILE = "state/00000.safetensors"
