@@ -17,7 +17,8 @@ documents, half of them on two or more pages.
     records_per_second     documents (or keys) per CPU second
     peak_mb                highest resident memory of the process (10^6 bytes), files mapped by it included
     libraries_mb           of that, what it held before the first task: Python, numpy, numba
-    scratch_mb             scratch files after the phase; while a task sorts more than memory_gb, its records once more
+    scratch_mb             scratch files after the phase; while a task sorts more than memory_gb, its records once more,
+                           and while it compares documents, their shingle sets once more
 """
 
 import argparse
