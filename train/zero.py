@@ -79,7 +79,8 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
         "fp16": {"enabled": False},
         "zero_optimization": {
             "stage": stage,
-            "contiguous_gradients": True,
+            # Gradients are copied into the buffer that is sent; one rank sends nothing.
+            "contiguous_gradients": plan.world > 1,
             "overlap_comm": False,
             "reduce_scatter": True,
             "reduce_bucket_size": zero.bucket_elements,
