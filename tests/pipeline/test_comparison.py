@@ -1,0 +1,123 @@
+"""``headrace compare``: two and three runs side by side, from scores made by hand."""
+
+import json
+import math
+
+import pytest
+
+from pipeline import comparison
+from pipeline.comparison import Contestant, cells, header, rows_of, scores_of
+from pipeline.core.artifact import Artifact, TaskOutput, finish
+from pipeline.core.errors import ConfigError
+from tests.pipeline.test_main import headrace
+from train.evaluation.metrics import accuracy, perplexity
+from train.evaluation.significance import mcnemar, paired_bootstrap
+
+FIRST = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]
+SECOND = [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+NATS = [-1.0, -2.0, -3.0]
+
+
+def artifact(folder, benchmarks) -> Artifact:
+    """Scores: by benchmark, the metrics as they are and the outcomes of its items."""
+    out, entries = TaskOutput(folder, "scores", 0), []
+    for name, (metrics, outcomes) in benchmarks.items():
+        rows = [{"name": f"f:{line}", "group": "", "outcome": outcome} for line, outcome in enumerate(outcomes)]
+        with out.file(f"samples/{name}.jsonl") as path:
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        values = [vars(one) | {"interval": one.interval and list(one.interval)} for one in metrics]
+        entries.append({"name": name, "shots": 5, "metrics": values})
+    with out.file("scores.json") as path:
+        path.write_text(json.dumps({"benchmarks": entries}))
+    out.done({})
+    return finish(folder, {"stage": "scores"}, {"scores": 1})
+
+
+def run_of(folder, right, nats) -> Artifact:
+    quiz = [accuracy("acc", right, 0.5), accuracy("acc", right[:2], 0.5, "half")]
+    words = [perplexity("perplexity", nats, None)]
+    return artifact(
+        folder,
+        {"quiz": (quiz, [{"acc": float(one)} for one in right]),
+         "words": (words, [{"log_likelihood": one} for one in nats])},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def runs(tmp_path):
+    one, other = run_of(tmp_path / "a", FIRST, NATS), run_of(tmp_path / "b", SECOND, [-0.5, -1.5, -2.5])
+    return [Contestant.of("a", one), Contestant.of("b", other)]
+
+
+def test_a_table_by_hand(runs):
+    accuracy_row, words_row = rows_of(runs)
+    (found,) = accuracy_row.differences
+    assert (found.value, found.p) == (pytest.approx(8 / 12), mcnemar(1, 9))
+    (found,) = words_row.differences
+    assert (found.value, found.interval) == (-0.5, (-0.5, -0.5))  # the logarithm of perplexity falls by half a nat
+    assert header(runs) == ["benchmark", "shots", "metric", "items", "a", "b", "− a", "p"]
+    low, high = (f"{100 * end:+.2f}" for end in paired_bootstrap(FIRST, SECOND).interval)
+    quiz, words = cells([accuracy_row, words_row])
+    assert quiz == [
+        "quiz", "5", "acc %", "12", "25.00 [8.89, 53.23]", "91.67 [64.61, 98.51]", f"+66.67 [{low}, {high}]", "0.021 *"
+    ]  # fmt: skip
+    assert words[:4] == ["words", "5", "perplexity", "3"]
+    assert words[4].startswith("7.389 [")
+    assert words[6:] == ["-0.5 [-0.5, -0.5]", "0.0001 ***"]
+
+
+def test_stars_stand_after_holms_correction(runs, monkeypatch):
+    rows = list(rows_of(runs))
+    monkeypatch.setattr(comparison, "holm", lambda p_values: [0.2 for _ in p_values])
+    assert [line[-1] for line in cells(rows)] == ["0.021", "0.0001"]
+
+
+def test_only_shared_items_are_compared(tmp_path):
+    words = {"acc": 1.0}
+    one = artifact(tmp_path / "a", {"quiz": ([accuracy("acc", [1, 1], 0.5)], [words, {"acc": 1.0}])})
+    other = artifact(tmp_path / "b", {"quiz": ([accuracy("acc", [0, 1, 0], 0.5)], [{"acc": 0.0}, words, {"acc": 0.0}])})
+    (row,) = rows_of([Contestant.of("a", one), Contestant.of("b", other)])
+    assert row.differences[0].value == -0.5
+
+
+def test_what_cannot_be_told_is_left_open(tmp_path, runs):
+    other = artifact(tmp_path / "c", {"quiz": ([accuracy("acc", [0, 1], 0.5)], [{"f1": 0.5}] * 2)})
+    rows = list(rows_of([*runs, Contestant.of("c", other)]))
+    quiz, words = cells(rows)
+    assert quiz[8:] == ["50.00 [9.45, 90.55]", "–", "–"]
+    assert words[8:] == ["–", "–", "–"]
+    assert [row.differences[0].p for row in rows] == [row.differences[0].p for row in rows_of(runs)]
+
+
+def test_bits_per_byte_need_the_same_bytes(tmp_path):
+    def of(name, nats, sizes):
+        outcomes = [{"nats": a, "bytes": b, "tokens": b} for a, b in zip(nats, sizes, strict=True)]
+        metric = accuracy("bits_per_byte", [1, 1], 0.5)
+        return Contestant.of(name, artifact(tmp_path / name, {"validation": ([metric], outcomes)}))
+
+    (same,) = rows_of([of("a", [2.0, 2.0], [2, 2]), of("b", [4.0, 4.0], [2, 2])])
+    assert same.differences[0].value == pytest.approx(1 / math.log(2))
+    (other,) = rows_of([of("c", [2.0], [2]), of("d", [4.0], [3])])
+    assert other.differences == [None]
+
+
+def test_piped_it_is_markdown(runs, tmp_path):
+    result = headrace("compare", str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "a"), f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("| benchmark | shots | metric | items | ")
+    assert lines[1] == "|" + " --- |" * 11
+    assert lines[2].startswith("| quiz | 5 | acc % | 12 | 25.00 [8.89, 53.23] | 91.67 [64.61, 98.51] | +66.67 [")
+    assert lines[2].endswith("| 0.021 * | 25.00 [8.89, 53.23] | +0.00 [+0.00, +0.00] | 1 |")
+    assert lines[-1].startswith("In [brackets]: 95 % intervals.")
+
+
+def test_words_that_name_no_run(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        scores_of("nonesuch", str(tmp_path))
+    assert str(caught.value).startswith("compare: 'nonesuch' is no run and no folder of scores; ")
+    result = headrace("compare", "one", f"root={tmp_path}")
+    assert result.stderr.splitlines()[-1] == (
+        "headrace: command line: compare does not go with 'one'; "
+        "usage: headrace compare RUN RUN [RUN ...] [KEY=VALUE ...]"
+    )
