@@ -33,15 +33,13 @@ def generate(
         ConfigError: when ``max_tokens`` does not fit the model's window, or there is no GPU where one is asked for.
     """
     from train.evaluation.folder import open_folder
-    from train.generation.generator import Generator
+    from train.generation.generator import generator_of
     from train.model.cache import cache_bytes
     from train.model.transformer import Transformer
 
     subject = open_folder(folder, evaluation)
-    model, tokenizer = subject.scorer.model, subject.tokenizer
-    window, device = subject.scorer.window_tokens, subject.scorer.device
-    generator = Generator(model, window, tokenizer, device, subject.opening, tokenizer.end)
-    found = generator.generate(prompts, sampling, show)
+    model = subject.scorer.model
+    found = generator_of(subject).generate(prompts, sampling, show)
     if not isinstance(model, Transformer):
         return Written(found, "", 0)
     shape, value_bytes = model.config, model.embedding.weight.element_size()

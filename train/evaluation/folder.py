@@ -74,7 +74,7 @@ def open_folder(folder: Path, evaluation: Evaluation) -> Subject:
     tokenizer = _tokenizer(folder)
     is_home = is_ours(folder) and any(folder.glob("*.safetensors"))
     scorer = load_scorer(folder, evaluation) if is_home else _foreign_scorer(folder, evaluation)
-    return Subject(scorer, tokenizer, _vocabulary(scorer), tokenizer.opening)
+    return Subject(scorer, tokenizer, _vocabulary(scorer), tokenizer.opening, tokenizer.end)
 
 
 def _tokenizer(folder: Path) -> FolderTokenizer:

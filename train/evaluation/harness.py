@@ -22,6 +22,7 @@ import numpy as np
 from lm_eval import simple_evaluate
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
+from lm_eval.models.utils import normalize_gen_kwargs
 from lm_eval.tasks import TaskManager
 
 from pipeline.core.errors import ConfigError
@@ -32,6 +33,7 @@ from train.evaluation.metrics import Z95
 from train.evaluation.prompt import encode
 from train.evaluation.scorer import Tally
 from train.evaluation.scoring import DIGITS, Subject
+from train.generation.generator import generator_of
 
 BOOTSTRAPS = 1000
 """Resamplings behind the harness's standard errors of medians, perplexities and the like."""
@@ -44,7 +46,7 @@ class HeadraceLM(TemplateLM):
 
     def __init__(self, subject: Subject) -> None:
         super().__init__()
-        self._subject = subject
+        self._subject, self._generator = subject, generator_of(subject)
         self.tallies: dict[str, Tally] = defaultdict(Tally)
         """What was asked by each task, and what did not fit."""
 
@@ -77,11 +79,23 @@ class HeadraceLM(TemplateLM):
         return [answer.log_likelihood for answer in self._answers(requests, texts)]
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        raise ConfigError(
-            "evaluation.tasks",
-            f"{requests[0].task_name} has the model write text, which is not possible yet",
-            "take tasks that compare likelihoods",
-        )
+        """What the model writes after each context, greedily, up to the first of the request's stops.
+
+        Raises:
+            ConfigError: when a task asks for random choices.
+        """
+        places: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(list)
+        for place, request in enumerate(requests):
+            asked = normalize_gen_kwargs(request.args[1])
+            if asked["do_sample"]:
+                wrong = f"{request.task_name} has texts drawn at random"
+                raise ConfigError("evaluation.tasks", wrong, "take tasks with greedy texts (do_sample: false)")
+            places[tuple(stop for stop in asked["until"] if stop), asked["max_gen_toks"]].append(place)
+        found: dict[int, str] = {}
+        for (stops, max_tokens), own in places.items():
+            prompts = [requests[place].args[0] for place in own]
+            found |= zip(own, self._generator.generate_until(prompts, stops, max_tokens), strict=True)
+        return [found[place] for place in range(len(requests))]
 
     def _answers(self, requests: Sequence[Instance], queries: Sequence[Query]) -> list[Answer]:
         """One answer per request, in their order; counted by task."""

@@ -55,6 +55,10 @@ class TextEncoder(Protocol):
         """The ids of each text, without anything added."""
         ...
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ``ids``."""
+        ...
+
 
 def encode(queries: Sequence[Query], encoder: TextEncoder, opening: Sequence[int] = ()) -> list[Tokens]:
     """Tokens of each query's context and continuation.

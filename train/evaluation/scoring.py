@@ -40,6 +40,8 @@ class Subject:
     """Tokens that the model tells apart."""
     opening: tuple[int, ...] = ()
     """Tokens that its tokenizer puts before each text."""
+    end: int | None = None
+    """The token that it ends a text with; None: the one that an empty context becomes."""
 
 
 @dataclasses.dataclass(frozen=True)

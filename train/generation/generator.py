@@ -12,12 +12,13 @@ depend on other rows (train/model/cache.py says how exactly), and each text has 
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
 
 from pipeline.core.errors import ConfigError
+from train.evaluation.prompt import TextEncoder
+from train.evaluation.scoring import Subject
 from train.generation.sampling import chance, choose
 from train.generation.settings import Sampling
 from train.generation.text import Ending, GrowingText
@@ -25,17 +26,6 @@ from train.model.recomputing import AnyCache, Extendable, Model, extendable
 
 BATCH_ROWS = 16
 """Texts that are written side by side."""
-
-
-class TextTokens(Protocol):
-    """A tokenizer."""
-
-    end_of_text: int
-    """What an empty prompt becomes."""
-
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]: ...
-
-    def decode(self, ids: Sequence[int]) -> str: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +61,7 @@ class Generator:
         self,
         model: Model,
         window_tokens: int,
-        tokenizer: TextTokens,
+        tokenizer: TextEncoder,
         device: torch.device,
         opening: Sequence[int] = (),
         end: int | None = None,
@@ -149,3 +139,9 @@ class Generator:
             row_T[: len(ids)] = torch.tensor(ids, dtype=torch.int64)
         x_BTM = self._model.extend(cache, tokens_BT, sizes_B)
         return self._model.logits(x_BTM[torch.arange(len(new)), (sizes_B - 1).clamp(min=0)]).float()
+
+
+def generator_of(subject: Subject) -> Generator:
+    """What ``subject`` writes."""
+    scorer = subject.scorer
+    return Generator(scorer.model, scorer.window_tokens, subject.tokenizer, scorer.device, subject.opening, subject.end)

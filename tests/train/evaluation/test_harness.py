@@ -74,13 +74,24 @@ def test_whole_texts_are_scored_in_the_windows_of_the_harness(models):
     assert found == pytest.approx(expected, abs=1e-3)
 
 
-def test_a_task_that_needs_generation_says_so(models):
+def test_texts_are_those_of_the_harness(models):
+    """Prompts of different lengths, one longer than the window; stops, and tasks with other settings in one call."""
+    ours, theirs = models
+    prompts = [story(n)[: 10 + 60 * n] for n in range(6)]
+    asked = requests("generate_until", [(prompt, {"until": ["e", "On"], "max_gen_toks": 20}) for prompt in prompts])
+    asked += requests("generate_until", [(prompt, {"until": "\n\n", "max_gen_toks": 9}) for prompt in prompts])
+    found = ours.generate_until(asked)
+    assert found == theirs.generate_until(asked, disable_tqdm=True)
+    assert len(set(found)) > 3
+
+
+def test_a_task_with_random_texts_is_refused(models):
     ours, _ = models
+    sampled = {"until": ["\n"], "do_sample": True, "temperature": 0.7}
     with pytest.raises(ConfigError) as caught:
-        ours.generate_until(requests("generate_until", [("Q", {"until": ["\n"]})]))
+        ours.generate_until(requests("generate_until", [("Q", sampled)]))
     assert str(caught.value) == (
-        "evaluation.tasks: task has the model write text, which is not possible yet; "
-        "take tasks that compare likelihoods"
+        "evaluation.tasks: task has texts drawn at random; take tasks with greedy texts (do_sample: false)"
     )
 
 
