@@ -102,6 +102,8 @@ class Engine:
                 model=model, optimizer=optimizer.build(model, optimizing), config=config
             )[0]
             self._linear = nn.functional.linear
+        if self._stage == 0 and ranks.world == 1:
+            self._engine.enable_backward_allreduce = False  # it copies all gradients, and sends them to nobody
         distributed.wait_equally()
         if first:
             self._begin(first)

@@ -11,7 +11,7 @@ section 3; what DeepSpeed 0.19 does beyond it was measured):
 
     peak = weights + master weights + optimizer states + larger of
                a micro-batch    gradients of the ones before, activations, and the output layer or one layer's slopes
-               the update       gradients of the rank's share (stage 0: all), and their copies for AdamW
+               the update       gradients of the rank's share (stage 0: all), and their copies (stage 0 alone: none)
 
 Activations are the tensors that the backward pass of train/model needs, layer by layer. Neither a CUDA context nor what
 an allocator loses between tensors is counted.
@@ -147,5 +147,5 @@ class Footprint:
     def _update_bytes(self, parameters: int, own: int) -> int:
         """Stage 0 copies gradients to send them; the others lay theirs in a row, then in fp32, for AdamW."""
         if not self.stage:
-            return FP32 * min(parameters, REDUCED_VALUES)
+            return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)
         return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)
