@@ -137,12 +137,15 @@ class OneMachineSlurm:
         self._daemons.remove(slurmd)
 
     def power_off_node(self, node: str) -> None:
-        """Kill the node's slurmd and all that it had started."""
+        """Kill the node's slurmd and all that it started, the step daemons first, so that none tells of the rest."""
         self.lose_node(node)
-        ours = f"SLURM_CONF={self.folder}/slurm.conf".encode()
-        for process, environment in _processes():
-            if f"SLURMD_NODENAME={node}".encode() in environment and ours in environment:
+        ours = {f"SLURM_CONF={self.folder}/slurm.conf".encode(), f"SLURMD_NODENAME={node}".encode()}
+        started = [process for process, environment in _processes() if ours <= environment]
+        for process in {_parent(process) for process in started} - {0}:
+            if _name(process) == "slurmstepd":
                 _kill(process)
+        for process in started:
+            _kill(process)
 
     def bring_back_node(self, node: str) -> None:
         self._start_node(node)
@@ -211,6 +214,12 @@ def _name(process: int) -> str:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/comm").read_text().strip()
     return ""
+
+
+def _parent(process: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
 
 
 def _kill(process: int) -> None:

@@ -99,16 +99,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.timeout(1500)
-def test_the_disk_is_full_until_somebody_makes_room(
+def test_its_time_is_nearly_up_then_the_disk_is_full_until_somebody_makes_room(
     slurm: OneMachineSlurm, local_line: Line, undisturbed: Training, small_disk: Path
 ) -> None:
     training = Training.submit(local_line, small_disk.parent)
     training.wait_for_step(30, attempt=1)
+    client("scancel", "--batch", "--signal=USR2", str(training.job))  # what SLURM does at --signal=B:USR2@seconds
+    training.wait_for_step(100, attempt=2)
     with (small_disk / "of somebody else").open("wb") as file:  # all but what metrics and logs take
         os.posix_fallocate(file.fileno(), 0, shutil.disk_usage(small_disk).free - 200_000)
     training.wait_for_words("attempt 1 of 3 from step_")
     (small_disk / "of somebody else").unlink()
     training.wait_for_end("COMPLETED")
+    assert steps_asked_to_stop_at(training) == [training.starts[1][1]] * 2, "both ranks, and no step is done again"
     full = r"could not be saved \(rank \d: .*No space left on device.*\); make room there and run again: the one before"
     assert re.search(
         rf"^headrace: {training.folder}/checkpoints: the checkpoint of step \d+ {full}", training.words, re.M
