@@ -18,6 +18,8 @@ class Text:
 
     context: str
     continuation: str
+    last_token: bool = False
+    """Whether only the last token of the continuation is asked for; those before it are given."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -72,7 +72,16 @@ def encode(queries: Sequence[Query], encoder: TextEncoder, opening: Sequence[int
     contexts = encoder.encode([context for context, _ in moved])
     wholes = encoder.encode([context + continuation for context, continuation in moved])
     texts = zip(contexts, wholes, [continuation for _, continuation in moved], strict=True)
-    return [query if isinstance(query, Tokens) else _cut(*next(texts), encoder, opening) for query in queries]
+    asked = [query if isinstance(query, Tokens) else _cut(*next(texts), encoder, opening) for query in queries]
+    return [
+        _last_token(tokens) if isinstance(query, Text) and query.last_token else tokens
+        for query, tokens in zip(queries, asked, strict=True)
+    ]
+
+
+def _last_token(tokens: Tokens) -> Tokens:
+    given = np.concatenate([tokens.context, tokens.continuation[:-1]])
+    return Tokens(given, tokens.continuation[-1:])
 
 
 def _space_moved(query: Text) -> tuple[str, str]:

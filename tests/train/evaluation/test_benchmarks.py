@@ -117,6 +117,12 @@ def test_lambada_reads_both_forms_alike(write_lines):
     assert first.queries == second.queries == (Text("I don't care about", " signs"),)
 
 
+def test_lambada_by_the_last_token(write_lines):
+    path = questions(write_lines, {"text": "I don't care about signs"})
+    (item,) = Lambada(paths=(str(path),), reading="last_token").items(sources())
+    assert item.queries == (Text("I don't care about", " signs", last_token=True),)
+
+
 def test_lambada_metrics():
     lambada = Lambada(paths=())
     item = Item("x", (), ("signs",))
