@@ -14,7 +14,7 @@ import logging
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ from pipeline.core.errors import TaskError
 from train import distributed, fragments, optimizer, partitions, zero
 from train.config import AdamW, TrainingConfig, ZeroConfig
 from train.distributed import Ranks
-from train.fragments import MASTER, Fragment, Snapshot
+from train.fragments import Fragment, Snapshot
 from train.objectives.causal import DeviceBatch
 
 Objective = Callable[[nn.Module, DeviceBatch], Tensor]
@@ -93,7 +93,7 @@ class Engine:
         config = zero.deepspeed_config(self.plan, training, zeroing)
         first: dict[str, Tensor] = {}
         if training.precision == "bf16":
-            first = {name: value.detach().clone() for name, value in model.named_parameters()}
+            first = {name: value.detach() for name, value in model.named_parameters()}  # DeepSpeed gives them others
         # `import deepspeed.comm.torch` binds another module of that name.
         sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
@@ -106,7 +106,7 @@ class Engine:
             self._engine.enable_backward_allreduce = False  # it copies all gradients, and sends them to nobody
         distributed.wait_equally()
         if first:
-            self._begin(first)
+            partitions.begin(self._engine, self._stage, ranks.rank, first)
 
     def update(
         self, objective: Objective, batches: Sequence[DeviceBatch], targets: float, learning_rate: float
@@ -191,13 +191,6 @@ class Engine:
         if self.ranks.device.type == "cuda":
             torch.cuda.synchronize(self.ranks.device)
         return Snapshot(self._host, partitions.updates(self._engine, self._stage))
-
-    def _begin(self, first: Mapping[str, Tensor]) -> None:
-        """Have the master weights begin as ``first``: DeepSpeed makes them of weights that it has rounded before."""
-        for fragment in self.fragments():
-            values = first[fragment.parameter].flatten()
-            fragment.values[MASTER].copy_(values[fragment.start : fragment.start + len(fragment)])
-        partitions.take_over(self._engine, self._stage, 0)
 
     def load(self, files: Sequence[Path]) -> None:
         """Take up the state that any number of ranks of any ZeRO stage wrote to ``files``; all ranks call it."""

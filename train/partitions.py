@@ -7,7 +7,7 @@
 AdamW runs over the flat tensors, and its means are flat tensors of the same shape. So a fragment is a range of one.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -21,12 +21,19 @@ Place = tuple[str, int, Tensor, int, int]
 
 def fragments(engine: Any, stage: int, rank: int) -> Iterator[Fragment]:
     """What ``rank`` holds of the state of DeepSpeed's ``engine``, in the order of the parameters."""
-    places = (_whole, _flat, _flat, _padded)[stage](engine, rank)
     inner = adamw(engine, stage)
-    for parameter, start, tensor, first, length in places:
+    for parameter, start, tensor, first, length in _places(engine, stage, rank):
         state = optimizer.state(inner, tensor)
         tensors = {MASTER: tensor.detach()} | {kind: state[kind] for kind in MEANS}
         yield Fragment(parameter, start, {kind: t.view(-1)[first : first + length] for kind, t in tensors.items()})
+
+
+def begin(engine: Any, stage: int, rank: int, first: Mapping[str, Tensor]) -> None:
+    """Have the fp32 values begin as ``first``, of each parameter: DeepSpeed makes them of those that it has rounded."""
+    for parameter, start, tensor, place, length in _places(engine, stage, rank):
+        values = first[parameter].flatten()[start : start + length]
+        tensor.detach().view(-1)[place : place + length].copy_(values)
+    take_over(engine, stage, 0)
 
 
 def updates(engine: Any, stage: int) -> int:
@@ -52,6 +59,10 @@ def take_over(engine: Any, stage: int, count: int) -> None:
 def adamw(engine: Any, stage: int) -> Any:
     """torch's optimizer inside DeepSpeed's ``engine``."""
     return engine.optimizer.optimizer if stage else engine.optimizer
+
+
+def _places(engine: Any, stage: int, rank: int) -> Iterator[Place]:
+    return (_whole, _flat, _flat, _padded)[stage](engine, rank)
 
 
 def _whole(engine: Any, rank: int) -> Iterator[Place]:
