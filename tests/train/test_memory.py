@@ -64,13 +64,12 @@ def ratio(*command: str) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["states-0", "states-1", "states-bf16-2", "gpt2", "llama"])
+@pytest.mark.parametrize("case", ["states-0", "states-bf16-2", "llama"])
 def test_real_updates_take_what_was_counted(case):
     assert ratio("benchmarks/plan_memory.py", "--only", case) == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["states-1", "states-2", "states-3"])
-def test_two_ranks_take_what_was_counted(case):
+def test_two_ranks_take_what_was_counted():
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    assert ratio(*launch, "benchmarks/plan_memory.py", "--only", case) == pytest.approx(1, abs=0.1)
+    assert ratio(*launch, "benchmarks/plan_memory.py", "--only", "states-3") == pytest.approx(1, abs=0.1)
