@@ -134,6 +134,12 @@ def test_train_gives_every_rank_its_number_and_one_address(
     assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {("-c", WORKER, "run.json", "weights")}
 
 
+def outcomes(folder: Path) -> list[str]:
+    """What the script said of each attempt's end, without the status: that depends on how SLURM ends the other rank."""
+    words = re.sub(r" \(status \d+\)", "", (folder / "log").read_text())
+    return re.findall(r"^headrace: weights ([es].*)$", words, re.MULTILINE)
+
+
 FAIL_WITH_OTHERS = """
 started()
 while rank == "1" and not (folder / f"started-0-{{attempt}}").exists():
@@ -151,10 +157,9 @@ def test_a_rank_that_fails_ends_the_others_and_the_job_comes_back_so_many_times_
     job = train(tmp_path, stand_in(FAIL_WITH_OTHERS.format(reporting="pass")), "--ntasks-per-node=1")
     assert reaches(job, "FAILED")
     assert len(recorded(tmp_path)) == 2 * 2
-    words = [line for line in (tmp_path / "log").read_text().splitlines() if line.startswith("headrace: weights ")]
-    assert words == [
-        "headrace: weights ended early (status 137), attempt 1 of 2 from the start: back into the queue",
-        "headrace: weights stays out of the queue: 2 attempts from the start saved no checkpoint",
+    assert outcomes(tmp_path) == [
+        "ended early, attempt 1 of 2 from the start: back into the queue",
+        "stays out of the queue: 2 attempts from the start saved no checkpoint",
     ]
 
 
@@ -194,10 +199,11 @@ def test_a_training_that_is_out_of_time_saves_and_goes_on_in_the_queue(
     for attempt in (1, 2):
         tell_that_time_is_nearly_up(job, tmp_path, attempt)
     assert reaches(job, "COMPLETED")
-    words = (tmp_path / "log").read_text()
-    assert words.count("weights ended early (status 1) after step_00000011: back into the queue") == 1
-    assert words.count("weights ended early (status 1) after step_00000012: back into the queue") == 1
-    starts = re.findall(r"attempt (\d), rendezvous \S+, from (.*)", words)
+    assert outcomes(tmp_path) == [
+        "ended early after step_00000011: back into the queue",
+        "ended early after step_00000012: back into the queue",
+    ]
+    starts = re.findall(r"attempt (\d), rendezvous \S+, from (.*)", (tmp_path / "log").read_text())
     assert starts == [("1", "the start"), ("2", "step_00000011"), ("3", "step_00000012")]
 
 
