@@ -100,7 +100,9 @@ class Row:
 
 def show(config: RunConfig, *words: str) -> None:
     """Print the table of the runs that ``words`` name."""
-    runs = [Contestant.of(word, scores_of(word, config.root)) for word in words]
+    names = [Path(word).name for word in words]
+    names = names if len(set(names)) == len(names) else list(words)
+    runs = [Contestant.of(name, scores_of(word, config.root)) for name, word in zip(names, words, strict=True)]
     rows, console = list(rows_of(runs)), Console(soft_wrap=True, highlight=False, markup=False)
     head, body = header(runs), cells(rows)
     if console.is_terminal:

@@ -105,11 +105,17 @@ def test_piped_it_is_markdown(runs, tmp_path):
     result = headrace("compare", str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "a"), f"root={tmp_path}")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("| benchmark | shots | metric | items | ")
+    a, b = tmp_path / "a", tmp_path / "b"  # in full: one of them is named twice
+    assert lines[0].startswith(f"| benchmark | shots | metric | items | {a} | {b} | − {a} | p | ")
     assert lines[1] == "|" + " --- |" * 11
     assert lines[2].startswith("| quiz | 5 | acc % | 12 | 25.00 [8.89, 53.23] | 91.67 [64.61, 98.51] | +66.67 [")
     assert lines[2].endswith("| 0.021 * | 25.00 [8.89, 53.23] | +0.00 [+0.00, +0.00] | 1 |")
     assert lines[-1].startswith("In [brackets]: 95 % intervals.")
+
+
+def test_folders_are_called_by_their_last_part(runs, tmp_path):
+    result = headrace("compare", str(tmp_path / "b"), f"{tmp_path}/a/", f"root={tmp_path}")
+    assert result.stdout.splitlines()[0] == "| benchmark | shots | metric | items | b | a | − b | p |"
 
 
 def test_words_that_name_no_run(tmp_path):
