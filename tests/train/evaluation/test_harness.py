@@ -16,6 +16,7 @@ from train.scores import FolderScores, Scores
 lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
 from lm_eval.api.instance import Instance  # noqa: E402
 from lm_eval.models.huggingface import HFLM  # noqa: E402
+from lm_eval.tasks import TaskManager  # noqa: E402
 from lm_eval.utils import make_table  # noqa: E402
 
 from train.evaluation.harness import HeadraceLM  # noqa: E402
@@ -83,6 +84,32 @@ def test_texts_are_those_of_the_harness(models):
     found = ours.generate_until(asked)
     assert found == theirs.generate_until(asked, disable_tqdm=True)
     assert len(set(found)) > 3
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("gsm8k/gsm8k.yaml", {"question": "How many?", "answer": "3 + 4 = 7\n#### 7"}),
+        ("triviaqa/default.yaml", {"question": "Who", "answer": {"aliases": ["a", "B b"], "value": "a"}}),
+    ],
+)
+def test_tasks_that_have_the_model_write_are_scored_as_by_the_harness(models, tmp_path, name, row):
+    """GSM8K (both extractions of its number) and TriviaQA by the harness's own YAML, 1-shot, prompts included."""
+    rows = [{**row, "question": f"{story(number)[:30]} {row['question']}"} for number in range(3)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    local = {"task": "local", "dataset_path": "json", "dataset_name": None, "fewshot_split": "train"}
+    splits = dict.fromkeys(("train", "test", "validation"), str(tmp_path / "rows.jsonl"))
+    own = {"include": str(PIQA.parents[1] / name), **local, "dataset_kwargs": {"data_files": splits}}
+    task = tmp_path / "local.yaml"
+    task.write_text(json.dumps({**own, "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 20}}))
+    alone = TaskManager(include_defaults=False)
+    found = [
+        lm_eval.simple_evaluate(model=m, tasks=[str(task)], num_fewshot=1, task_manager=alone, bootstrap_iters=0)
+        for m in models
+    ]
+    ours, theirs = ([(one["arguments"], one["resps"]) for one in each["samples"]["local"]] for each in found)
+    assert ours == theirs
+    assert found[0]["results"]["local"] == pytest.approx(found[1]["results"]["local"])
 
 
 def test_a_task_with_random_texts_is_refused(models):
