@@ -12,7 +12,7 @@ Both sides get the model in fp32 on the CPU:
 --limit is the number of items of a benchmark; where it has groups (BLiMP, arithmetic), each has a tenth of it, and at
 least one. ``max_difference`` is of log-likelihoods in nats, over all requests. ``metric_differences`` holds each
 accuracy that is not equal, and each perplexity whose logarithm differs by more than the bar. After --minutes no further
-line is begun; ``left_out`` counts those.
+line is begun; ``left_out`` counts those. MODEL's window must hold every continuation: else the harness stops.
 """
 
 import argparse
