@@ -10,8 +10,8 @@
 
 Shape legend: B rows of a batch, T positions, M features, V tokens of the vocabulary, N positions that predict a target.
 
-In fp32 on a CPU a query scores the same to the last bit whatever other queries there are, their order, ``batch_tokens``
-and the number of threads, as far as train/model/cache.py can say. In bf16, on a GPU, and for a model that only
+On a CPU with one or two threads a query scores the same to the last bit whatever other queries there are, their order
+and ``batch_tokens``, as far as train/model/cache.py can say. With more threads, on a GPU, and for a model that only
 ``transformers`` computes, rounding may differ with the batch.
 """
 
