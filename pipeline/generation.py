@@ -78,7 +78,7 @@ def summary(written: Written, seconds: float) -> list[str]:
     tokens = sum(len(one.tokens) for one in written.generations)
     endings = [one.ending for one in written.generations]
     counts = ", ".join(f"{endings.count(ending)} by {ending}" for ending in sorted(set(endings)))
-    lines = [f"{tokens:,} tokens in {seconds:.1f} s; texts ended: {counts}"]
+    lines = [f"{tokens:,} tokens in {seconds:.1f} s with loading the model; texts ended: {counts}"]
     if written.cache_formula:
         lines += [f"cache: {written.cache_formula}; {written.cache_bytes:,} bytes for the longest sequence"]
     if lost := sum(one.lost_tokens > 0 for one in written.generations):
