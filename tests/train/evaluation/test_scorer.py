@@ -89,6 +89,7 @@ def choices(number: int, vocabulary: int) -> list[Tokens]:
     return queries
 
 
+@pytest.mark.usefixtures("steady_products")
 def test_no_bit_depends_on_batch_order_or_company(ours, encoder):
     queries = choices(12, encoder.vocabulary_size) + random_queries(30, encoder.vocabulary_size, 90, 12)
     expected, _ = scorer_of(ours, batch_tokens=1).answers(queries)

@@ -55,6 +55,7 @@ def test_greedy_texts_are_those_of_the_model_asked_anew(config):
     assert [one.lost_tokens for one in found] == [max(0, len(prompt) - 12) for prompt in PROMPTS]
 
 
+@pytest.mark.usefixtures("steady_products")
 def test_texts_do_not_depend_on_the_batch_or_on_the_order():
     model = random_model(LLAMA)
     expected = generator(model, batch_rows=1).generate(PROMPTS, ANCESTRAL)

@@ -43,6 +43,7 @@ def test_extending_from_nothing_gives_the_logits_of_training(config):
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.usefixtures("steady_products")
 @SHAPES
 @given(
     cuts=st.lists(st.integers(1, 9), min_size=1, max_size=6),
@@ -68,6 +69,7 @@ def test_no_bit_depends_on_the_cuts_or_on_other_rows(config, cuts, others, seed)
     assert cache.lengths_B[0] == len(tokens_T)
 
 
+@pytest.mark.usefixtures("steady_products")
 def test_no_bit_depends_on_the_cuts_of_hundreds_of_tokens():
     """More slots than are summed at once, and than MKL sums in one go."""
     model, (tokens_T,) = random_model(WIDE), random_tokens(1, 600)
@@ -78,6 +80,7 @@ def test_no_bit_depends_on_the_cuts_of_hundreds_of_tokens():
         assert torch.equal(model.logits(torch.cat(found)), expected)
 
 
+@pytest.mark.usefixtures("steady_products")
 @SHAPES
 def test_a_cache_can_be_gone_on_from_by_several_rows(config):
     model = random_model(config)
