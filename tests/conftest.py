@@ -16,6 +16,11 @@ os.environ.setdefault("WANDB_MODE", "offline")
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Bytes go by their number: gzip writes the time into them, and every process must give a test the same name."""
+    return f"{len(val)}-bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Callable[[str], Path]:
     """``data_folder("web/warc")``: the path of real data, or a skip that names what is absent."""
