@@ -1,5 +1,6 @@
 import json
 import struct
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,23 @@ def records(folder: Path) -> Iterator[Any]:
             continue
         length, kind = struct.unpack("<HB", data[place + 4 : place + CHUNK_HEADER])
         place += CHUNK_HEADER + length
+        if place > len(data):
+            return
         whole += data[place - length : place]
         if kind in LAST_CHUNKS:
             yield Record.FromString(whole)
             whole = b""
+
+
+def all_records(folder: Path) -> list[Any]:
+    """``records`` when the last one, which says that the run is over, is there: wandb's own process writes them."""
+    deadline = time.monotonic() + 60
+    found = list(records(folder))
+    while "exit" not in {record.WhichOneof("record_type") for record in found}:
+        assert time.monotonic() < deadline, "wandb did not write the end of the run"
+        time.sleep(0.05)
+        found = list(records(folder))
+    return found
 
 
 def test_the_wandb_run_is_made_anew_from_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +84,7 @@ def test_the_wandb_run_is_made_anew_from_the_metrics(tmp_path: Path, monkeypatch
     where = rebuild(tmp_path, Tracking(wandb="off"), "abc123", {"layers": 2}, [tokens])
     assert list(tmp_path.glob("wandb/offline-run-*")) == [Path(where)]
 
-    found = list(records(tmp_path))
+    found = all_records(tmp_path)
     history = [
         {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
         for record in found
