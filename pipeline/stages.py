@@ -22,6 +22,7 @@ from train.weights import Weights
 
 def stages(config: RunConfig) -> tuple[Stage, ...]:
     """The whole line for ``config``."""
+    config.evaluation.check_window(config.model.context)
     benchmarks = config.evaluation.texts()
     return (
         Clean(source=config.source, cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),

@@ -20,6 +20,7 @@ from train.evaluation.benchmarks.agreement import Agreement
 from train.evaluation.benchmarks.base import FileBenchmark
 from train.evaluation.benchmarks.completion import Completion
 from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords
+from train.evaluation.benchmarks.in_context import InContext
 from train.evaluation.benchmarks.lambada import Lambada
 from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from train.evaluation.benchmarks.multiple_choice import MultipleChoice
@@ -36,6 +37,7 @@ AnyBenchmark = Annotated[
     | MinimalPairs
     | HeldOutWords
     | HeldOutSentences
+    | InContext
     | Agreement,
     Field(discriminator="type"),
 ]
@@ -104,6 +106,17 @@ class Evaluation:
         named = sorted(self.benchmarks.items())
         files = tuple(file for _, benchmark in named for file in benchmark.raw_files(Path(self.data)))
         return files + tuple(file for task in self.tasks for file in task_files(task))
+
+    def check_window(self, window_tokens: int) -> None:
+        """Whether a model of so many positions can be put to every benchmark.
+
+        Raises:
+            ConfigError: naming the first one that needs more.
+        """
+        for name, benchmark in sorted(self.benchmarks.items()):
+            if benchmark.least_window_tokens > window_tokens:
+                wrong = f"it needs {benchmark.least_window_tokens} positions and the model has {window_tokens}"
+                raise ConfigError(f"evaluation.benchmarks.{name}", wrong, "make its settings smaller or leave it out")
 
     def without_run(self) -> "Evaluation":
         """The benchmarks that can be put to a model that no run made.

@@ -14,7 +14,16 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.stage import RawFile
 
 SETTING = "evaluation.tasks"
-LOWER_IS_BETTER = ("perplexity", "loss", "bits_per_byte", "byte_perplexity", "word_perplexity")
+LOWER_IS_BETTER = (
+    "perplexity",
+    "loss",
+    "bits_per_byte",
+    "byte_perplexity",
+    "word_perplexity",
+    "in_context_score",
+    "loss_at_early",
+    "loss_at_late",
+)
 
 
 def is_file(task: str) -> bool:

@@ -32,9 +32,14 @@ class HeldOutDocument:
     encoder: Encoder
 
     @property
+    def tokens(self) -> np.ndarray:
+        """All tokens, the end-of-text token before and the one behind included."""
+        return np.concatenate([self.spans[0][:1], *(span[1:] for span in self.spans)])
+
+    @property
     def text(self) -> str:
         """The text, from its tokens: byte-level BPE gives every byte back."""
-        return self.encoder.decode(np.concatenate([span[1:] for span in self.spans])[:-1])
+        return self.encoder.decode(self.tokens[1:-1])
 
     @property
     def key(self) -> bytes:

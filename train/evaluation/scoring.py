@@ -64,7 +64,12 @@ def score_all(
     subject: Subject,
     out: TaskOutput,
 ) -> list[dict[str, Any]]:
-    """Score every benchmark and write its samples; the entries of the table."""
+    """Score every benchmark and write its samples; the entries of the table.
+
+    Raises:
+        ConfigError: when a benchmark needs a larger window than the model has.
+    """
+    evaluation.check_window(subject.scorer.window_tokens)
     entries = []
     with Progress("scores", len(evaluation.benchmarks), "benchmarks") as progress:
         for name, benchmark in sorted(evaluation.benchmarks.items()):

@@ -45,6 +45,11 @@ class Benchmark(abc.ABC):
     limit: int | None = None
     """At most this many items; None takes all."""
 
+    @property
+    def least_window_tokens(self) -> int:
+        """Positions that a model must have; with fewer, contexts would lose what the benchmark is about."""
+        return 1
+
     @abc.abstractmethod
     def items(self, sources: Sources) -> list[Item]:
         """The questions, in an order that depends on the sources only."""

@@ -1,0 +1,86 @@
+"""The in-context-learning score: which tokens it asks for, its value by hand, what it refuses."""
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pipeline.core.errors import ConfigError
+from tests.train.evaluation.conftest import WINDOW_TOKENS, Uniform, scorer_of
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.base import Sources
+from train.evaluation.benchmarks.in_context import InContext
+from train.evaluation.held_out import HeldOut, HeldOutDocument
+from train.evaluation.item import Answer
+from train.evaluation.scoring import Subject, score
+
+END = 0
+
+
+def document(number: int, tokens: int) -> HeldOutDocument:
+    """``tokens`` tokens 1, 2, … in two spans, between two end-of-text tokens."""
+    whole = np.array([END, *range(1, tokens + 1), END], np.uint16)
+    cut = (tokens + 2) // 2
+    return HeldOutDocument(f"00000:{number}", (whole[:cut], whole[cut - 1 :]), 3 * tokens, SimpleNamespace())
+
+
+def items_of(benchmark: InContext, *lengths: int):
+    documents = [document(number, length) for number, length in enumerate(lengths)]
+    return benchmark.items(Sources(Path(), SimpleNamespace(documents=documents), ""))
+
+
+def test_both_tokens_follow_all_that_stands_before_them():
+    benchmark = InContext(early_token=3, late_token=10)
+    just_enough, longer = items_of(benchmark, 9, 10, 12)
+    assert [just_enough.name, longer.name] == ["00000:1", "00000:2"]
+    early, late = just_enough.queries
+    assert (early.context.tolist(), early.continuation.tolist()) == ([END, 1, 2], [3])
+    assert (late.context.tolist(), late.continuation.tolist()) == ([END, *range(1, 10)], [10])
+    assert len(items_of(InContext(early_token=3, late_token=10, limit=1), 10, 12, 14)) == 1
+
+
+def test_the_score_by_hand():
+    benchmark = InContext(early_token=3, late_token=10)
+    items = items_of(benchmark, 20, 20)
+    answers = ([-4.0, -1.0], [-3.0, -2.0])
+    outcomes = [benchmark.outcome(items[0], [Answer(x, False, 1) for x in pair]) for pair in answers]
+    assert outcomes[0] == {"in_context_score": -3.0, "loss_at_early": 4.0, "loss_at_late": 1.0}
+    found, early, late = benchmark.metrics(items, outcomes, 16)
+    assert (found.name, found.value, found.random, found.items) == ("in_context_score", -2.0, 0.0, 2)
+    assert found.standard_error == pytest.approx(1.0)  # deviations ±1: sqrt(2 / (2 - 1)) / sqrt(2)
+    assert found.interval == pytest.approx((-2 - 1.959964, -2 + 1.959964))
+    assert (early.name, early.value, late.name, late.value) == ("loss_at_early", 3.5, "loss_at_late", 1.5)
+    assert early.random == late.random == math.log(16)
+
+
+def test_a_uniform_model_scores_exactly_0(line, encoder):
+    subject = Subject(scorer_of(Uniform(encoder.vocabulary_size)), encoder, encoder.vocabulary_size)
+    held_out = HeldOut(line["tokens"], line["packed"], encoder)
+    benchmark = InContext(early_token=5, late_token=WINDOW_TOKENS)
+    entry = score("in_context", benchmark, Sources(Path(), held_out, ""), None, subject).entry
+    found, early, _ = entry["metrics"]
+    assert entry["items"] > 20
+    assert (found["value"], found["standard_error"], entry["truncated_contexts"]) == (0.0, 0.0, 0)
+    assert early["value"] == pytest.approx(early["random"], rel=1e-6)
+
+
+def test_a_window_too_small_is_an_error():
+    evaluation = Evaluation(benchmarks={"learning": InContext(late_token=65)})
+    evaluation.check_window(65)
+    with pytest.raises(ConfigError) as caught:
+        evaluation.check_window(64)
+    assert str(caught.value) == (
+        "evaluation.benchmarks.learning: it needs 65 positions and the model has 64; "
+        "make its settings smaller or leave it out"
+    )
+
+
+@pytest.mark.parametrize(("early", "late"), [(0, 5), (5, 5), (6, 5)])
+def test_the_early_token_comes_first(early, late):
+    with pytest.raises(ConfigError) as caught:
+        InContext(early_token=early, late_token=late)
+    assert str(caught.value) == (
+        f"evaluation.benchmarks: early_token is {early}, late_token {late}; give 1 or more, and a larger one"
+    )

@@ -1,0 +1,61 @@
+"""Does the model predict better the more it has read? The in-context-learning score, on held-out documents.
+
+    document   EOT d d d … d[50] … d[500] …       loss at token 500 − loss at token 50, in nats
+
+Olsson et al. 2022 ("In-context Learning and Induction Heads", Argument 1): the score is the loss of the 500th token in
+the context minus that of the 50th, each of its own document, averaged over documents. What the two tokens are does not
+matter over many documents; what they follow does. Below 0, later tokens are easier; a model that makes nothing of its
+context stays at 0.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import settings
+from train.evaluation.benchmarks.base import Benchmark, Sources
+from train.evaluation.held_out import HeldOutDocument, sample
+from train.evaluation.item import Answer, Item, Outcome, Tokens
+from train.evaluation.metrics import Metric, ratio
+
+
+@settings
+class InContext(Benchmark):
+    """Loss at a late token minus loss at an early one, over held-out documents that are long enough for both."""
+
+    needs_run: ClassVar[bool] = True
+    type: Literal["in_context"] = "in_context"
+    early_token: int = 50
+    """Number of the early token, counted from 1 in its document."""
+    late_token: int = 500
+    """Number of the late token; the model's window must hold as many, a document must have as many."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.early_token < self.late_token:
+            wrong = f"early_token is {self.early_token}, late_token {self.late_token}"
+            raise ConfigError("evaluation.benchmarks", wrong, "give 1 or more, and a larger one")
+
+    @property
+    def least_window_tokens(self) -> int:
+        return self.late_token
+
+    def items(self, sources: Sources) -> list[Item]:
+        long = [document for document in sources.held_out.documents if len(document.tokens) - 2 >= self.late_token]
+        return [Item(document.name, self._queries(document)) for document in sample(long, self.limit)]
+
+    def _queries(self, document: HeldOutDocument) -> tuple[Tokens, Tokens]:
+        """The early and the late token, each after all that stands before it, the end-of-text token in front."""
+        tokens = document.tokens
+        early, late = (Tokens(tokens[:at], tokens[at : at + 1]) for at in (self.early_token, self.late_token))
+        return early, late
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        early, late = (-answer.log_likelihood for answer in answers)
+        return {"in_context_score": late - early, "loss_at_early": early, "loss_at_late": late}
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        """The score and the two losses, in nats per token; documents are the unit of the errors."""
+        uniform = {"in_context_score": 0.0, "loss_at_early": math.log(vocabulary), "loss_at_late": math.log(vocabulary)}
+        ones = [1.0] * len(outcomes)
+        return [ratio(name, [outcome[name] for outcome in outcomes], ones, uniform[name]) for name in uniform]
