@@ -2,6 +2,8 @@
 
     log(step, values) ──> metrics.jsonl   {"step": 120, "loss": 3.41, "learning_rate": 0.0006}
                       └─> wandb           the same values, over the axis ``global_step``
+    log_scores(step, scores) ──> metrics.jsonl   {"step": 120, "evaluation": {"piqa": [{"name": "acc", …}, …]}}
+                             └─> wandb           evaluation/piqa/acc: 0.52
 
 wandb never asks for a key, never waits for a network and never stops a run: it is online only when it was asked for and
 a key is there, else offline, else off. Each start of an offline run leaves a folder of its own, and what was logged
@@ -31,6 +33,12 @@ class Tracking:
     """The wandb project that runs appear under."""
     name: str | None = None
     """The run's name in wandb; None lets wandb choose."""
+
+
+EVALUATION = "evaluation"
+"""Under this name stand scores, in metrics.jsonl and in wandb."""
+Scores = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Benchmark → its metrics, each with a name, a value and the group of items that it covers (empty: all of them)."""
 
 
 def new_run_id() -> str:
@@ -77,6 +85,13 @@ class Tracker:
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **values})
 
+    def log_scores(self, step: int, scores: Scores) -> None:
+        """Record what benchmarks gave at ``step``, in a row of its own."""
+        self._file.write(_line({"step": step, EVALUATION: scores}))
+        self._file.flush()
+        if self._wandb is not None:
+            self._wandb.log({"global_step": step, **curves(scores)})
+
     def settle(self) -> None:
         """Have all rows on the disk: a checkpoint that follows is never ahead of its curve."""
         os.fsync(self._file.fileno())
@@ -85,6 +100,16 @@ class Tracker:
         self._file.close()
         if self._wandb is not None:
             self._wandb.finish()
+
+
+def curves(scores: Scores, mark: str = "") -> dict[str, float]:
+    """``evaluation/<benchmark>/<metric><mark>`` → its value on all items."""
+    return {
+        f"{EVALUATION}/{benchmark}/{metric['name']}{mark}": metric["value"]
+        for benchmark, metrics in scores.items()
+        for metric in metrics
+        if not metric["group"]
+    }
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -108,9 +133,15 @@ def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
 
 
 def rebuild(
-    folder: Path, tracking: Tracking, run_id: str, facts: Mapping[str, Any], products: Sequence[Product]
+    folder: Path,
+    tracking: Tracking,
+    run_id: str,
+    facts: Mapping[str, Any],
+    products: Sequence[Product],
+    beside: Sequence[tuple[int, str, Scores]] = (),
 ) -> str:
-    """Make wandb's run ``run_id`` anew from ``folder/metrics.jsonl``, in the place of what was logged under that id.
+    """Make wandb's run ``run_id`` anew from ``folder/metrics.jsonl``, in the place of what was logged under that id;
+    with what was scored ``beside`` the training, after which step and by what.
 
     Artifacts are listed with their inputs; online wandb links those that went in and those that came out to the run.
     Returns where the run is: its address, or the folder that ``wandb sync`` uploads.
@@ -125,7 +156,10 @@ def rebuild(
             run.use_artifact(reference)
     for row in read_metrics(folder / "metrics.jsonl"):
         values = dict(row)
-        run.log({"global_step": values.pop("step"), **values})
+        own = curves(values.pop(EVALUATION, {}))
+        run.log({"global_step": values.pop("step"), **values, **own})
+    for step, source, scores in beside:
+        run.log({"global_step": step, **curves(scores, f" ({source})")})
     where = str(run.settings.sync_dir) if run.offline else str(run.url)
     run.finish()
     return where

@@ -29,6 +29,17 @@ def test_metrics_are_cut_at_the_resumed_step(tmp_path: Path) -> None:
     ]
 
 
+def test_scores_have_rows_of_their_own_which_are_cut_like_the_others(tmp_path: Path) -> None:
+    tracker = Tracker(tmp_path, Tracking(wandb="off"), "run", 0, {})
+    scores = {"piqa": [score("acc", 0.5, "")]}
+    for step in (1, 2):
+        tracker.log(step, {"loss": 4.0 - step})
+        tracker.log_scores(step, scores)
+    tracker.close()
+    Tracker(tmp_path, Tracking(wandb="off"), "run", 1, {}).close()
+    assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 3.0}, {"step": 1, "evaluation": scores}]
+
+
 def test_wandb_is_offline_without_a_key_and_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     monkeypatch.delenv("WANDB_MODE", raising=False)
@@ -72,16 +83,22 @@ def all_records(folder: Path) -> list[Any]:
     return found
 
 
+def score(name: str, value: float, group: str) -> dict[str, Any]:
+    return {"name": name, "value": value, "group": group}
+
+
 def test_the_wandb_run_is_made_anew_from_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     tracker = Tracker(tmp_path, Tracking(wandb="off"), "abc123", 0, {})
     tracker.log(1, {"loss": 2.0})
     tracker.log(2, {"loss": 1.5, "validation_loss": 1.75})
+    tracker.log_scores(2, {"piqa": [score("acc", 0.5, ""), score("acc", 1.0, "simple")]})
     tracker.close()
     manifest = tmp_path / "manifest.json"
     manifest.write_text("{}")
     tokens = Product("tokens", manifest, "0123", ("unique-4567",), made_by_run=False)
-    where = rebuild(tmp_path, Tracking(wandb="off"), "abc123", {"layers": 2}, [tokens])
+    beside = [(1, "watch 0a1b2c", {"piqa": [score("acc", 0.25, "")]})]
+    where = rebuild(tmp_path, Tracking(wandb="off"), "abc123", {"layers": 2}, [tokens], beside)
     assert list(tmp_path.glob("wandb/offline-run-*")) == [Path(where)]
 
     found = all_records(tmp_path)
@@ -94,6 +111,8 @@ def test_the_wandb_run_is_made_anew_from_the_metrics(tmp_path: Path, monkeypatch
     assert shown == [
         {"global_step": 1, "loss": 2.0},
         {"global_step": 2, "loss": 1.5, "validation_loss": 1.75},
+        {"global_step": 2, "evaluation/piqa/acc": 0.5},
+        {"global_step": 1, "evaluation/piqa/acc (watch 0a1b2c)": 0.25},
     ]
     assert {record.run.run_id for record in found if record.WhichOneof("record_type") == "run"} == {"abc123"}
     (artifact,) = [r.artifact for r in found if r.WhichOneof("record_type") == "artifact"]
