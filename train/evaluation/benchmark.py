@@ -21,7 +21,9 @@ from train.evaluation.benchmarks.base import FileBenchmark
 from train.evaluation.benchmarks.completion import Completion
 from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords
 from train.evaluation.benchmarks.in_context import InContext
+from train.evaluation.benchmarks.induction import Induction
 from train.evaluation.benchmarks.lambada import Lambada
+from train.evaluation.benchmarks.language_modelling import LanguageModelling
 from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from train.evaluation.benchmarks.schema import Schema
@@ -31,6 +33,7 @@ from train.evaluation.harness_format import task_files
 AnyBenchmark = Annotated[
     Validation
     | Lambada
+    | LanguageModelling
     | MultipleChoice
     | Schema
     | Completion
@@ -38,6 +41,7 @@ AnyBenchmark = Annotated[
     | HeldOutWords
     | HeldOutSentences
     | InContext
+    | Induction
     | Agreement,
     Field(discriminator="type"),
 ]

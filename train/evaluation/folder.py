@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 
-from pipeline.core.errors import ArtifactError
+from pipeline.core.errors import ArtifactError, ConfigError
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.scorer import Scorer, load_scorer, scorer_of
 from train.evaluation.scoring import Subject
@@ -63,6 +63,23 @@ class Foreign(torch.nn.Module):
 
     def forward(self, tokens_BT: torch.Tensor, positions_BT: torch.Tensor, documents_BT: torch.Tensor) -> torch.Tensor:
         return self.model(input_ids=tokens_BT, use_cache=False).logits
+
+    @torch.inference_mode()
+    def attention_weights(self, tokens_BT: torch.Tensor) -> Sequence[torch.Tensor]:
+        """weights_BNTT of each layer.
+
+        Raises:
+            ConfigError: when there are layers without attention, or with one that shows no weights.
+        """
+        usual = self.model.config._attn_implementation
+        self.model.set_attn_implementation("eager")  # the others do not tell weights
+        found = self.model(input_ids=tokens_BT, use_cache=False, output_attentions=True)
+        self.model.set_attn_implementation(usual)
+        weights = getattr(found, "attentions", None)
+        if not weights or any(layer is None for layer in weights):
+            wrong = f"{type(self.model).__name__} does not tell what its heads attend to"
+            raise ConfigError("evaluation.benchmarks", wrong, "leave out what measures attention (induction)")
+        return weights
 
 
 def open_folder(folder: Path, evaluation: Evaluation) -> Subject:

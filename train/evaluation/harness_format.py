@@ -23,6 +23,9 @@ LOWER_IS_BETTER = (
     "in_context_score",
     "loss_at_early",
     "loss_at_late",
+    "copying_loss",
+    "loss_at_first",
+    "loss_on_repeat",
 )
 
 

@@ -3,7 +3,8 @@
     Benchmark ── items ──> Item ── queries ──> Text | Tokens ── scorer ──> Answer
                              └───────────────── outcome ──────────────────────┘
 
-Every benchmark comes down to one question: how likely is this continuation after that context?
+Nearly every benchmark comes down to one question: how likely is this continuation after that context? The others look
+into the model: Attention ──> HeadWeights.
 """
 
 import dataclasses
@@ -30,7 +31,19 @@ class Tokens:
     continuation: np.ndarray
 
 
-Query = Text | Tokens
+@dataclasses.dataclass(frozen=True, eq=False)
+class Attention:
+    """How much does each head attend from one token to another?"""
+
+    tokens: np.ndarray
+    """The sequence, of at most as many tokens as the model's window has."""
+    pairs: np.ndarray
+    """(P, 2): the position that attends, and the one that it attends to; the answer is the mean over them."""
+
+
+Likelihood = Text | Tokens
+"""What an ``Answer`` answers."""
+Query = Likelihood | Attention
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +60,8 @@ class Item:
     """Which choice is right."""
     group: str = ""
     """The part of the benchmark that gets a score of its own."""
-    text_bytes: int = 0
-    """UTF-8 bytes of held-out text."""
+    sizes: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """How much text it is, by unit (bytes, characters, words), where a score is per unit."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +75,16 @@ class Answer:
     tokens: int
     """Length of the continuation."""
 
+
+@dataclasses.dataclass(frozen=True)
+class HeadWeights:
+    """What the heads of a model answer to an ``Attention``."""
+
+    heads: tuple[tuple[float, ...], ...]
+    """The mean weight, from 0 to 1, of each head of each layer."""
+
+
+AnyAnswer = Answer | HeadWeights
 
 Outcome = Mapping[str, float]
 """What one item adds to each metric: right (1) or wrong (0), a log-likelihood, a count."""

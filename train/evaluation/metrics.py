@@ -91,6 +91,11 @@ def ratio(name: str, tops: Sequence[float], bottoms: Sequence[float], random: fl
     return Metric(name, value, error, _normal(value, error), random, n)
 
 
+def mean(name: str, values: Sequence[float], random: float | None, group: str = "") -> Metric:
+    """The mean of ``values``; standard error s / sqrt(n), s their sample standard deviation; interval ± 1.96 of it."""
+    return dataclasses.replace(ratio(name, values, [1.0] * len(values), random), group=group)
+
+
 def exponential(metric: Metric, name: str, random: float | None) -> Metric:
     """exp of ``metric``: the error by the delta method, the interval carried over."""
     value = _exp(metric.value)

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from pipeline.core.errors import ConfigError
-from train.evaluation.item import Query, Text, Tokens
+from train.evaluation.item import Likelihood, Text, Tokens
 
 
 def shot_numbers(queries: Sequence[str], shots: int, seed: int | str) -> list[list[int]]:
@@ -60,7 +60,7 @@ class TextEncoder(Protocol):
         ...
 
 
-def encode(queries: Sequence[Query], encoder: TextEncoder, opening: Sequence[int] = ()) -> list[Tokens]:
+def encode(queries: Sequence[Likelihood], encoder: TextEncoder, opening: Sequence[int] = ()) -> list[Tokens]:
     """Tokens of each query's context and continuation.
 
     As lm-evaluation-harness's ``_encode_pair`` (api/model.py): white space at the end of the context moves to the

@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from pipeline.core.errors import ConfigError
 from train.evaluation.benchmark import Evaluation
-from train.evaluation.item import Answer, Tokens
+from train.evaluation.item import Answer, Attention, HeadWeights, Tokens
 from train.evaluation.prefixes import Segment, alone, tree
 from train.export import load
 from train.model.recomputing import AnyCache, Extendable, Model, extendable
@@ -48,6 +48,9 @@ class Tally:
     """Context tokens lost."""
     split_continuations: int = 0
     """Continuations longer than the window, scored in pieces (see ``pieces``)."""
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,6 +116,14 @@ class Scorer:
                 greedy[number] &= likeliest.all()
         found = zip(sums.tolist(), greedy.tolist(), queries, strict=True)
         return [Answer(total, likeliest, len(query.continuation)) for total, likeliest, query in found], tally
+
+    @torch.inference_mode()
+    def head_weights(self, query: Attention) -> HeadWeights:
+        """What each head's weights are, in the mean over the pairs of ``query``; its sequence is computed alone."""
+        tokens_BT = torch.from_numpy(query.tokens.astype(np.int64))[None].to(self.device)
+        rows_P, columns_P = torch.from_numpy(query.pairs).to(self.device).unbind(1)
+        layers = self.model.attention_weights(tokens_BT)
+        return HeadWeights(tuple(tuple(w[0, :, rows_P, columns_P].double().mean(1).tolist()) for w in layers))
 
     def _count(self, query: Tokens, tally: Tally) -> None:
         context, continuation = len(query.context), len(query.continuation)

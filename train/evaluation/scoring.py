@@ -17,12 +17,12 @@ from train.evaluation.benchmark import AnyBenchmark, Evaluation
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
 from train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
 from train.evaluation.held_out import HeldOut
-from train.evaluation.item import Answer, Item, Outcome, Text
+from train.evaluation.item import Answer, AnyAnswer, Attention, Item, Outcome, Query, Text
 from train.evaluation.prompt import TextEncoder, encode
 from train.evaluation.table import markdown
 
 if TYPE_CHECKING:
-    from train.evaluation.scorer import Scorer
+    from train.evaluation.scorer import Scorer, Tally
 
 FORMAT = 1
 COUNTED = ("items", "queries", "tokens", "truncated_contexts")
@@ -51,7 +51,7 @@ class Scored:
     entry: dict[str, Any]
     """What scores.json says of it."""
     items: Sequence[Item]
-    answers: Sequence[Sequence[Answer]]
+    answers: Sequence[Sequence[AnyAnswer]]
     outcomes: Sequence[Outcome]
     parts: Sequence[str | None]
     """Whether each item is clean, dirty or too short to tell; None where the benchmark was not searched for."""
@@ -73,7 +73,8 @@ def score_all(
     entries = []
     with Progress("scores", len(evaluation.benchmarks), "benchmarks") as progress:
         for name, benchmark in sorted(evaluation.benchmarks.items()):
-            sources = Sources(Path(evaluation.data), held_out, f"{evaluation.seed}:{name}")
+            seed, start = f"{evaluation.seed}:{name}", subject.tokenizer.end_of_text
+            sources = Sources(Path(evaluation.data), held_out, seed, subject.vocabulary, start)
             scored = score(name, benchmark, sources, overlaps.get(name), subject)
             rows = zip(scored.items, scored.answers, scored.outcomes, scored.parts, strict=True)
             write_samples(name, [_sample(*row) for row in rows], out)
@@ -99,8 +100,7 @@ def write_tables(
 def score(name: str, benchmark: AnyBenchmark, sources: Sources, overlap: Overlap | None, subject: Subject) -> Scored:
     """Ask the model every item of ``benchmark`` and sum up."""
     items = benchmark.items(sources)
-    queries = encode([query for item in items for query in item.queries], subject.tokenizer, subject.opening)
-    flat, tally = subject.scorer.answers(queries)
+    flat, tally = answered([query for item in items for query in item.queries], subject)
     remaining = iter(flat)
     answers = [[next(remaining) for _ in item.queries] for item in items]
     outcomes = [benchmark.outcome(item, found) for item, found in zip(items, answers, strict=True)]
@@ -117,6 +117,15 @@ def score(name: str, benchmark: AnyBenchmark, sources: Sources, overlap: Overlap
     return Scored(entry, items, answers, outcomes, parts)
 
 
+def answered(queries: Sequence[Query], subject: Subject) -> tuple[list[AnyAnswer], "Tally"]:
+    """One answer per query, in their order; the tally is of those that ask for a likelihood."""
+    looks = [query for query in queries if isinstance(query, Attention)]
+    texts = [query for query in queries if not isinstance(query, Attention)]
+    answers, tally = subject.scorer.answers(encode(texts, subject.tokenizer, subject.opening))
+    likelihoods, weights = iter(answers), map(subject.scorer.head_weights, looks)
+    return [next(weights if isinstance(query, Attention) else likelihoods) for query in queries], tally
+
+
 def write_samples(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput) -> None:
     """``samples/<name>.jsonl``: one line per item."""
     with out.file(f"samples/{name}.jsonl") as path, path.open("w", encoding="utf-8") as stream:
@@ -124,7 +133,8 @@ def write_samples(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput)
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _sample(item: Item, answers: Sequence[Answer], outcome: Outcome, part: str | None) -> dict[str, Any]:
+def _sample(item: Item, found: Sequence[AnyAnswer], outcome: Outcome, part: str | None) -> dict[str, Any]:
+    answers = [answer for answer in found if isinstance(answer, Answer)]
     texts = [query for query in item.queries if isinstance(query, Text)]
     prompts = [query.context for query in texts]
     return {

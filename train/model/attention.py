@@ -19,11 +19,12 @@ from torch.nn import functional
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from train.config import ModelConfig
+from train.model.attention_weights import KeptWeights
 from train.model.cache import LayerCache
 from train.model.positions import Rotation, rotate
 
-Mask = Tensor | BlockMask | LayerCache
-"""mask_B1TT, or which of its blocks to compute, or what is known of the tokens before."""
+Mask = Tensor | BlockMask | LayerCache | KeptWeights
+"""mask_B1TT, or which of its blocks to compute, or what is known of the tokens before, or what is to be looked at."""
 
 
 def document_mask(documents_BT: Tensor) -> Tensor:
@@ -51,9 +52,9 @@ def attend(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, mask: Mask, dropout: 
     """softmax(q·kᵀ / sqrt(D)) · v under the mask (Vaswani et al. 2017, eq. 1) -> (B, N, T, D).
 
     The one place that knows how attention is computed: a mask in blocks is FlexAttention's, which has no dropout; a
-    cache has keys and values of its own.
+    cache has keys and values of its own, and weights that are kept are not hidden in a kernel.
     """
-    if isinstance(mask, LayerCache):
+    if isinstance(mask, (LayerCache, KeptWeights)):
         return mask.attend(q_BNTD, k_BGTD, v_BGTD)
     if isinstance(mask, BlockMask):
         return _compiled_flex_attention(q_BNTD, k_BGTD, v_BGTD, block_mask=mask, enable_gqa=True)

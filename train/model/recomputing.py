@@ -3,6 +3,7 @@
 Shapes: B rows, T positions, V vocabulary.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 import torch
@@ -17,6 +18,10 @@ class Model(Protocol):
     """A causal language model: int64 tokens, positions from 0, document numbers (-1 = padding) -> logits_BTV."""
 
     def __call__(self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor) -> Tensor: ...
+
+    def attention_weights(self, tokens_BT: Tensor) -> Iterable[Tensor]:
+        """weights_BNTT of each layer: how much the query at a position attends to each of the keys."""
+        ...
 
 
 class Sequences:

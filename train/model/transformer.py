@@ -13,6 +13,7 @@ The vocabulary is taken as it is, without padding rows: a multiple of 64 tokens 
 """
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +21,7 @@ from torch.nn import functional
 
 from train.config import ModelConfig
 from train.model.attention import Attention, Mask, block_mask, document_mask
+from train.model.attention_weights import KeptWeights
 from train.model.cache import ROW_MULTIPLE, Cache, rounded_up
 from train.model.head import Head
 from train.model.positions import Rotation, rotation
@@ -155,6 +157,15 @@ class Transformer(nn.Module):
         """logits_NV of positions of ``extend``."""
         missing = rounded_up(len(x_NM), ROW_MULTIPLE) - len(x_NM)
         return self.head(functional.pad(x_NM, (0, 0, 0, missing)))[: len(x_NM)]
+
+    @torch.inference_mode()
+    def attention_weights(self, tokens_BT: Tensor) -> Iterator[Tensor]:
+        """weights_BNTT of each layer, in fp32, for rows of one document each (train/model/attention_weights.py)."""
+        x_BTM, turn = self._embed(tokens_BT, torch.arange(tokens_BT.shape[1], device=tokens_BT.device)[None])
+        for block in self.blocks:
+            kept = KeptWeights()
+            x_BTM = block(x_BTM, turn, kept)
+            yield kept.weights_BNTT
 
     def _embed(self, tokens_BT: Tensor, positions_BT: Tensor) -> tuple[Tensor, Rotation | None]:
         x_BTM = self.embedding(tokens_BT)

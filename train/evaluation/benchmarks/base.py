@@ -17,7 +17,7 @@ from pipeline.core.stage import RawFile
 from train.evaluation.held_out import HeldOut
 from train.evaluation.item import Answer, Item, Outcome
 from train.evaluation.metrics import Metric
-from train.evaluation.prompt import shot_numbers
+from train.evaluation.prompt import TextEncoder, shot_numbers
 from train.evaluation.records import Record, raw_file, read_records
 
 T = TypeVar("T")
@@ -33,6 +33,14 @@ class Sources:
     """The run's own held-out documents; None where a model is scored that no run made."""
     seed: str
     """Decides every random choice of one benchmark."""
+    tokenizer: TextEncoder | None = None
+    """The model's, for what is cut into windows of tokens; prompts need none."""
+    window_tokens: int = 0
+    """Positions that the model has."""
+    vocabulary: int = 0
+    """Tokens that the model tells apart; 0 where no benchmark makes items of them."""
+    start: int = 0
+    """The token that stands before a text."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from pipeline.core.settings import settings
 from train.evaluation.benchmarks.base import Benchmark, Sources
 from train.evaluation.held_out import HeldOutDocument, sample
 from train.evaluation.item import Answer, Item, Outcome, Tokens
-from train.evaluation.metrics import Metric, ratio
+from train.evaluation.metrics import Metric, mean
 
 
 @settings
@@ -57,5 +57,4 @@ class InContext(Benchmark):
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """The score and the two losses, in nats per token; documents are the unit of the errors."""
         uniform = {"in_context_score": 0.0, "loss_at_early": math.log(vocabulary), "loss_at_late": math.log(vocabulary)}
-        ones = [1.0] * len(outcomes)
-        return [ratio(name, [outcome[name] for outcome in outcomes], ones, uniform[name]) for name in uniform]
+        return [mean(name, [outcome[name] for outcome in outcomes], random) for name, random in uniform.items()]

@@ -1,0 +1,99 @@
+"""Does the model have induction heads? Random tokens, repeated once: who looks at what came next the first time?
+
+    position   0   1 2 3 4   5 6 7 8        a head that induces looks from 7 (c) to 4, behind the c at 3:
+    token      EOT a b c d   a b c d        what stands there, d, comes next
+
+Olsson et al. 2022 ("In-context Learning and Induction Heads"): induction heads match prefixes (they attend to the token
+behind an earlier occurrence of the present one) and copy; tokens at random leave nothing else to predict them by. Here
+a head's prefix-matching score is its mean attention from each token of the repetition to the token behind its first
+occurrence; tokens are distinct within a sequence, so there is one such occurrence. (The paper draws 25 tokens, leaves
+out the commonest and the rarest, repeats them four times and sums over the earlier occurrences.) Losses are of all
+tokens but the first, which nothing foretells in the repetition either.
+"""
+
+import dataclasses
+import math
+import random
+import statistics
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import settings
+from train.evaluation.benchmarks.base import Benchmark, Sources
+from train.evaluation.item import AnyAnswer, Attention, Item, Outcome, Tokens
+from train.evaluation.metrics import Metric, mean
+
+INDUCTION = 0.5
+"""A head that gives more than this share of its attention to the token to copy counts as an induction head."""
+HEAD = "layer_{}_head_{}"
+"""The group of a head's metric; layers and heads from 0."""
+
+
+@settings
+class Induction(Benchmark):
+    """Prefix matching of each head, and what repetition does to the loss, on repeated random tokens."""
+
+    type: Literal["induction"] = "induction"
+    sequence_tokens: int = 50
+    """Random tokens of a sequence, which stand there twice; the window must hold them and one before."""
+    sequences: int = 16
+    """Sequences to take the mean over."""
+
+    def __post_init__(self) -> None:
+        if self.sequence_tokens < 2 or self.sequences < 1:
+            wrong = f"sequence_tokens is {self.sequence_tokens}, sequences {self.sequences}"
+            raise ConfigError("evaluation.benchmarks", wrong, "give 2 or more, and 1 or more")
+
+    @property
+    def least_window_tokens(self) -> int:
+        return 2 * self.sequence_tokens + 1
+
+    def items(self, sources: Sources) -> list[Item]:
+        generator = random.Random(sources.seed)
+        return [self._item(number, generator, sources) for number in range(self.sequences)][: self.limit]
+
+    def _item(self, number: int, generator: random.Random, sources: Sources) -> Item:
+        if sources.vocabulary <= self.sequence_tokens:
+            wrong = f"{self.sequence_tokens} distinct tokens of a vocabulary of {sources.vocabulary}"
+            raise ConfigError("evaluation.benchmarks", wrong, "make sequence_tokens smaller")
+        drawn = np.array(generator.sample(range(sources.vocabulary - 1), self.sequence_tokens))
+        once = drawn + (drawn >= sources.start)
+        positions = np.array(self._positions)
+        pairs = np.stack([positions, positions - self.sequence_tokens + 1], axis=1)
+        whole = np.concatenate([[sources.start], once, once])
+        first, repeat = (Tokens(whole[: begin + 1], once[1:]) for begin in (1, len(once) + 1))
+        return Item(f"sequence:{number}", (first, repeat, Attention(whole, pairs)))
+
+    def outcome(self, item: Item, answers: Sequence[AnyAnswer]) -> Outcome:
+        first, repeat, attention = answers
+        losses = [-answer.log_likelihood / answer.tokens for answer in (first, repeat)]
+        heads = {
+            HEAD.format(layer, head): weight
+            for layer, weights in enumerate(attention.heads)
+            for head, weight in enumerate(weights)
+        }
+        return {"copying_loss": losses[1] - losses[0], "loss_at_first": losses[0], "loss_on_repeat": losses[1], **heads}
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        """The greatest head's prefix matching (random: attention spread evenly), how many heads induce, nats per token
+        on the repetition less those at first, both of these, and the prefix matching of each head."""
+        found = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
+        uniform = {"copying_loss": 0.0, "loss_at_first": math.log(vocabulary), "loss_on_repeat": math.log(vocabulary)}
+        evenly = statistics.fmean(1 / (position + 1) for position in self._positions)
+        heads = [mean("prefix_matching", found[name], evenly, name) for name in found if name not in uniform]
+        greatest = max(heads, key=lambda head: head.value)
+        inducing = sum(head.value > INDUCTION for head in heads)
+        return [
+            dataclasses.replace(greatest, group=""),
+            Metric("induction_heads", float(inducing), None, None, 0.0, len(items)),
+            *(mean(name, found[name], random) for name, random in uniform.items()),
+            *heads,
+        ]
+
+    @property
+    def _positions(self) -> range:
+        """Where the repetition stands."""
+        return range(self.sequence_tokens + 1, 2 * self.sequence_tokens + 1)
