@@ -10,9 +10,10 @@ run comes to its end, every file but the logs is compared with the undisturbed r
 in turn.
 
     lines        runs that came to their end, each compared
-    landed       kills by the stage that was at work; ``during`` says whether the main process or another was hit
+    landed       kills by the stage that was at work; ``hit`` counts them by the process that was hit
     differing    files that are not equal, missing or left over: must be 0
-    unexpected   runs that ended by themselves with an error, other than that a worker was killed: must be 0
+    unexpected   runs that did not end after a kill, or ended by themselves with another error than that a worker was
+                 killed: must be 0
 """
 
 import argparse
@@ -40,6 +41,10 @@ def at_work(root: Path) -> str | None:
     return None
 
 
+HANG_SECONDS = 300
+"""A run that has not ended so long after a kill hangs."""
+
+
 def below(pid: int) -> list[int]:
     """The processes that ``pid`` or one of its children started."""
     children: list[int] = []
@@ -48,13 +53,23 @@ def below(pid: int) -> list[int]:
     return children + [deeper for child in children for deeper in below(child)]
 
 
+def kind(pid: int, main: int) -> str:
+    """What process ``pid`` below ``main`` is there for. The fork server's children have its command line."""
+    if pid == main:
+        return "main"
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    names = {"resource_tracker": "resource tracker", "forkserver": "fork server" if parent == main else "worker"}
+    return next((name for word, name in names.items() if word in words), "other")
+
+
 def disturbed(
     root: Path, workers: int, chance: random.Random, within_seconds: float, overrides: list[str]
 ) -> tuple[str, str] | None:
     """Run on in ``root`` and kill somebody; (stage at work, who) or None when the run came to its end first.
 
     Raises:
-        RuntimeError: when it failed by itself.
+        RuntimeError: when it failed by itself, or hangs.
     """
     log = (root / "log").open("w+")
     run = [*command(root, "until=packed", f"workers={workers}"), *overrides]
@@ -67,14 +82,19 @@ def disturbed(
         others = below(process.pid)
         victim = process.pid if not others or chance.random() < 0.5 else chance.choice(others)
         try:
+            who = kind(victim, process.pid)
             os.kill(victim, signal.SIGKILL)
-        except ProcessLookupError:
-            victim = process.pid
+        except (ProcessLookupError, FileNotFoundError):
+            victim, who = process.pid, "main"
             process.kill()
-        process.wait()
+        try:
+            process.wait(HANG_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise RuntimeError(f"{root}: hangs in {stage} after a kill of {who} {victim}, {workers} workers") from None
         if victim == process.pid or process.returncode != 0:
             check(process.returncode, log)
-            return stage, "main" if victim == process.pid else "other"
+            return stage, who
     process.wait()
     check(process.returncode, log)
     return None
@@ -98,7 +118,7 @@ def main() -> int:
     chance = random.Random(options.seed)
     workers = [int(number) for number in options.workers.split(",")]
     landed: Counter[str] = Counter()
-    during: Counter[str] = Counter()
+    hit: Counter[str] = Counter()
     lines, differing, unexpected = 0, 0, 0
     with tempfile.TemporaryDirectory() as name:
         headrace(Path(name, "compiled"), "until=packed", *options.overrides)
@@ -120,7 +140,7 @@ def main() -> int:
                 headrace(root, "until=packed", *options.overrides)
             if kill is not None:
                 landed[kill[0]] += 1
-                during[kill[1]] += 1
+                hit[kill[1]] += 1
                 print(f"kill {landed.total()}: {' '.join(kill)}", file=sys.stderr, flush=True)
             elif (root / "packed").exists() and list((root / "packed").glob("*/manifest.json")):
                 found = written(root)
@@ -131,7 +151,7 @@ def main() -> int:
                 root = Path(name, str(lines))
                 root.mkdir()
     summary = {"benchmark": "kill_data", "kills": landed.total(), "seed": options.seed, "workers": workers}
-    summary |= {"lines": lines, "files": len(whole), "landed": dict(landed), "during": dict(during)}
+    summary |= {"lines": lines, "files": len(whole), "landed": dict(landed), "hit": dict(hit)}
     print(json.dumps(summary | {"differing": differing, "unexpected": unexpected}))
     return 1 if differing or unexpected else 0
 

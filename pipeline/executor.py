@@ -5,6 +5,9 @@
 It differs from datatrove's LocalPipelineExecutor in two things. What is done is read from the artifact's part records,
 not from completion markers that know nothing of the settings. And a worker that is killed ends the run with a
 RetryableError, where datatrove's pool would wait forever; a main process that is killed takes its workers with it.
+
+Workers live as long as a pipe is open that the main process holds the other end of. A worker that is killed while it
+waits for a task keeps the lock of the pool's queue forever: those behind it would never hear that the pool is over.
 """
 
 import concurrent.futures
@@ -12,10 +15,10 @@ import multiprocessing
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from datatrove.data import DocumentsPipeline
@@ -26,9 +29,6 @@ from pipeline.core.artifact import Artifact, TaskOutput, missing_tasks
 from pipeline.core.errors import HeadraceError, RetryableError, TaskError
 from pipeline.core.progress import Progress
 from pipeline.core.stage import Stage
-
-MAIN_PID = "HEADRACE_MAIN_PID"
-"""Environment variable: the process without which a worker or a rank must not go on."""
 
 
 class PhaseStep(PipelineStep):
@@ -88,16 +88,21 @@ class TaskExecutor(LocalPipelineExecutor):
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         log = self.step.folder / "logs" / f"{self.step.phase}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        pool = concurrent.futures.ProcessPoolExecutor(
-            self.workers, _context(), initializer=_enter_worker, initargs=(os.getpid(), threads, str(log))
-        )
-        try:
-            tasks = self._submitted(pool, missing)
-            for future in concurrent.futures.as_completed(tasks):
-                self._raise_for(future, tasks[future], log)
-                yield tasks[future]
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        context = _context()
+        theirs, ours = context.Pipe(duplex=False)
+        with theirs, ours:
+            pool = concurrent.futures.ProcessPoolExecutor(
+                self.workers, context, initializer=_enter_worker, initargs=(theirs, threads, str(log))
+            )
+            tasks: dict[concurrent.futures.Future[None], int] = {}
+            try:
+                tasks = self._submitted(pool, missing)
+                for future in concurrent.futures.as_completed(tasks):
+                    self._raise_for(future, tasks[future], log)
+                    yield tasks[future]
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                concurrent.futures.wait([future for future in tasks if future.running()])
 
     def _submitted(
         self, pool: concurrent.futures.ProcessPoolExecutor, missing: list[int]
@@ -129,18 +134,10 @@ class TaskExecutor(LocalPipelineExecutor):
             )
 
 
-def follow(pid: int) -> None:
-    """End this process as soon as process ``pid`` is gone, so that nobody writes on behalf of a dead run."""
-
-    def watch() -> None:
-        while True:
-            try:
-                os.kill(pid, 0)
-            except ProcessLookupError:
-                os._exit(1)
-            time.sleep(0.2)
-
-    threading.Thread(target=watch, name="follow", daemon=True).start()
+def _end_with(life: Connection) -> None:
+    """End this process as soon as the other end of ``life`` is closed, by the main process or by its death."""
+    life.poll(None)
+    os._exit(0)
 
 
 def _context() -> multiprocessing.context.BaseContext:
@@ -160,9 +157,9 @@ def _context() -> multiprocessing.context.BaseContext:
     return context
 
 
-def _enter_worker(main_pid: int, threads: int, log: str) -> None:
-    """What a worker does first: follow the main process, keep to its share of cores, write its noise to ``log``."""
-    follow(main_pid)
+def _enter_worker(life: Connection, threads: int, log: str) -> None:
+    """What a worker does first: tie itself to ``life``, keep to its share of cores, write its noise to ``log``."""
+    threading.Thread(target=_end_with, args=(life,), name="life", daemon=True).start()
     for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = str(threads)
     stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

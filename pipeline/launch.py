@@ -14,10 +14,11 @@ from pipeline.core.artifact import part_path
 from pipeline.core.errors import HeadraceError, RetryableError
 from pipeline.core.progress import Progress
 from pipeline.core.tracker import new_metrics
-from pipeline.executor import MAIN_PID
 from train.weights import Weights
 
 POLL_SECONDS = 0.5
+MAIN_PID = "HEADRACE_MAIN_PID"
+"""Environment variable: the process without which a rank must not go on."""
 
 WORKER = (
     "import sys; sys.path[:] = filter(None, sys.path); "

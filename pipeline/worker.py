@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,11 +16,25 @@ from pathlib import Path
 from pipeline.core import error_report
 from pipeline.core.artifact import Artifact, TaskOutput
 from pipeline.core.errors import HeadraceError, RetryableError
-from pipeline.executor import MAIN_PID, follow
+from pipeline.launch import MAIN_PID
 from pipeline.runner import Step, load
 
 SETTLING_SECONDS = 60
 """How long a network file system may hide what another node wrote (NFS caches folders so long: acdirmax)."""
+
+
+def follow(pid: int) -> None:
+    """End this process as soon as process ``pid`` is gone, so that nobody writes on behalf of a dead run."""
+
+    def watch() -> None:
+        while True:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                os._exit(1)
+            time.sleep(0.2)
+
+    threading.Thread(target=watch, name="follow", daemon=True).start()
 
 
 def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> None:

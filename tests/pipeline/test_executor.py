@@ -63,19 +63,27 @@ def test_an_error_that_a_task_explains_arrives_as_it_is(tmp_path: Path) -> None:
         run_phase(Squares(fault="error"), tmp_path)
 
 
+def started(script: Path, text: str) -> "subprocess.Popen[str]":
+    """``text`` as the main process of a program of its own."""
+    script.write_text(text)
+    environment = {**os.environ, "PYTHONPATH": "."}
+    return subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment)
+
+
 def test_workers_do_not_outlive_a_killed_main_process(tmp_path: Path) -> None:
-    script = tmp_path / "main.py"
-    script.write_text(
-        "import os, time, multiprocessing\n"
-        "from pipeline.executor import _context, _enter_worker\n"
-        "from concurrent.futures import ProcessPoolExecutor\n"
-        "if __name__ == '__main__':\n"
-        f"    pool = ProcessPoolExecutor(1, _context(), _enter_worker, (os.getpid(), 1, {str(tmp_path / 'log')!r}))\n"
-        "    print(pool.submit(os.getpid).result(), flush=True)\n"
-        "    pool.submit(time.sleep, 60).result()\n"
-    )
-    main = subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": "."}
+    main = started(
+        tmp_path / "main.py",
+        f"""
+import time
+from concurrent.futures import ProcessPoolExecutor
+from pipeline.executor import _context, _enter_worker
+import os
+if __name__ == "__main__":
+    theirs, ours = _context().Pipe(duplex=False)
+    pool = ProcessPoolExecutor(1, _context(), _enter_worker, (theirs, 1, {str(tmp_path / "log")!r}))
+    print(pool.submit(os.getpid).result(), flush=True)
+    pool.submit(time.sleep, 60).result()
+""",
     )
     assert main.stdout is not None
     worker = int(main.stdout.readline())
@@ -85,6 +93,33 @@ def test_workers_do_not_outlive_a_killed_main_process(tmp_path: Path) -> None:
     while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{worker}").exists()
+
+
+def test_workers_killed_as_the_pool_ends_do_not_hold_up_the_exit(tmp_path: Path) -> None:
+    """One idle worker holds the lock of the pool's queue. If it dies too late for the pool to see, the lock is lost."""
+    main = started(
+        tmp_path / "main.py",
+        f"""
+import multiprocessing, os, signal
+from pathlib import Path
+from pipeline.executor import PhaseStep, TaskExecutor
+from tests.stand_in import Squares
+if __name__ == "__main__":
+    for number in range(4):
+        step = PhaseStep(Squares(), {{}}, {{}}, Path({str(tmp_path)!r}, str(number)), "write")
+        finished = TaskExecutor(step, 6, 5)._finished(list(range(6)))
+        for _ in range(6):
+            next(finished)
+        for worker in multiprocessing.active_children()[:-1]:
+            os.kill(worker.pid, signal.SIGKILL)
+        print(next(finished, "over"), flush=True)
+""",
+    )
+    try:
+        said, _ = main.communicate(timeout=60)
+    finally:
+        main.kill()
+    assert (main.returncode, said) == (0, "over\n" * 4)
 
 
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), ConnectionRefusedError(), BrokenProcessPool()])
