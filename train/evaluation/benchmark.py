@@ -17,7 +17,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.settings import settings, unhashed
 from pipeline.core.stage import RawFile
 from train.evaluation.benchmarks.agreement import Agreement
-from train.evaluation.benchmarks.base import FileBenchmark
+from train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark, shots_name
 from train.evaluation.benchmarks.completion import Completion
 from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords
 from train.evaluation.benchmarks.in_context import InContext
@@ -75,6 +75,9 @@ class Evaluation:
     benchmarks: dict[str, AnyBenchmark] = dataclasses.field(default_factory=dict)
     """Each benchmark by the name that it has in the table; scored in the order of the names."""
     data: str = unhashed("")
+    shots: tuple[int, ...] = unhashed(())
+    """Asks every benchmark that takes worked examples with each of these numbers of them, as piqa_0shot, piqa_1shot, …,
+    as if all were written out (hence no part of the address); empty leaves to each its own number."""
     """The folder that relative ``paths`` of benchmarks start from."""
     tasks: tuple[str, ...] = ()
     """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
@@ -98,6 +101,8 @@ class Evaluation:
         if self.batch_tokens < 1:
             raise ConfigError("evaluation.batch_tokens", f"{self.batch_tokens} is no batch", "give 1 or more")
 
+        object.__setattr__(self, "benchmarks", dict(self._with_shots()))
+        object.__setattr__(self, "shots", ())
     def raw_files(self) -> tuple[RawFile, ...]:
         """The files of all benchmarks, in the order of the benchmarks' names, then those of tasks.
 

@@ -110,6 +110,11 @@ class FileBenchmark(Benchmark, Generic[T]):
         return files
 
 
+def shots_name(name: str, shots: int) -> str:
+    """What the benchmark ``name`` is called with so many worked examples, where there are scores of several."""
+    return f"{name}_{shots}shot"
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FewShotBenchmark(FileBenchmark[T]):
     """A benchmark of questions and answers, which may be preceded by others with their answers."""

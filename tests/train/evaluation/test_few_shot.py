@@ -1,0 +1,40 @@
+"""``evaluation.shots``: every benchmark of questions and answers with several numbers of worked examples."""
+
+import dataclasses
+
+import pytest
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import canonical, decode
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.agreement import Agreement
+from train.evaluation.benchmarks.multiple_choice import MultipleChoice
+
+PIQA = {"type": "multiple_choice", "paths": ["piqa.jsonl"], "query_suffix": "Answer:"}
+
+
+def test_each_number_of_examples_is_a_benchmark():
+    short = decode(Evaluation, {"benchmarks": {"piqa": PIQA, "agreement": {"type": "agreement"}}, "shots": [0, 1, 8]})
+    assert short.benchmarks == {
+        f"piqa_{shots}shot": MultipleChoice(paths=("piqa.jsonl",), query_suffix="Answer:", shots=shots)
+        for shots in (0, 1, 8)
+    } | {"agreement": Agreement()}
+    assert dataclasses.replace(short, seed=0) == short
+
+
+def test_it_is_the_same_as_written_out():
+    short = decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "shots": [0, 4]})
+    written = {"piqa_0shot": PIQA, "piqa_4shot": {**PIQA, "shots": 4}}
+    assert canonical(short) == canonical(decode(Evaluation, {"benchmarks": written}))
+    assert canonical(short) != canonical(decode(Evaluation, {"benchmarks": {"piqa": PIQA}}))
+
+
+def test_without_it_each_keeps_its_own_number():
+    evaluation = decode(Evaluation, {"benchmarks": {"piqa": {**PIQA, "shots": 3}}})
+    assert evaluation.benchmarks["piqa"].shots == 3
+
+
+def test_negative_shots_are_an_error():
+    with pytest.raises(ConfigError) as caught:
+        decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "shots": [0, -1]})
+    assert str(caught.value) == "evaluation.benchmarks: shots is -1; give 0 or more"
