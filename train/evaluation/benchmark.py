@@ -103,6 +103,15 @@ class Evaluation:
 
         object.__setattr__(self, "benchmarks", dict(self._with_shots()))
         object.__setattr__(self, "shots", ())
+    def _with_shots(self) -> Iterator[tuple[str, AnyBenchmark]]:
+        """The benchmarks, those of questions and answers once for each of ``shots``."""
+        for name, benchmark in self.benchmarks.items():
+            if self.shots and isinstance(benchmark, FewShotBenchmark):
+                for shots in self.shots:
+                    yield shots_name(name, shots), dataclasses.replace(benchmark, shots=shots)
+            else:
+                yield name, benchmark
+
     def raw_files(self) -> tuple[RawFile, ...]:
         """The files of all benchmarks, in the order of the benchmarks' names, then those of tasks.
 
