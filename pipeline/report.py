@@ -22,7 +22,7 @@ class Report(Stage):
     """``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = (
         "clean",
         "signatures",
@@ -39,7 +39,7 @@ class Report(Stage):
         return (Phase("report", 1, self._run),)
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        page = render(sections(inputs)).encode("utf-8", "replace")
+        page = render("template.html", sections(inputs)).encode("utf-8", "replace")
         with out.file("report.html") as path:
             path.write_bytes(page)
         return Counter(page_bytes=len(page))

@@ -1,6 +1,7 @@
 """One HTML file that needs nothing else: style, script, figures and plotly.js inside, nothing loaded from anywhere.
 
-    sections ── template.html ──> report.html    style.css, page.js, plotly.js (compressed) inlined
+    sections ── template.html ──> report.html         layout.html: style.css, page.js, plotly.js (compressed) inlined
+    runs ── comparison.html ──> the page of ``headrace compare``
 
 The page shows text from the web, so it has two locks. Jinja escapes every value; and the page's own
 Content-Security-Policy lets only the two scripts run that were put in here, by their SHA-256, and nothing be fetched.
@@ -22,8 +23,8 @@ from pipeline.report_page.formatting import NONE, count, percent
 FOLDER = Path(__file__).parent
 
 
-def render(sections: Mapping[str, Any]) -> str:
-    """The page for what ``sections.sections`` found."""
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """The page that ``template`` makes of ``values``."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -33,13 +34,13 @@ def render(sections: Mapping[str, Any]) -> str:
     )
     environment.filters.update(count=count, percent=percent, embed=embed)
     script, plotly = (FOLDER / "page.js").read_text(encoding="utf-8"), get_plotlyjs()
-    return environment.get_template("template.html").render(
+    return environment.get_template(template).render(
         missing=NONE,
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         script=Markup(script),
         script_hashes=f"{source_hash(script)} {source_hash(plotly)}",
         plotly=base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode(),
-        **sections,
+        **values,
     )
 
 
