@@ -3,6 +3,7 @@
 {"query": "Question: …", "choices": ["…", "…"], "gold": 1}
 """
 
+import codecs
 import gzip
 import io
 import json
@@ -93,6 +94,25 @@ def read_records(path: Path) -> list[Record]:
     if not records:
         raise ArtifactError(str(path), "holds no records", "give a file with one JSON object a line")
     return records
+
+
+def read_text(path: Path, from_byte: int = 0, to_byte: int | None = None) -> str:
+    """The text of ``path``, or of a part of its bytes without the beginnings and ends of characters at its edges.
+
+    Raises:
+        ArtifactError: when it cannot be decompressed, is empty, or is not UTF-8; then naming the line.
+    """
+    content = b"".join(_lines(path))[from_byte:to_byte]
+    first = next((place for place, byte in enumerate(content[:4]) if byte & 0xC0 != 0x80), 0) if from_byte else 0
+    try:
+        text = codecs.getincrementaldecoder("utf-8")().decode(content[first:])
+    except UnicodeDecodeError as error:
+        line = content[: first + error.start].count(b"\n") + 1
+        wrong = f"is not UTF-8 (byte {content[first + error.start]:#04x})"
+        raise ArtifactError(f"{path}:{line}", wrong, "convert the file to UTF-8") from None
+    if not text.strip():
+        raise ArtifactError(str(path), "holds no text", "give a file with text, and bytes that lie in it")
+    return text
 
 
 def raw_file(path: Path) -> RawFile:

@@ -256,7 +256,7 @@ def test_validation_asks_for_every_held_out_token_once(line, encoder):
     counts = line["packed"].counts
     assert len(items) == counts["validation_documents"] > 20
     assert sum(len(query.continuation) for item in items for query in item.queries) == counts["validation_tokens"]
-    assert sum(item.text_bytes for item in items) == counts["validation_text_bytes"]
+    assert sum(item.sizes["bytes"] for item in items) == counts["validation_text_bytes"]
     assert any(len(item.queries) > 1 for item in items)
     for item, document_ in zip(items, held_out.documents, strict=True):
         shard, number = map(int, item.name.split(":"))
@@ -275,7 +275,7 @@ def test_a_limited_validation_takes_documents_by_hash(line, encoder):
 
 def test_validation_metrics_by_hand():
     validation = Validation()
-    items = [Item("a", (), text_bytes=10), Item("b", (), text_bytes=30)]
+    items = [Item("a", (), sizes={"bytes": 10}), Item("b", (), sizes={"bytes": 30})]
     outcomes = [
         validation.outcome(items[0], [answer(-3.0, tokens=3), answer(-1.0, tokens=1)]),
         validation.outcome(items[1], [answer(-8.0, tokens=6)]),

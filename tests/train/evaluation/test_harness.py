@@ -1,5 +1,6 @@
 """lm-evaluation-harness's tasks on our models: what its own backend says, from local files, in our table."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -10,11 +11,17 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode
 from tests.train.evaluation.conftest import story
 from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.base import Sources
+from train.evaluation.benchmarks.language_modelling import LanguageModelling, articles
+from train.evaluation.detokenizers import DETOKENIZERS
 from train.evaluation.folder import open_folder
+from train.evaluation.records import read_text
+from train.evaluation.scoring import score
 from train.scores import FolderScores, Scores
 
 lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
 from lm_eval.api.instance import Instance  # noqa: E402
+from lm_eval.api.metrics import bits_per_byte, weighted_perplexity  # noqa: E402
 from lm_eval.models.huggingface import HFLM  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
 from lm_eval.utils import make_table  # noqa: E402
@@ -73,6 +80,31 @@ def test_whole_texts_are_scored_in_the_windows_of_the_harness(models):
     asked = requests("loglikelihood_rolling", [(story(3),), (story(4)[:50],), (" ".join(map(story, range(3))),)])
     found, expected = ours.loglikelihood_rolling(asked), theirs.loglikelihood_rolling(asked, disable_tqdm=True)
     assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_wikitext_is_that_of_the_harness(models, folder, data_folder, tmp_path):
+    """Articles, de-tokenizer, windows, words and metrics of its task; the whole file for all but the model's part."""
+    spec = importlib.util.spec_from_file_location("wikitext", PIQA.parents[1] / "wikitext" / "preprocess_wikitext.py")
+    theirs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(theirs)
+    whole = read_text(data_folder("evaluation") / "wikitext2_valid.txt.zst")
+    assert DETOKENIZERS["lm_eval_wikitext"](whole) == theirs.wikitext_detokenizer({"page": whole})
+    path = tmp_path / "wiki.tokens"
+    path.write_text(whole[:30_000])
+    names = ("word_perplexity", "byte_perplexity", "bits_per_byte")
+    own = {"documents": "article", "detokenizer": "lm_eval_wikitext", "words": "lm_eval"}
+    benchmark = LanguageModelling(paths=(str(path),), scores=names, **own)
+    subject = open_folder(folder, Evaluation(device="cpu"))
+    sources = Sources(Path(), None, "0", tokenizer=subject.tokenizer, window_tokens=subject.scorer.window_tokens)
+    found = score("wikitext", benchmark, sources, None, subject).entry["metrics"]
+    pages = [{"page": page} for page in articles(whole[:30_000]) if page.strip()]
+    assert len(pages) == 4
+    asked = requests("loglikelihood_rolling", [(theirs.wikitext_detokenizer(page),) for page in pages])
+    likelihoods = models[1].loglikelihood_rolling(asked, disable_tqdm=True)
+    rows = [theirs.process_results(page, [one]) for page, one in zip(pages, likelihoods, strict=True)]
+    for metric in found:
+        sum_up = bits_per_byte if metric["name"] == "bits_per_byte" else weighted_perplexity
+        assert metric["value"] == pytest.approx(sum_up([row[metric["name"]] for row in rows]), rel=1e-6)
 
 
 def test_texts_are_those_of_the_harness(models):

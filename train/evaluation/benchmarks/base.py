@@ -33,14 +33,14 @@ class Sources:
     """The run's own held-out documents; None where a model is scored that no run made."""
     seed: str
     """Decides every random choice of one benchmark."""
-    tokenizer: TextEncoder | None = None
-    """The model's, for what is cut into windows of tokens; prompts need none."""
-    window_tokens: int = 0
-    """Positions that the model has."""
     vocabulary: int = 0
     """Tokens that the model tells apart; 0 where no benchmark makes items of them."""
     start: int = 0
     """The token that stands before a text."""
+    tokenizer: TextEncoder | None = None
+    """The model's, for what is cut into windows of tokens; prompts need none."""
+    window_tokens: int = 0
+    """Positions that the model has."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ class Validation(Benchmark):
             Item(
                 document.name,
                 tuple(Tokens(span[:1], span[1:]) for span in document.spans),
-                text_bytes=document.text_bytes,
+                sizes={"bytes": document.text_bytes},
             )
             for document in sample(sources.held_out.documents, self.limit)
         ]
@@ -38,7 +38,7 @@ class Validation(Benchmark):
         return {
             "nats": -math.fsum(answer.log_likelihood for answer in answers),
             "tokens": sum(answer.tokens for answer in answers),
-            "bytes": item.text_bytes,
+            **item.sizes,
         }
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
