@@ -9,14 +9,15 @@ from pipeline.core.settings import settings
 
 @settings
 class Local:
-    """This machine: a pool of worker processes for data, torchrun for training."""
+    """This machine: a pool of worker processes for data, torchrun for training and scoring."""
 
     type: Literal["local"] = "local"
 
 
 @settings
 class Slurm:
-    """A SLURM cluster: an array job per phase of a data stage, one multi-node job for training, in a chain."""
+    """A SLURM cluster: an array job per phase of a data stage, a multi-node job each for training and scoring, in a
+    chain."""
 
     type: Literal["slurm"] = "slurm"
     partition: str | None = None
@@ -36,22 +37,23 @@ class Slurm:
     array_running: int | None = None
     """Most array indices that run at once; None sets no limit."""
     train_time: str = "24:00:00"
-    """Time limit of the training job; one that ends before the training goes back into the queue and continues."""
+    """Time limit of the training job and of the scoring; a training that has not ended goes back into the queue and
+    continues."""
     signal_seconds: int = 600
     """How long before its time limit the training is told to save and stop."""
     train_attempts: int = 3
     """A training whose ranks were killed, hung or found no room goes back into the queue, unless so many attempts in a
     row began from the same checkpoint."""
     nodes: int = 1
-    """Nodes of the training job."""
+    """Nodes of the training job, and of the scoring; so are the settings below."""
     ranks_per_node: int = 1
     """Ranks of the training job on each node: one for each GPU."""
     gpus_per_node: int = 0
-    """GPUs asked for on each node (--gres=gpu:N), and one for each task that tests the model; 0 works on CPU."""
+    """GPUs asked for on each node (--gres=gpu:N); 0 works on CPU."""
     train_cpus: int = 1
-    """Cores of one rank, and of a task that tests the model."""
+    """Cores of one rank."""
     train_memory: str | None = None
-    """Memory of one node of the training job, and of a task that tests the model; None takes the default."""
+    """Memory of one node of the training job; None takes the default."""
     site_env: str | None = None
     """A shell file that every job sources first (modules, proxies); see slurm/site.env.example."""
     options: tuple[str, ...] = ()

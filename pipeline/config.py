@@ -29,7 +29,7 @@ class RunConfig:
     workers: int | None = unhashed(None)
     """Worker processes of a data stage on this machine; None takes one per core. The results do not depend on it."""
     ranks: int = unhashed(1)
-    """Ranks of a training on this machine."""
+    """Ranks of a training, and of a scoring, on this machine. What is scored does not depend on it."""
     source: AnySource
     """Where raw documents come from."""
     cleaning: Cleaning

@@ -16,7 +16,7 @@ from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact
 from pipeline.core.settings import digest
 from pipeline.report_page.scores import ScoreTable
-from pipeline.runner import Step
+from pipeline.runner import Step, execute, save_step
 from train.scores import FolderScores
 
 
@@ -26,10 +26,7 @@ def scored(config: RunConfig, folder: str) -> Artifact:
     if step.is_whole:
         print(f"done before: {step.folder}", file=sys.stderr)
         return Artifact(step.folder)
-    step.folder.mkdir(parents=True, exist_ok=True)
-    for phase in step.phases:
-        step.executor(phase, workers=1).run()
-    return step.finish()
+    return execute(step, config, save_step(step))
 
 
 def planned(config: RunConfig, folder: str) -> Step:

@@ -18,9 +18,12 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode, digest, suggestion
 from pipeline.core.stage import Phase, Stage
 from pipeline.executor import PhaseStep, TaskExecutor
-from pipeline.launch import train
+from pipeline.launch import launch
 from pipeline.stages import stages
-from train.weights import Weights
+from train.scores import FolderScores
+
+WITHOUT_RUN: Mapping[str, type[Stage]] = {stage.name: stage for stage in (FolderScores,)}
+"""The stages that are no part of the line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,14 +101,14 @@ def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None
     raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, addresses))
 
 
-def execute(step: Step, config: RunConfig, run_json: Path) -> Artifact:
-    """Bring ``step`` to its end on this machine."""
+def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
+    """Bring ``step``, which ``file`` describes to workers, to its end on this machine."""
     step.folder.mkdir(parents=True, exist_ok=True)
     for phase in step.phases:
         if not step.missing(phase):
             continue
-        if isinstance(step.stage, Weights):
-            train(step.stage, step.folder, run_json, config.ranks)
+        if step.stage.distributed:
+            launch(step.stage, step.folder, file, config.ranks)
         else:
             step.executor(phase, config.worker_processes).run()
     return step.finish()
@@ -124,6 +127,25 @@ def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
     saved = read_sealed(run_json)
     config = decode(RunConfig, saved["config"], str(run_json))
     return config, plan(config, saved["descriptions"])
+
+
+def save_step(step: Step) -> Path:
+    """Write ``step.json`` for a step that belongs to no run; its path."""
+    path = step.folder / "logs" / "step.json"
+    values = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
+    values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
+    write_sealed(path, values | {"inputs": {name: str(folder) for name, folder in step.inputs.items()}})
+    return path
+
+
+def load_steps(file: Path) -> dict[str, Step]:
+    """The steps that ``save`` or ``save_step`` wrote to ``file``, by the names of their stages."""
+    saved = read_sealed(file)
+    if "stage" not in saved:
+        return {step.name: step for step in load(file)[1]}
+    stage = decode(WITHOUT_RUN[saved["stage"]], saved.pop("settings"), str(file))
+    inputs = {name: Path(folder) for name, folder in saved["inputs"].items()}
+    return {stage.name: Step(**saved | {"stage": stage, "folder": Path(saved["folder"]), "inputs": inputs})}
 
 
 def newest(root: str) -> Run:

@@ -4,6 +4,7 @@
       | afterok
     weights.weights    2 x 8 ranks    sbatch train.sbatch run.json weights <folder> 3 python
       | afterok
+    scores.scores      2 x 8 ranks    sbatch train.sbatch run.json scores <folder> 3 python
     ...
 
 The scripts in slurm/ are static. Settings become options of sbatch and arguments of the script, as elements of an
@@ -29,9 +30,6 @@ from pipeline.jobs import Job, ask, job_name, queue, record
 from pipeline.runner import Step
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "slurm"
-
-MODEL_STAGES = frozenset({"scores"})
-"""Stages whose tasks run the model: each gets what one rank of the training gets."""
 
 
 def submit(steps: Sequence[Step], slurm: Slurm, run_json: Path) -> None:
@@ -117,12 +115,12 @@ def _submit_phase(step: Step, phase: Phase, slurm: Slurm, run_json: Path, after:
     where = _pattern(log)
     if step.stage.distributed:
         width = None
-        options += [f"--output={where}-%j.log", *_train_options(slurm)]
+        options += [f"--output={where}-%j.log", *_rank_options(slurm)]
         script = ["train.sbatch", str(run_json), step.name, str(step.folder.resolve()), str(slurm.train_attempts)]
     else:
         width = min(phase.tasks, slurm.array_tasks)
         indices = array_list({task % width for task in step.missing(phase)}, slurm.array_running)
-        options += [f"--output={where}-%A_%a.log", f"--array={indices}", *_task_options(step, slurm)]
+        options += [f"--output={where}-%A_%a.log", f"--array={indices}", *_task_options(slurm)]
         script = ["array.sbatch", str(run_json), step.name, phase.name, str(width)]
     site_env = [] if slurm.site_env is None else [str(Path(slurm.site_env).resolve())]
     number = _sbatch([*options, *slurm.options, str(SCRIPTS / script[0]), *script[1:], sys.executable, *site_env], step)
@@ -134,23 +132,20 @@ def _common_options(slurm: Slurm) -> list[str]:
     return [f"--chdir={os.getcwd()}", *(f"--{name}={value}" for name, value in given.items() if value is not None)]
 
 
-def _train_options(slurm: Slurm) -> list[str]:
+def _rank_options(slurm: Slurm) -> list[str]:
     options = [f"--nodes={slurm.nodes}", f"--ntasks-per-node={slurm.ranks_per_node}"]
     options += [f"--cpus-per-task={slurm.train_cpus}", f"--time={slurm.train_time}"]
     options += [f"--signal=B:USR2@{slurm.signal_seconds}"]
-    return options + _memory_and_gpus(slurm.train_memory, slurm.gpus_per_node)
+    options += _memory(slurm.train_memory)
+    return options + [f"--gres=gpu:{slurm.gpus_per_node}"] * (slurm.gpus_per_node > 0)
 
 
-def _task_options(step: Step, slurm: Slurm) -> list[str]:
-    if step.name in MODEL_STAGES:
-        cpus, time, memory, gpus = slurm.train_cpus, slurm.train_time, slurm.train_memory, min(slurm.gpus_per_node, 1)
-    else:
-        cpus, time, memory, gpus = slurm.data_cpus, slurm.data_time, slurm.data_memory, 0
-    return [f"--cpus-per-task={cpus}", f"--time={time}", *_memory_and_gpus(memory, gpus)]
+def _task_options(slurm: Slurm) -> list[str]:
+    return [f"--cpus-per-task={slurm.data_cpus}", f"--time={slurm.data_time}", *_memory(slurm.data_memory)]
 
 
-def _memory_and_gpus(memory: str | None, gpus: int) -> list[str]:
-    return [f"--mem={memory}"] * (memory is not None) + [f"--gres=gpu:{gpus}"] * (gpus > 0)
+def _memory(memory: str | None) -> list[str]:
+    return [] if memory is None else [f"--mem={memory}"]
 
 
 def _pattern(log: Path) -> str:

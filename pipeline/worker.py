@@ -1,4 +1,4 @@
-"""What a job runs: some tasks of a phase, or one rank of a training. Reads run.json; knows nothing of Hydra.
+"""What a job runs: some tasks of a phase, or one rank of a training or scoring. Reads run.json; it needs no Hydra.
 
 python -m pipeline.worker RUN_JSON STAGE PHASE TASK [WIDTH]    TASK, or TASK, TASK + WIDTH, ... (an array's index)
 python -m pipeline.worker RUN_JSON STAGE                       one rank of a distributed stage (torchrun, srun)
@@ -17,7 +17,7 @@ from pipeline.core import error_report
 from pipeline.core.artifact import Artifact, TaskOutput
 from pipeline.core.errors import HeadraceError, RetryableError
 from pipeline.launch import MAIN_PID
-from pipeline.runner import Step, load
+from pipeline.runner import Step, load_steps
 
 SETTLING_SECONDS = 60
 """How long a network file system may hide what another node wrote (NFS caches folders so long: acdirmax)."""
@@ -92,11 +92,11 @@ def main(arguments: Sequence[str]) -> int:
     run_json, stage_name, *task = arguments
     folder: Path | None = None
     try:
-        steps = {step.name: step for step in load(Path(run_json))[1]}
+        steps = load_steps(Path(run_json))
         step = steps[stage_name]
         folder = step.folder
         with full_disk_told(folder):
-            finish_inputs([steps[name] for name in step.inputs])
+            finish_inputs([steps[name] for name in step.inputs if name in steps])
             if task:
                 run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
             else:

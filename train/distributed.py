@@ -68,15 +68,16 @@ def from_environment(environment: Mapping[str, str]) -> Ranks:
     return Ranks(rank, world, local_rank, local_world)
 
 
-def start(device: Literal["auto", "cpu", "cuda"]) -> Ranks:
-    """Join the other ranks (once per process), take a device and a fair share of the cores.
+def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.device") -> Ranks:
+    """Join the other ranks (once per process), take a device and a fair share of the cores; ``setting`` names the
+    device in errors.
 
     Raises:
         ConfigError: when CUDA is asked for and absent, or the launcher's variables are incomplete.
     """
     ranks = from_environment(os.environ)
     if device == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("training.device", "is 'cuda', but torch finds no GPU", "give auto or cpu")
+        raise ConfigError(setting, "is 'cuda', but torch finds no GPU", "give auto or cpu")
     kind = "cpu" if device == "cpu" or not torch.cuda.is_available() else "cuda"
     os.environ["DS_ACCELERATOR"] = kind
     if "TORCHELASTIC_RUN_ID" in os.environ:

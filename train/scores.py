@@ -9,7 +9,7 @@ samples/<name>.jsonl      per item: prompts, choices, log-likelihoods, outcome
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.contamination import Overlap
 from train.evaluation.held_out import HeldOut
-from train.evaluation.scoring import Subject, score_all, write_samples, write_tables
+from train.evaluation.scoring import Subject, samples, score_all, write_samples, write_tables
 
 MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.model", "*.txt")
 """What a Hugging Face folder keeps weights, shape and tokenizer in."""
@@ -33,6 +33,7 @@ class Scores(Stage):
     name: ClassVar[str] = "scores"
     version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("overlaps", "tokens", "packed", "weights")
+    distributed: ClassVar[bool] = True
 
     evaluation: Evaluation
 
@@ -50,12 +51,16 @@ class Scores(Stage):
         encoder = Encoder.load(weights.path("hf/tokenizer.json"))
         held_out = HeldOut(inputs["tokens"], inputs["packed"], encoder)
         vocabulary = int(read_json(weights.path("hf/config.json"))["vocab_size"])
-        scorer = load_scorer(weights.path("hf/model.safetensors").parent, self.evaluation)
+        model = weights.path("hf/model.safetensors").parent
         found = read_json(inputs["overlaps"].path("items.json"))["benchmarks"]
         overlaps = {
             name: Overlap.of(found[texts]) for name, texts in self.evaluation.same_texts().items() if texts in found
         }
-        return _scored(self.evaluation, held_out, overlaps, Subject(scorer, encoder, vocabulary), out)
+
+        def subject() -> Subject:
+            return Subject(load_scorer(model, self.evaluation), encoder, vocabulary)
+
+        return _scored(self.evaluation, held_out, overlaps, subject, out)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,6 +68,7 @@ class FolderScores(Stage):
     """Scores the model in a Hugging Face folder, whoever made it, on each benchmark that needs no run."""
 
     name: ClassVar[str] = "folder_scores"
+    distributed: ClassVar[bool] = True
 
     evaluation: Evaluation
     folder: str = dataclasses.field(metadata={"hashed": False})
@@ -90,23 +96,35 @@ class FolderScores(Stage):
         """Score every benchmark; counts benchmarks, items, queries and tokens."""
         from train.evaluation.folder import open_folder
 
-        return _scored(self.evaluation, None, {}, open_folder(Path(self.folder), self.evaluation), out)
+        return _scored(self.evaluation, None, {}, lambda: open_folder(Path(self.folder), self.evaluation), out)
 
 
 def _scored(
     evaluation: Evaluation,
     held_out: HeldOut | None,
     overlaps: Mapping[str, Overlap],
-    subject: Subject,
+    open_subject: Callable[[], Subject],
     out: TaskOutput,
 ) -> "Counter[str]":
-    """Our benchmarks, then lm-evaluation-harness's tasks, then the tables of both."""
-    entries = score_all(evaluation, held_out, overlaps, subject, out)
-    if evaluation.tasks:
-        from train.evaluation.harness import score_tasks
+    """Our benchmarks, then lm-evaluation-harness's tasks, then the tables of both: answered by all ranks together,
+    written by rank 0."""
+    from train import distributed
+    from train.evaluation.pace import Pace
+    from train.evaluation.sharing import shared
 
-        found = score_tasks(evaluation, subject)
-        for task, rows in found.samples.items():
-            write_samples(task, rows, out)
-        entries += found.entries
-    return write_tables(entries, evaluation, subject, out)
+    ranks = distributed.start(evaluation.device, "evaluation.device")
+    entries = []
+    with Pace(out.folder, ranks, evaluation.hang_seconds) as pace:
+        own = open_subject()
+        for scored in score_all(evaluation, held_out, overlaps, shared(own, ranks, pace.answered), pace.expect):
+            entries.append(scored.entry)
+            if ranks.first:
+                write_samples(scored.entry["name"], samples(scored), out)
+        if evaluation.tasks:
+            from train.evaluation.harness import score_tasks
+
+            found = score_tasks(evaluation, shared(own, ranks, pace.beat))
+            entries += found.entries
+            for task, rows in found.samples.items() if ranks.first else ():
+                write_samples(task, rows, out)
+    return write_tables(entries, evaluation, own, out) if ranks.first else Counter()

@@ -6,12 +6,13 @@
 
 Every rank has a watchdog of its own. Ranks wait for each other in every step, so when one hangs, those that wait for it
 show where they stand, and the hung one too unless it was stopped whole (SIGSTOP, a dead disk). The launcher, or srun
-with ``--kill-on-bad-exit``, ends what is left; running again goes on from the newest checkpoint. Behind the watchdog's
-thread stands one of faulthandler's, which needs no interpreter: a rank that holds it, or a disk that takes no report,
-ends a few seconds later all the same.
+with ``--kill-on-bad-exit``, ends what is left; running again goes on from the newest checkpoint. Scoring is watched in
+the same way, round by round. Behind the watchdog's thread stands one of faulthandler's, which needs no interpreter: a
+rank that holds it, or a disk that takes no report, ends a few seconds later all the same.
 """
 
 import contextlib
+import dataclasses
 import faulthandler
 import os
 import sys
@@ -32,13 +33,27 @@ LOOKING_SECONDS = 1.0
 STDERR = 2
 
 
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What is watched: the stage, what it goes on by, and what to do when it ended."""
+
+    stage: str
+    unit: str
+    remedy: str
+
+
+TRAINING = Work("weights", "step", "run again to go on from the newest checkpoint")
+SCORING = Work("scores", "round", "run again")
+
+
 class Watchdog:
     """Ends the process when nobody calls ``beat`` for so long, as long as it is entered."""
 
-    def __init__(self, seconds: float, save_seconds: float, rank: int, folder: Path) -> None:
-        """Watch the training in ``folder`` as ``rank`` does it: a step lasts ``seconds`` at most, a save that is waited
+    def __init__(self, seconds: float, save_seconds: float, rank: int, folder: Path, work: Work = TRAINING) -> None:
+        """Watch the ``work`` in ``folder`` as ``rank`` does it: a step lasts ``seconds`` at most, a save that is waited
         for ``save_seconds``."""
         self._seconds, self._save_seconds, self._rank, self._folder = seconds, save_seconds, rank, folder
+        self._work = work
         self._step: int | None = None
         self._saves = False
         self._deadline = 0.0
@@ -85,11 +100,11 @@ class Watchdog:
                 self._end()
 
     def _end(self) -> None:
-        after = "its start" if self._step is None else f"step {self._step}"
-        what = "waited for a save" if self._saves else "finished no step"
+        work = self._work
+        after = "its start" if self._step is None else f"{work.unit} {self._step}"
+        what = "waited for a save" if self._saves else f"finished no {work.unit}"
         wrong = f"rank {self._rank} {what} for {self._limit_seconds:g} s after {after}"
-        remedy = "see the stacks in logs/; run again to go on from the newest checkpoint"
-        error = RetryableError("weights", wrong, remedy)
+        error = RetryableError(work.stage, wrong, f"see the stacks in logs/; {work.remedy}")
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=STDERR, all_threads=True)
         error_report.leave(self._folder, error)

@@ -2,24 +2,29 @@
 
 clean ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  12/18 tasks  0:00:41  kept 10,302           (terminal)
 clean 12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                              (log)
+{"done": 12, "total": 18, "unit": "tasks"}                                        (trail, for another process to follow)
 """
 
 import sys
 import time
+from pathlib import Path
 from types import TracebackType
 
+import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 LOG_EVERY_SECONDS = 30.0
+TRAIL = "logs/progress.jsonl"
+"""Where a trail lies below the folder of an artifact."""
 
 
 class Progress:
-    """Shows the progress of ``total`` steps of ``unit`` (tasks, steps, items)."""
+    """Shows the progress of ``total`` steps of ``unit`` (tasks, steps, items); a file ``trail`` gets it, too."""
 
-    def __init__(self, label: str, total: int, unit: str) -> None:
-        self._label, self._total, self._unit = label, total, unit
+    def __init__(self, label: str, total: int, unit: str, trail: Path | None = None) -> None:
+        self._label, self._total, self._unit, self._trail = label, total, unit, trail
         self._done, self._facts = 0, ""
         self._started = self._logged = time.monotonic()
         self._bars: Bars | None = None
@@ -47,6 +52,10 @@ class Progress:
         self._done += steps
         if facts:
             self._facts = "  ".join(f"{name} {_shown(value)}" for name, value in facts.items())
+        if self._trail:
+            row = {"done": self._done, "total": self._total, "unit": self._unit}
+            with self._trail.open("ab") as file:
+                file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
         if self._bars:
             self._bars.update(self._bar, completed=self._done, facts=self._facts)
         elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:

@@ -52,6 +52,7 @@ class Learned(Stage):
 class Scores(Stage):
     name: ClassVar[str] = "scores"
     inputs: ClassVar[tuple[str, ...]] = ("learned",)
+    distributed: ClassVar[bool] = True
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("scores", 1, nothing),)
@@ -178,23 +179,23 @@ def test_a_chain_of_jobs_each_after_the_one_before_it(
         *data,
         *(array, str(frozen), "letters", "join", "1", sys.executable),
     ]
+    ranks = ["--nodes=2", "--ntasks-per-node=8", "--cpus-per-task=1", "--time=24:00:00", "--signal=B:USR2@600"]
+    ranks += ["--gres=gpu:8"]
     assert fake.argv[2] == [
         *same,
         f"--job-name={names[2]}",
         "--dependency=afterok:102",
         f"--output={logs}/learned.learned-%j.log",
-        *("--nodes=2", "--ntasks-per-node=8", "--cpus-per-task=1", "--time=24:00:00", "--signal=B:USR2@600"),
-        "--gres=gpu:8",
+        *ranks,
         *(train, str(frozen), "learned", str(steps[1].folder), "3", sys.executable),
     ]
     assert fake.argv[3] == [
         *same,
         f"--job-name={names[3]}",
         "--dependency=afterok:103",
-        f"--output={logs}/scores.scores-%A_%a.log",
-        "--array=0",
-        *("--cpus-per-task=1", "--time=24:00:00", "--gres=gpu:1"),
-        *(array, str(frozen), "scores", "scores", "1", sys.executable),
+        f"--output={logs}/scores.scores-%j.log",
+        *ranks,
+        *(train, str(frozen), "scores", str(steps[2].folder), "3", sys.executable),
     ]
     assert jobs.records(steps[0])["sort"] == Job(101, f"{logs}/letters.sort-101", 10)
     assert logs.is_dir()
@@ -239,7 +240,7 @@ def test_no_value_is_read_by_a_shell(
 def test_only_missing_tasks_are_submitted(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
     do(steps[0], "sort", [0, 1, 2, 4, 5, 6])
     submit(steps, Slurm(array_running=2), run_json)
-    assert [option(argv, "array") for argv in fake.argv] == ["3,7-9%2", "0%2", None, "0%2"]
+    assert [option(argv, "array") for argv in fake.argv] == ["3,7-9%2", "0%2", None, None]
 
 
 def test_more_tasks_than_an_array_may_have_share_an_index(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
@@ -281,7 +282,7 @@ def test_what_is_in_the_queue_is_not_submitted_again(
     )
     submit(steps, Slurm(), run_json)
     submitted = [(argv[argv.index(sys.executable) - 2], option(argv, "dependency")) for argv in fake.argv]
-    assert submitted == [("join", "afterok:7"), ("scores", "afterok:9")]
+    assert submitted == [("join", "afterok:7"), (str(steps[2].folder), "afterok:9")]
     said = capsys.readouterr().out
     assert [line.split() for line in said.splitlines()[1:5]] == [
         ["letters", "sort", "10", "7", "submitted", "before"],

@@ -6,6 +6,7 @@ benchmarks:
 
 import dataclasses
 import importlib.util
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,10 +75,10 @@ class Evaluation:
 
     benchmarks: dict[str, AnyBenchmark] = dataclasses.field(default_factory=dict)
     """Each benchmark by the name that it has in the table; scored in the order of the names."""
-    data: str = unhashed("")
     shots: tuple[int, ...] = unhashed(())
     """Asks every benchmark that takes worked examples with each of these numbers of them, as piqa_0shot, piqa_1shot, …,
     as if all were written out (hence no part of the address); empty leaves to each its own number."""
+    data: str = unhashed("")
     """The folder that relative ``paths`` of benchmarks start from."""
     tasks: tuple[str, ...] = ()
     """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
@@ -91,6 +92,8 @@ class Evaluation:
     """Of weights and activations; log-probabilities are always taken in fp32."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """Where the model runs; auto takes the GPU if there is one."""
+    hang_seconds: float = unhashed(1800.0)
+    """When no round of queries is answered for this long, every rank shows its stacks and ends; nothing is lost."""
     seed: int = 0
     """Decides every random choice but that of worked examples (a benchmark's ``shot_seed``)."""
 
@@ -98,11 +101,13 @@ class Evaluation:
         for name in self.benchmarks:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
                 raise ConfigError("evaluation.benchmarks", f"{name!r} names a file", "use letters, digits, _ . and -")
-        if self.batch_tokens < 1:
-            raise ConfigError("evaluation.batch_tokens", f"{self.batch_tokens} is no batch", "give 1 or more")
-
         object.__setattr__(self, "benchmarks", dict(self._with_shots()))
         object.__setattr__(self, "shots", ())
+        if self.batch_tokens < 1:
+            raise ConfigError("evaluation.batch_tokens", f"{self.batch_tokens} is no batch", "give 1 or more")
+        if not 0 < self.hang_seconds < math.inf:
+            raise ConfigError("evaluation.hang_seconds", f"is {self.hang_seconds}", "give a positive number")
+
     def _with_shots(self) -> Iterator[tuple[str, AnyBenchmark]]:
         """The benchmarks, those of questions and answers once for each of ``shots``."""
         for name, benchmark in self.benchmarks.items():

@@ -106,7 +106,7 @@ class HeadraceLM(TemplateLM):
         for task, own in places.items():
             asked = encode([queries[place] for place in own], self._subject.tokenizer, self._subject.opening)
             answers, tally = self._subject.scorer.answers(asked)
-            self.tallies[task] = _sum(self.tallies[task], tally)
+            self.tallies[task] += tally
             found.update(zip(own, answers, strict=True))
         return [found[place] for place in range(len(requests))]
 
@@ -208,11 +208,6 @@ def _sample(task: str, row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _tokens(context: Sequence[int], continuation: Sequence[int]) -> Tokens:
     return Tokens(np.array(context, np.int64), np.array(continuation, np.int64))
-
-
-def _sum(one: Tally, other: Tally) -> Tally:
-    total = zip(dataclasses.astuple(one), dataclasses.astuple(other), strict=True)
-    return Tally(*(a + b for a, b in total))
 
 
 def _is_number(value: Any) -> bool:

@@ -44,7 +44,7 @@ def tree(sequences: Sequence[np.ndarray]) -> list[Segment]:
     while waiting:
         group, start, siblings = waiting.pop()
         first, last = sequences[group[0]], sequences[group[-1]]
-        end = _shared(first, last)
+        end = shared_tokens(first, last)
         if end - start >= LEAST_SHARED_TOKENS or len(last) == end:
             segment = Segment(start, first[start:end], tuple(group))
             siblings.append(segment)
@@ -55,7 +55,7 @@ def tree(sequences: Sequence[np.ndarray]) -> list[Segment]:
     return roots
 
 
-def _shared(one: np.ndarray, other: np.ndarray) -> int:
+def shared_tokens(one: np.ndarray, other: np.ndarray) -> int:
     """How many tokens both begin with."""
     length = min(len(one), len(other))
     different = np.flatnonzero(one[:length] != other[:length])

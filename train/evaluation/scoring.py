@@ -6,12 +6,11 @@ Benchmark ── items ──> queries ── prompt.encode ──> tokens ─�
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.core.artifact import TaskOutput, write_json
-from pipeline.core.progress import Progress
 from train.evaluation import harness_format
 from train.evaluation.benchmark import AnyBenchmark, Evaluation
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
@@ -62,25 +61,34 @@ def score_all(
     held_out: HeldOut | None,
     overlaps: Mapping[str, Overlap],
     subject: Subject,
-    out: TaskOutput,
-) -> list[dict[str, Any]]:
-    """Score every benchmark and write its samples; the entries of the table.
+    expect: Callable[[int], None] = lambda queries: None,
+) -> Iterator[Scored]:
+    """Every benchmark scored, in the order of their names; ``expect`` is told before how many queries they ask in all.
 
     Raises:
         ConfigError: when a benchmark needs a larger window than the model has.
     """
     evaluation.check_window(subject.scorer.window_tokens)
-    entries = []
-    with Progress("scores", len(evaluation.benchmarks), "benchmarks") as progress:
-        for name, benchmark in sorted(evaluation.benchmarks.items()):
-            seed, start = f"{evaluation.seed}:{name}", subject.tokenizer.end_of_text
-            sources = Sources(Path(evaluation.data), held_out, seed, subject.vocabulary, start)
-            scored = score(name, benchmark, sources, overlaps.get(name), subject)
-            rows = zip(scored.items, scored.answers, scored.outcomes, scored.parts, strict=True)
-            write_samples(name, [_sample(*row) for row in rows], out)
-            entries.append(scored.entry)
-            progress.advance(1, last=name)
-    return entries
+    asked = {
+        name: benchmark.items(sources_of(name, evaluation, held_out, subject))
+        for name, benchmark in sorted(evaluation.benchmarks.items())
+    }
+    expect(sum(len(item.queries) for items in asked.values() for item in items))
+    for name, items in asked.items():
+        yield score_items(name, evaluation.benchmarks[name], items, overlaps.get(name), subject)
+
+
+def sources_of(name: str, evaluation: Evaluation, held_out: HeldOut | None, subject: Subject) -> Sources:
+    """Where the items of the benchmark ``name`` come from."""
+    return Sources(
+        data=Path(evaluation.data),
+        held_out=held_out,
+        seed=f"{evaluation.seed}:{name}",
+        vocabulary=subject.vocabulary,
+        start=subject.tokenizer.end_of_text,
+        tokenizer=subject.tokenizer,
+        window_tokens=subject.scorer.window_tokens,
+    )
 
 
 def write_tables(
@@ -99,7 +107,13 @@ def write_tables(
 
 def score(name: str, benchmark: AnyBenchmark, sources: Sources, overlap: Overlap | None, subject: Subject) -> Scored:
     """Ask the model every item of ``benchmark`` and sum up."""
-    items = benchmark.items(sources)
+    return score_items(name, benchmark, benchmark.items(sources), overlap, subject)
+
+
+def score_items(
+    name: str, benchmark: AnyBenchmark, items: Sequence[Item], overlap: Overlap | None, subject: Subject
+) -> Scored:
+    """Ask the model ``items`` of ``benchmark`` and sum up."""
     flat, tally = answered([query for item in items for query in item.queries], subject)
     remaining = iter(flat)
     answers = [[next(remaining) for _ in item.queries] for item in items]
@@ -131,6 +145,12 @@ def write_samples(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput)
     with out.file(f"samples/{name}.jsonl") as path, path.open("w", encoding="utf-8") as stream:
         for row in rows:
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def samples(scored: Scored) -> list[dict[str, Any]]:
+    """A line for each item."""
+    rows = zip(scored.items, scored.answers, scored.outcomes, scored.parts, strict=True)
+    return [_sample(*row) for row in rows]
 
 
 def _sample(item: Item, found: Sequence[AnyAnswer], outcome: Outcome, part: str | None) -> dict[str, Any]:

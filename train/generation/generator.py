@@ -10,15 +10,18 @@ depend on other rows (train/model/cache.py says how exactly), and each text has 
 """
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from pipeline.core.errors import ConfigError
+from train.distributed import Ranks
 from train.evaluation.prompt import TextEncoder
 from train.evaluation.scoring import Subject
+from train.evaluation.sharing import SharedScorer, exchanged, in_rounds
 from train.generation.sampling import chance, choose
 from train.generation.settings import Sampling
 from train.generation.text import Ending, GrowingText
@@ -26,6 +29,8 @@ from train.model.recomputing import AnyCache, Extendable, Model, extendable
 
 BATCH_ROWS = 16
 """Texts that are written side by side."""
+ROUND_BATCHES = 4
+"""So many batches of each rank make a round of those that write together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +146,38 @@ class Generator:
         return self._model.logits(x_BTM[torch.arange(len(new)), (sizes_B - 1).clamp(min=0)]).float()
 
 
+class SharedGenerator(Generator):
+    """A generator on each of several ranks, all of which are given the same prompts; each writes a part of the texts.
+
+    After each round the ranks exchange what they wrote. Copies of a prompt stay with one rank, and in their order.
+    """
+
+    def __init__(self, *parts: Any, ranks: Ranks, answered: Callable[[int], None]) -> None:
+        """``parts``: as of a generator; ``answered`` is told after each round how many texts it was."""
+        super().__init__(*parts)
+        self._ranks, self._answered = ranks, answered
+
+    def generate(
+        self, prompts: Sequence[str], sampling: Sampling, show: Callable[[int, str], None] = lambda number, text: None
+    ) -> list[Generation]:
+        """As ``Generator.generate``; ``show`` is not called, for texts come from all ranks."""
+        copies: dict[str, list[int]] = defaultdict(list)
+        for number, prompt in sorted(enumerate(prompts), key=lambda pair: pair[1]):
+            copies[prompt].append(number)
+        blocks = list(copies.values())
+        found: dict[int, Generation] = {}
+        for stretches in in_rounds(blocks, [len(b) for b in blocks], self._ranks.world, ROUND_BATCHES * BATCH_ROWS):
+            own = super().generate([prompts[number] for number in stretches[self._ranks.rank]], sampling)
+            for numbers, texts in zip(stretches, exchanged(own, self._ranks), strict=True):
+                found.update(zip(numbers, texts, strict=True))
+            self._answered(sum(map(len, stretches)))
+        return [found[number] for number in range(len(prompts))]
+
+
 def generator_of(subject: Subject) -> Generator:
-    """What ``subject`` writes."""
+    """What ``subject`` writes; with all ranks that share it."""
     scorer = subject.scorer
-    return Generator(scorer.model, scorer.window_tokens, subject.tokenizer, scorer.device, subject.opening, subject.end)
+    parts = (scorer.model, scorer.window_tokens, subject.tokenizer, scorer.device, subject.opening, subject.end)
+    if isinstance(scorer, SharedScorer):
+        return SharedGenerator(*parts, ranks=scorer.ranks, answered=scorer.answered)
+    return Generator(*parts)
