@@ -21,6 +21,8 @@ class Text:
     continuation: str
     last_token: bool = False
     """Whether only the last token of the continuation is asked for; those before it are given."""
+    passed_over: tuple[str, ...] = ()
+    """Texts that are no answer: where one is a single token, the first of the continuation need not be likelier."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -29,6 +31,8 @@ class Tokens:
 
     context: np.ndarray
     continuation: np.ndarray
+    passed_over: tuple[int, ...] = ()
+    """Tokens that the first of the continuation need not be likelier than to be called the likeliest."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -73,15 +73,24 @@ def encode(queries: Sequence[Likelihood], encoder: TextEncoder, opening: Sequenc
     wholes = encoder.encode([context + continuation for context, continuation in moved])
     texts = zip(contexts, wholes, [continuation for _, continuation in moved], strict=True)
     asked = [query if isinstance(query, Tokens) else _cut(*next(texts), encoder, opening) for query in queries]
+    kinds = {query.passed_over for query in queries if isinstance(query, Text)}
+    passed_over = {texts: _single_tokens(texts, encoder) for texts in kinds}
     return [
-        _last_token(tokens) if isinstance(query, Text) and query.last_token else tokens
+        _read_so(query, tokens, passed_over[query.passed_over]) if isinstance(query, Text) else tokens
         for query, tokens in zip(queries, asked, strict=True)
     ]
 
 
-def _last_token(tokens: Tokens) -> Tokens:
-    given = np.concatenate([tokens.context, tokens.continuation[:-1]])
-    return Tokens(given, tokens.continuation[-1:])
+def _single_tokens(texts: Sequence[str], encoder: TextEncoder) -> tuple[int, ...]:
+    """Those of ``texts`` that are one token, in order."""
+    return tuple(sorted({int(ids[0]) for ids in encoder.encode(texts) if len(ids) == 1}))
+
+
+def _read_so(query: Text, tokens: Tokens, passed_over: tuple[int, ...]) -> Tokens:
+    """``tokens`` with what the query says of its first and its last token."""
+    given = tokens.continuation[: -1 if query.last_token else 0]
+    context = np.concatenate([tokens.context, given])
+    return Tokens(context, tokens.continuation[len(given) :], passed_over)
 
 
 def _space_moved(query: Text) -> tuple[str, str]:

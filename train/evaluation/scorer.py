@@ -27,6 +27,7 @@ from torch.nn import functional
 from pipeline.core.errors import ConfigError
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.item import Answer, Attention, HeadWeights, Tokens
+from train.evaluation.pieces import Piece, PieceKey, pieces
 from train.evaluation.prefixes import Segment, alone, tree
 from train.export import load
 from train.model.recomputing import AnyCache, Extendable, Model, extendable
@@ -51,27 +52,6 @@ class Tally:
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
-
-
-@dataclasses.dataclass(frozen=True)
-class Piece:
-    """One sequence to read: (T + 1,) int64, of which the last ``targets`` tokens are predicted."""
-
-    sequence: np.ndarray
-    targets: int
-
-    @property
-    def key(self) -> tuple[int, bytes]:
-        """Equal for equal pieces."""
-        return self.targets, self.sequence.tobytes()
-
-    @property
-    def inputs(self) -> np.ndarray:
-        return self.sequence[:-1]
-
-    @property
-    def predicted(self) -> np.ndarray:
-        return self.sequence[-self.targets :]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,8 +81,8 @@ class Scorer:
     def answers(self, queries: Sequence[Tokens]) -> tuple[list[Answer], Tally]:
         """One answer per query, in their order. Equal pieces are computed once."""
         tally = Tally()
-        askers: dict[tuple[int, bytes], list[int]] = defaultdict(list)
-        distinct: dict[tuple[int, bytes], Piece] = {}
+        askers: dict[PieceKey, list[int]] = defaultdict(list)
+        distinct: dict[PieceKey, Piece] = {}
         for number, query in enumerate(queries):
             self._count(query, tally)
             for piece in pieces(query, self.window_tokens):
@@ -187,8 +167,10 @@ class Reading:
             targets = self._tensor([int(self._pieces[member].predicted[number]) for _, member, number in asked])
             values = functional.log_softmax(logits_NV, 1)[places, targets].tolist()
             likeliest = (logits_NV.argmax(1)[places] == targets).tolist()
-            for (_, member, number), value, is_likeliest in zip(asked, values, likeliest, strict=True):
+            for (place, member, number), value, is_likeliest in zip(asked, values, likeliest, strict=True):
                 self._values[member][number], self._likeliest[member][number] = value, is_likeliest
+                if self._pieces[member].passed_over and number == 0:
+                    self._likeliest[member][number] = likeliest_of_rest(logits_NV[place], self._pieces[member])
 
     def _tensor(self, values: Sequence[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._device)
@@ -219,17 +201,12 @@ def scorer_of(model: torch.nn.Module, window_tokens: int, evaluation: Evaluation
     return Scorer(model=model, window_tokens=window_tokens, batch_tokens=evaluation.batch_tokens, device=device)
 
 
-def pieces(query: Tokens, window: int) -> Iterator[Piece]:
-    """The rows that score ``query`` with a model of ``window`` positions.
-
-    One row with as much of the context as fits (lm-evaluation-harness, HFLM._loglikelihood_tokens). A continuation
-    longer than the window is cut into consecutive parts of ``window`` tokens, each conditioned on what fits before its
-    end: one token for a full part (the harness's disjoint rolling windows, lm_eval/utils.py).
-    """
-    whole = np.concatenate([query.context, query.continuation]).astype(np.int64)
-    for start in range(len(query.context), len(whole), window):
-        end = min(start + window, len(whole))
-        yield Piece(whole[max(0, end - window - 1) : end], end - start)
+def likeliest_of_rest(logits_V: torch.Tensor, piece: Piece) -> bool:
+    """Whether the first target of ``piece`` is the likeliest but for the tokens passed over."""
+    target, rest_V = int(piece.predicted[0]), logits_V.clone()
+    rest_V[list(piece.passed_over)] = -torch.inf
+    rest_V[target] = logits_V[target]
+    return int(rest_V.argmax()) == target
 
 
 def batches(places: Sequence[Place], batch_tokens: int) -> Iterator[list[Place]]:

@@ -12,7 +12,8 @@ from tests.train.evaluation.conftest import WINDOW_TOKENS, OfHuggingFace, Unifor
 from train.config import ModelConfig
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.item import Tokens
-from train.evaluation.scorer import load_scorer, pieces
+from train.evaluation.pieces import pieces
+from train.evaluation.scorer import load_scorer
 from train.export import load
 from train.model.transformer import Transformer
 
