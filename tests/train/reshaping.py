@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from tests.train import updates
+from tests.train import forks, updates
 from train import distributed
 from train.config import AdamW, TrainingConfig, ZeroConfig
 from train.data import IGNORED
@@ -73,4 +73,4 @@ if __name__ == "__main__":
     cases_file = Path(sys.argv[1])
     importlib.import_module("torch._dynamo")  # every optimizer needs it: load it before the forks, not in each
     for world, cases in json.loads(cases_file.read_text()):
-        updates.on_ranks(world, functools.partial(run_all, cases, cases_file.parent))
+        forks.on_ranks(world, functools.partial(run_all, cases, cases_file.parent))

@@ -10,18 +10,14 @@ import dataclasses
 import functools
 import importlib
 import json
-import os
-import signal
-import socket
 import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tests.train.forks import on_ranks
 from train import distributed
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
 from train.data import IGNORED
@@ -146,41 +142,6 @@ def learn_all(cases: list[Case], folder: Path, ranks: Ranks) -> None:
         learnt = learn(case, ranks)
         if ranks.first:
             torch.save(vars(learnt), folder / f"{ranks.world}-{case.name}.pt")
-
-
-def on_ranks(world: int, work: Callable[[Ranks], None]) -> None:
-    """Do ``work`` on so many ranks, each a fork of this process, which ends when one of them fails."""
-    port = free_port()
-    children = {fork(rank, world, port, work) for rank in range(world)}
-    while children:
-        child, status = os.wait()
-        children.remove(child)
-        if status:
-            for other in children:
-                os.kill(other, signal.SIGKILL)
-            sys.exit(f"a rank of {world} ended with {os.waitstatus_to_exitcode(status)}")
-
-
-def fork(rank: int, world: int, port: int, work: Callable[[Ranks], None]) -> int:
-    child = os.fork()
-    if child:
-        return child
-    try:
-        numbers = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world}
-        os.environ.update({name: str(number) for name, number in (numbers | {"MASTER_PORT": port}).items()})
-        os.environ["MASTER_ADDR"] = "127.0.0.1"
-        work(distributed.start("cpu"))
-        torch.distributed.barrier()
-        os._exit(0)
-    finally:  # a fork must not go on as its parent
-        traceback.print_exc()
-        os._exit(1)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 if __name__ == "__main__":

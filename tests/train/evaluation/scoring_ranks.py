@@ -1,0 +1,47 @@
+"""Scorings by one or more real ranks, started by test_ranks.py: forks of this process, one run after the other.
+
+    python -m tests.train.evaluation.scoring_ranks SPEC_JSON
+
+The specification names the stage's evaluation, the folders of its inputs, and the runs: a folder, the number of ranks,
+the threads of each, and where rank 1 kills itself, if it is to: just before the n-th call of a function. Rounds are
+short, so that a small benchmark takes several.
+"""
+
+import functools
+import importlib
+import json
+import os
+import sys
+from pathlib import Path
+
+from pipeline.core.artifact import Artifact, TaskOutput, finish
+from pipeline.core.settings import decode
+from tests.train.forks import status_of_ranks
+from tests.train.training import kill_before
+from train.distributed import Ranks
+from train.evaluation import sharing
+from train.evaluation.benchmark import Evaluation
+from train.scores import Scores
+
+
+def score(spec: dict, folder: Path, kill: list | None, ranks: Ranks) -> None:
+    """As pipeline/worker.py does it."""
+    if kill:
+        kill_before(*kill, rank="1")
+    stage = Scores(evaluation=decode(Evaluation, spec["evaluation"]))
+    out = TaskOutput(folder, "scores", 0)
+    counts = stage.run(0, {name: Artifact(Path(path)) for name, path in spec["inputs"].items()}, out)
+    if ranks.first:
+        out.done(counts)
+        finish(folder, stage.description(dict.fromkeys(stage.inputs, "")), {"scores": 1})
+
+
+if __name__ == "__main__":
+    spec = json.loads(Path(sys.argv[1]).read_text())
+    importlib.import_module("train.evaluation.pace")  # load everything once, not in every fork
+    sharing.ROUND_BATCHES = 4
+    ends = []
+    for folder, world, threads, kill in spec["runs"]:
+        os.environ["SLURM_CPUS_PER_TASK"] = str(threads)
+        ends.append(status_of_ranks(world, functools.partial(score, spec, Path(folder), kill)))
+    print(json.dumps(ends))

@@ -1,0 +1,66 @@
+"""Scoring by several ranks: the bytes of one, also when a rank was killed before."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.train.evaluation.conftest import story, write_lines
+
+__all__ = ["write_lines"]
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def spec(line, write_lines) -> dict:
+    """Benchmarks of every shape."""
+    sentences = [story(number).split(". ") for number in range(30)]
+    rows = [{"query": s[0], "choices": s[1 : 3 + n % 3], "gold": n % 2} for n, s in enumerate(sentences)]
+    quiz = write_lines("quiz.jsonl", *map(json.dumps, rows))
+    pairs = write_lines("pairs.jsonl", *(json.dumps({"sentence_good": s[0], "sentence_bad": s[1]}) for s in sentences))
+    benchmarks = {
+        "quiz": {"type": "multiple_choice", "paths": [str(quiz)]},
+        "quiz_2shot": {"type": "multiple_choice", "paths": [str(quiz)], "shots": 2},
+        "pairs": {"type": "minimal_pairs", "paths": [str(pairs)]},
+        "held_out_words": {"type": "held_out_words", "limit": 20},
+        "validation": {"type": "validation", "limit": 5},
+        "one": {"type": "agreement", "limit": 1},
+    }
+    evaluation = {"benchmarks": benchmarks, "batch_tokens": 128, "device": "cpu"}
+    names = ("overlaps", "tokens", "packed", "weights")
+    return {"evaluation": evaluation, "inputs": {name: str(line[name].folder) for name in names}}
+
+
+def run(spec: dict, folder: Path, runs: list[list]) -> list[int]:
+    """The exit status of each of the ``runs``."""
+    path = folder / "spec.json"
+    path.write_text(json.dumps(spec | {"runs": [[str(folder / name), *rest] for name, *rest in runs]}))
+    command = [sys.executable, "-m", "tests.train.evaluation.scoring_ranks", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Every file of the artifact, apart from logs."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    return {name: content for name, content in found.items() if not name.startswith("logs/")}
+
+
+def test_any_number_of_ranks_and_threads_leaves_the_same_bytes(spec, tmp_path: Path) -> None:
+    kill = ["train.evaluation.sharing", "exchanged", 5]
+    runs = [["one", 1, 1, None], ["threads", 1, 2, None], ["two", 2, 1, None], ["three", 3, 1, None]]
+    runs += [["killed", 2, 1, kill], ["killed", 2, 1, None]]
+    assert run(spec, tmp_path, runs) == [0, 0, 0, 0, -9, 0]
+    expected = tree(tmp_path / "one")
+    assert {"manifest.json", "scores.json", "samples/quiz.jsonl"} <= expected.keys()
+    for name in ("threads", "two", "three", "killed"):
+        assert tree(tmp_path / name) == expected, name
+    trail = (tmp_path / "one" / "logs" / "progress.jsonl").read_text().splitlines()
+    last = json.loads(trail[-1])
+    assert last["done"] == last["total"] == json.loads(expected["manifest.json"])["counts"]["queries"]
+    assert len(trail) > 2 * len(spec["evaluation"]["benchmarks"]), "benchmarks take several rounds"
