@@ -26,6 +26,7 @@ from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact, read_json
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import suggestion
+from pipeline.report_page.formatting import is_share
 from pipeline.runner import load
 from pipeline.whereabouts import need
 from train.evaluation.significance import Difference, compared, holm, mark
@@ -92,7 +93,7 @@ class Row:
 
     @property
     def is_share(self) -> bool:
-        return self.name.startswith(("acc", "exact_match"))
+        return is_share(self.name)
 
     def text(self, value: float, sign: str = "") -> str:
         return f"{100 * value:{sign}.2f}" if self.is_share else f"{value:{sign}.4g}"

@@ -14,6 +14,8 @@ Points = Sequence[tuple[float, float]]
 FONT = "var(--font)"
 INK, MUTED, LINE, GRID = "var(--ink)", "var(--muted)", "var(--line)", "var(--grid)"
 BLUE, RED, PALE = "var(--accent)", "var(--second)", "var(--bar)"
+SERIES = tuple(f"var(--series-{letter})" for letter in "abcdefgh")
+"""Colours of lines that stand beside each other; the first two are BLUE and RED."""
 
 MAX_POINTS = 1_000
 """Points of a curve; a chart of this page is about as many pixels wide."""
@@ -56,7 +58,7 @@ def funnel(steps: Sequence[tuple[str, int]]) -> Figure | None:
         connector={"fillcolor": "var(--surface)", "line": {"width": 0}},
         hovertemplate="%{y}: %{value:,}<br>%{percentPrevious:.1%} of the step before<extra></extra>",
     )
-    layout = _layout(60 * len(steps) + 20)
+    layout = base_layout(60 * len(steps) + 20)
     layout["yaxis"].update(showgrid=False, ticklen=0)
     layout["xaxis"].update(visible=False)
     return _figure("funnel", [bars], layout, "Documents left after each step")
@@ -72,7 +74,7 @@ def columns(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figure 
         marker={"color": PALE, "line": {"width": 0}},
         hovertemplate="%{x}: %{y:,}<extra></extra>",
     )
-    layout = _layout(260, x=x, y=y)
+    layout = base_layout(260, x=x, y=y)
     layout.update(bargap=0.08)
     layout["xaxis"].update(type="category", tickangle=0, range=[-0.5, max(len(bars), LEAST_COLUMNS) - 0.5])
     most = max(n for _, n in bars)
@@ -87,7 +89,7 @@ def loss(training: Points, validation: Points) -> Figure | None:
     if not training and not validation:
         return None
     traces = [_curve("training", training, PALE, 1.5), _curve("validation", validation, RED, 2.5, markers=True)]
-    layout = _layout(340, x="optimizer step", y="nats per token")
+    layout = base_layout(340, x="optimizer step", y="nats per token")
     layout.update(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None})
     return _figure("loss", [t for t in traces if len(t.x)], layout, "Training and validation loss by optimizer step")
 
@@ -96,7 +98,7 @@ def curve(id: str, points: Points, label: str) -> Figure | None:
     """One quantity over optimizer steps."""
     if not points:
         return None
-    layout = _layout(200, x="optimizer step")
+    layout = base_layout(200, x="optimizer step")
     return _figure(id, [_curve(label, points, BLUE, 1.5)], layout, f"{label} by optimizer step")
 
 
@@ -131,7 +133,7 @@ def scores(rows: Sequence[Score]) -> Figure | None:
         },
         hovertemplate="%{y}: %{x:.3f}<extra></extra>",
     )
-    layout = _layout(34 * len(rows) + 90, x="score")
+    layout = base_layout(34 * len(rows) + 90, x="score")
     layout.update(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
     layout["yaxis"].update(autorange="reversed", type="category", showgrid=True)
     layout["xaxis"].update(range=[0, 1], tickformat=".0%", dtick=0.2, showgrid=True, ticklabeloverflow="allow")
@@ -164,7 +166,8 @@ def _curve(name: str, points: Points, color: str, width: float, markers: bool = 
     )
 
 
-def _layout(height: int, x: str = "", y: str = "") -> dict[str, Any]:
+def base_layout(height: int, x: str = "", y: str = "") -> dict[str, Any]:
+    """What all figures have in common; ``x`` and ``y`` name the axes."""
     axis = {
         "automargin": True,
         "zeroline": False,

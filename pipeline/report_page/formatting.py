@@ -41,6 +41,11 @@ def percent(share: float | None) -> str:
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
 
 
+def is_share(metric: str) -> bool:
+    """Whether the values of ``metric`` are shares of right answers, shown in percent."""
+    return metric.startswith(("acc", "exact_match"))
+
+
 def visible(text: str, characters: int) -> str:
     """The first ``characters`` of ``text``, its control characters and direction marks shown as U+FFFD."""
     cut = text[:characters]

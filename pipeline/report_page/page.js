@@ -1,5 +1,6 @@
 "use strict";
 // Draws the figures: unpacks plotly.js, looks up the colours of the scheme in use, draws again when the scheme changes.
+// Filters questions.
 
 const root = document.documentElement;
 
@@ -40,6 +41,27 @@ function print(begin) {
   draw(begin ? 680 : undefined);
 }
 
+// The questions of a browser that its filters let through, a few at a time.
+function browse(box) {
+  const step = 10;
+  const [filters, more] = [box.querySelector(".filters"), box.querySelector(":scope > button")];
+  const selects = [...filters.querySelectorAll("select")];
+  const items = [...box.querySelectorAll(".sample")];
+  let most = step;
+  function show() {
+    const fitting = items.filter((item) => selects.every(({ name, value }) => !value || item.dataset[name] === value));
+    const shown = new Set(fitting.slice(0, most));
+    for (const item of items) item.hidden = !shown.has(item);
+    filters.querySelector("[role=status]").textContent = `${shown.size} of ${fitting.length}`;
+    more.hidden = shown.size === fitting.length;
+  }
+  for (const select of selects) select.addEventListener("change", () => { most = step; show(); });
+  more.addEventListener("click", () => { most += step; show(); });
+  filters.hidden = false;
+  show();
+}
+
+document.querySelectorAll(".browser").forEach(browse);
 loadPlotly().then(() => {
   draw();
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());

@@ -1,21 +1,16 @@
-"""The score table: scores.json as rows, accuracies as a figure, and a few questions with what the model chose."""
+"""The score table: scores.json as rows, accuracies as a figure, curves over shots, questions with answers."""
 
 import dataclasses
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import orjson
-
 from pipeline.core.artifact import Artifact, read_json
-from pipeline.report_page import figures
-from pipeline.report_page.formatting import count, decimal, visible
-from pipeline.report_page.samples import CHARACTERS
+from pipeline.report_page import figures, panels
+from pipeline.report_page.few_shot import panels_of
+from pipeline.report_page.formatting import count, decimal, is_share
+from pipeline.report_page.questions import Question, questions
 
 HEADLINES = 3
-ITEMS_PER_BENCHMARK = 2
-BENCHMARKS_SAMPLED = 12
-PROMPT_CHARACTERS = 400
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +46,7 @@ class Row:
     @property
     def is_share(self) -> bool:
         """Whether the value is a share of right answers, shown in percent."""
-        return self.metric.startswith("acc")
+        return is_share(self.metric)
 
     @property
     def title(self) -> str:
@@ -77,26 +72,6 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
-    """A continuation that was scored: its log-likelihood, whether it was right and whether the model liked it best."""
-
-    text: str
-    log_likelihood: str
-    right: bool
-    chosen: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class Question:
-    """An item of a benchmark with the model's answers."""
-
-    benchmark: str
-    name: str
-    prompt: str
-    choices: list[Choice]
-
-
-@dataclasses.dataclass(frozen=True)
 class ScoreTable:
     """Everything about scores that the page shows."""
 
@@ -107,6 +82,8 @@ class ScoreTable:
     held_out: Mapping[str, float]
     """Metric → value over all held-out documents: what the training's own validation is a sample of."""
     figure: figures.Figure | None
+    few_shot: figures.Figure | None
+    few_shot_groups: list[figures.Figure]
     questions: list[Question]
 
     @classmethod
@@ -118,7 +95,17 @@ class ScoreTable:
         shares = [figures.Score(row.title, row.value, row.interval, row.random) for row in whole if row.is_share]
         notes = [note for entry in entries for note in _notes(entry)]
         held_out = {m["name"]: m["value"] for e in entries if e.get("type") == "validation" for m in e["metrics"]}
-        return cls(whole, groups, notes, held_out, figures.scores(shares), _questions(scores, entries))
+        by_shots = panels_of({"this model": entries})
+        return cls(
+            rows=whole,
+            groups=groups,
+            notes=notes,
+            held_out=held_out,
+            figure=figures.scores(shares),
+            few_shot=panels.few_shot([panel for panel in by_shots if not panel.is_by_group]),
+            few_shot_groups=panels.few_shot_groups([panel for panel in by_shots if panel.is_by_group]),
+            questions=questions(scores, entries),
+        )
 
     def headlines(self) -> list[Row]:
         """The first accuracy of each of the first benchmarks in the table."""
@@ -159,40 +146,3 @@ def _notes(entry: Mapping[str, Any]) -> Iterator[str]:
         clean, dirty, short = (count(entry["overlap"][part]) for part in ("clean", "dirty", "too_short"))
         overlap = f"{dirty} items overlap with training documents, {clean} do not"
         yield f"{entry['name']}: {overlap}, {short} are too short to tell."
-
-
-def _questions(scores: Artifact, entries: Sequence[Mapping[str, Any]]) -> list[Question]:
-    """The first questions of each benchmark whose samples have text."""
-    found = []
-    for entry in entries[:BENCHMARKS_SAMPLED]:
-        name = f"samples/{entry['name']}.jsonl"
-        if name not in scores.manifest["files"]:
-            continue
-        with scores.path(name).open("rb") as stream:
-            records = [orjson.loads(line) for line in itertools.islice(stream, ITEMS_PER_BENCHMARK)]
-        found += [_question(str(entry["name"]), record) for record in records if record["continuations"]]
-    return found
-
-
-def _question(benchmark: str, record: Mapping[str, Any]) -> Question:
-    """A line of samples/*.jsonl; where each choice has a prompt of its own, it stands before the choice."""
-    prompts, texts, likelihoods = record["prompts"], record["continuations"], record["log_likelihoods"]
-    shared = prompts[0] if len(prompts) == 1 else ""
-    own = prompts if len(prompts) == len(texts) > 1 else [""] * len(texts)
-    best = max(range(len(texts)), key=lambda i: likelihoods[i])
-    choices = [
-        Choice(
-            text=_end(prompt + text),
-            log_likelihood=f"{likelihood:.2f}".replace("-", "−"),
-            right=number == record["gold"],
-            chosen=number == best if len(texts) > 1 else bool(record["greedy"][0]),
-        )
-        for number, (prompt, text, likelihood) in enumerate(zip(own, texts, likelihoods, strict=True))
-    ]
-    return Question(benchmark, visible(str(record["name"]), CHARACTERS), _end(shared), choices)
-
-
-def _end(text: str) -> str:
-    """The end of a prompt, which is what the answer hangs on."""
-    cut = len(text) > PROMPT_CHARACTERS
-    return ("…" if cut else "") + visible(text[-PROMPT_CHARACTERS:], PROMPT_CHARACTERS)

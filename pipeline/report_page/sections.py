@@ -15,8 +15,10 @@ from pipeline.core.artifact import Artifact
 from pipeline.core.settings import decode
 from pipeline.core.stage import Inputs
 from pipeline.core.tracker import read_metrics
+from pipeline.curves import Point, points
 from pipeline.report_page import figures, pairs, samples
 from pipeline.report_page.formatting import count, decimal, flat, percent, short
+from pipeline.report_page.phases import phase_change
 from pipeline.report_page.scores import ScoreTable
 from pipeline.report_page.tallies import Tally, histogram, shortened, tallies
 
@@ -74,7 +76,7 @@ def sections(inputs: Inputs) -> dict[str, Any]:
         "pairs": pairs.sample(inputs["clean"], inputs["duplicates"]),
         "clusters": figures.columns("clusters", sizes, "documents in a cluster", "clusters"),
         "tokens": _tokens(inputs),
-        "curves": _curves(metrics),
+        "curves": _curves(metrics, points(inputs["weights"].folder)),
         "training": _training(metrics),
         "scores": table,
         "stages": [_stage(name, artifact) for name, artifact in inputs.items()],
@@ -190,10 +192,11 @@ def epochs(metrics: Sequence[dict[str, Any]]) -> list[Fact]:
     ]
 
 
-def _curves(metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    norm = series(metrics, "gradient_norm")
+def _curves(metrics: Sequence[dict[str, Any]], scored: Sequence[Point]) -> dict[str, Any]:
+    norm, validation = series(metrics, "gradient_norm"), series(metrics, "validation_loss")
     return {
-        "loss": figures.loss(series(metrics, "loss"), series(metrics, "validation_loss")),
+        "loss": figures.loss(series(metrics, "loss"), validation),
+        "phases": phase_change(validation, scored),
         "learning_rate": figures.curve("learning_rate", series(metrics, "learning_rate"), "learning rate"),
         "gradient_norm": figures.curve("gradient_norm", norm, "gradient norm"),
     }

@@ -173,7 +173,8 @@ def unanswered() -> dict[str, object]:
 def question(number: int) -> dict[str, object]:
     texts = ["The file is empty.", f"The file are {HOSTILE}"]
     scored = {"log_likelihoods": [-21.5, -20.25], "greedy": [False, False], "gold": 0}
-    return {"name": f"item:{number}", "prompts": [f"Which one? {HOSTILE}"], "continuations": texts, **scored}
+    judged = {"overlap": ["clean", None, "dirty"][number % 3], "outcome": {"acc": float(number in (1, 2))}}
+    return {"name": f"item:{number}", "prompts": [f"Which one? {HOSTILE}"], "continuations": texts, **scored, **judged}
 
 
 def empty_run(root: Path) -> dict[str, Artifact]:
