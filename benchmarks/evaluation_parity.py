@@ -36,7 +36,8 @@ from train.evaluation.benchmark import Evaluation
 from train.evaluation.benchmarks.base import Sources
 from train.evaluation.folder import open_folder
 from train.evaluation.records import read_records
-from train.evaluation.scoring import Scored, Subject, score
+from train.evaluation.scoring import Scored, score
+from train.evaluation.subject import Subject
 
 BAR = 1e-4
 """Nats."""

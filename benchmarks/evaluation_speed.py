@@ -34,7 +34,7 @@ from train.evaluation.benchmarks.base import Sources
 from train.evaluation.folder import open_folder
 from train.evaluation.item import Text
 from train.evaluation.prompt import encode
-from train.evaluation.scoring import Subject
+from train.evaluation.subject import Subject
 
 BAR_RATIO = 3.0
 BAR_NATS = 1e-4

@@ -20,7 +20,7 @@ from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.contamination import Overlap
 from train.evaluation.held_out import HeldOut
-from train.evaluation.scoring import Subject, samples, score_all, write_samples, write_tables
+from train.evaluation.subject import Subject
 
 MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.model", "*.txt")
 """What a Hugging Face folder keeps weights, shape and tokenizer in."""
@@ -31,7 +31,7 @@ class Scores(Stage):
     """Scores the weights of a run on each benchmark."""
 
     name: ClassVar[str] = "scores"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     inputs: ClassVar[tuple[str, ...]] = ("overlaps", "tokens", "packed", "weights")
     distributed: ClassVar[bool] = True
 
@@ -68,6 +68,7 @@ class FolderScores(Stage):
     """Scores the model in a Hugging Face folder, whoever made it, on each benchmark that needs no run."""
 
     name: ClassVar[str] = "folder_scores"
+    version: ClassVar[int] = 2
     distributed: ClassVar[bool] = True
 
     evaluation: Evaluation
@@ -110,6 +111,7 @@ def _scored(
     written by rank 0."""
     from train import distributed
     from train.evaluation.pace import Pace
+    from train.evaluation.scoring import samples, score_all, write_samples, write_tables
     from train.evaluation.sharing import shared
 
     ranks = distributed.start(evaluation.device, "evaluation.device")

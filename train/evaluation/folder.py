@@ -19,7 +19,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from pipeline.core.errors import ArtifactError, ConfigError
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.scorer import Scorer, load_scorer, scorer_of
-from train.evaluation.scoring import Subject
+from train.evaluation.subject import Subject
 from train.shapes import is_ours
 
 WINDOWS = ("n_positions", "max_position_embeddings", "n_ctx")

@@ -32,7 +32,8 @@ from train.evaluation.item import Answer, Query, Text, Tokens
 from train.evaluation.metrics import Z95
 from train.evaluation.prompt import encode
 from train.evaluation.scorer import Tally
-from train.evaluation.scoring import DIGITS, Subject
+from train.evaluation.scoring import DIGITS
+from train.evaluation.subject import Subject
 from train.generation.generator import generator_of
 
 BOOTSTRAPS = 1000

@@ -3,8 +3,8 @@
     Benchmark ── items ──> Item ── queries ──> Text | Tokens ── scorer ──> Answer
                              └───────────────── outcome ──────────────────────┘
 
-Nearly every benchmark comes down to one question: how likely is this continuation after that context? The others look
-into the model: Attention ──> HeadWeights.
+Nearly every benchmark comes down to one question: how likely is this continuation after that context? Others have the
+model write, Generate ──> Written, or look into it, Attention ──> HeadWeights.
 """
 
 import dataclasses
@@ -45,9 +45,20 @@ class Attention:
     """(P, 2): the position that attends, and the one that it attends to; the answer is the mean over them."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Generate:
+    """What does the model write after ``context``, greedily?"""
+
+    context: str
+    stops: tuple[str, ...]
+    """The text ends before the first of these."""
+    max_tokens: int
+    """It gets at most so many tokens."""
+
+
 Likelihood = Text | Tokens
 """What an ``Answer`` answers."""
-Query = Likelihood | Attention
+Query = Likelihood | Attention | Generate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +99,16 @@ class HeadWeights:
     """The mean weight, from 0 to 1, of each head of each layer."""
 
 
-AnyAnswer = Answer | HeadWeights
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """What the model answers to a ``Generate``."""
+
+    text: str
+    tokens: int
+    """Its length, the end-of-text token included."""
+
+
+AnyAnswer = Answer | HeadWeights | Written
 
 Outcome = Mapping[str, float]
 """What one item adds to each metric: right (1) or wrong (0), a log-likelihood, a count."""

@@ -8,39 +8,23 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipeline.core.artifact import TaskOutput, write_json
 from train.evaluation import harness_format
+from train.evaluation.answering import answered
 from train.evaluation.benchmark import AnyBenchmark, Evaluation
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
 from train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
 from train.evaluation.held_out import HeldOut
-from train.evaluation.item import Answer, AnyAnswer, Attention, Item, Outcome, Query, Text
-from train.evaluation.prompt import TextEncoder, encode
+from train.evaluation.item import Answer, AnyAnswer, Generate, Item, Outcome, Text, Written
+from train.evaluation.subject import Subject
 from train.evaluation.table import markdown
-
-if TYPE_CHECKING:
-    from train.evaluation.scorer import Scorer, Tally
 
 FORMAT = 1
 COUNTED = ("items", "queries", "tokens", "truncated_contexts")
 DIGITS = 6
 """Decimals of log-likelihoods and outcomes in the samples: beyond what fp32 resolves in a sum of tens."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Subject:
-    """The model under test, and how texts become its tokens."""
-
-    scorer: "Scorer"
-    tokenizer: TextEncoder
-    vocabulary: int
-    """Tokens that the model tells apart."""
-    opening: tuple[int, ...] = ()
-    """Tokens that its tokenizer puts before each text."""
-    end: int | None = None
-    """The token that it ends a text with; None: the one that an empty context becomes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,15 +115,6 @@ def score_items(
     return Scored(entry, items, answers, outcomes, parts)
 
 
-def answered(queries: Sequence[Query], subject: Subject) -> tuple[list[AnyAnswer], "Tally"]:
-    """One answer per query, in their order; the tally is of those that ask for a likelihood."""
-    looks = [query for query in queries if isinstance(query, Attention)]
-    texts = [query for query in queries if not isinstance(query, Attention)]
-    answers, tally = subject.scorer.answers(encode(texts, subject.tokenizer, subject.opening))
-    likelihoods, weights = iter(answers), map(subject.scorer.head_weights, looks)
-    return [next(weights if isinstance(query, Attention) else likelihoods) for query in queries], tally
-
-
 def write_samples(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput) -> None:
     """``samples/<name>.jsonl``: one line per item."""
     with out.file(f"samples/{name}.jsonl") as path, path.open("w", encoding="utf-8") as stream:
@@ -155,17 +130,17 @@ def samples(scored: Scored) -> list[dict[str, Any]]:
 
 def _sample(item: Item, found: Sequence[AnyAnswer], outcome: Outcome, part: str | None) -> dict[str, Any]:
     answers = [answer for answer in found if isinstance(answer, Answer)]
-    texts = [query for query in item.queries if isinstance(query, Text)]
-    prompts = [query.context for query in texts]
+    prompts = [query.context for query in item.queries if isinstance(query, (Text, Generate))]
     return {
         "name": item.name,
         "group": item.group,
         "overlap": part,
         "prompts": prompts[:1] if len(set(prompts)) == 1 else prompts,
-        "continuations": [query.continuation for query in texts],
+        "continuations": [query.continuation for query in item.queries if isinstance(query, Text)],
         "log_likelihoods": [round(answer.log_likelihood, DIGITS) for answer in answers],
         "greedy": [answer.greedy for answer in answers],
         "tokens": [answer.tokens for answer in answers],
+        "written": [answer.text for answer in found if isinstance(answer, Written)],
         "gold": item.gold,
         "outcome": {metric: round(value, DIGITS) for metric, value in outcome.items()},
     }

@@ -19,7 +19,7 @@ from train.distributed import Ranks, gather
 from train.evaluation.item import Answer, Tokens
 from train.evaluation.prefixes import shared_tokens
 from train.evaluation.scorer import Scorer, Tally
-from train.evaluation.scoring import Subject
+from train.evaluation.subject import Subject
 
 T = TypeVar("T")
 

@@ -20,8 +20,8 @@ import torch
 from pipeline.core.errors import ConfigError
 from train.distributed import Ranks
 from train.evaluation.prompt import TextEncoder
-from train.evaluation.scoring import Subject
 from train.evaluation.sharing import SharedScorer, exchanged, in_rounds
+from train.evaluation.subject import Subject
 from train.generation.sampling import chance, choose
 from train.generation.settings import Sampling
 from train.generation.text import Ending, GrowingText

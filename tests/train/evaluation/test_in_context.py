@@ -14,7 +14,8 @@ from train.evaluation.benchmarks.base import Sources
 from train.evaluation.benchmarks.in_context import InContext
 from train.evaluation.held_out import HeldOut, HeldOutDocument
 from train.evaluation.item import Answer
-from train.evaluation.scoring import Subject, score
+from train.evaluation.scoring import score
+from train.evaluation.subject import Subject
 
 END = 0
 

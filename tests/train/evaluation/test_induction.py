@@ -14,7 +14,8 @@ from train.evaluation.benchmarks.base import Sources
 from train.evaluation.benchmarks.induction import Induction
 from train.evaluation.folder import Foreign
 from train.evaluation.item import Answer, Attention, HeadWeights
-from train.evaluation.scoring import Subject, score
+from train.evaluation.scoring import score
+from train.evaluation.subject import Subject
 from train.model.transformer import Transformer, initialize
 
 SEQUENCE, VOCABULARY, WINDOW = 6, 12, 13

@@ -17,7 +17,8 @@ from train.evaluation.benchmark import Evaluation
 from train.evaluation.benchmarks.base import Sources
 from train.evaluation.benchmarks.language_modelling import LanguageModelling, articles, windows
 from train.evaluation.item import Answer, Item
-from train.evaluation.scoring import Subject, score
+from train.evaluation.scoring import score
+from train.evaluation.subject import Subject
 
 ROUNDING = 1e-6
 """Of log-probabilities in fp32."""
