@@ -41,6 +41,7 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
             mixture=Mix.of(config.mixture, config.packing.row_tokens),
             zero=config.zero,
             tracking=config.tracking,
+            evaluation=config.evaluation.light(config.training.evaluate, config.training.evaluate_items),
         ),
         Scores(evaluation=config.evaluation),
         Report(),

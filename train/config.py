@@ -123,6 +123,12 @@ class TrainingConfig:
     """Steps between two passes over the held-out rows; there is one after the last step too."""
     validation_rows: int = 256
     """At most that many of the held-out rows, from the first on."""
+    evaluate_every: int | None = unhashed(None)
+    """Steps between two scorings of benchmarks of ``evaluation``; there is one after the last step too. null: never."""
+    evaluate: tuple[str, ...] = unhashed(())
+    """Which of them, by name; empty: all."""
+    evaluate_items: int | None = unhashed(100)
+    """At most that many items of each; null: as many as its own settings say."""
     save_every: int = unhashed(500)
     """Steps between two checkpoints; there is one after the last step too."""
     log_every: int = unhashed(1)
@@ -153,6 +159,10 @@ class TrainingConfig:
         for name in sizes:
             if getattr(self, name) < 1:
                 raise ConfigError(f"training.{name}", f"is {getattr(self, name)}", "give a number of at least 1")
+        for name in ("evaluate_every", "evaluate_items"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"training.{name}", f"is {value}", "give a number of at least 1, or null")
         if self.gradient_clip is not None and not 0 < self.gradient_clip < math.inf:
             raise ConfigError("training.gradient_clip", f"is {self.gradient_clip}", "give a positive number, or null")
         if self.spike_sigma is not None and not 0 < self.spike_sigma < math.inf:
@@ -170,6 +180,10 @@ class TrainingConfig:
         """Whether there is a checkpoint after ``step``: an ordinary one, one to roll back to, or the last."""
         multiples = (self.save_every, self.spike_rollback_every or self.save_every)
         return step == self.steps or any(step % each == 0 for each in multiples)
+
+    def evaluates_at(self, step: int) -> bool:
+        """Whether benchmarks are scored after ``step``."""
+        return self.evaluate_every is not None and (step == self.steps or step % self.evaluate_every == 0)
 
     def compiles_on(self, device: str) -> bool:
         """Whether to compile for a ``device`` of this type."""

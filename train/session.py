@@ -16,6 +16,8 @@ from train.checkpoint import Keeping
 from train.data import MixedRows, Rows
 from train.distributed import Ranks, StopRequest, on_first
 from train.engine import Engine
+from train.evaluation.held_out import HeldOut
+from train.examination import Examination
 from train.export import export, load_into
 from train.loss import token_bytes
 from train.mixture import parts_of_order, training_data
@@ -49,7 +51,8 @@ class Session:
             ArtifactError: when there is nothing to train on, or the checkpoint is of other data.
         """
         tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
-        vocabulary = Encoder.load(tokenizer_file).vocabulary_size
+        encoder = Encoder.load(tokenizer_file)
+        vocabulary = encoder.vocabulary_size
         health.check(stage, inputs, folder, stage.model.parameters(vocabulary), ranks)
         train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
         _check_rows(train_rows, stage.model.context)
@@ -72,6 +75,7 @@ class Session:
             meter=_meter(stage, vocabulary, train_rows.row_tokens, ranks),
             saver=Saver(folder / "checkpoints", ranks, keeping, watchdog.saving),
             watchdog=watchdog,
+            examination=_examination(stage, inputs, encoder, engine, watchdog),
         )
         data = parts_of_order(stage.training.seed, inputs, stage.mixture)
         return cls(stage, folder, tokenizer_file, vocabulary, job, _take_up(job, data, ranks))
@@ -111,6 +115,21 @@ def _first_model(stage: Weights, tokenizer_file: Path, vocabulary: int) -> Trans
         initial.check_tokenizer(folder, tokenizer_file, vocabulary)
         load_into(model, folder)
     return model
+
+
+def _examination(stage: Weights, inputs: Inputs, encoder: Encoder, engine: Engine, watchdog: Watchdog) -> Examination:
+    """What ``training.evaluate_every`` asks; a benchmark's file that is missing or broken is found before a step."""
+    if stage.training.evaluate_every is not None:
+        on_first(engine.ranks, stage.evaluation.raw_files)
+    return Examination(
+        evaluation=stage.evaluation,
+        held_out=HeldOut(inputs["tokens"], inputs["packed"], encoder),
+        encoder=encoder,
+        model=stage.model,
+        weights=engine.weights,
+        ranks=engine.ranks,
+        watchdog=watchdog,
+    )
 
 
 def _check_rows(rows: Rows | MixedRows, context: int) -> None:

@@ -1,4 +1,4 @@
-"""The loop: load, update, log, validate, save, stop, in the order in which they happen.
+"""The loop: load, update, evaluate, log, validate, save, stop, in the order in which they happen.
 
 Everything that a step needs is a function of where training stands (``State``): which rows, which learning rate, which
 random numbers. So going on after a stop is entering the loop with the state of a checkpoint.
@@ -20,6 +20,7 @@ from train.config import AdamW, TrainingConfig
 from train.data import IGNORED, Batch, MixedRows, Rows
 from train.distributed import StopRequest, total
 from train.engine import Engine
+from train.examination import Examination
 from train.guards import LossGuard
 from train.loss import bits_per_byte, targets_bytes
 from train.objectives.causal import DeviceBatch, nll
@@ -48,6 +49,7 @@ class Job:
     meter: Meter
     saver: Saver
     watchdog: Watchdog
+    examination: Examination
 
 
 def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
@@ -88,6 +90,10 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         if progress:
             progress.advance(1, loss=loss)
 
+        if training.evaluates_at(state.step):
+            scores = job.examination.scores(state.step)
+            if tracker:
+                tracker.log_scores(state.step, scores)
         values: dict[str, float] = {}
         if is_last or state.step % training.log_every == 0:
             values = {"loss": loss, "learning_rate": learning_rate, "gradient_norm": gradient_norm, **job.meter.read()}

@@ -2,7 +2,7 @@
 
     weights/<address>/
         hf/                     config.json, model.safetensors, tokenizer.json, tokenizer_config.json: the result
-        metrics.jsonl           one row per logged step
+        metrics.jsonl           one row per logged step, one per step that benchmarks were scored after
         checkpoints/step_*/     to go on from; the last one stays (train/checkpoint.py)
         lock                    held while a training writes here
 
@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from pipeline.core.artifact import TaskOutput
+from pipeline.core.errors import ConfigError
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 from pipeline.core.tracker import Tracking
 from train import initial
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from train.evaluation.benchmark import Evaluation
 from train.mixture import Mix
 from train.schedule import Schedule
 
@@ -45,6 +47,13 @@ class Weights(Stage):
     mixture: Mix = dataclasses.field(default_factory=Mix)
     zero: ZeroConfig = dataclasses.field(default_factory=ZeroConfig, metadata=UNHASHED)
     tracking: Tracking = dataclasses.field(default_factory=Tracking, metadata=UNHASHED)
+    evaluation: Evaluation = dataclasses.field(default_factory=Evaluation, metadata=UNHASHED)
+    """What ``training.evaluate_every`` scores."""
+
+    def __post_init__(self) -> None:
+        if self.training.evaluate_every is not None and not self.evaluation.benchmarks:
+            wrong = f"is {self.training.evaluate_every}, and evaluation has no benchmarks"
+            raise ConfigError("training.evaluate_every", wrong, "give it some, or null")
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("weights", 1, self.run),)

@@ -23,6 +23,7 @@ from train.weights import Weights
 
 ROOT = Path(__file__).parents[2]
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
+BENCHMARKS = {"agreement": {"type": "agreement", "limit": 4}, "validation": {"type": "validation", "limit": 2}}
 
 
 def settings(**training) -> dict:
@@ -35,6 +36,7 @@ def settings(**training) -> dict:
         "training": values | training,
         "zero": {"stage": 1},
         "tracking": {"wandb": "off"},
+        "evaluation": {"benchmarks": BENCHMARKS},
     }
 
 
@@ -78,6 +80,7 @@ KILLS = {
     "the validation after the last step": ["train.trainer", "validate", 3],
     "the export": ["train.export", "save_file", 1],
     "the registration": ["train.weights:shutil", "copyfile", 3],
+    "the scores": ["train.examination:Examination", "scores", 3],
 }
 
 
@@ -95,7 +98,7 @@ def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
     runs = [[str(tmp_path / "whole"), None]]
     for name, kill in KILLS.items():
         runs += [[str(tmp_path / name), kill], [str(tmp_path / name), None]]
-    spec = specify(tmp_path, inputs, runs)
+    spec = specify(tmp_path, inputs, runs, evaluate_every=3)
     done = subprocess.run(
         [sys.executable, "-m", "tests.train.training", str(spec)], capture_output=True, text=True, cwd=ROOT
     )
@@ -103,6 +106,8 @@ def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
     assert json.loads(done.stdout.splitlines()[-1]) == [0, *[-9, 0] * len(KILLS)], done.stderr
     for name in KILLS:
         same(tmp_path / name, tmp_path / "whole")
+    scored = [row["step"] for row in read_metrics(tmp_path / "whole" / "metrics.jsonl") if "evaluation" in row]
+    assert scored == [3, 6, 9, 12]
 
 
 @pytest.mark.slow
@@ -111,7 +116,7 @@ def test_two_ranks_killed_at_any_time_go_on_to_the_same_weights(tmp_path, inputs
     command += ["-m", "tests.train.training"]
     for folder in ("whole", "killed"):
         (tmp_path / folder).mkdir()
-        specify(tmp_path / folder, inputs, [[str(tmp_path / folder), None]])
+        specify(tmp_path / folder, inputs, [[str(tmp_path / folder), None]], evaluate_every=3)
     subprocess.run([*command, str(tmp_path / "whole" / "spec.json")], check=True, capture_output=True, cwd=ROOT)
     killed = [*command, str(tmp_path / "killed" / "spec.json")]
     metrics = tmp_path / "killed" / "metrics.jsonl"

@@ -8,14 +8,14 @@ import dataclasses
 import importlib.util
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings, unhashed
+from pipeline.core.settings import settings, suggestion, unhashed
 from pipeline.core.stage import RawFile
 from train.evaluation.benchmarks.agreement import Agreement
 from train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark, shots_name
@@ -140,6 +140,23 @@ class Evaluation:
             if benchmark.least_window_tokens > window_tokens:
                 wrong = f"it needs {benchmark.least_window_tokens} positions and the model has {window_tokens}"
                 raise ConfigError(f"evaluation.benchmarks.{name}", wrong, "make its settings smaller or leave it out")
+
+    def light(self, names: Sequence[str], items: int | None) -> "Evaluation":
+        """The benchmarks with these ``names``, all when there are none, each with at most so many ``items``.
+
+        Raises:
+            ConfigError: when no benchmark has one of the names.
+        """
+        for name in names:
+            if name not in self.benchmarks:
+                remedy = suggestion(name, self.benchmarks)
+                raise ConfigError("training.evaluate", f"no benchmark of evaluation is named {name!r}", remedy)
+        chosen = {name: self.benchmarks[name] for name in names} or self.benchmarks
+        limits = {name: [n for n in (one.limit, items) if n is not None] for name, one in chosen.items()}
+        limited = {
+            name: dataclasses.replace(one, limit=min(limits[name], default=None)) for name, one in chosen.items()
+        }
+        return dataclasses.replace(self, benchmarks=limited, tasks=())
 
     def without_run(self) -> "Evaluation":
         """The benchmarks that can be put to a model that no run made.

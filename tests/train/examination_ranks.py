@@ -1,0 +1,28 @@
+"""Trainings of two real ranks, with and without benchmarks on the way; started by test_examination.py.
+
+    python -m tests.train.examination_ranks SPEC_JSON
+
+The specification has the folders of the inputs, and the settings of each training by the folder that it goes to.
+"""
+
+import functools
+import importlib
+import json
+import sys
+from pathlib import Path
+
+from tests.train.forks import on_ranks
+from tests.train.training import run
+from train.distributed import Ranks
+
+
+def train(inputs: dict, stage: dict, folder: str, ranks: Ranks) -> None:
+    run({"inputs": inputs, "stage": stage}, folder, None)
+
+
+if __name__ == "__main__":
+    spec = json.loads(Path(sys.argv[1]).read_text())
+    for module in ("torch._dynamo", "train.session"):  # load both once, not in every fork
+        importlib.import_module(module)
+    for folder, stage in spec["trainings"].items():
+        on_ranks(2, functools.partial(train, spec["inputs"], stage, folder))
