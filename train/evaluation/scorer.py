@@ -138,30 +138,29 @@ class Reading:
         """Read ``places``, whose rows are those of ``known``, and all that follows them."""
         for batch in batches(places, self._batch_tokens):
             cache = known.of_rows(self._tensor([place.row for place in batch]))
-            tokens_BT = np.zeros((len(batch), max(len(place.segment.tokens) for place in batch)), np.int64)
-            for row_T, place in zip(tokens_BT, batch, strict=True):
-                row_T[: len(place.segment.tokens)] = place.segment.tokens
+            tokens_P = np.concatenate([place.segment.tokens for place in batch])
             sizes_B = self._tensor([len(place.segment.tokens) for place in batch])
-            x_BTM = self._model.extend(cache, torch.from_numpy(tokens_BT).to(self._device), sizes_B)
-            self._predict([place.segment for place in batch], x_BTM)
+            x_PM = self._model.extend(cache, torch.from_numpy(tokens_P).to(self._device), sizes_B)
+            self._predict([place.segment for place in batch], x_PM)
             following = [Place(segment, row) for row, place in enumerate(batch) for segment in place.segment.next]
             if following:
                 self._read(following, cache)
 
-    def _predict(self, segments: Sequence[Segment], x_BTM: torch.Tensor) -> None:
+    def _predict(self, segments: Sequence[Segment], x_PM: torch.Tensor) -> None:
         """Keep what each target of the ``segments`` scores; a position has its logits computed once for all members."""
-        wanted: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        for row, segment in enumerate(segments):
+        wanted: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        before = 0
+        for segment in segments:
             for member in segment.members:
                 piece = self._pieces[member]
                 first = len(piece.inputs) - piece.targets
                 for position in range(max(first, segment.start), segment.end):
-                    wanted[row, position - segment.start].append((member, position - first))
+                    wanted[before + position - segment.start].append((member, position - first))
+            before += len(segment.tokens)
         positions = list(wanted)
         for start in range(0, len(positions), POSITIONS_AT_ONCE):
             here = positions[start : start + POSITIONS_AT_ONCE]
-            rows_N, offsets_N = (self._tensor(column) for column in zip(*here, strict=True))
-            logits_NV = self._model.logits(x_BTM[rows_N, offsets_N]).float()
+            logits_NV = self._model.logits(x_PM[self._tensor(here)]).float()
             asked = [(place, *one) for place, position in enumerate(here) for one in wanted[position]]
             places = self._tensor([place for place, _, _ in asked])
             targets = self._tensor([int(self._pieces[member].predicted[number]) for _, member, number in asked])

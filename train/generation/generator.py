@@ -139,11 +139,9 @@ class Generator:
     def _last_logits(self, cache: AnyCache, new: Sequence[Sequence[int]]) -> torch.Tensor:
         """logits_BV after the last of each row's ``new`` tokens; anything for a row without."""
         sizes_B = torch.tensor([len(ids) for ids in new], device=self._device)
-        tokens_BT = torch.zeros((len(new), int(sizes_B.max())), dtype=torch.int64, device=self._device)
-        for row_T, ids in zip(tokens_BT, new, strict=True):
-            row_T[: len(ids)] = torch.tensor(ids, dtype=torch.int64)
-        x_BTM = self._model.extend(cache, tokens_BT, sizes_B)
-        return self._model.logits(x_BTM[torch.arange(len(new)), (sizes_B - 1).clamp(min=0)]).float()
+        tokens_P = torch.tensor([token for ids in new for token in ids], dtype=torch.int64, device=self._device)
+        x_PM = self._model.extend(cache, tokens_P, sizes_B)
+        return self._model.logits(x_PM[(sizes_B.cumsum(0) - 1).clamp(min=0)]).float()
 
 
 class SharedGenerator(Generator):

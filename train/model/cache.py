@@ -1,13 +1,14 @@
 """Keys and values of the tokens so far, so that the next tokens need not compute them again (KV cache).
 
-Shapes: B rows, T new positions, S slots, L layers, N query heads, G key/value heads, Q queries of one such head, D head
-width.
+Shapes: B rows, P new tokens of all rows, T at most of one row, S slots, L layers, N query heads, G key/value heads, Q
+queries of one such head, D head width.
 
     slot     0 1 2 3 4 5 6 7       token t of a row lies in slot t, whatever the other rows hold
     row 0    k k k k k n n .       k known, n new, . free
     row 1    k k n n n n . .
 
-A token takes 2 · L · G · D values: its keys and its values. A query sees the slots up to its own position.
+New tokens go through the layers one row after the other, without padding (n n | n n n n); attention alone takes them
+by rows. A token takes 2 · L · G · D values: its keys and its values. A query sees the slots up to its own position.
 
 What a position computes does not depend, to the last bit on a CPU, on the tokens beside it, on the rows beside it,
 nor on what was known and what is new. This holds as far as a row of a matrix product does not depend on the other rows:
@@ -35,24 +36,47 @@ def rounded_up(number: int, step: int) -> int:
     return -(-number // step) * step
 
 
+class NewTokens:
+    """Where new tokens belong, those of one row after those of the other."""
+
+    def __init__(self, lengths_B: Tensor, sizes_B: Tensor) -> None:
+        """``lengths_B``: tokens known of each row; ``sizes_B``: new ones."""
+        self.lengths_B = lengths_B + sizes_B
+        self.rows_P = torch.repeat_interleave(sizes_B)
+        before_P = (sizes_B.cumsum(0) - sizes_B)[self.rows_P]
+        self.offsets_P = torch.arange(len(self.rows_P), device=sizes_B.device) - before_P
+        self.positions_P = lengths_B[self.rows_P] + self.offsets_P
+        self.positions_BT = lengths_B[:, None] + torch.arange(int(sizes_B.max()), device=sizes_B.device)
+
+
 class LayerCache:
-    """One layer's keys and values, and where the new ones stand: what attention has instead of a mask."""
+    """One layer's keys and values, and where the new ones belong: what attention has instead of a mask."""
 
-    def __init__(self, keys_BGSD: Tensor, values_BGSD: Tensor, positions_BT: Tensor) -> None:
-        self.keys_BGSD, self.values_BGSD, self.positions_BT = keys_BGSD, values_BGSD, positions_BT
+    def __init__(self, keys_BGSD: Tensor, values_BGSD: Tensor, new: NewTokens) -> None:
+        self.keys_BGSD, self.values_BGSD, self.new = keys_BGSD, values_BGSD, new
 
-    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor) -> Tensor:
-        """Keep the new keys and values -> what the queries make of all up to their positions (B, N, T, D)."""
-        places_BGTD = self.positions_BT[:, None, :, None].expand_as(k_BGTD)
-        self.keys_BGSD.scatter_(2, places_BGTD, k_BGTD)
-        self.values_BGSD.scatter_(2, places_BGTD, v_BGTD)
+    def attend(self, q_1NPD: Tensor, k_1GPD: Tensor, v_1GPD: Tensor) -> Tensor:
+        """Keep the new keys and values -> what the queries make of all up to their positions (1, N, P, D).
+
+        What lies behind the new tokens fills up to ``ROW_MULTIPLE``: it is kept nowhere and becomes zeros.
+        """
+        new, tokens = self.new, len(self.new.rows_P)
+        q_PND, k_PGD, v_PGD = (x.transpose(1, 2)[0, :tokens] for x in (q_1NPD, k_1GPD, v_1GPD))
+        self.keys_BGSD[new.rows_P, :, new.positions_P] = k_PGD
+        self.values_BGSD[new.rows_P, :, new.positions_P] = v_PGD
+        rows, longest = new.positions_BT.shape
+        q_BNTD = q_PND.new_zeros(rows, q_PND.shape[1], longest, q_PND.shape[2])
+        q_BNTD[new.rows_P, :, new.offsets_P] = q_PND
         slots = self.keys_BGSD.shape[2]
-        sees_BTS = torch.arange(slots, device=q_BNTD.device) <= self.positions_BT[:, :, None]
+        sees_BTS = torch.arange(slots, device=q_BNTD.device) <= new.positions_BT[:, :, None]
         if q_BNTD.is_cuda:
-            return functional.scaled_dot_product_attention(
+            mixed_BNTD = functional.scaled_dot_product_attention(
                 q_BNTD, self.keys_BGSD, self.values_BGSD, attn_mask=sees_BTS[:, None], enable_gqa=True
             )
-        return attend_in_order(q_BNTD, self.keys_BGSD, self.values_BGSD, sees_BTS)
+        else:
+            mixed_BNTD = attend_in_order(q_BNTD, self.keys_BGSD, self.values_BGSD, sees_BTS)
+        mixed_NPD = mixed_BNTD[new.rows_P, :, new.offsets_P].transpose(0, 1)
+        return functional.pad(mixed_NPD, (0, 0, 0, q_1NPD.shape[2] - tokens))[None]
 
 
 def attend_in_order(q_BNTD: Tensor, keys_BGSD: Tensor, values_BGSD: Tensor, sees_BTS: Tensor) -> Tensor:
@@ -99,12 +123,12 @@ class Cache:
         if slots > self.room_tokens:
             self._held_L2BGSD = functional.pad(self._held_L2BGSD, (0, 0, 0, slots - self.room_tokens))
 
-    def layers(self, positions_BT: Tensor) -> list[LayerCache]:
-        """Each layer's part, for tokens at ``positions_BT``."""
-        used = int(positions_BT.max()) + 1
+    def layers(self, new: NewTokens) -> list[LayerCache]:
+        """Each layer's part, for ``new`` tokens."""
+        used = int(new.lengths_B.max())
         self.make_room(used)
         slots = rounded_up(used, SLOT_MULTIPLE)
-        return [LayerCache(keys, values, positions_BT) for keys, values in self._held_L2BGSD[:, :, :, :, :slots]]
+        return [LayerCache(keys, values, new) for keys, values in self._held_L2BGSD[:, :, :, :, :slots]]
 
     def of_rows(self, rows_B: Tensor) -> "Cache":
         """A cache whose row i goes on from row ``rows_B[i]`` of this one."""

@@ -1,6 +1,6 @@
 """A model that cannot keep keys and values, behind the calls of one that can: it reads every sequence from its start.
 
-Shapes: B rows, T positions, V vocabulary.
+Shapes: B rows, T positions, P new tokens of all rows, V vocabulary.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from train.model.cache import Cache
+from train.model.cache import Cache, NewTokens
 from train.model.transformer import Transformer
 
 
@@ -50,19 +50,17 @@ class Recomputing:
         return Sequences(nothing_BT, torch.zeros(rows, dtype=torch.int64, device=self.device))
 
     @torch.inference_mode()
-    def extend(self, cache: Sequences, tokens_BT: Tensor, sizes_B: Tensor) -> Tensor:
-        """The logits after each new token; anything where a row has fewer."""
-        new, lengths_B = tokens_BT.shape[1], cache.lengths_B + sizes_B
-        starts_BT = cache.lengths_B[:, None] + torch.arange(new, device=self.device)
-        whole = int((cache.lengths_B + new).max())
-        tokens = functional.pad(cache.tokens_BT, (0, whole - cache.tokens_BT.shape[1])).scatter(1, starts_BT, tokens_BT)
-        length = int(lengths_B.max())
-        tokens_BT, positions_T = tokens[:, :length], torch.arange(length, device=self.device)
-        documents_BT = torch.where(positions_T < lengths_B[:, None], 0, -1)
+    def extend(self, cache: Sequences, tokens_P: Tensor, sizes_B: Tensor) -> Tensor:
+        """logits_PV after each new token, those of one row after those of the other."""
+        new = NewTokens(cache.lengths_B, sizes_B)
+        length = int(new.lengths_B.max())
+        tokens_BT = functional.pad(cache.tokens_BT, (0, length - cache.tokens_BT.shape[1]))
+        tokens_BT[new.rows_P, new.positions_P] = tokens_P
+        positions_T = torch.arange(length, device=self.device)
+        documents_BT = torch.where(positions_T < new.lengths_B[:, None], 0, -1)
         logits_BTV = self.model(tokens_BT, positions_T.expand_as(tokens_BT), documents_BT)
-        cache.tokens_BT, cache.lengths_B = tokens_BT, lengths_B
-        places_BTV = starts_BT.clamp(max=length - 1)[:, :, None].expand(-1, -1, logits_BTV.shape[-1])
-        return logits_BTV.gather(1, places_BTV)
+        cache.tokens_BT, cache.lengths_B = tokens_BT, new.lengths_B
+        return logits_BTV[new.rows_P, new.positions_P]
 
     def logits(self, x_NV: Tensor) -> Tensor:
         return x_NV

@@ -22,7 +22,7 @@ from torch.nn import functional
 from train.config import ModelConfig
 from train.model.attention import Attention, Mask, block_mask, document_mask
 from train.model.attention_weights import KeptWeights
-from train.model.cache import ROW_MULTIPLE, Cache, rounded_up
+from train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
 from train.model.head import Head
 from train.model.positions import Rotation, rotation
 
@@ -129,28 +129,28 @@ class Transformer(nn.Module):
         return Cache(self.config, rows, weight.dtype, weight.device)
 
     @torch.inference_mode()
-    def extend(self, cache: Cache, tokens_BT: Tensor, sizes_B: Tensor) -> Tensor:
-        """x_BTM, of which ``logits`` are those after each new token; the cache then holds these tokens too.
+    def extend(self, cache: Cache, tokens_P: Tensor, sizes_B: Tensor) -> Tensor:
+        """x_PM, of which ``logits`` are those after each new token; the cache then holds these tokens too.
 
         Args:
             cache: what is known of each row.
-            tokens_BT: int64 token ids that follow; anything where a row has fewer.
+            tokens_P: int64 token ids that follow, those of one row after those of the other.
             sizes_B: int64, how many each row has.
 
         Raises:
             ValueError: when a row gets longer than ``config.context``.
         """
-        longest, new = int((cache.lengths_B + sizes_B).max()), tokens_BT.shape[1]
+        new = NewTokens(cache.lengths_B, sizes_B)
+        longest = int(new.lengths_B.max())
         if longest > self.config.context:
             raise ValueError(f"{longest} tokens do not fit a context of {self.config.context}")
-        computed = rounded_up(new, ROW_MULTIPLE // math.gcd(ROW_MULTIPLE, len(tokens_BT)))
-        tokens_BT = functional.pad(tokens_BT, (0, computed - new))
-        places_BT = cache.lengths_B[:, None] + torch.arange(computed, device=tokens_BT.device)
-        x_BTM, turn = self._embed(tokens_BT, places_BT.clamp(max=self.config.context - 1))
-        for block, layer in zip(self.blocks, cache.layers(places_BT), strict=True):
-            x_BTM = block(x_BTM, turn, layer)
-        cache.lengths_B = cache.lengths_B + sizes_B
-        return self.norm(x_BTM)[:, :new]
+        filling = (0, rounded_up(len(tokens_P), ROW_MULTIPLE) - len(tokens_P))
+        tokens_1P, positions_1P = (functional.pad(ids_P, filling)[None] for ids_P in (tokens_P, new.positions_P))
+        x_1PM, turn = self._embed(tokens_1P, positions_1P)
+        for block, layer in zip(self.blocks, cache.layers(new), strict=True):
+            x_1PM = block(x_1PM, turn, layer)
+        cache.lengths_B = new.lengths_B
+        return self.norm(x_1PM)[0, : len(tokens_P)]
 
     @torch.inference_mode()
     def logits(self, x_NM: Tensor) -> Tensor:

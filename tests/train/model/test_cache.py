@@ -31,7 +31,7 @@ def sizes(*values: int) -> torch.Tensor:
 
 def at_once(model: Transformer, tokens_T: torch.Tensor) -> torch.Tensor:
     """logits_TV of one sequence, extended from nothing."""
-    return model.logits(model.extend(new_cache(model), tokens_T[None], sizes(len(tokens_T)))[0])
+    return model.logits(model.extend(new_cache(model), tokens_T, sizes(len(tokens_T))))
 
 
 @SHAPES
@@ -39,7 +39,7 @@ def at_once(model: Transformer, tokens_T: torch.Tensor) -> torch.Tensor:
 def test_extending_from_nothing_gives_the_logits_of_training(config):
     model, tokens_BT = random_model(config), random_tokens(3, 24)
     expected = model(tokens_BT, torch.arange(24).expand(3, -1), torch.zeros_like(tokens_BT))
-    found = model.head(model.extend(new_cache(model, 3), tokens_BT, sizes(24, 24, 24)))
+    found = model.head(model.extend(new_cache(model, 3), tokens_BT.flatten(), sizes(24, 24, 24))).unflatten(0, (3, 24))
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
@@ -61,9 +61,8 @@ def test_no_bit_depends_on_the_cuts_or_on_other_rows(config, cuts, others, seed)
         beside = [
             other if cache.lengths_B[row + 1] + other <= config.context else 0 for row, other in enumerate(others)
         ]
-        block = random_tokens(1 + len(others), max(len(taken), *beside, 1), seed + number)
-        block[0, : len(taken)] = taken
-        found.append(model.extend(cache, block, sizes(len(taken), *beside))[0, : len(taken)])
+        tokens_P = torch.cat((taken, random_tokens(1, sum(beside), seed + number)[0]))
+        found.append(model.extend(cache, tokens_P, sizes(len(taken), *beside))[: len(taken)])
         done += len(taken)
     assert torch.equal(model.logits(torch.cat(found)), at_once(model, tokens_T))
     assert cache.lengths_B[0] == len(tokens_T)
@@ -76,7 +75,7 @@ def test_no_bit_depends_on_the_cuts_of_hundreds_of_tokens():
     expected = at_once(model, tokens_T)
     for cuts in ([333, 267], [100, 1, 1, 498], [599, 1]):
         cache = new_cache(model)
-        found = [model.extend(cache, part[None], sizes(len(part)))[0] for part in tokens_T.split(cuts)]
+        found = [model.extend(cache, part, sizes(len(part))) for part in tokens_T.split(cuts)]
         assert torch.equal(model.logits(torch.cat(found)), expected)
 
 
@@ -87,10 +86,10 @@ def test_a_cache_can_be_gone_on_from_by_several_rows(config):
     first_T, second_T = random_tokens(1, 5)[0], random_tokens(1, 7, 1)[0]
     ends_BT = random_tokens(3, 4, 2)
     cache = new_cache(model, 2)
-    model.extend(cache, torch.stack([torch.cat((first_T, first_T[:2])), second_T]), sizes(5, 7))
+    model.extend(cache, torch.cat((first_T, second_T)), sizes(5, 7))
     branched = cache.of_rows(torch.tensor([1, 0, 1]))
     assert branched.lengths_B.tolist() == [7, 5, 7]
-    x_BTM = model.extend(branched, ends_BT, sizes(4, 4, 4))
+    x_BTM = model.extend(branched, ends_BT.flatten(), sizes(4, 4, 4)).unflatten(0, (3, 4))
     for x_TM, start_T, end_T in zip(x_BTM, (second_T, first_T, second_T), ends_BT, strict=True):
         assert torch.equal(model.logits(x_TM), at_once(model, torch.cat((start_T, end_T)))[-4:])
     assert cache.lengths_B.tolist() == [5, 7]
@@ -110,24 +109,23 @@ def test_greedy_with_a_cache_is_greedy_without_token_for_token(config):
             tokens_T = torch.cat((tokens_T, logits[0, -1].argmax()[None]))
         expected.append(tokens_T.tolist())
     cache, found = new_cache(model, 3), [prompt.tolist() for prompt in prompts]
-    block, new = torch.nn.utils.rnn.pad_sequence(prompts, batch_first=True), sizes(*lengths)
-    for _ in range(config.context):
-        x_BTM = model.extend(cache, block, new)
-        last_B = model.logits(x_BTM[torch.arange(3), (new - 1).clamp(min=0)]).argmax(-1)
+    tokens_P, new = torch.cat(prompts), sizes(*lengths)
+    while new.any():
+        last_B = model.logits(model.extend(cache, tokens_P, new)[new.cumsum(0) - 1]).argmax(-1)
         new = (cache.lengths_B < config.context).long() * (new > 0)
         for tokens, token, goes_on in zip(found, last_B.tolist(), new.tolist(), strict=True):
             tokens.extend([token] * goes_on)
-        block = last_B[:, None]
+        tokens_P = last_B[new > 0]
     assert found == expected
 
 
 def test_a_full_window_is_refused():
     model = random_model(GPT2)
     cache = new_cache(model, 2)
-    model.extend(cache, random_tokens(2, 24), sizes(24, 20))
+    model.extend(cache, random_tokens(1, 44)[0], sizes(24, 20))
     with pytest.raises(ValueError, match=r"^25 tokens do not fit a context of 24$"):
-        model.extend(cache, random_tokens(2, 1), sizes(1, 1))
-    model.extend(cache, random_tokens(2, 1), sizes(0, 1))
+        model.extend(cache, random_tokens(1, 2)[0], sizes(1, 1))
+    model.extend(cache, random_tokens(1, 1)[0], sizes(0, 1))
     assert cache.lengths_B.tolist() == [24, 21]
 
 
