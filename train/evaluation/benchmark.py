@@ -19,6 +19,7 @@ from pipeline.core.settings import settings, suggestion, unhashed
 from pipeline.core.stage import RawFile
 from train.evaluation.benchmarks.agreement import Agreement
 from train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark, shots_name
+from train.evaluation.benchmarks.cbt import ChildrensBooks
 from train.evaluation.benchmarks.completion import Completion
 from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords
 from train.evaluation.benchmarks.in_context import InContext
@@ -38,6 +39,7 @@ AnyBenchmark = Annotated[
     | MultipleChoice
     | Schema
     | Completion
+    | ChildrensBooks
     | MinimalPairs
     | HeldOutWords
     | HeldOutSentences

@@ -82,10 +82,33 @@ class Benchmark(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileBenchmark(Benchmark, Generic[T]):
-    """A benchmark whose items come from files of one JSON object a line."""
+    """A benchmark whose items come from files."""
 
     paths: tuple[str, ...] = dataclasses.field(metadata={"hashed": False})
     """Files, absolute or below ``evaluation.data``. Their content decides the artifact's address, not their place."""
+
+    @abc.abstractmethod
+    def read(self, data: Path) -> list[tuple[str, T]]:
+        """(name, what the benchmark needs of it) of each question in all files, in order.
+
+        Raises:
+            ArtifactError: naming file and line of what does not fit.
+        """
+
+    @abc.abstractmethod
+    def texts(self, parsed: Sequence[T]) -> list[tuple[str, ...]]:
+        """The texts of each question that a model must not have seen: with the right answer, and wrong answers;
+        without what a prompt adds to them."""
+
+    def raw_files(self, data: Path) -> tuple[RawFile, ...]:
+        files = tuple(raw_file(data / path) for path in self.paths)
+        self.read(data)
+        return files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordBenchmark(FileBenchmark[T]):
+    """A benchmark whose files have one JSON object a line."""
 
     @abc.abstractmethod
     def parse(self, record: Record) -> T:
@@ -95,19 +118,8 @@ class FileBenchmark(Benchmark, Generic[T]):
             ArtifactError: naming file, line and field of what does not fit.
         """
 
-    @abc.abstractmethod
-    def texts(self, parsed: Sequence[T]) -> list[tuple[str, ...]]:
-        """The texts of each of the file's lines that a model must not have seen: questions with their right answers,
-        and wrong answers; without what a prompt adds to them."""
-
     def read(self, data: Path) -> list[tuple[str, T]]:
-        """(name, parsed line) of all files, in order."""
         return [(record.name, self.parse(record)) for path in self.paths for record in read_records(data / path)]
-
-    def raw_files(self, data: Path) -> tuple[RawFile, ...]:
-        files = tuple(raw_file(data / path) for path in self.paths)
-        self.read(data)
-        return files
 
 
 def shots_name(name: str, shots: int) -> str:
@@ -116,7 +128,7 @@ def shots_name(name: str, shots: int) -> str:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FewShotBenchmark(FileBenchmark[T]):
+class FewShotBenchmark(RecordBenchmark[T]):
     """A benchmark of questions and answers, which may be preceded by others with their answers."""
 
     shots: int = 0

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from pipeline.core.settings import settings
-from train.evaluation.benchmarks.base import FileBenchmark, Sources
+from train.evaluation.benchmarks.base import RecordBenchmark, Sources
 from train.evaluation.item import Answer, Item, Outcome, Text
 from train.evaluation.metrics import Metric, mean_over_groups
 from train.evaluation.records import Record
@@ -25,7 +25,7 @@ Pair = tuple[str, str, str]
 
 
 @settings
-class MinimalPairs(FileBenchmark[Pair]):
+class MinimalPairs(RecordBenchmark[Pair]):
     """Choice of the grammatical sentence, by paradigm."""
 
     type: Literal["minimal_pairs"] = "minimal_pairs"

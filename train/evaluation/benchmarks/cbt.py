@@ -1,0 +1,115 @@
+"""The Children's Book Test: which word is missing from the sentence after twenty of a book (Hill et al., ICLR 2016)?
+
+    1 Once there was a miller .                                        20 such lines, then
+    21 `` I saw the XXXXX , '' he said .<TAB>mill<TAB><TAB>mill|river|…     question, answer, nothing, candidates
+
+    context       the twenty sentences and the question up to the gap, de-tokenized
+    continuation  <candidate> and the rest of the question
+
+The candidate with the likeliest continuation is chosen: "the probability of each choice and the rest of the sentence
+conditioned on this choice" (Radford et al. 2019, §3.2, who removed the marks of tokenization from the text, too, and
+took the validation files of common nouns, CBT-CN, and of named entities, CBT-NE). The question itself is not known to
+be put apart from the sentences in any way; here all are one text, a space between two.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pipeline.core.errors import ArtifactError
+from pipeline.core.settings import settings
+from train.evaluation.benchmarks.base import FileBenchmark, Sources
+from train.evaluation.benchmarks.multiple_choice import chance
+from train.evaluation.detokenizers import TREEBANK_TEXT
+from train.evaluation.item import Answer, Item, Outcome, Text
+from train.evaluation.metrics import Metric, accuracy
+from train.evaluation.records import read_text
+
+GAP = "XXXXX"
+LINES = 21
+REMEDY = f"give {LINES} lines that begin with their number and a space"
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """A passage, de-tokenized, with a gap in its last sentence."""
+
+    passage: str
+    candidates: tuple[str, ...]
+    gold: int
+
+    def parts(self, candidate: str) -> tuple[str, str]:
+        """The text up to the gap, and from it on with ``candidate`` in it."""
+        before, after = self.passage.split(GAP, 1)
+        return before, candidate + after.replace(GAP, candidate)
+
+
+@settings
+class ChildrensBooks(FileBenchmark[Question]):
+    """Choice of the word that is missing."""
+
+    type: Literal["cbt"] = "cbt"
+
+    def read(self, data: Path) -> list[tuple[str, Question]]:
+        return [question for path in self.paths for question in questions(data / path)]
+
+    def texts(self, parsed: Sequence[Question]) -> list[tuple[str, ...]]:
+        """The passage with the right word; a wrong one differs by a word."""
+        return [("".join(question.parts(question.candidates[question.gold])),) for question in parsed]
+
+    def items(self, sources: Sources) -> list[Item]:
+        return [
+            Item(name, tuple(Text(*one.parts(candidate)) for candidate in one.candidates), one.candidates, one.gold)
+            for name, one in self.read(sources.data)[: self.limit]
+        ]
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        """acc: 1 when the right candidate is likeliest; of equal ones the first wins."""
+        scores = [answer.log_likelihood for answer in answers]
+        return {"acc": float(scores.index(max(scores)) == item.gold)}
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        return [accuracy("acc", [outcome["acc"] for outcome in outcomes], chance(items))]
+
+
+def questions(path: Path) -> Iterator[tuple[str, Question]]:
+    """(``<file>:<line of the question>``, question) of each in a file as it was published.
+
+    Raises:
+        ArtifactError: naming the line that does not fit.
+    """
+    sentences: list[str] = []
+    number = 0
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        if not line.strip() and not sentences:
+            continue
+        found = re.fullmatch(rf"{len(sentences) + 1} (.*\S.*)", line)
+        if not found:
+            wrong = f"{line[:40]!r} is not line {len(sentences) + 1} of a question"
+            raise ArtifactError(f"{path}:{number}", wrong, REMEDY)
+        sentences.append(found[1])
+        if len(sentences) == LINES:
+            yield f"{path.name}:{number}", _question(sentences, f"{path}:{number}")
+            sentences = []
+    if sentences:
+        wrong = f"ends after {len(sentences)} lines of a question"
+        raise ArtifactError(f"{path}:{number}", wrong, REMEDY)
+
+
+def _question(sentences: Sequence[str], where: str) -> Question:
+    parts = sentences[-1].split("\t")
+    if len(parts) != 4:
+        wrong = f"has {len(parts)} parts between tabs"
+        raise ArtifactError(where, wrong, "give four: question, answer, nothing, candidates with | between them")
+    question, answer, _, listed = (part.strip() for part in parts)
+    candidates = tuple(candidate for candidate in listed.split("|") if candidate.strip())
+    if GAP not in question:
+        raise ArtifactError(where, f"has no {GAP}", "mark with it where the word is missing")
+    if len(candidates) < 2:
+        raise ArtifactError(where, f"has the candidates {listed!r}", "give two or more with | between them")
+    if answer not in candidates:
+        raise ArtifactError(where, f"has the answer {answer!r}, which is no candidate", f"give one of {listed}")
+    passage = " ".join(map(TREEBANK_TEXT.detokenize, [*sentences[:-1], question]))
+    return Question(passage, candidates, candidates.index(answer))
