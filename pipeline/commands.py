@@ -129,15 +129,17 @@ GENERATION_WORDS = (
 )
 
 
-def show_comparison(config: RunConfig, *runs: str) -> None:
-    """Print the scores of runs, by their ids or folders, side by side, with the differences from the first tested."""
-    comparison.show(config, *runs)
+def show_comparison(config: RunConfig, page: str, *runs: str) -> None:
+    """Print the scores of runs, by their ids or folders, side by side, with the differences from the first tested; as
+    a page with figures in FILE, too."""
+    comparison.show(config, runs, Path(page) if page else None)
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
     """What a command shows of a run, and the words it takes, as its usage writes them: those in [brackets] may be left
-    out, and the name of an option before a word may be left out while the words stand in their order."""
+    out, and the name of an option before a word may be left out while the words stand in their order; not where the
+    last word stands for any number of them."""
 
     show: Callable[..., None]
     words: tuple[str, ...] = ()
@@ -153,9 +155,12 @@ class Command:
     def needs(self, place: int) -> bool:
         return place < len(self.words) and not self.words[place].startswith("[")
 
-    def places(self, most: int) -> int:
-        """How many words it takes: ``most`` when the last word stands for any number of them."""
-        return max(most, len(self.words)) if self.words and self.words[-1].endswith(" ...]") else len(self.words)
+    def free_places(self, words: int) -> list[int]:
+        """The places of words that no option was given for, as many as ``words`` could take."""
+        if not self.words or not self.words[-1].endswith(" ...]"):
+            return list(range(len(self.words)))
+        named = self.options.values()
+        return [place for place in range(max(words + len(named), len(self.words))) if place not in named]
 
 
 COMMANDS = {
@@ -164,7 +169,7 @@ COMMANDS = {
     ),
     "generate": Command(show_generation, GENERATION_WORDS, of_run=False),
     "evaluate": Command(show_folder_scores, ("FOLDER",), of_run=False),
-    "compare": Command(show_comparison, ("RUN", "RUN", "[RUN ...]"), of_run=False),
+    "compare": Command(show_comparison, ("[--page FILE]", "RUN", "RUN", "[RUN ...]"), of_run=False),
     "status": Command(show_status),
     "why": Command(show_why, ("DOCUMENT_ID|URL",)),
     "trace": Command(show_trace, ("SHARD", "OFFSET")),
@@ -189,7 +194,7 @@ def split_words(name: str, arguments: Sequence[str], is_override: Callable[[str]
     command = COMMANDS[name]
     found, rest = _split_options(name, arguments)
     taken = 0
-    free = [place for place in range(command.places(len(arguments))) if place not in found]
+    free = [place for place in command.free_places(len(arguments)) if place not in found]
     for place, argument in zip(free, rest, strict=False):
         if is_override(argument) if command.needs(place) else "=" in argument:
             break

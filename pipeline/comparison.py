@@ -3,6 +3,7 @@
 headrace compare 0b5c2f7d9e11 41aa0c3e5d22          runs by their ids below root/runs
 headrace compare runs/folder_scores/77aa…  runs/scores/0c1d…    folders of scores
 headrace compare A B C > table.md                   Markdown where the output is no terminal
+headrace compare A B C --page comparison.html       with figures, too (comparison_page.py)
 
     benchmark  shots  metric  items  A                     B                     B − A                 p
     piqa           0  acc     1,838  61.0 % [58.8, 63.2]   63.4 % [61.2, 65.6]   +2.4 % [+0.9, +3.9]   0.0021 **
@@ -22,10 +23,13 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
+from pipeline import comparison_page
 from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact, read_json
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import suggestion
+from pipeline.report_page.few_shot import benchmark_of
+from pipeline.report_page.forest import Interval
 from pipeline.report_page.formatting import is_share
 from pipeline.runner import load
 from pipeline.whereabouts import need
@@ -99,13 +103,17 @@ class Row:
         return f"{100 * value:{sign}.2f}" if self.is_share else f"{value:{sign}.4g}"
 
 
-def show(config: RunConfig, *words: str) -> None:
-    """Print the table of the runs that ``words`` name."""
+def show(config: RunConfig, words: Sequence[str], page: Path | None) -> None:
+    """Print the table of the runs that ``words`` name; write it with figures to ``page``."""
     names = [Path(word).name for word in words]
     names = names if len(set(names)) == len(names) else list(words)
     runs = [Contestant.of(name, scores_of(word, config.root)) for name, word in zip(names, words, strict=True)]
     rows, console = list(rows_of(runs)), Console(soft_wrap=True, highlight=False, markup=False)
     head, body = header(runs), cells(rows)
+    if page is not None:
+        entries = {run.name: list(run.entries.values()) for run in runs}
+        shares, others = intervals(runs, rows, True), intervals(runs, rows, False)
+        page.write_text(comparison_page.render(entries, [head, *body], NOTE, shares, others), encoding="utf-8")
     if console.is_terminal:
         table = Table(*head, box=None, header_style="bold", pad_edge=False)
         for line in body:
@@ -133,8 +141,9 @@ def scores_of(word: str, root: str) -> Artifact:
 
 
 def rows_of(runs: Sequence[Contestant]) -> Iterator[Row]:
-    """Every metric that at least two runs have, in the order of the benchmarks' names."""
-    for benchmark in sorted({name for run in runs for name in run.entries}):
+    """Every metric that at least two runs have, in the order of the benchmarks' names and of their shots."""
+    known = {name: entry for run in runs for name, entry in run.entries.items()}
+    for benchmark in sorted(known, key=lambda name: (benchmark_of(known[name]), known[name]["shots"], name)):
         entries = [run.entries[benchmark] for run in runs if benchmark in run.entries]
         names = dict.fromkeys(one["name"] for entry in entries for one in entry["metrics"] if not one["group"])
         shots = int(entries[0]["shots"])
@@ -170,13 +179,27 @@ def header(runs: Sequence[Contestant]) -> list[str]:
 
 def cells(rows: Sequence[Row]) -> list[list[str]]:
     """The rows as text; the stars of a column after Holm's correction over it."""
-    if not rows:
-        return []
+    return [_line(row, adjusted) for row, adjusted in zip(rows, adjusted_p_values(rows), strict=True)]
+
+
+def intervals(runs: Sequence[Contestant], rows: Sequence[Row], is_share: bool) -> list[Interval]:
+    """The differences of shares of right answers, in percentage points, or all others, for a figure."""
+    found = []
+    for row, adjusted in zip(rows, adjusted_p_values(rows), strict=True):
+        for run, one, p in zip(runs[1:], row.differences, adjusted, strict=True):
+            if one is not None and p is not None and row.is_share == is_share:
+                value, low, high = ((100 if is_share else 1) * end for end in (one.value, *one.interval))
+                found.append(Interval(f"{row.benchmark} {row.name}", run.name, value, low, high, mark(p)))
+    return found
+
+
+def adjusted_p_values(rows: Sequence[Row]) -> list[tuple[float | None, ...]]:
+    """For each row the p-values of its differences, after Holm's correction over all rows of their columns."""
     adjusted = []
     for column in zip(*(row.differences for row in rows), strict=True):
         p_values = iter(holm([one.p for one in column if one is not None]))
         adjusted.append([None if one is None else next(p_values) for one in column])
-    return [_line(row, [column[number] for column in adjusted]) for number, row in enumerate(rows)]
+    return list(zip(*adjusted, strict=True))
 
 
 def _line(row: Row, adjusted: Sequence[float | None]) -> list[str]:

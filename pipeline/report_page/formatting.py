@@ -43,7 +43,7 @@ def percent(share: float | None) -> str:
 
 def is_share(metric: str) -> bool:
     """Whether the values of ``metric`` are shares of right answers, shown in percent."""
-    return metric.startswith(("acc", "exact_match"))
+    return metric.startswith(("acc", "exact_match", "em", "f1"))
 
 
 def visible(text: str, characters: int) -> str:

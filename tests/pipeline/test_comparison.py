@@ -2,31 +2,37 @@
 
 import json
 import math
+import re
+from types import MappingProxyType
 
 import pytest
 
 from pipeline import comparison
-from pipeline.comparison import Contestant, cells, header, rows_of, scores_of
+from pipeline.comparison import Contestant, cells, header, intervals, rows_of, scores_of
 from pipeline.core.artifact import Artifact, TaskOutput, finish
 from pipeline.core.errors import ConfigError
+from pipeline.report_page.forest import Interval
 from tests.pipeline.test_main import headrace
+from tests.pipeline.test_report import Reader, browse
 from train.evaluation.metrics import accuracy, perplexity
 from train.evaluation.significance import mcnemar, paired_bootstrap
+
+__all__ = ["browse"]
 
 FIRST = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]
 SECOND = [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
 NATS = [-1.0, -2.0, -3.0]
 
 
-def artifact(folder, benchmarks) -> Artifact:
-    """Scores: by benchmark, the metrics as they are and the outcomes of its items."""
+def artifact(folder, benchmarks, shots=MappingProxyType({})) -> Artifact:
+    """Scores: by benchmark, the metrics as they are and the outcomes of its items; 5 shots where none are told."""
     out, entries = TaskOutput(folder, "scores", 0), []
     for name, (metrics, outcomes) in benchmarks.items():
         rows = [{"name": f"f:{line}", "group": "", "outcome": outcome} for line, outcome in enumerate(outcomes)]
         with out.file(f"samples/{name}.jsonl") as path:
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         values = [vars(one) | {"interval": one.interval and list(one.interval)} for one in metrics]
-        entries.append({"name": name, "shots": 5, "metrics": values})
+        entries.append({"name": name, "shots": shots.get(name, 5), "metrics": values})
     with out.file("scores.json") as path:
         path.write_text(json.dumps({"benchmarks": entries}))
     out.done({})
@@ -113,6 +119,44 @@ def test_piped_it_is_markdown(runs, tmp_path):
     assert lines[-1].startswith("In [brackets]: 95 % intervals.")
 
 
+def test_benchmarks_come_in_the_order_of_their_shots(tmp_path):
+    names = {"quiz_16shot": 16, "quiz_2shot": 2, "quiz": 0, "other": 5}
+    run = artifact(
+        tmp_path / "a", {name: ([accuracy("acc", [1, 0], 0.5)], [{"acc": 1.0}] * 2) for name in names}, names
+    )
+    rows = rows_of([Contestant.of("a", run), Contestant.of("b", run)])
+    assert [row.benchmark for row in rows] == ["other", "quiz", "quiz_2shot", "quiz_16shot"]
+
+
+def test_differences_for_the_figures(runs):
+    rows = list(rows_of(runs))
+    (share,), (other,) = intervals(runs, rows, True), intervals(runs, rows, False)
+    low, high = (100 * end for end in paired_bootstrap(FIRST, SECOND).interval)
+    assert share == Interval("quiz acc", "b", pytest.approx(800 / 12), low, high, "*")
+    assert other == Interval("words perplexity", "b", -0.5, -0.5, -0.5, "***")
+    assert len(intervals([runs[0]] * 2, list(rows_of([runs[0]] * 2)), True)) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--page", "{page}", "{a}", "{b}", "{a}", "{b}"], ["{a}", "{b}", "--page={page}"]]
+)
+def test_a_page_with_figures(runs, tmp_path, arguments, browse):
+    page = tmp_path / "comparison.html"
+    places = {"page": page, "a": tmp_path / "a", "b": tmp_path / "b"}
+    result = headrace("compare", *(one.format(**places) for one in arguments), f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    table = result.stdout.splitlines()
+    reader = Reader(page.read_text())
+    assert reader.open == []
+    cells_shown = [word for word in reader.text.split("Table")[-1].split("  ") if word.strip()]
+    for cell in table[2].strip("| ").split(" | "):
+        assert cell in cells_shown
+    tree, console = browse(page, "--dump-dom")
+    assert console == []
+    assert "<title>Headrace comparison</title>" in tree
+    assert re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree) == ["shares", "others"]
+
+
 def test_folders_are_called_by_their_last_part(runs, tmp_path):
     result = headrace("compare", str(tmp_path / "b"), f"{tmp_path}/a/", f"root={tmp_path}")
     assert result.stdout.splitlines()[0] == "| benchmark | shots | metric | items | b | a | − b | p |"
@@ -125,5 +169,5 @@ def test_words_that_name_no_run(tmp_path):
     result = headrace("compare", "one", f"root={tmp_path}")
     assert result.stderr.splitlines()[-1] == (
         "headrace: command line: compare does not go with 'one'; "
-        "usage: headrace compare RUN RUN [RUN ...] [KEY=VALUE ...]"
+        "usage: headrace compare [--page FILE] RUN RUN [RUN ...] [KEY=VALUE ...]"
     )
