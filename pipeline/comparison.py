@@ -54,6 +54,8 @@ MEASURES = {
     "perplexity": Measure("log_likelihood", "", -1.0),
     "loss": Measure("nats", "tokens"),
     "bits_per_byte": Measure("nats", "bytes", 1 / math.log(2)),
+    "bits_per_character": Measure("nats", "characters", 1 / math.log(2)),
+    **{f"{unit}_perplexity": Measure("nats", f"{unit}s") for unit in ("word", "token", "byte")},
 }
 """Of metrics that are not the mean of the outcome of their name; of perplexity, its logarithm."""
 

@@ -5,6 +5,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from train.evaluation.metrics import SHARES
+
 NONE = "none"
 """What stands where a number is not known."""
 
@@ -43,7 +45,7 @@ def percent(share: float | None) -> str:
 
 def is_share(metric: str) -> bool:
     """Whether the values of ``metric`` are shares of right answers, shown in percent."""
-    return metric.startswith(("acc", "exact_match", "em", "f1"))
+    return metric.startswith(SHARES)
 
 
 def visible(text: str, characters: int) -> str:

@@ -29,7 +29,7 @@ from pipeline.core.errors import ConfigError
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.harness_format import is_file
 from train.evaluation.item import Answer, Query, Text, Tokens
-from train.evaluation.metrics import Z95
+from train.evaluation.metrics import SHARES, Z95
 from train.evaluation.prompt import encode
 from train.evaluation.scorer import Tally
 from train.evaluation.scoring import DIGITS
@@ -38,8 +38,6 @@ from train.generation.generator import generator_of
 
 BOOTSTRAPS = 1000
 """Resamplings behind the harness's standard errors of medians, perplexities and the like."""
-BOUNDED = ("acc", "exact_match", "f1", "em")
-"""Metrics between 0 and 1 begin so."""
 
 
 class HeadraceLM(TemplateLM):
@@ -167,7 +165,7 @@ def _metric(key: str, values: Mapping[str, Any], items: int) -> dict[str, Any]:
     value, error = float(values[key]), values.get(f"{name}_stderr,{filtered}")
     error = float(error) if _is_number(error) else None
     interval = None if error is None else [value - Z95 * error, value + Z95 * error]
-    if interval and name.startswith(BOUNDED):
+    if interval and name.startswith(SHARES):
         interval = [max(0.0, interval[0]), min(1.0, interval[1])]
     return {
         "name": name if filtered == "none" else f"{name} ({filtered})",

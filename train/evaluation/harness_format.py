@@ -20,6 +20,8 @@ LOWER_IS_BETTER = (
     "bits_per_byte",
     "byte_perplexity",
     "word_perplexity",
+    "token_perplexity",
+    "bits_per_character",
     "in_context_score",
     "loss_at_early",
     "loss_at_late",

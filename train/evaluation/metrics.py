@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 
 Z95 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
+SHARES = ("acc", "exact_match", "em", "f1")
+"""The names of metrics between 0 and 1, told in percent, begin so."""
 
 
 @dataclasses.dataclass(frozen=True)

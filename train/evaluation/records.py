@@ -4,6 +4,7 @@
 """
 
 import codecs
+import contextlib
 import gzip
 import io
 import json
@@ -83,14 +84,15 @@ def read_records(path: Path) -> list[Record]:
         ArtifactError: naming the line that is not JSON, or the file that cannot be decompressed or is empty.
     """
     records = []
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            values = json.loads(line.strip())
-        except ValueError as error:
-            raise ArtifactError(f"{path}:{number}", f"is not JSON ({error})", "give one object a line") from None
-        records.append(Record(path.name, number, path, values))
+    with _opened(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                values = json.loads(line.strip())
+            except ValueError as error:
+                raise ArtifactError(f"{path}:{number}", f"is not JSON ({error})", "give one object a line") from None
+            records.append(Record(path.name, number, path, values))
     if not records:
         raise ArtifactError(str(path), "holds no records", "give a file with one JSON object a line")
     return records
@@ -102,7 +104,8 @@ def read_text(path: Path, from_byte: int = 0, to_byte: int | None = None) -> str
     Raises:
         ArtifactError: when it cannot be decompressed, is empty, or is not UTF-8; then naming the line.
     """
-    content = b"".join(_lines(path))[from_byte:to_byte]
+    with _opened(path) as file:
+        content = file.read(to_byte)[from_byte:]
     first = next((place for place, byte in enumerate(content[:4]) if byte & 0xC0 != 0x80), 0) if from_byte else 0
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(content[first:])
@@ -127,10 +130,12 @@ def raw_file(path: Path) -> RawFile:
     return RawFile(path.name, record.bytes, record.sha256)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """What ``path`` holds, decompressed."""
     with path.open("rb") as file:
         try:
-            yield from _decompressed(path, file)
+            yield _decompressed(path, file)
         except (zstandard.ZstdError, EOFError, gzip.BadGzipFile) as error:
             raise ArtifactError(str(path), f"cannot be decompressed ({error})", "fetch it again") from None
 

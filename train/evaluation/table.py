@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from train.evaluation.contamination import PARTS, TOO_SHORT
+from train.evaluation.metrics import SHARES
 
 HEADER = ("benchmark", "shots", "metric", "value", "95 % interval", "random", "items", "clean", "dirty")
 
@@ -36,7 +37,7 @@ def _empty(benchmarks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 def _table(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str]:
     lines = [f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|--:|--:|"]
     for entry, metric in rows:
-        percent = metric["name"].startswith("acc")
+        percent = metric["name"].startswith(SHARES)
         value = _number(metric["value"], percent)
         if metric["standard_error"] is not None:
             value += f" ± {_number(metric['standard_error'], percent)}"

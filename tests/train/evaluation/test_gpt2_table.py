@@ -1,0 +1,60 @@
+"""The preset of GPT-2's table, on real files where there are some."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pipeline.core.settings import decode
+from tests.train.evaluation.conftest import OfHuggingFace, scorer_of
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.scoring import score_all
+from train.evaluation.subject import Subject
+
+PRESET = Path(__file__).parents[3] / "conf" / "evaluation" / "gpt2_table.yaml"
+
+
+def test_on_real_files(data_folder, encoder, gpt2, write_lines):
+    """WikiText-2's and PTB's validation sets, a part of enwik8, LAMBADA; CBT from a hand-written file."""
+    data, text = data_folder("evaluation"), data_folder("text")
+    settings = yaml.safe_load(PRESET.read_text()) | {"data": str(data)}
+    book = [f"{n} The miller has a river and a mill ." for n in range(1, 21)] + ["21 A XXXXX .\tmill\t\triver|mill"]
+    for name, one in settings["benchmarks"].items():
+        one["limit"] = 20
+        kind, _, _ = name.partition("_")
+        one["paths"] = {
+            "lambada": one["paths"],
+            "cbt": [str(write_lines("cbt.txt", *book))],
+            "enwik8": [str(text / "enwik8_first_90MB.zst")],
+            "text8": [str(text / "enwik8_first_90MB.zst")],
+            "ptb": ["ptb_valid.txt.zst"],
+        }.get(kind, ["wikitext2_valid.txt.zst"])
+        if one["type"] == "language_modelling":
+            one |= {"from_byte": 1000, "to_byte": 11_000}
+        if "stride_tokens" in one:
+            one["stride_tokens"] = 16
+    evaluation = decode(Evaluation, settings)
+    assert len(evaluation.raw_files()) == len(evaluation.benchmarks) == 14
+    subject = Subject(scorer_of(OfHuggingFace(gpt2)), encoder, encoder.vocabulary_size)
+    found = {one.entry["name"]: one.entry for one in score_all(evaluation, None, {}, subject)}
+    assert set(found) == set(settings["benchmarks"])
+    values = {name: {m["name"]: m["value"] for m in entry["metrics"]} for name, entry in found.items()}
+    v = encoder.vocabulary_size
+    for name in ("wikitext2", "wikitext2_sliding", "wikitext103", "ptb", "one_billion_words"):
+        assert v / 10 < values[name]["token_perplexity"] < 1000 * v
+        assert values[name]["word_perplexity"] > values[name]["token_perplexity"]
+    assert values["wikitext2"] != values["wikitext2_sliding"]
+    assert values["wikitext2"] == values["wikitext103"]
+    assert values["lambada"]["perplexity"] == values["lambada_stop_word_filtered"]["perplexity"]
+    assert values["lambada"]["perplexity"] > values["lambada_last_token"]["perplexity"]
+    assert list(values["enwik8"]) == ["bits_per_byte"]
+    assert values["text8"]["bits_per_character"] >= values["enwik8"]["bits_per_byte"]
+    assert found["cbt_cn"]["metrics"][0]["random"] == 0.5
+
+
+@pytest.mark.parametrize("size", ["117M", "345M", "762M", "1542M"])
+def test_the_page_names_the_preset_s_benchmarks(size):
+    page = (PRESET.parents[2] / "docs" / "gpt2_table.md").read_text()
+    assert size in page
+    for name in yaml.safe_load(PRESET.read_text())["benchmarks"]:
+        assert f"`{name}`" in page or name.endswith("_sliding") or name in ("lambada", "lambada_stop_word_filtered")
