@@ -3,15 +3,15 @@
 scores.json               per benchmark: metrics, standard errors, intervals, random baselines, what did not fit; each
                           metric on all items, on clean and on dirty ones
 scores.md                 the same as a table
-lm_eval.json              the same as lm-evaluation-harness writes it
 samples/<name>.jsonl      per item: prompts, choices, log-likelihoods, outcome
+lm_eval/                  table and samples as lm-evaluation-harness writes them
 """
 
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from data_prep.tokenization.encode import Encoder
 from pipeline.core.artifact import FileRecord, TaskOutput, read_json
@@ -110,18 +110,22 @@ def _scored(
     """Our benchmarks, then lm-evaluation-harness's tasks, then the tables of both: answered by all ranks together,
     written by rank 0."""
     from train import distributed
+    from train.evaluation.harness_samples import by_task
     from train.evaluation.pace import Pace
-    from train.evaluation.scoring import samples, score_all, write_samples, write_tables
+    from train.evaluation.scoring import samples, score_all, write_logs, write_samples, write_tables
     from train.evaluation.sharing import shared
 
     ranks = distributed.start(evaluation.device, "evaluation.device")
-    entries = []
+    entries: list[Mapping[str, Any]] = []
+    configs: dict[str, Mapping[str, Any]] = {}
     with Pace(out.folder, ranks, evaluation.hang_seconds) as pace:
         own = open_subject()
         for scored in score_all(evaluation, held_out, overlaps, shared(own, ranks, pace.answered), pace.expect):
             entries.append(scored.entry)
             if ranks.first:
-                write_samples(scored.entry["name"], samples(scored), out)
+                name, rows = scored.entry["name"], samples(scored)
+                write_samples(name, rows, out)
+                configs |= write_logs(by_task(name, rows), out)
         if evaluation.tasks:
             from train.evaluation.harness import score_tasks
 
@@ -129,4 +133,6 @@ def _scored(
             entries += found.entries
             for task, rows in found.samples.items() if ranks.first else ():
                 write_samples(task, rows, out)
-    return write_tables(entries, evaluation, own, out) if ranks.first else Counter()
+            if ranks.first:
+                configs |= write_logs(found.logs.items(), out)
+    return write_tables(entries, configs, evaluation, own, out) if ranks.first else Counter()

@@ -14,6 +14,7 @@ as the harness names it, or by the path of its YAML, which may point to local fi
 """
 
 import dataclasses
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ from lm_eval.api.instance import Instance
 from lm_eval.api.model import TemplateLM
 from lm_eval.models.utils import normalize_gen_kwargs
 from lm_eval.tasks import TaskManager
+from lm_eval.utils import handle_non_serializable, sanitize_list
 
 from pipeline.core.errors import ConfigError
 from train.evaluation.benchmark import Evaluation
@@ -118,6 +120,8 @@ class TaskScores:
     """As scores.json has benchmarks, in the order of their names."""
     samples: Mapping[str, list[dict[str, Any]]]
     """The lines of samples/<task>.jsonl, by task; a task with several filters has a line for each."""
+    logs: Mapping[str, list[dict[str, Any]]]
+    """The same as the harness writes them."""
 
 
 def score_tasks(evaluation: Evaluation, subject: Subject) -> TaskScores:
@@ -141,7 +145,12 @@ def score_tasks(evaluation: Evaluation, subject: Subject) -> TaskScores:
         wrong = f"lm-evaluation-harness cannot run {', '.join(evaluation.tasks)} ({_first_line(error)})"
         raise ConfigError("evaluation.tasks", wrong, "correct the names; offline, give data in local files") from error
     entries = [_entry(name, found, model.tallies[name]) for name in sorted(found["results"])]
-    return TaskScores(entries, {task: [_sample(task, row) for row in rows] for task, rows in found["samples"].items()})
+    samples = found["samples"].items()
+    return TaskScores(
+        entries,
+        samples={task: [_sample(task, row) for row in rows] for task, rows in samples},
+        logs={task: [_logged(row) for row in rows] for task, rows in samples},
+    )
 
 
 def _entry(name: str, results: Mapping[str, Any], tally: Tally) -> dict[str, Any]:
@@ -203,6 +212,14 @@ def _sample(task: str, row: Mapping[str, Any]) -> dict[str, Any]:
             if _is_number(score)
         },
     }
+
+
+def _logged(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample of the harness as it would write it (loggers/evaluation_tracker.py, save_results_samples)."""
+    asked = {f"gen_args_{n}": {f"arg_{m}": one for m, one in enumerate(own)} for n, own in enumerate(row["arguments"])}
+    told = {name: sanitize_list(row[name]) for name in ("resps", "filtered_resps")}
+    line = {**row, **told, "arguments": asked, "target": str(row["target"])}
+    return dict(json.loads(json.dumps(line, default=handle_non_serializable)))
 
 
 def _tokens(context: Sequence[int], continuation: Sequence[int]) -> Tokens:

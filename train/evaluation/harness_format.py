@@ -78,8 +78,12 @@ def _names(files: Any) -> Iterator[str]:
             yield from _names(part)
 
 
-def results(entries: Sequence[Mapping[str, Any]], precision: str) -> dict[str, Any]:
+def results(
+    entries: Sequence[Mapping[str, Any]], precision: str, configs: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """The benchmarks of scores.json as lm-evaluation-harness writes results (result_schema.py, EvalResults).
+
+    ``configs`` is what is known of tasks by their samples (harness_samples.py).
 
     A group within a benchmark becomes a task of its own, ``<benchmark>_<group>``. Nothing that depends on machine or
     time is in it.
@@ -104,7 +108,7 @@ def results(entries: Sequence[Mapping[str, Any]], precision: str) -> dict[str, A
     return {
         "results": values,
         "group_subtasks": groups,
-        "configs": {name: {"task": name, "num_fewshot": shots[name]} for name in values},
+        "configs": {name: {"task": name, "num_fewshot": shots[name], **configs.get(name, {})} for name in values},
         "versions": dict.fromkeys(values, "headrace"),
         "n-shot": shots,
         "higher_is_better": {name: {m: m not in LOWER_IS_BETTER for m in sorted(own)} for name, own in names.items()},

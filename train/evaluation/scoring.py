@@ -6,12 +6,12 @@ Benchmark ── items ──> queries ── prompt.encode ──> tokens ─�
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pipeline.core.artifact import TaskOutput, write_json
-from train.evaluation import harness_format
+from train.evaluation import harness_format, harness_samples
 from train.evaluation.answering import answered
 from train.evaluation.benchmark import AnyBenchmark, Evaluation
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
@@ -76,16 +76,20 @@ def sources_of(name: str, evaluation: Evaluation, held_out: HeldOut | None, subj
 
 
 def write_tables(
-    entries: Sequence[Mapping[str, Any]], evaluation: Evaluation, subject: Subject, out: TaskOutput
+    entries: Sequence[Mapping[str, Any]],
+    configs: Mapping[str, Mapping[str, Any]],
+    evaluation: Evaluation,
+    subject: Subject,
+    out: TaskOutput,
 ) -> "Counter[str]":
-    """scores.json, scores.md, lm_eval.json; counts benchmarks, items, queries and tokens."""
+    """scores.json, scores.md, the harness's results; counts benchmarks, items, queries and tokens."""
     report = {"format": FORMAT, "window_tokens": subject.scorer.window_tokens, "vocabulary": subject.vocabulary}
     with out.file("scores.json") as path:
         write_json(path, {**report, "precision": evaluation.precision, "benchmarks": entries})
     with out.file("scores.md") as path:
         path.write_text(markdown(entries), encoding="utf-8")
-    with out.file("lm_eval.json") as path:
-        write_json(path, harness_format.results(entries, evaluation.precision))
+    with out.file(harness_samples.RESULTS) as path:
+        write_json(path, harness_format.results(entries, evaluation.precision, configs))
     return Counter(benchmarks=len(entries), **{unit: sum(e[unit] for e in entries) for unit in COUNTED})
 
 
@@ -117,7 +121,22 @@ def score_items(
 
 def write_samples(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput) -> None:
     """``samples/<name>.jsonl``: one line per item."""
-    with out.file(f"samples/{name}.jsonl") as path, path.open("w", encoding="utf-8") as stream:
+    _write_lines(f"samples/{name}.jsonl", rows, out)
+
+
+def write_logs(
+    tasks: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], out: TaskOutput
+) -> dict[str, Mapping[str, Any]]:
+    """The lines of each task as the harness logs them; what its tools must know of the task to read them."""
+    configs = {}
+    for task, lines in tasks:
+        _write_lines(harness_samples.file_of(task), lines, out)
+        configs[task] = harness_samples.config(lines[0])
+    return configs
+
+
+def _write_lines(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput) -> None:
+    with out.file(name) as path, path.open("w", encoding="utf-8") as stream:
         for row in rows:
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
 

@@ -15,6 +15,7 @@ from train.evaluation.benchmarks.base import Sources
 from train.evaluation.benchmarks.language_modelling import LanguageModelling, articles
 from train.evaluation.detokenizers import DETOKENIZERS
 from train.evaluation.folder import open_folder
+from train.evaluation.harness_samples import RESULTS
 from train.evaluation.records import read_text
 from train.evaluation.scoring import score
 from train.scores import FolderScores, Scores
@@ -181,7 +182,7 @@ def test_a_task_in_our_table_and_in_the_harness_s_format(line, run_stage, task, 
     assert accuracy["value"] == theirs["piqa_local"]["acc,none"]
     assert normalized["value"] == theirs["piqa_local"]["acc_norm,none"]
     assert accuracy["standard_error"] == pytest.approx(theirs["piqa_local"]["acc_stderr,none"])
-    written = json.loads(artifact.path("lm_eval.json").read_text())
+    written = json.loads(artifact.path(RESULTS).read_text())
     assert written["results"]["piqa_local"]["acc,none"] == accuracy["value"]
     assert written["group_subtasks"]["agreement"] == [f"agreement_{one['group']}" for one in agreement["metrics"][1:]]
     table = make_table(written)

@@ -1,0 +1,74 @@
+"""Every answer as lm-evaluation-harness logs it (--log_samples), so that its tools read them. Needs no harness.
+
+lm_eval/samples_piqa_1970-01-01T00-00-00.000000.jsonl
+    {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "Question: …", "arg_1": " yes"}, …},
+     "filtered_resps": [["-3.5", "False"], …], "target": "0", "metrics": ["acc", …], "acc": 1.0, …}
+
+The fields are those of evaluator.py, the rest (numbers as text, names of files) that of loggers/evaluation_tracker.py,
+version 0.4.13. A group within a benchmark is a task of its own, as in the results.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+STAMP = "1970-01-01T00-00-00.000000"
+"""Where the harness writes the time: the same scores are the same bytes."""
+FOLDER = "lm_eval"
+RESULTS = f"{FOLDER}/results_{STAMP}.json"
+
+
+def file_of(task: str) -> str:
+    """Where the lines of ``task`` lie in an artifact."""
+    return f"{FOLDER}/samples_{task}_{STAMP}.jsonl"
+
+
+def by_task(benchmark: str, samples: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """(task, lines) of a benchmark from the lines of its samples/*.jsonl, then of each group, if there are several;
+    nothing of a benchmark that asks by tokens: it has no prompts."""
+    asked = [sample for sample in samples if sample["prompts"]]
+    lines = [_line(number, sample) for number, sample in enumerate(asked)]
+    groups = [sample["group"] for sample in asked]
+    if lines:
+        yield benchmark, lines
+    for group in sorted(set(groups)) if len(set(groups)) > 1 else ():
+        yield f"{benchmark}_{group}", [line for line, own in zip(lines, groups, strict=True) if own == group]
+
+
+def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
+    texts, written = sample["continuations"], sample["written"]
+    answers = list(zip(sample["log_likelihoods"], sample["greedy"], strict=True))
+    prompts = sample["prompts"] if len(sample["prompts"]) > 1 else sample["prompts"] * max(1, len(texts))
+    asked = list(zip(prompts, texts, strict=True)) if texts else [(prompt,) for prompt in prompts]
+    found = [[str(value), str(is_greedy)] for value, is_greedy in answers] if texts else written
+    target = str(sample["gold"]) if len(texts) > 1 else "".join(texts)
+    doc = {name: sample[name] for name in ("name", "group", "overlap")}
+    return {
+        "doc_id": number,
+        "doc": doc,
+        "target": target,
+        "arguments": {f"gen_args_{n}": {f"arg_{m}": text for m, text in enumerate(own)} for n, own in enumerate(asked)},
+        "resps": [[answer] for answer in found],
+        "filtered_resps": found,
+        "filter": "none",
+        "metrics": list(sample["outcome"]),
+        "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
+        "prompt_hash": _hash(prompts[0]),
+        "target_hash": _hash(target),
+        **sample["outcome"],
+    }
+
+
+def config(line: Mapping[str, Any]) -> dict[str, Any]:
+    """What the configuration of a task must say for its ``line``s to be read."""
+    is_written = isinstance(line["filtered_resps"][0], str)
+    choice = "multiple_choice" if len(line["arguments"]) > 1 else "loglikelihood"
+    return {
+        "output_type": "generate_until" if is_written else choice,
+        "metric_list": [{"metric": name, "aggregation": "mean"} for name in line["metrics"]],
+    }
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
