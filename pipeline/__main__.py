@@ -7,7 +7,7 @@ import dataclasses
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +40,28 @@ def run(overrides: Sequence[str]) -> None:
 
 
 def look(name: str, arguments: Sequence[str]) -> None:
-    """Do the command ``name``: on the run of the given settings, or on the newest when none are given; if it needs no
-    run, on the settings."""
+    """Do the command ``name``: on the run of the given settings, or on the newest when none of them chooses one; if it
+    needs no run, on the settings."""
     words, overrides = split_words(name, arguments, names_setting)
     values, command = compose(overrides), COMMANDS[name]
     if not command.of_run:
         command.show(decoded(values), *words)
         return
-    chosen = any(not override.startswith("root=") for override in overrides)
-    command.show(planned(values, overrides) if chosen else newest(decoded(values).root), *words)
+    given = {setting_of(override) for override in overrides} - {"root"}
+    if given - set(command.may_change):
+        command.show(planned(values, overrides), *words)
+        return
+    run = newest(decoded(values).root)
+    command.show(changed(run, overrides, given) if given else run, *words)
+
+
+def changed(run: Run, overrides: Sequence[str], names: Set[str]) -> Run:
+    """``run`` with what ``overrides`` make of the settings ``names``, and the same artifacts."""
+    anew = {override.partition("=")[0] for override in overrides}
+    before = [override for override in run.overrides if override.partition("=")[0] not in anew]
+    config = decoded(compose([*before, *overrides]))
+    values = {name: getattr(config, name) for name in names}
+    return dataclasses.replace(run, config=dataclasses.replace(run.config, **values))
 
 
 def planned(values: Values, overrides: Sequence[str]) -> Run:
@@ -59,9 +72,13 @@ def planned(values: Values, overrides: Sequence[str]) -> Run:
 
 def names_setting(argument: str) -> bool:
     """Whether ``argument`` is an override: a ``=`` behind the name of a setting."""
-    key, equals, _ = argument.partition("=")
     known = {field.name for field in dataclasses.fields(RunConfig)} | {"experiment", "hydra"}
-    return bool(equals) and re.split("[.@]", key.lstrip("+~"))[0] in known
+    return "=" in argument and setting_of(argument) in known
+
+
+def setting_of(override: str) -> str:
+    """The field of RunConfig that ``override`` is about."""
+    return re.split("[.@]", override.partition("=")[0].lstrip("+~"))[0]
 
 
 def compose(overrides: Sequence[str]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from pipeline import (
     status,
     sync,
     trace,
+    watch,
     why,
 )
 from pipeline.config import RunConfig
@@ -90,6 +91,11 @@ def show_sync(run: Run) -> None:
     facts.show(sync.explain(run.steps))
 
 
+def show_watch(run: Run, once: str = "") -> None:
+    """Score the checkpoints of a training as they appear; --once: those that are there now."""
+    watch.show(run, bool(once))
+
+
 def show_folder_scores(config: RunConfig, folder: str) -> None:
     """Print what the model in FOLDER (Hugging Face's format) scores on evaluation=…'s benchmarks; needs no run."""
     folder_scores.show(config, folder)
@@ -139,18 +145,23 @@ def show_comparison(config: RunConfig, page: str, *runs: str) -> None:
 class Command:
     """What a command shows of a run, and the words it takes, as its usage writes them: those in [brackets] may be left
     out, and the name of an option before a word may be left out while the words stand in their order; not where the
-    last word stands for any number of them."""
+    last word stands for any number of them. An option with nothing behind it is a flag."""
 
     show: Callable[..., None]
     words: tuple[str, ...] = ()
     of_run: bool = True
     """Whether it is shown a run; else a configuration, and no raw file has to be there."""
+    may_change: tuple[str, ...] = ()
+    """Settings that do not choose a run, but change how the newest is looked at."""
 
     @property
     def options(self) -> dict[str, int]:
         """The option before a word → the word's place."""
-        firsts = [word.strip("[").partition(" ")[0] for word in self.words]
+        firsts = [word.strip("[]").partition(" ")[0] for word in self.words]
         return {first: place for place, first in enumerate(firsts) if first.startswith("--")}
+
+    def is_flag(self, place: int) -> bool:
+        return self.words[place].strip("[]") in self.options
 
     def needs(self, place: int) -> bool:
         return place < len(self.words) and not self.words[place].startswith("[")
@@ -158,7 +169,7 @@ class Command:
     def free_places(self, words: int) -> list[int]:
         """The places of words that no option was given for, as many as ``words`` could take."""
         if not self.words or not self.words[-1].endswith(" ...]"):
-            return list(range(len(self.words)))
+            return [place for place in range(len(self.words)) if not self.is_flag(place)]
         named = self.options.values()
         return [place for place in range(max(words + len(named), len(self.words))) if place not in named]
 
@@ -170,6 +181,7 @@ COMMANDS = {
     "generate": Command(show_generation, GENERATION_WORDS, of_run=False),
     "evaluate": Command(show_folder_scores, ("FOLDER",), of_run=False),
     "compare": Command(show_comparison, ("[--page FILE]", "RUN", "RUN", "[RUN ...]"), of_run=False),
+    "watch": Command(show_watch, ("[--once]",), may_change=("evaluation", "ranks")),
     "status": Command(show_status),
     "why": Command(show_why, ("DOCUMENT_ID|URL",)),
     "trace": Command(show_trace, ("SHARD", "OFFSET")),
@@ -218,6 +230,10 @@ def _split_options(name: str, arguments: Sequence[str]) -> tuple[dict[int, str],
             rest.append(argument)
         elif option not in options:
             raise ConfigError("command line", f"{name} has no option {option!r}", suggestion(option, options))
+        elif COMMANDS[name].is_flag(options[option]):
+            if equals:
+                raise ConfigError("command line", f"{option} takes no value", _usage(name))
+            found[options[option]] = option
         else:
             word = value if equals else next(remaining, None)
             if word is None:

@@ -20,9 +20,9 @@ from pipeline.core.stage import Phase, Stage
 from pipeline.executor import PhaseStep, TaskExecutor
 from pipeline.launch import launch
 from pipeline.stages import stages
-from train.scores import FolderScores
+from train.scores import CheckpointScores, FolderScores
 
-WITHOUT_RUN: Mapping[str, type[Stage]] = {stage.name: stage for stage in (FolderScores,)}
+WITHOUT_RUN: Mapping[str, type[Stage]] = {stage.name: stage for stage in (FolderScores, CheckpointScores)}
 """The stages that are no part of the line."""
 
 

@@ -3,19 +3,19 @@
     shares of all ranks ── gathered, as for the export ──> a copy of the model ── sharing.py ──> benchmark → metrics
 
 Each rank scores its part with a copy in the precision and on the device of the evaluation, which is gone afterwards.
-The copy holds what an export would, so its scores are those of ``headrace watch`` and of the stage ``scores``. Nothing of
-the training is touched, and every step seeds its own random numbers: with or without scores, the weights are the same.
+The copy holds what an export would, so its scores are those of ``headrace watch`` and of the stage ``scores``. Nothing
+of the training is touched, and every step seeds its own random numbers: with or without, the weights are the same.
 """
 
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from data_prep.tokenization.encode import Encoder
 from train.config import ModelConfig
+from train.consolidation import assembled
 from train.distributed import Ranks
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.held_out import HeldOut
@@ -23,7 +23,6 @@ from train.evaluation.scorer import scorer_of
 from train.evaluation.scoring import score_all
 from train.evaluation.sharing import shared
 from train.evaluation.subject import Subject
-from train.model.transformer import Transformer
 from train.watchdog import Watchdog
 
 KEPT = ("name", "group", "value", "standard_error", "interval", "random", "items")
@@ -45,21 +44,11 @@ class Examination:
 
     def scores(self, step: int) -> dict[str, list[dict[str, Any]]]:
         """The metrics of each benchmark after ``step``, the same on all ranks, which call it together."""
-        scorer = scorer_of(self._copy(), self.model.context, self.evaluation)
-        subject = Subject(scorer, self.encoder, self.encoder.vocabulary_size)
+        vocabulary = self.encoder.vocabulary_size
+        scorer = scorer_of(assembled(self.weights(), self.model, vocabulary), self.model.context, self.evaluation)
+        subject = Subject(scorer, self.encoder, vocabulary)
         asked = shared(subject, self.ranks, lambda queries: self.watchdog.beat(step))
         return {
             scored.entry["name"]: [{key: metric[key] for key in KEPT} for metric in scored.entry["metrics"]]
             for scored in score_all(self.evaluation, self.held_out, {}, asked)
         }
-
-    def _copy(self) -> Transformer:
-        with torch.device("meta"):
-            model = Transformer(self.model, self.encoder.vocabulary_size)
-        values = dict(self.weights())
-        if self.model.tied:
-            values["head.weight"] = values["embedding.weight"]
-        model.load_state_dict(values, assign=True)
-        if self.model.tied:
-            model.head.weight = model.embedding.weight
-        return model.eval()

@@ -1,4 +1,5 @@
-"""What a model can do, as a table with errors and baselines, and every answer that led to it: of a run, of a folder.
+"""What a model can do, as a table with errors and baselines, and every answer that led to it: of a run, of a folder, of
+a checkpoint.
 
 scores.json               per benchmark: metrics, standard errors, intervals, random baselines, what did not fit; each
                           metric on all items, on clean and on dirty ones
@@ -11,16 +12,20 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from data_prep.tokenization.encode import Encoder
 from pipeline.core.artifact import FileRecord, TaskOutput, read_json
 from pipeline.core.errors import ConfigError
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+from train.config import ModelConfig
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.contamination import Overlap
 from train.evaluation.held_out import HeldOut
 from train.evaluation.subject import Subject
+
+if TYPE_CHECKING:
+    from train.distributed import Ranks
 
 MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.model", "*.txt")
 """What a Hugging Face folder keeps weights, shape and tokenizer in."""
@@ -57,7 +62,7 @@ class Scores(Stage):
             name: Overlap.of(found[texts]) for name, texts in self.evaluation.same_texts().items() if texts in found
         }
 
-        def subject() -> Subject:
+        def subject(ranks: "Ranks") -> Subject:
             return Subject(load_scorer(model, self.evaluation), encoder, vocabulary)
 
         return _scored(self.evaluation, held_out, overlaps, subject, out)
@@ -97,14 +102,56 @@ class FolderScores(Stage):
         """Score every benchmark; counts benchmarks, items, queries and tokens."""
         from train.evaluation.folder import open_folder
 
-        return _scored(self.evaluation, None, {}, lambda: open_folder(Path(self.folder), self.evaluation), out)
+        return _scored(self.evaluation, None, {}, lambda ranks: open_folder(Path(self.folder), self.evaluation), out)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointScores(Stage):
+    """Scores the weights in one checkpoint of a training, which may still be going on."""
+
+    name: ClassVar[str] = "checkpoint_scores"
+    inputs: ClassVar[tuple[str, ...]] = ("tokenizer", "tokens", "packed")
+    distributed: ClassVar[bool] = True
+
+    evaluation: Evaluation
+    training: str
+    """The address of the training: with the step it decides the weights."""
+    step: int
+    model: ModelConfig = dataclasses.field(metadata={"hashed": False})
+    checkpoint: str = dataclasses.field(metadata={"hashed": False})
+    """Its folder."""
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("scores", 1, self.run),)
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        return self.evaluation.raw_files()
+
+    def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        """Score every benchmark; counts benchmarks, items, queries and tokens.
+
+        Raises:
+            ArtifactError: when the checkpoint is damaged, or was removed before it was read.
+        """
+        from train.consolidation import read_checkpoint
+        from train.evaluation.scorer import scorer_of
+
+        encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+
+        def subject(ranks: "Ranks") -> Subject:
+            model = read_checkpoint(Path(self.checkpoint), self.model, encoder.vocabulary_size, ranks)
+            scorer = scorer_of(model, self.model.context, self.evaluation)
+            return Subject(scorer, encoder, encoder.vocabulary_size)
+
+        held_out = HeldOut(inputs["tokens"], inputs["packed"], encoder)
+        return _scored(self.evaluation, held_out, {}, subject, out)
 
 
 def _scored(
     evaluation: Evaluation,
     held_out: HeldOut | None,
     overlaps: Mapping[str, Overlap],
-    open_subject: Callable[[], Subject],
+    open_subject: "Callable[[Ranks], Subject]",
     out: TaskOutput,
 ) -> "Counter[str]":
     """Our benchmarks, then lm-evaluation-harness's tasks, then the tables of both: answered by all ranks together,
@@ -119,7 +166,7 @@ def _scored(
     entries: list[Mapping[str, Any]] = []
     configs: dict[str, Mapping[str, Any]] = {}
     with Pace(out.folder, ranks, evaluation.hang_seconds) as pace:
-        own = open_subject()
+        own = open_subject(ranks)
         for scored in score_all(evaluation, held_out, overlaps, shared(own, ranks, pace.answered), pace.expect):
             entries.append(scored.entry)
             if ranks.first:
