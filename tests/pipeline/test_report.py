@@ -541,6 +541,26 @@ def test_the_browser_runs_no_script_but_the_pages_own(
     assert "Content Security Policy" in console[0]
 
 
+def test_a_reader_filters_questions(page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]) -> None:
+    chosen = """<script>addEventListener("load", () => {
+        for (const [name, value] of [["verdict", "right"], ["overlap", "dirty"]]) {
+            const select = document.querySelector(`select[name=${name}]`);
+            select.value = value;
+            select.dispatchEvent(new Event("change"));
+        }
+    });</script>"""
+    filtered = tmp_path / "filtered.html"
+    unlocked = re.sub(r"<meta http-equiv=[^>]*>", "", page.read_text())
+    filtered.write_text(unlocked.replace("</body>", chosen + "</body>"))
+    for path, shown, status in ((page, [0, 1, 2, 3, 4], "5 of 5"), (filtered, [2], "1 of 1")):
+        tree, _ = browse(path, "--dump-dom")
+        items = re.findall(
+            r'<div class="sample" data-benchmark="agreement"([^>]*)>\s*<p class="id">agreement · item:(\d)', tree
+        )
+        assert [int(number) for attributes, number in items if "hidden" not in attributes] == shown
+        assert f'role="status">{status}<' in tree
+
+
 def test_scores_show_clean_and_dirty_items(tmp_path: Path) -> None:
     entry = agreement()
     whole, _ = entry["metrics"]

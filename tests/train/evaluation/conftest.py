@@ -92,11 +92,11 @@ def line(tmp_path_factory, run_stage) -> dict[str, Artifact]:
     return inputs
 
 
-def random_weights(folder: Path, tokenizer_file: Path) -> Artifact:
+def random_weights(folder: Path, tokenizer_file: Path, seed: int = 3) -> Artifact:
     """The part of a ``weights`` artifact that scores reads."""
     config = ModelConfig(layers=2, width=32, heads=2, kv_heads=2, context=WINDOW_TOKENS, mlp_width=64)
     model = Transformer(config, Encoder.load(tokenizer_file).vocabulary_size)
-    initialize(model, seed=3)
+    initialize(model, seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(4 if parameter.dim() >= 2 else 1)

@@ -1,0 +1,49 @@
+"""``headrace compare`` from the ids of runs to a table, over scores that the stage made."""
+
+import pytest
+
+from pipeline import comparison
+from pipeline.__main__ import compose, decoded
+from pipeline.comparison import Contestant, rows_of, scores_of
+from pipeline.runner import plan, run_folder, save
+from tests.pipeline.test_main import headrace
+from tests.train.evaluation.conftest import random_weights
+
+
+@pytest.fixture(scope="module")
+def runs(line, run_stage, tmp_path_factory):
+    """The ids of two runs whose weights differ, below one root."""
+    root = tmp_path_factory.mktemp("runs")
+    pages = root / "pages.jsonl"
+    pages.write_text('{"text": "One page."}\n')
+    ids = []
+    for seed in (3, 4):
+        overrides = [f"root={root}", "source=jsonl", f"source.paths=[{pages}]", f"training.seed={seed}",
+                     "evaluation.device=cpu"]  # fmt: skip
+        values = compose(overrides)
+        config = decoded(values)
+        (scores,) = [step for step in plan(config) if step.name == "scores"]
+        weights = random_weights(root / f"weights_{seed}", line["tokenizer"].path("tokenizer.json"), seed)
+        run_stage(scores.stage, line | {"weights": weights}, scores.folder)
+        save(config, values, plan(config), overrides)
+        ids.append(run_folder(config).name)
+    return root, ids
+
+
+def test_two_runs_by_their_ids(runs, capsys):
+    root, (first, second) = runs
+    result = headrace("compare", first, second, "--page", str(root / "page.html"), f"root={root}")
+    assert result.returncode == 0, result.stderr
+    head, _, *lines = [line.strip("| ").split(" | ") for line in result.stdout.splitlines() if line.startswith("|")]
+    assert head == ["benchmark", "shots", "metric", "items", first, second, f"− {first}", "p"]
+    found = {(line[0], line[2]): line for line in lines}
+    assert {name for name, _ in found} == {"agreement", "held_out_sentences", "held_out_words", "validation"}
+    comparison.show(decoded(compose([])), [str(root / "runs" / run) for run in (first, second)], None)
+    assert capsys.readouterr().out == result.stdout
+    contestants = [Contestant.of(run, scores_of(run, str(root))) for run in (first, second)]
+    (loss,) = [row for row in rows_of(contestants) if row.name == "loss"]
+    one, other = (metric["value"] for metric in loss.metrics)
+    assert loss.differences[0].value == pytest.approx(other - one) != 0
+    assert found["validation", "loss"][4].startswith(f"{one:.4g} [")
+    assert found["validation", "loss"][6].startswith(f"{other - one:+.4g} [")
+    assert 'id="figure-shares"' in (root / "page.html").read_text()
