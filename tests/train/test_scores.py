@@ -202,13 +202,13 @@ def test_batch_tokens_change_no_score(demo, line, run_stage, tmp_path):
 def test_standard_benchmarks_on_real_files(line, run_stage, data_folder, tmp_path):
     data = data_folder("evaluation")
     settings = yaml.safe_load((CONF / "standard.yaml").read_text()) | {"data": str(data)}
-    for benchmark in settings["benchmarks"].values():
-        benchmark["limit"] = 50
+    for name, benchmark in settings["benchmarks"].items():
+        benchmark["limit"] = 8 if name in ("triviaqa", "gsm8k") else 50
     del settings["benchmarks"]["arithmetic"]["limit_per_group"]
     stage = Scores(evaluation=decode(Evaluation, settings))
     names = sorted(path.name for path in data.glob("*") if path.name in str(settings))
     assert sorted({file.name for file in stage.raw_files()}) == names
-    assert len(names) == 10
+    assert len(names) == 12
     artifact = run_stage(stage, line, tmp_path)
     found = entries(artifact)
     assert set(found) == set(settings["benchmarks"])
@@ -221,6 +221,9 @@ def test_standard_benchmarks_on_real_files(line, run_stage, data_folder, tmp_pat
         assert 0 < low < accuracy["value"] < high < 1
     assert metric(found["lambada"], "acc")["value"] == metric(found["arithmetic"], "acc")["value"] == 0
     assert metric(found["lambada"], "perplexity")["value"] > 100
+    for name, metrics in (("triviaqa", 3), ("gsm8k", 2)):
+        assert [(m["items"], m["random"]) for m in found[name]["metrics"]] == metrics * [(8, 0.0)]
+        assert any(row["written"] != [""] for row in samples(artifact, name))
     assert found["piqa_5shot"]["shots"] == 5
     assert found["piqa_5shot"]["truncated_contexts"] == found["piqa_5shot"]["queries"] == 100
     prompts = [row["prompts"][0] for row in samples(artifact, "piqa_5shot")]
@@ -231,5 +234,6 @@ def test_every_line_of_the_real_files_is_an_item(data_folder):
     settings = evaluation("standard", data=str(data_folder("evaluation")))
     expected = {"lambada": 5153, "piqa": 1838, "arc_easy": 2376, "copa": 100, "openbook_qa": 500, "blimp": 34_000}
     expected |= {"boolq": 3270, "winogrande": 1267, "winograd": 273, "arithmetic": 26_000}
+    expected |= {"triviaqa": 3000, "gsm8k": 1319}
     for name, number in expected.items():
         assert len(settings.benchmarks[name].read(Path(settings.data))) == number

@@ -21,6 +21,7 @@ from train.evaluation.benchmarks.agreement import Agreement
 from train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark, shots_name
 from train.evaluation.benchmarks.cbt import ChildrensBooks
 from train.evaluation.benchmarks.completion import Completion
+from train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
 from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords
 from train.evaluation.benchmarks.in_context import InContext
 from train.evaluation.benchmarks.induction import Induction
@@ -38,6 +39,8 @@ AnyBenchmark = Annotated[
     | LanguageModelling
     | MultipleChoice
     | Schema
+    | ShortAnswers
+    | WordProblems
     | Completion
     | ChildrensBooks
     | MinimalPairs

@@ -10,7 +10,7 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import zstandard
 
@@ -48,16 +48,17 @@ class Record:
             raise self.error(f"field {field!r} holds {value!r}", "give it a text that is not blank")
         return value
 
-    def texts(self, field: str) -> tuple[str, ...]:
-        """The two or more texts in ``field``.
+    def texts(self, field: str, least: Literal[1, 2] = 2) -> tuple[str, ...]:
+        """The texts in ``field``, ``least`` of them or more.
 
         Raises:
-            ArtifactError: when it is absent or not a list of two or more texts that are not blank.
+            ArtifactError: when it is absent or not a list of so many texts that are not blank.
         """
         values = self._take(field)
-        whole = isinstance(values, list) and len(values) >= 2
+        whole = isinstance(values, list) and len(values) >= least
         if not whole or not all(isinstance(value, str) and value.strip() for value in values):
-            raise self.error(f"field {field!r} holds {values!r}", "give it a list of two or more texts, none blank")
+            remedy = f"give it a list of {'one' if least == 1 else 'two'} or more texts, none blank"
+            raise self.error(f"field {field!r} holds {values!r}", remedy)
         return tuple(values)
 
     def index(self, field: str, choices: int) -> int:

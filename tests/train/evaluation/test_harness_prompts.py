@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ import yaml
 from pipeline.core.settings import decode
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.benchmarks.base import Sources
+from train.evaluation.item import Written
 from train.evaluation.records import read_records
 
 pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
+from lm_eval.api.instance import Instance
 
 ROOT = Path(__file__).parents[3]
 STANDARD = yaml.safe_load((ROOT / "conf/evaluation/standard.yaml").read_text())["benchmarks"]
@@ -40,10 +44,49 @@ def requests(task, limit: int) -> list[tuple]:
 
 
 def gold(task, document) -> int:
-    if task.OUTPUT_TYPE == "loglikelihood":
+    if task.OUTPUT_TYPE in ("loglikelihood", "generate_until"):
         return 0
     answer = task.doc_to_text(document) if task.multiple_input else task.doc_to_target(document)
     return answer if isinstance(answer, int) else task.doc_to_choice(document).index(answer)
+
+
+@pytest.mark.parametrize("shots", [0, 1, 5])
+@pytest.mark.parametrize("name", ["triviaqa", "gsm8k"])
+def test_what_is_written_is_asked_and_judged_as_by_the_harness(harness, data_folder, name, shots):
+    """Prompts, stops, and the metrics of texts that are right, nearly right and wrong."""
+    data = data_folder("evaluation")
+    settings = STANDARD[name] | {"shots": shots, "limit": 200}
+    benchmark = decode(Evaluation, {"benchmarks": {name: settings}, "data": str(data)}).benchmarks[name]
+    items = benchmark.items(Sources(data, None, "0"))
+    lines = [record.values for path in benchmark.paths for record in read_records(data / path)]
+    (task,) = harness.tasks(name, lines, shots).values()
+    asked = [(query.context, list(query.stops)) for item in items for query in item.queries]
+    theirs = [arguments for ((arguments,), _) in requests(task, 200)]
+    assert asked == [(context, settings["until"]) for context, settings in theirs]
+    seen = Counter()
+    for number, (item, document) in enumerate(zip(items, task.eval_docs, strict=False)):
+        text = written(item.choices, items[number - 1].choices, number)
+        found = benchmark.outcome(item, [Written(text, 1)])
+        instance = Instance("generate_until", document, ("", {}), 0, resps=[text])
+        for ensemble in task._filters:
+            ensemble.apply([instance])
+            result = task.process_results(document, [instance.filtered_resps[ensemble.name]])
+            assert found[f"exact_match ({ensemble.name})"] == result["exact_match"], text
+            seen[ensemble.name, result["exact_match"]] += 1
+    assert min(seen.values()) > 20
+    assert len(seen) == 2 * len(task._filters)
+
+
+def written(right: Sequence[str], wrong: Sequence[str], number: int) -> str:
+    """Texts as models write them."""
+    forms = (
+        " {}", " {}\n", "{}!", " the {}", " {} or so", " So 3 + 4 = 7\n#### {}", "#### {}.", "#### ${}",
+        "It is $3,000.", " #### -{} #### 7", " Answer: {} dollars.", "", "...", " {} eggs, {} in all",
+        "#### {}\n\nIt is $5",
+    )  # fmt: skip
+    answers = right if number % 3 else wrong
+    answer = answers[number % len(answers)]
+    return forms[number % len(forms)].format(*2 * [answer.upper() if number % 2 else answer])
 
 
 @pytest.mark.parametrize("shots", [0, 1, 5])

@@ -1,0 +1,170 @@
+"""Benchmarks whose answers the model writes: prompts, judgement by hand, texts of the generator."""
+
+import json
+
+import pytest
+
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode
+from tests.train.evaluation.conftest import WINDOW_TOKENS, OfHuggingFace, scorer_of, story
+from tests.train.evaluation.test_benchmarks import questions, sources
+from tests.train.evaluation.test_records import error_of
+from train.evaluation.answering import answered
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.generation import FLEXIBLE, LENIENT, STRICT, ShortAnswers, WordProblems, f1, normalized
+from train.evaluation.item import Generate, Item, Text, Written
+from train.evaluation.scoring import samples, score
+from train.evaluation.subject import Subject
+from train.generation.generator import generator_of
+from train.generation.settings import Sampling
+
+TRIVIA = [{"context": f"Question: Who {n}?\nAnswer:", "aliases": [f"The Man {n}", "man"]} for n in range(5)]
+PROBLEMS = [
+    {"context": f"How many {n}?", "chain_of_thought": f"{n} + 1 = {n + 1}", "answer": str(n + 1)} for n in range(5)
+]
+
+
+def test_prompts(write_lines):
+    path = str(questions(write_lines, *TRIVIA))
+    item, *_ = ShortAnswers(paths=(path,), max_tokens=9).items(sources())
+    assert item == Item(
+        "questions.jsonl:1", (Generate("Question: Who 0?\nAnswer:", ("\n", ".", ","), 9),), ("The Man 0", "man")
+    )
+    path = str(questions(write_lines, *PROBLEMS))
+    settings = {"rewrites": ((r"\A", "Question: "),), "query_suffix": "\nAnswer:"}
+    item, *_ = WordProblems(paths=(path,), shots=2, **settings).items(sources())
+    assert item.choices == ("1",)
+    (query,) = item.queries
+    assert (query.stops, query.max_tokens) == (("Question:", "</s>", "<|im_end|>"), 256)
+    *worked, asked = query.context.split("\n\n")
+    assert asked == "Question: How many 0?\nAnswer:"
+    assert len(worked) == 2
+    for example in worked:
+        n = int(example.removeprefix("Question: How many ")[0])
+        assert example == f"Question: How many {n}?\nAnswer: {n} + 1 = {n + 1}\n#### {n + 1}"
+
+
+@pytest.mark.parametrize(
+    ("text", "lenient", "em", "f"),
+    [
+        (" The Man 0", 1, 1, 1),
+        ("man 0!\n", 0, 1, 1),
+        ("MAN", 1, 1, 1),
+        ("an old man", 0, 0, 2 / 3),
+        ("old_man 0 man", 0, 0, 2 * 2 / (4 + 2)),
+        ("the", 0, 0, 0),
+        ("", 0, 0, 0),
+    ],
+)
+def test_short_answers_by_hand(text, lenient, em, f):
+    outcome = ShortAnswers(paths=()).outcome(Item("1", (), ("The Man 0", "man")), [Written(text, 1)])
+    assert outcome == {LENIENT: lenient, "em": em, "f1": pytest.approx(f)}
+
+
+def test_words_of_an_answer():
+    assert normalized("The ‘Battle_of’ an Hastings—A.D. 1066!") == ["battle", "of", "hastings—", "d", "1066"]
+    assert f1(["a", "a", "b"], ["a", "b", "b", "c"]) == pytest.approx(2 * (2 / 3) * (2 / 4) / (2 / 3 + 2 / 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "right", "strict", "flexible"),
+    [
+        (" 3 + 4 = 7\n#### 7", "7", 1, 1),
+        (" 3 + 4 = 7", "7", 0, 1),
+        ("#### 1,450,000.", "1450000", 1, 1),
+        ("#### 70000", "70,000", 1, 1),
+        ("####7", "7", 0, 1),
+        ("#### -10", "-10", 1, 1),
+        ("#### 7\n\nAnd 8", "7", 1, 0),
+        ("#### 6 #### 7", "7", 0, 1),
+        ("It costs $7.", "7", 0, 1),
+        ("seven", "7", 0, 0),
+        ("", "7", 0, 0),
+    ],
+)
+def test_word_problems_by_hand(text, right, strict, flexible):
+    outcome = WordProblems(paths=()).outcome(Item("1", (), (right,)), [Written(text, 1)])
+    assert outcome == {STRICT: strict, FLEXIBLE: flexible}
+
+
+def test_metrics():
+    trivia, problems = ShortAnswers(paths=()), WordProblems(paths=())
+    outcomes = [{LENIENT: 0.0, "em": 1.0, "f1": 1.0}, {LENIENT: 0.0, "em": 0.0, "f1": 0.5}]
+    found = trivia.metrics([], outcomes, 7)
+    assert [(m.name, m.value, m.random, m.items) for m in found] == [
+        (LENIENT, 0.0, 0.0, 2), ("em", 0.5, 0.0, 2), ("f1", 0.75, 0.0, 2)
+    ]  # fmt: skip
+    assert found[2].standard_error == pytest.approx(0.25)
+    found = problems.metrics([], [{STRICT: 0.0, FLEXIBLE: 1.0}], 7)
+    assert [(m.name, m.value) for m in found] == [(STRICT, 0.0), (FLEXIBLE, 1.0)]
+
+
+@pytest.fixture(scope="module")
+def subject(gpt2, encoder) -> Subject:
+    return Subject(scorer_of(OfHuggingFace(gpt2)), encoder, encoder.vocabulary_size)
+
+
+def test_what_is_written_is_the_generator_s(subject, write_lines):
+    rows = [{"context": story(n)[: 20 + 60 * n], "aliases": ["x"]} for n in range(5)]
+    benchmark = ShortAnswers(paths=(str(questions(write_lines, *rows)),), max_tokens=12, stops=("e",))
+    found = score("trivia", benchmark, sources(), None, subject)
+    made = generator_of(subject).generate([row["context"] for row in rows], Sampling(max_tokens=12, stops=("e",)))
+    assert [row["written"] for row in samples(found)] == [[one.text] for one in made]
+    assert len({one.text for one in made}) > 1
+    assert (found.entry["queries"], found.entry["tokens"]) == (5, sum(len(one.tokens) for one in made))
+    assert found.entry["truncated_contexts"] == sum(one.lost_tokens > 0 for one in made) > 0
+    assert found.entry["truncated_tokens"] == sum(one.lost_tokens for one in made)
+    row = samples(found)[0]
+    assert (row["prompts"], row["continuations"], row["log_likelihoods"]) == ([rows[0]["context"]], [], [])
+
+
+def test_queries_of_all_kinds_are_answered_in_their_order(subject):
+    queries = [Generate("On day", (), 3), Text("On", " day"), Generate("The old", ("a",), 3), Generate("On day", (), 3)]
+    found, tally = answered(queries, subject)
+    assert [type(one).__name__ for one in found] == ["Written", "Answer", "Written", "Written"]
+    assert found[0] == found[3]
+    assert tally.queries == 4
+
+
+def test_a_window_that_is_too_short_for_the_text_gives_half_of_it(subject):
+    (one, other), _ = answered([Generate("On day", (), WINDOW_TOKENS), Generate("On day", (), 9)], subject)
+    assert (one.tokens, other.tokens) == (WINDOW_TOKENS // 2, 9)
+    assert one.text.startswith(other.text)
+
+
+def test_texts_for_decontamination(write_lines):
+    path = str(questions(write_lines, PROBLEMS[0]))
+    evaluation = decode(Evaluation, {"benchmarks": {"x": {"type": "word_problem", "paths": [path]}}})
+    assert list(evaluation.texts()["x"].texts()) == [("questions.jsonl:1", ("How many 0? 0 + 1 = 1\n#### 1",))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "message"),
+    [
+        (ShortAnswers, {"context": "Q"}, ":1: has no field 'aliases'; its fields are: context"),
+        (ShortAnswers, {"context": "Q", "aliases": []},
+         ":1: field 'aliases' holds []; give it a list of one or more texts, none blank"),
+        (ShortAnswers, {"context": "Q", "aliases": "x"},
+         ":1: field 'aliases' holds 'x'; give it a list of one or more texts, none blank"),
+        (WordProblems, {"context": "Q", "answer": "1"},
+         ":1: has no field 'chain_of_thought'; its fields are: answer, context"),
+        (WordProblems, {"context": "Q", "chain_of_thought": "so", "answer": 1},
+         ":1: field 'answer' holds 1; give it a text that is not blank"),
+    ],
+)  # fmt: skip
+def test_bad_files(write_lines, kind, row, message):
+    assert error_of(kind, write_lines("bad.jsonl", json.dumps(row))) == message
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_tokens": 0}, "max_tokens is 0; give 1 or more"),
+        ({"stops": ["a", ""]}, "stops holds an empty text; give texts that are not empty"),
+        ({"shots": -1}, "shots is -1; give 0 or more"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ConfigError) as caught:
+        decode(Evaluation, {"benchmarks": {"x": {"type": "short_answer", "paths": ["a"], **settings}}})
+    assert str(caught.value) == f"evaluation.benchmarks: {message}"
