@@ -17,6 +17,7 @@ from pipeline.core.stage import Inputs
 from pipeline.core.tracker import read_metrics
 from pipeline.curves import Point, points
 from pipeline.report_page import figures, pairs, samples
+from pipeline.report_page.curves import benchmark_curves
 from pipeline.report_page.formatting import count, decimal, flat, percent, short
 from pipeline.report_page.phases import phase_change
 from pipeline.report_page.scores import ScoreTable
@@ -196,6 +197,7 @@ def _curves(metrics: Sequence[dict[str, Any]], scored: Sequence[Point]) -> dict[
     norm, validation = series(metrics, "gradient_norm"), series(metrics, "validation_loss")
     return {
         "loss": figures.loss(series(metrics, "loss"), validation),
+        "benchmarks": benchmark_curves(scored),
         "phases": phase_change(validation, scored),
         "learning_rate": figures.curve("learning_rate", series(metrics, "learning_rate"), "learning rate"),
         "gradient_norm": figures.curve("gradient_norm", norm, "gradient norm"),
