@@ -14,7 +14,7 @@ from typing import Any
 
 from pipeline.core.artifact import Artifact, read_json
 from pipeline.core.settings import digest
-from pipeline.core.tracker import EVALUATION, read_metrics
+from pipeline.core.tracker import EVALUATION, Scores, read_metrics
 
 CHECKPOINT_SCORES = "checkpoint_scores"
 """The folder of what ``headrace watch`` leaves, beside that of the weights."""
@@ -62,10 +62,16 @@ def watched(training: Path) -> list[Artifact]:
     return sorted(found, key=lambda artifact: (source_of(artifact), artifact.settings["step"]))
 
 
-def of_checkpoint(scores: Artifact) -> Iterator[Point]:
-    """What the ``scores`` of a checkpoint say."""
-    for entry in read_json(scores.path("scores.json"))["benchmarks"]:
-        yield from _points(scores.settings["step"], entry["name"], entry["metrics"], source_of(scores))
+def of_checkpoint(artifact: Artifact) -> Iterator[Point]:
+    """What the scores of a checkpoint say."""
+    for benchmark, metrics in scores_of(artifact).items():
+        yield from _points(artifact.settings["step"], benchmark, metrics, source_of(artifact))
+
+
+def scores_of(artifact: Artifact) -> Scores:
+    """The metrics of each benchmark of a checkpoint."""
+    entries = read_json(artifact.path("scores.json"))["benchmarks"]
+    return {entry["name"]: entry["metrics"] for entry in entries}
 
 
 def source_of(scores: Artifact) -> str:

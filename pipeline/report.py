@@ -2,6 +2,7 @@
 
     counts, samples, metrics.jsonl, scores.json of all stages ──> report.html
     raw files, the first records ──> removed lines of samples      as far as the files are still there
+    checkpoint_scores ──> curves                                   of the checkpoints that are scored by then
 
 The page is made in report_page/: sections.py finds what to show, page.py writes it.
 """
@@ -9,10 +10,12 @@ The page is made in report_page/: sections.py finds what to show, page.py writes
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 from pipeline.core.artifact import TaskOutput
 from pipeline.core.stage import Inputs, Phase, Stage
+from pipeline.curves import watched
 from pipeline.report_page.page import render
 from pipeline.report_page.sections import sections
 
@@ -34,6 +37,15 @@ class Report(Stage):
         "weights",
         "scores",
     )
+
+    root: str = dataclasses.field(default="", metadata={"hashed": False})
+    """The folder that artifacts are written below."""
+
+    def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
+        """With the scores of checkpoints that are there: when there are more, a page with them is made."""
+        scored = watched(Path(self.root) / "weights" / addresses["weights"])
+        more = {"checkpoint_scores": [artifact.folder.name for artifact in scored]} if scored else {}
+        return super().description(addresses) | more
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("report", 1, self._run),)

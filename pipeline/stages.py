@@ -44,5 +44,5 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
             evaluation=config.evaluation.light(config.training.evaluate, config.training.evaluate_items),
         ),
         Scores(evaluation=config.evaluation),
-        Report(),
+        Report(root=config.root),
     )

@@ -1,6 +1,7 @@
 """``headrace sync``: the wandb run of a training made anew from metrics.jsonl, with where it comes from.
 
     clean <- unique <- tokens <- packed ──> the run ──> weights <- scores        references to manifests
+                       checkpoint_scores ──┘                                     what ``headrace watch`` scored
 
 What wandb was told while the training ran may have gaps and doubled steps (it was offline, or killed and resumed);
 metrics.jsonl has neither.
@@ -13,6 +14,7 @@ from pipeline.core.artifact import read_sealed
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import canonical
 from pipeline.core.tracker import Product, read_metrics, rebuild
+from pipeline.curves import scores_of, source_of, watched
 from pipeline.facts import Fact
 from pipeline.runner import Step
 from train.weights import Weights
@@ -33,11 +35,14 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
         raise ConfigError("until", f"{steps[-1].name!r} is before the training", "name a run that trains")
     run_id = read_sealed(newest_checkpoint(step.folder))["run_id"]
     made = products(steps)
-    where = rebuild(step.folder, step.stage.tracking, run_id, canonical(step.stage), made)
+    beside = [(one.settings["step"], source_of(one), scores_of(one)) for one in watched(step.folder)]
+    where = rebuild(step.folder, step.stage.tracking, run_id, canonical(step.stage), made, beside)
     yield "run", run_id
     yield "now at", where
     rows = read_metrics(step.folder / "metrics.jsonl")
     yield "steps", f"{rows[-1]['step'] if rows else 0:,} in {len(rows):,} rows"
+    if beside:
+        yield "watched", f"scores of {len(beside)} checkpoints"
     for product in made:
         yield product.stage, f"{product.address}  from {', '.join(product.inputs) or 'raw files'}"
 

@@ -10,6 +10,7 @@ from pipeline.__main__ import compose, decoded
 from pipeline.core.artifact import TaskOutput, finish, write_sealed
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.runner import Step, plan
+from tests.pipeline.test_curves import scored_checkpoint
 
 
 @pytest.fixture
@@ -37,6 +38,12 @@ def test_the_run_of_the_newest_checkpoint_is_rebuilt_with_its_lineage(steps: lis
     assert found["packed"] == f"{packed.address}  from tokens-{tokens.address}"
     assert found["weights"].endswith(f", tokens-{tokens.address}, packed-{packed.address}")
     assert set(found) == {"run", "now at", "steps", "packed", "weights"}
+
+
+def test_scores_of_checkpoints_are_told_too(steps: list[Step]) -> None:
+    weights = steps[-1]
+    scored_checkpoint(weights.folder.parent.parent, weights.address, 5, 0.5)
+    assert dict(sync.explain(steps))["watched"] == "scores of 1 checkpoints"
 
 
 def test_the_newest_checkpoint_stands_for_weights_that_are_trained(steps: list[Step]) -> None:
