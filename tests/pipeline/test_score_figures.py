@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import pytest
 
@@ -12,6 +13,9 @@ from pipeline.report_page.few_shot import Shot, panels_of
 from pipeline.report_page.forest import Interval, forest
 from pipeline.report_page.phases import phase_change
 from pipeline.report_page.questions import PER_BENCHMARK, questions
+from tests.pipeline.test_report import artifact, browse, full_run, write_report
+
+__all__ = ["browse"]
 
 
 def entry(name, shots, value, groups=(), truncated=0):
@@ -156,3 +160,29 @@ def test_many_benchmarks_have_fewer_questions_each(tmp_path):
 def test_a_likelihood_is_neither_right_nor_wrong(tmp_path):
     entries = [{"name": "quiz", "metrics": [{"name": "perplexity", "value": math.e}]}]
     assert {question.verdict for question in questions(samples(tmp_path / "s", [1.0, 0.0]), entries)} == {""}
+
+
+def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
+    sums = [entry(f"sums_{k}shot", k, 0.2, [("plus", 0.3), ("minus", k / 10)]) for k in (0, 4)]
+    entries = [one | {"metrics": [m | {"standard_error": 0.1, "items": 9} for m in one["metrics"]]} for one in sums]
+
+    def scores(out):
+        with out.file("scores.json") as path:
+            path.write_text(json.dumps({"benchmarks": entries}))
+        return {}
+
+    def weights(out):
+        metric = {"name": "prefix_matching", "group": "layer_0_head_0", "value": 0.5, "standard_error": 0.1,
+                  "interval": None, "random": 0.01, "items": 9}  # fmt: skip
+        with out.file("metrics.jsonl") as path:
+            rows = [{"step": step, "evaluation": {"induction": [metric]}} for step in (10, 20)]
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return {}
+
+    made = {"scores": scores, "weights": weights}
+    inputs = full_run(tmp_path / "a") | {name: artifact(tmp_path / "b", name, {}, fill) for name, fill in made.items()}
+    tree, console = browse(write_report(inputs, tmp_path / "report"), "--dump-dom")
+    assert console == []
+    drawn = re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)
+    assert set(drawn) > {"phase_change", "few_shot", "few_shot_groups_0"}
+    assert "sums_4shot" in tree
