@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from train.distributed import Ranks, gather
-from train.evaluation.item import Answer, Tokens
+from train.evaluation.item import Answer, Attention, HeadWeights, Tokens
 from train.evaluation.prefixes import shared_tokens
 from train.evaluation.scorer import Scorer, Tally
 from train.evaluation.subject import Subject
@@ -50,6 +50,12 @@ class SharedScorer(Scorer):
                 tally += counted
             self.answered(sum(map(len, stretches)))
         return [found[number] for number in range(len(queries))], tally
+
+    def head_weights(self, query: Attention) -> HeadWeights:
+        """Computed by every rank: it is one short sequence."""
+        found = super().head_weights(query)
+        self.answered(1)
+        return found
 
 
 def shared(subject: Subject, ranks: Ranks, answered: Callable[[int], None]) -> Subject:

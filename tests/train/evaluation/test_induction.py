@@ -10,11 +10,13 @@ from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, MambaConfig, MambaFo
 from pipeline.core.errors import ConfigError
 from tests.train.evaluation.conftest import scorer_of
 from train.config import ModelConfig
+from train.distributed import Ranks
 from train.evaluation.benchmarks.base import Sources
 from train.evaluation.benchmarks.induction import Induction
 from train.evaluation.folder import Foreign
 from train.evaluation.item import Answer, Attention, HeadWeights
 from train.evaluation.scoring import score
+from train.evaluation.sharing import shared
 from train.evaluation.subject import Subject
 from train.model.transformer import Transformer, initialize
 
@@ -27,10 +29,13 @@ def sources(vocabulary: int = VOCABULARY) -> Sources:
     return Sources(Path(), None, "0:induction", vocabulary, START)
 
 
+def subject_of(model, window: int = WINDOW, vocabulary: int = VOCABULARY) -> Subject:
+    return Subject(scorer_of(model, window), NoTexts(), vocabulary)
+
+
 def scored(model, window: int = WINDOW, vocabulary: int = VOCABULARY, **settings):
-    subject = Subject(scorer_of(model, window), NoTexts(), vocabulary)
     benchmark = Induction(sequence_tokens=SEQUENCE, **settings)
-    return score("induction", benchmark, sources(vocabulary), None, subject)
+    return score("induction", benchmark, sources(vocabulary), None, subject_of(model, window, vocabulary))
 
 
 class NoTexts:
@@ -43,9 +48,7 @@ class NoTexts:
         return []
 
 
-def shape(**settings) -> ModelConfig:
-    width = 2 * HEAD_WIDTH
-    return ModelConfig(layers=2, width=width, heads=2, kv_heads=2, context=WINDOW, mlp_width=4, **settings)
+SHAPE = ModelConfig(layers=2, width=2 * HEAD_WIDTH, heads=2, kv_heads=2, context=WINDOW, mlp_width=4)
 
 
 def induction_circuit() -> Transformer:
@@ -55,7 +58,7 @@ def induction_circuit() -> Transformer:
     a token like its own, and predicts what stands there. (Elhage et al. 2021, "A Mathematical Framework for Transformer
     Circuits", the two-layer induction head.)
     """
-    model = Transformer(shape(), VOCABULARY)
+    model = Transformer(SHAPE, VOCABULARY)
     token, position, before = range(VOCABULARY), range(VOCABULARY, 25), range(25, 37)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -190,10 +193,18 @@ def test_a_model_without_attention_is_an_error():
 
 
 def test_company_changes_no_head():
-    model = Transformer(shape(), VOCABULARY)
+    model = Transformer(SHAPE, VOCABULARY)
     initialize(model, 0)
     few, many = scored(model, sequences=2), scored(model, sequences=9)
     assert few.outcomes == many.outcomes[:2]
+
+
+def test_every_query_is_told_as_answered():
+    subject, told = subject_of(induction_circuit()), []
+    benchmark = Induction(sequence_tokens=SEQUENCE, sequences=3)
+    found = score("induction", benchmark, sources(), None, shared(subject, Ranks(0, 1, 0, 1), told.append))
+    assert sum(told) == sum(len(item.queries) for item in found.items) == 9
+    assert found.outcomes == score("induction", benchmark, sources(), None, subject).outcomes
 
 
 @pytest.mark.parametrize(
