@@ -51,7 +51,7 @@ def questions(scores: Artifact, entries: Sequence[Mapping[str, Any]]) -> list[Qu
         name = f"samples/{entry['name']}.jsonl"
         if name in scores.manifest["files"]:
             records = [orjson.loads(line) for line in scores.path(name).read_bytes().splitlines()]
-            asked = [_question(entry, record) for record in records if record["continuations"]]
+            asked = [_question(entry, record) for record in records if record["continuations"] or record.get("written")]
             found += [asked[place] for place in _chosen([question.verdict for question in asked], most)]
     return found
 
@@ -67,11 +67,13 @@ def _chosen(verdicts: Sequence[str], most: int) -> list[int]:
 
 
 def _question(entry: Mapping[str, Any], record: Mapping[str, Any]) -> Question:
-    """A line of samples/*.jsonl; where each choice has a prompt of its own, it stands before the choice."""
+    """A line of samples/*.jsonl; where each choice has a prompt of its own, it stands before the choice. What the model
+    wrote stands as a choice beside the right answer."""
     prompts, texts, likelihoods = record["prompts"], record["continuations"], record["log_likelihoods"]
     shared = prompts[0] if len(prompts) == 1 else ""
     own = prompts if len(prompts) == len(texts) > 1 else [""] * len(texts)
-    best = max(range(len(texts)), key=lambda i: likelihoods[i])
+    best = max(range(len(texts)), key=lambda i: likelihoods[i], default=None)
+    verdict = _verdict(entry, record["outcome"])
     choices = [
         Choice(
             text=_end(prompt + text),
@@ -81,10 +83,12 @@ def _question(entry: Mapping[str, Any], record: Mapping[str, Any]) -> Question:
         )
         for number, (prompt, text, likelihood) in enumerate(zip(own, texts, likelihoods, strict=True))
     ]
+    choices += [Choice(_end(text), "", right=verdict == "right", chosen=True) for text in record.get("written", ())]
+    choices += [Choice(_end(text), "", right=True, chosen=False) for text in record.get("right_answers", ())[:1]]
     return Question(
         benchmark=str(entry["name"]),
         name=visible(str(record["name"]), CHARACTERS),
-        verdict=_verdict(entry, record["outcome"]),
+        verdict=verdict,
         overlap=(record.get("overlap") or "").replace("_", " "),
         prompt=_end(shared),
         choices=choices,
@@ -92,8 +96,8 @@ def _question(entry: Mapping[str, Any], record: Mapping[str, Any]) -> Question:
 
 
 def _verdict(entry: Mapping[str, Any], outcome: Mapping[str, float]) -> str:
-    main = entry["metrics"][0]["name"].partition(" (")[0]
-    return {1.0: "right", 0.0: "wrong"}.get(outcome.get(main, 0.5), "")
+    main = entry["metrics"][0]["name"]
+    return {1.0: "right", 0.0: "wrong"}.get(outcome.get(main, outcome.get(main.partition(" (")[0], 0.5)), "")
 
 
 def _end(text: str) -> str:

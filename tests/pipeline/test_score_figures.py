@@ -186,3 +186,27 @@ def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
     drawn = re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)
     assert set(drawn) > {"phase_change", "few_shot", "few_shot_groups_0"}
     assert "sums_4shot" in tree
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(1.0, "right"), (0.0, "wrong")])
+def test_what_was_written_stands_beside_the_right_answer(tmp_path, value, verdict):
+    row = {
+        "name": "f:1",
+        "prompts": ["Q"],
+        "continuations": [],
+        "log_likelihoods": [],
+        "greedy": [],
+        "gold": 0,
+        "written": [" Onion"],
+        "right_answers": ["Onion", "Allium"],
+        "outcome": {"exact_match (x)": value},
+    }
+    out = TaskOutput(tmp_path / "s", "scores", 0)
+    with out.file("samples/trivia.jsonl") as path:
+        path.write_text(json.dumps(row))
+    out.done({})
+    scores = finish(tmp_path / "s", {"stage": "scores"}, {"scores": 1})
+    (question,) = questions(scores, [{"name": "trivia", "metrics": [{"name": "exact_match (x)"}]}])
+    assert (question.prompt, question.verdict) == ("Q", verdict)
+    told = [(choice.text, choice.right, choice.chosen) for choice in question.choices]
+    assert told == [(" Onion", verdict == "right", True), ("Onion", True, False)]

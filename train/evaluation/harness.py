@@ -190,11 +190,12 @@ def _metric(key: str, values: Mapping[str, Any], items: int) -> dict[str, Any]:
 
 
 def _sample(task: str, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A sample of the harness as a line of samples/<name>.jsonl; what was written stands in ``continuations``."""
+    """A sample of the harness as a line of samples/<name>.jsonl."""
     asked, answers = row["arguments"], [answer[0] for answer in row["resps"]]
     is_scored = all(isinstance(answer, tuple) for answer in answers)
     is_asked = is_scored and all(len(arguments) == 2 for arguments in asked)
     prompts = [arguments[0] for arguments in asked] if is_asked or not is_scored else []
+    written = [answer for answer in answers if isinstance(answer, str)]
     scores = [row[name] for name in row["metrics"]]
     return {
         "name": f"{task}:{row['doc_id']}",
@@ -205,6 +206,8 @@ def _sample(task: str, row: Mapping[str, Any]) -> dict[str, Any]:
         "log_likelihoods": [round(answer[0], DIGITS) for answer in answers] if is_asked else [],
         "greedy": [bool(answer[1]) for answer in answers] if is_asked else [],
         "tokens": [],
+        "written": written,
+        "right_answers": [str(row["target"])] if written else [],
         "gold": row["target"] if isinstance(row["target"], int) else 0,
         "outcome": {
             name: round(float(score), DIGITS)

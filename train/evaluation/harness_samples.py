@@ -42,7 +42,7 @@ def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
     prompts = sample["prompts"] if len(sample["prompts"]) > 1 else sample["prompts"] * max(1, len(texts))
     asked = list(zip(prompts, texts, strict=True)) if texts else [(prompt,) for prompt in prompts]
     found = [[str(value), str(is_greedy)] for value, is_greedy in answers] if texts else written
-    target = str(sample["gold"]) if len(texts) > 1 else "".join(texts)
+    target = str(sample["gold"]) if len(texts) > 1 else "".join(texts or sample["right_answers"][:1])
     doc = {name: sample[name] for name in ("name", "group", "overlap")}
     return {
         "doc_id": number,

@@ -160,6 +160,7 @@ def _sample(item: Item, found: Sequence[AnyAnswer], outcome: Outcome, part: str 
         "greedy": [answer.greedy for answer in answers],
         "tokens": [answer.tokens for answer in answers],
         "written": [answer.text for answer in found if isinstance(answer, Written)],
+        "right_answers": list(item.choices) if any(isinstance(answer, Written) for answer in found) else [],
         "gold": item.gold,
         "outcome": {metric: round(value, DIGITS) for metric, value in outcome.items()},
     }

@@ -116,6 +116,7 @@ def test_what_is_written_is_the_generator_s(subject, write_lines):
     assert found.entry["truncated_tokens"] == sum(one.lost_tokens for one in made)
     row = samples(found)[0]
     assert (row["prompts"], row["continuations"], row["log_likelihoods"]) == ([rows[0]["context"]], [], [])
+    assert row["right_answers"] == ["x"]
 
 
 def test_queries_of_all_kinds_are_answered_in_their_order(subject):

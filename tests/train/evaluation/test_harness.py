@@ -145,6 +145,24 @@ def test_tasks_that_have_the_model_write_are_scored_as_by_the_harness(models, tm
     assert found[0]["results"]["local"] == pytest.approx(found[1]["results"]["local"])
 
 
+def test_samples_of_tasks_that_write_hold_the_texts(folder, run_stage, tmp_path):
+    rows = [{"question": f"{story(number)[:20]} How many?", "answer": "3 + 4 = 7\n#### 7"} for number in range(3)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    splits = dict.fromkeys(("train", "test"), str(tmp_path / "rows.jsonl"))
+    local = {"include": str(PIQA.parents[1] / "gsm8k" / "gsm8k.yaml"), "task": "local", "dataset_path": "json"}
+    local |= {"dataset_name": None, "dataset_kwargs": {"data_files": splits}}
+    local |= {"generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 20}}
+    (tmp_path / "local.yaml").write_text(json.dumps(local))
+    evaluation = Evaluation(tasks=(str(tmp_path / "local.yaml"),), task_shots=0, device="cpu")
+    artifact = run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path / "scores")
+    found = [json.loads(row) for row in artifact.path("samples/local.jsonl").read_text().splitlines()]
+    assert {row["group"] for row in found} == {"strict-match", "flexible-extract"}
+    for row in found:
+        assert row["right_answers"] == ["3 + 4 = 7\n#### 7"]
+        assert len(row["written"]) == 1
+        assert row["prompts"][0].endswith("How many?\nAnswer:")
+
+
 def test_a_task_with_random_texts_is_refused(models):
     ours, _ = models
     sampled = {"until": ["\n"], "do_sample": True, "temperature": 0.7}

@@ -10,7 +10,7 @@ HARNESS_FIELDS = {
 
 def sample(**fields):
     empty = {"name": "f:1", "group": "", "overlap": None, "prompts": [], "continuations": [], "log_likelihoods": [],
-             "greedy": [], "tokens": [], "written": [], "gold": 0, "outcome": {}}  # fmt: skip
+             "greedy": [], "tokens": [], "written": [], "right_answers": [], "gold": 0, "outcome": {}}  # fmt: skip
     return empty | fields
 
 
@@ -38,7 +38,7 @@ def test_choices_of_a_question():
 def test_other_kinds_of_answers():
     beginnings = sample(prompts=["A", "B"], continuations=[" end"] * 2, log_likelihoods=[-1.0, -2.0], greedy=[True] * 2)
     word = sample(prompts=["He left the"], continuations=[" house"], log_likelihoods=[-3.0], greedy=[True])
-    text = sample(prompts=["Q: 1 + 1"], written=[" 2"], outcome={"exact_match": 1.0})
+    text = sample(prompts=["Q: 1 + 1"], written=[" 2"], right_answers=["2", "two"], outcome={"exact_match": 1.0})
     ((_, lines),) = by_task("mixed", [beginnings, word, text, sample(log_likelihoods=[-9.0], greedy=[False])])
     assert [line["doc_id"] for line in lines] == [0, 1, 2]
     assert lines[0]["arguments"]["gen_args_1"] == {"arg_0": "B", "arg_1": " end"}
@@ -46,7 +46,7 @@ def test_other_kinds_of_answers():
         " house",
         {"gen_args_0": {"arg_0": "He left the", "arg_1": " house"}},
     )
-    assert (lines[2]["filtered_resps"], lines[2]["resps"]) == ([" 2"], [[" 2"]])
+    assert (lines[2]["filtered_resps"], lines[2]["resps"], lines[2]["target"]) == ([" 2"], [[" 2"]], "2")
     assert [config(line)["output_type"] for line in lines] == ["multiple_choice", "loglikelihood", "generate_until"]
     assert list(by_task("validation", [sample(log_likelihoods=[-9.0], greedy=[False])])) == []
 
