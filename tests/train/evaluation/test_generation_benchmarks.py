@@ -137,6 +137,9 @@ def test_texts_for_decontamination(write_lines):
     path = str(questions(write_lines, PROBLEMS[0]))
     evaluation = decode(Evaluation, {"benchmarks": {"x": {"type": "word_problem", "paths": [path]}}})
     assert list(evaluation.texts()["x"].texts()) == [("questions.jsonl:1", ("How many 0? 0 + 1 = 1\n#### 1",))]
+    path = str(questions(write_lines, TRIVIA[0], {"context": "Question: Where was it?\nAnswer:", "aliases": ["there"]}))
+    evaluation = decode(Evaluation, {"benchmarks": {"x": {"type": "short_answer", "paths": [path]}}})
+    assert [texts for _, texts in evaluation.texts()["x"].texts()] == [("Who 0? The Man 0",), ("Where was it? there",)]
 
 
 @pytest.mark.parametrize(

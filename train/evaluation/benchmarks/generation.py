@@ -21,6 +21,7 @@ from typing import Literal
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import settings
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources, T
+from train.evaluation.benchmarks.multiple_choice import without_form
 from train.evaluation.item import Generate, Item, Outcome, Written
 from train.evaluation.metrics import Metric, accuracy, mean
 from train.evaluation.records import Record
@@ -74,7 +75,8 @@ class GenerationBenchmark(FewShotBenchmark[T]):
         ]
 
     def texts(self, parsed: Sequence[T]) -> list[tuple[str, ...]]:
-        return [(f"{self.question(one)} {self.worked_answer(one)}",) for one in parsed]
+        questions = without_form([self.question(one) for one in parsed])
+        return [(f"{question} {self.worked_answer(one)}",) for question, one in zip(questions, parsed, strict=True)]
 
 
 Trivia = tuple[str, tuple[str, ...]]
