@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.report_page.formatting import is_share
-from train.evaluation.benchmarks.base import shots_name
+from train.evaluation.benchmarks.base import without_shots
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Panel:
 
 def benchmark_of(entry: Mapping[str, Any]) -> str:
     """The name without the number of shots that it ends in: ``piqa`` for ``piqa_8shot``."""
-    return str(entry["name"]).removesuffix(shots_name("", entry["shots"]))
+    return without_shots(entry["name"], entry["shots"])
 
 
 def panels_of(models: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Panel]:

@@ -18,7 +18,7 @@ from pipeline.core.errors import ConfigError
 from pipeline.core.settings import settings, suggestion, unhashed
 from pipeline.core.stage import RawFile
 from train.evaluation.benchmarks.agreement import Agreement
-from train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark, shots_name
+from train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark, shots_name, without_shots
 from train.evaluation.benchmarks.cbt import ChildrensBooks
 from train.evaluation.benchmarks.completion import Completion
 from train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
@@ -176,16 +176,22 @@ class Evaluation:
         return dataclasses.replace(self, benchmarks=benchmarks)
 
     def same_texts(self) -> dict[str, str]:
-        """For each benchmark made from files, the first by name that reads the same files in the same way.
+        """For each benchmark made from files, the name of its texts: of the first by name that reads the same files in
+        the same way, without its number of shots.
 
         Zero and five shots of one benchmark share their texts, so that another number of shots changes no training
         data. Text that is the run's own, or made here, has no entry: it is not to be found elsewhere.
         """
-        first: dict[tuple[str, tuple[str, ...]], str] = {}
+        names: dict[tuple[str, tuple[str, ...]], str] = {}
         from_files = {name: one for name, one in self.benchmarks.items() if isinstance(one, FileBenchmark)}
-        return {name: first.setdefault((one.type, one.paths), name) for name, one in sorted(from_files.items())}
+        for name, one in sorted(from_files.items()):
+            bare = without_shots(name, one.shots) if isinstance(one, FewShotBenchmark) else name
+            names.setdefault((one.type, one.paths), name if bare in names.values() else bare)
+        return {name: names[one.type, one.paths] for name, one in sorted(from_files.items())}
 
     def texts(self) -> dict[str, BenchmarkTexts]:
         """What training documents must not hold, by the names in ``same_texts``."""
-        firsts, data = {name: self.benchmarks[name] for name in self.same_texts().values()}, Path(self.data)
-        return {name: BenchmarkTexts(type=one.type, benchmark=one, data=data) for name, one in firsts.items()}
+        data, firsts = Path(self.data), dict[str, FileBenchmark]()
+        for name, texts in self.same_texts().items():
+            firsts.setdefault(texts, self.benchmarks[name])
+        return {texts: BenchmarkTexts(type=one.type, benchmark=one, data=data) for texts, one in firsts.items()}

@@ -29,6 +29,25 @@ def test_it_is_the_same_as_written_out():
     assert canonical(short) != canonical(decode(Evaluation, {"benchmarks": {"piqa": PIQA}}))
 
 
+def test_the_texts_are_called_as_without_it():
+    """So that worked examples change neither what training documents must not hold nor its address."""
+    benchmarks = {"piqa": PIQA, "quiz": {**PIQA, "paths": ["quiz.jsonl"]}}
+    plain, curves = (decode(Evaluation, {"benchmarks": benchmarks, "shots": shots}) for shots in ((), (0, 2)))
+    assert curves.same_texts() == {f"{name}_{shots}shot": name for name in benchmarks for shots in (0, 2)}
+    assert canonical(curves.texts()) == canonical(plain.texts())
+    assert [one.benchmark.paths for one in curves.texts().values()] == [("piqa.jsonl",), ("quiz.jsonl",)]
+
+
+def test_other_texts_of_the_same_name_keep_their_number():
+    benchmarks = {f"quiz_{shots}shot": {**PIQA, "paths": [f"{shots}.jsonl"], "shots": shots} for shots in (1, 2)}
+    evaluation = decode(Evaluation, {"benchmarks": benchmarks})
+    assert evaluation.same_texts() == {"quiz_1shot": "quiz", "quiz_2shot": "quiz_2shot"}
+    assert {name: one.benchmark.paths for name, one in evaluation.texts().items()} == {
+        "quiz": ("1.jsonl",),
+        "quiz_2shot": ("2.jsonl",),
+    }
+
+
 def test_without_it_each_keeps_its_own_number():
     evaluation = decode(Evaluation, {"benchmarks": {"piqa": {**PIQA, "shots": 3}}})
     assert evaluation.benchmarks["piqa"].shots == 3

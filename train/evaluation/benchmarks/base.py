@@ -127,6 +127,11 @@ def shots_name(name: str, shots: int) -> str:
     return f"{name}_{shots}shot"
 
 
+def without_shots(name: str, shots: int) -> str:
+    """What ``shots_name`` was given: ``piqa`` for ``piqa_8shot``."""
+    return name.removesuffix(shots_name("", shots))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FewShotBenchmark(RecordBenchmark[T]):
     """A benchmark of questions and answers, which may be preceded by others with their answers."""
