@@ -8,6 +8,8 @@ from types import MappingProxyType
 import pytest
 
 from pipeline import comparison
+from pipeline.__main__ import names_setting
+from pipeline.commands import split_words
 from pipeline.comparison import Contestant, cells, header, intervals, rows_of, scores_of
 from pipeline.core.artifact import Artifact, TaskOutput, finish
 from pipeline.core.errors import ConfigError
@@ -138,12 +140,22 @@ def test_differences_for_the_figures(runs):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--page", "{page}", "{a}", "{b}", "{a}", "{b}"], ["{a}", "{b}", "--page={page}"]]
+    ("arguments", "words"),
+    [
+        (["a", "b"], ["", "a", "b"]),
+        (["--page", "p.html", "a", "b", "c", "d", "e"], ["p.html", "a", "b", "c", "d", "e"]),
+        (["a", "b", "c", "d", "--page=p.html"], ["p.html", "a", "b", "c", "d"]),
+        (["a", "--page", "p.html", "b", "root=x"], ["p.html", "a", "b"]),
+    ],
 )
-def test_a_page_with_figures(runs, tmp_path, arguments, browse):
+def test_the_page_is_named_by_its_option_alone(arguments, words):
+    found, overrides = split_words("compare", arguments, names_setting)
+    assert (found, overrides) == (words, [one for one in arguments if one == "root=x"])
+
+
+def test_a_page_with_figures(runs, tmp_path, browse):
     page = tmp_path / "comparison.html"
-    places = {"page": page, "a": tmp_path / "a", "b": tmp_path / "b"}
-    result = headrace("compare", *(one.format(**places) for one in arguments), f"root={tmp_path}")
+    result = headrace("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"--page={page}", f"root={tmp_path}")
     assert result.returncode == 0, result.stderr
     table = result.stdout.splitlines()
     reader = Reader(page.read_text())
