@@ -136,8 +136,7 @@ GENERATION_WORDS = (
 
 
 def show_comparison(config: RunConfig, page: str, *runs: str) -> None:
-    """Print the scores of runs, by their ids or folders, side by side, with the differences from the first tested; as
-    a page with figures in FILE, too."""
+    """Print the scores of runs (ids or folders), differences from the first tested; FILE gets a page with figures."""
     comparison.show(config, runs, Path(page) if page else None)
 
 
