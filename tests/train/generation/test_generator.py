@@ -1,5 +1,8 @@
 """Generated texts against the model asked anew for each token, and that no text depends on the others."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +11,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from pipeline.core.errors import ConfigError
 from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, random_model
 from train.config import ModelConfig
-from train.generation.generator import Generator
+from train.distributed import Ranks
+from train.generation import generator as module
+from train.generation.generator import Generator, SharedGenerator
 from train.generation.settings import Sampling
 from train.model.transformer import Transformer
 
@@ -129,3 +134,33 @@ def test_the_last_token_that_fits_is_written():
     (found,) = generator(random_model(config)).generate(["Hello"], Sampling(max_tokens=23, temperature=1.0))
     assert found.lost_tokens == 4
     assert found.ending == "end_of_text" or len(found.tokens) == 23
+
+
+@pytest.mark.usefixtures("steady_products")
+def test_two_ranks_write_what_one_does(monkeypatch):
+    """Each rank is a thread here; copies of a prompt, which differ in their random numbers, stay together."""
+    both, boxes = threading.Barrier(2), [None, None]
+
+    def exchanged(own, ranks):
+        boxes[ranks.rank] = own
+        both.wait(60)
+        found = list(boxes)
+        both.wait(60)
+        return found
+
+    monkeypatch.setattr(module, "exchanged", exchanged)
+    monkeypatch.setattr(module, "ROUND_BATCHES", 1)
+    monkeypatch.setattr(module, "BATCH_ROWS", 2)
+    model, told = random_model(LLAMA), [[], []]
+    expected = generator(model).generate(PROMPTS, ANCESTRAL)
+    assert expected[0].text != expected[5].text, "two copies of one prompt"
+
+    def on(rank):
+        ranks = Ranks(rank, 2, rank, 2)
+        own = SharedGenerator(model, 24, Letters(), CPU, ranks=ranks, answered=told[rank].append)
+        return own.generate(PROMPTS, ANCESTRAL)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(on, range(2))) == [expected, expected]
+    assert told[0] == told[1]
+    assert (sum(told[0]), len(told[0])) == (len(PROMPTS), 2)
