@@ -29,6 +29,8 @@ SLOT_MULTIPLE = 16
 """Slots are added by so many: the lanes of a vector of fp32, which a softmax sums side by side."""
 SLOTS_AT_ONCE = 128
 """Values are summed over so many slots in one product; MKL splits a sum over more than 192 by its length."""
+QUERIES_AT_ONCE = 128
+"""So many queries of a row at once: slots behind them need not be looked at, and their scores stay near the core."""
 
 
 def rounded_up(number: int, step: int) -> int:
@@ -67,16 +69,23 @@ class LayerCache:
         rows, longest = new.positions_BT.shape
         q_BNTD = q_PND.new_zeros(rows, q_PND.shape[1], longest, q_PND.shape[2])
         q_BNTD[new.rows_P, :, new.offsets_P] = q_PND
-        slots = self.keys_BGSD.shape[2]
-        sees_BTS = torch.arange(slots, device=q_BNTD.device) <= new.positions_BT[:, :, None]
-        if q_BNTD.is_cuda:
-            mixed_BNTD = functional.scaled_dot_product_attention(
-                q_BNTD, self.keys_BGSD, self.values_BGSD, attn_mask=sees_BTS[:, None], enable_gqa=True
-            )
-        else:
-            mixed_BNTD = attend_in_order(q_BNTD, self.keys_BGSD, self.values_BGSD, sees_BTS)
+        mixed_BNTD = torch.empty_like(q_BNTD)
+        for start in range(0, longest, QUERIES_AT_ONCE):
+            here = slice(start, start + QUERIES_AT_ONCE)
+            mixed_BNTD[:, :, here] = self._mixed(q_BNTD[:, :, here], new.positions_BT[:, here])
         mixed_NPD = mixed_BNTD[new.rows_P, :, new.offsets_P].transpose(0, 1)
         return functional.pad(mixed_NPD, (0, 0, 0, q_1NPD.shape[2] - tokens))[None]
+
+    def _mixed(self, q_BNTD: Tensor, positions_BT: Tensor) -> Tensor:
+        """What queries at ``positions_BT`` make of the slots that they see."""
+        seen = rounded_up(int(positions_BT.max()) + 1, SLOT_MULTIPLE)
+        keys_BGSD, values_BGSD = self.keys_BGSD[:, :, :seen], self.values_BGSD[:, :, :seen]
+        sees_BTS = torch.arange(keys_BGSD.shape[2], device=q_BNTD.device) <= positions_BT[:, :, None]
+        if q_BNTD.is_cuda:
+            return functional.scaled_dot_product_attention(
+                q_BNTD, keys_BGSD, values_BGSD, attn_mask=sees_BTS[:, None], enable_gqa=True
+            )
+        return attend_in_order(q_BNTD, keys_BGSD, values_BGSD, sees_BTS)
 
 
 def attend_in_order(q_BNTD: Tensor, keys_BGSD: Tensor, values_BGSD: Tensor, sees_BTS: Tensor) -> Tensor:
