@@ -22,6 +22,7 @@ HEADLINES = {
     "tokens": ("documents", "tokens"),
     "packed": ("train_rows", "validation_rows"),
     "weights": ("steps", "parameters"),
+    "scores": ("benchmarks", "items"),
 }
 """The counts of a stage that say most about it."""
 

@@ -1,5 +1,13 @@
 """``headrace evaluate FOLDER``, as a person calls it."""
 
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
@@ -47,3 +55,35 @@ def test_no_model_there(tmp_path):
     assert result.stderr.splitlines()[-1] == (
         f"headrace: evaluate: {str(tmp_path)!r} has no config.json; give the folder of a Hugging Face model"
     )
+
+
+def process_of_rank(rank: int, root: Path) -> int:
+    """The worker below ``root`` that is this rank."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, variables = ((folder / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
+        except OSError:  # it ended
+            continue
+        if b"-c" in command and any(str(root).encode() in word for word in command) and b"RANK=%d" % rank in variables:
+            return int(folder.name)
+    raise AssertionError(f"no rank {rank} of {root}")
+
+
+@pytest.mark.slow
+def test_a_rank_is_killed_and_the_command_goes_on(folder, tmp_path):
+    rows = [{"query": story(n), "choices": ["It turns.", "It waits."], "gold": n % 2} for n in range(800)]
+    (tmp_path / "quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["evaluate", str(folder), f"root={tmp_path}", "ranks=2", "evaluation.device=cpu"]
+    command += [f"+evaluation.benchmarks.quiz={{type: multiple_choice, paths: [{tmp_path}/quiz.jsonl]}}"]
+    command += ["evaluation.batch_tokens=64"]
+    process = subprocess.Popen([sys.executable, "-m", "pipeline", *command], stderr=subprocess.PIPE, text=True)
+    while not list(tmp_path.glob("folder_scores/*/logs/progress.jsonl")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    os.kill(process_of_rank(1, tmp_path), signal.SIGKILL)
+    _, words = process.communicate(timeout=120)
+    (log,) = tmp_path.glob("folder_scores/*/logs/ranks.log")
+    said = f"headrace: folder_scores: a rank ended early (status 1); see {log}; run again"
+    assert (process.returncode, words.splitlines()[-1]) == (75, said)
+    assert headrace(*command).returncode == 0
+    assert len(list(tmp_path.glob("folder_scores/*/manifest.json"))) == 1

@@ -3,8 +3,8 @@
     python -m tests.train.evaluation.scoring_ranks SPEC_JSON
 
 The specification names the stage's evaluation, the folders of its inputs, and the runs: a folder, the number of ranks,
-the threads of each, and where rank 1 kills itself, if it is to: just before the n-th call of a function. Rounds are
-short, so that a small benchmark takes several.
+the threads of each, and where rank 1 sends itself a signal, if it is to: just before the n-th call of a function.
+Rounds are short, so that a small benchmark takes several.
 """
 
 import functools
@@ -23,11 +23,14 @@ from train.evaluation import sharing
 from train.evaluation.benchmark import Evaluation
 from train.scores import Scores
 
+HANG_SECONDS = 3.0
 
-def score(spec: dict, folder: Path, kill: list | None, ranks: Ranks) -> None:
+
+def score(spec: dict, folder: Path, signal: list | None, ranks: Ranks) -> None:
     """As pipeline/worker.py does it."""
-    if kill:
-        kill_before(*kill, rank="1")
+    if signal:
+        kill_before(*signal, rank="1")
+        spec["evaluation"]["hang_seconds"] = HANG_SECONDS
     stage = Scores(evaluation=decode(Evaluation, spec["evaluation"]))
     out = TaskOutput(folder, "scores", 0)
     counts = stage.run(0, {name: Artifact(Path(path)) for name, path in spec["inputs"].items()}, out)
@@ -41,7 +44,7 @@ if __name__ == "__main__":
     importlib.import_module("train.evaluation.pace")  # load everything once, not in every fork
     sharing.ROUND_BATCHES = 4
     ends = []
-    for folder, world, threads, kill in spec["runs"]:
+    for folder, world, threads, signal in spec["runs"]:
         os.environ["SLURM_CPUS_PER_TASK"] = str(threads)
-        ends.append(status_of_ranks(world, functools.partial(score, spec, Path(folder), kill)))
+        ends.append(status_of_ranks(world, functools.partial(score, spec, Path(folder), signal)))
     print(json.dumps(ends))

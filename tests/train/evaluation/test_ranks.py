@@ -1,4 +1,4 @@
-"""Scoring by several ranks: the bytes of one, also when a rank was killed before."""
+"""Scoring by several ranks: the bytes of one, also when a rank was killed before; one that hangs ends them all."""
 
 import json
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.core import error_report
 from tests.train.evaluation.conftest import story, write_lines
 
 __all__ = ["write_lines"]
@@ -52,10 +53,13 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_any_number_of_ranks_and_threads_leaves_the_same_bytes(spec, tmp_path: Path) -> None:
-    kill = ["train.evaluation.sharing", "exchanged", 5]
+    exchange = ["train.evaluation.sharing", "exchanged", 5]
     runs = [["one", 1, 1, None], ["threads", 1, 2, None], ["two", 2, 1, None], ["three", 3, 1, None]]
-    runs += [["killed", 2, 1, kill], ["killed", 2, 1, None]]
-    assert run(spec, tmp_path, runs) == [0, 0, 0, 0, -9, 0]
+    runs += [["killed", 2, 1, [*exchange, "SIGKILL"]], ["killed", 2, 1, None], ["hung", 2, 1, [*exchange, "SIGSTOP"]]]
+    assert run(spec, tmp_path, runs) == [0, 0, 0, 0, -9, 0, 75]
+    assert str(error_report.find(tmp_path / "hung")) == (
+        "scores: rank 0 finished no round for 3 s after round 4; see the stacks in logs/; run again"
+    )
     expected = tree(tmp_path / "one")
     assert {"manifest.json", "scores.json", "samples/quiz.jsonl"} <= expected.keys()
     for name in ("threads", "two", "three", "killed"):
