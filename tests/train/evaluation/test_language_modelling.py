@@ -151,14 +151,14 @@ def test_units_are_counted_in_the_file_as_it_is(encoder, text_file):
 
 
 def test_documents(encoder, text_file):
-    content = " = A = \n a a \n = = B = = \n b \n = C = \n c \n\n"
+    content = " = A = \n a\x85a \n = = B = = \n b \n = C = \n c \n\n"
     path = text_file(content)
     by_line = LanguageModelling(paths=(str(path),), documents="line", stride_tokens=3).items(sources(encoder))
     assert [item.name for item in by_line] == [f"text.txt:{number}" for number in (1, 2, 3, 4, 5, 6)]
     assert [item.sizes["words"] for item in by_line] == [4, 3, 6, 2, 4, 2]
     for item in by_line:
         assert item.queries[0].context.tolist() == [encoder.end_of_text]
-    assert articles(content) == [" = A = \n a a \n = = B = = \n b ", " = C = \n c \n\n"]
+    assert articles(content) == [" = A = \n a\x85a \n = = B = = \n b ", " = C = \n c \n\n"]
     assert articles("before\n = A = \nx") == ["before", " = A = \nx"]
     by_article = LanguageModelling(paths=(str(path),), documents="article").items(sources(encoder))
     assert [item.name for item in by_article] == ["text.txt:1", "text.txt:2"]

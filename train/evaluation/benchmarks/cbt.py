@@ -82,7 +82,7 @@ def questions(path: Path) -> Iterator[tuple[str, Question]]:
     """
     sentences: list[str] = []
     number = 0
-    for number, line in enumerate(read_text(path).splitlines(), start=1):
+    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         if not line.strip() and not sentences:
             continue
         found = re.fullmatch(rf"{len(sentences) + 1} (.*\S.*)", line)

@@ -79,7 +79,7 @@ class LanguageModelling(Benchmark):
 
     def _documents(self, data: Path) -> list[tuple[str, str]]:
         """(name, text as it is in the file) of each document."""
-        cut = {"file": lambda text: [text], "article": articles, "line": lambda text: text.splitlines(keepends=True)}
+        cut = {"file": lambda text: [text], "article": articles, "line": lambda text: re.findall(".*\n|.+", text)}
         return [
             (f"{Path(path).name}:{number}", document)
             for path in self.paths
