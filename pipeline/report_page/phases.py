@@ -44,6 +44,8 @@ def phase_change(loss: Points, points: Sequence[Point]) -> Figure | None:
     for row, traces in enumerate(filled.values(), start=1):
         for trace in traces:
             chart.add_trace(trace, row, 1)
+    if heads:
+        chart.update_yaxes(range=[0, 1], row=len(filled))
     chart.update_xaxes(title_text="optimizer step", row=len(filled))
     chart.update_layout(legend_traceorder="reversed")
     height = len(filled) * PANEL_PIXELS + LEGEND_PIXELS

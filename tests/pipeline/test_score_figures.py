@@ -101,6 +101,7 @@ def test_the_phase_change_has_loss_score_and_heads():
     assert [trace["showlegend"] for trace in shown] == [False] * 4 + [True] * 8
     assert shown[-1]["line"]["color"] == "var(--series-a)"
     assert len(named(figure, "validation loss")) == 1
+    assert json.loads(figure.json)["layout"]["yaxis3"]["range"] == [0, 1]
 
 
 def test_there_is_a_phase_change_only_where_there_are_scores():
