@@ -10,7 +10,7 @@ waits long for the others, and all go on as one process would.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -42,13 +42,15 @@ class SharedScorer(Scorer):
         """One answer per query, in their order, on every rank: those of one process, bit for bit where its scores do
         not depend on the batch."""
         found: dict[int, Answer] = {}
-        tally = Tally()
-        for stretches in rounds(queries, self.ranks.world, ROUND_BATCHES * self.batch_tokens):
-            own = super().answers([queries[number] for number in stretches[self.ranks.rank]])
-            for numbers, (answers, counted) in zip(stretches, exchanged(own, self.ranks), strict=True):
-                found.update(zip(numbers, answers, strict=True))
-                tally += counted
-            self.answered(sum(map(len, stretches)))
+        tally, alone = Tally(), super().answers
+        shares = rounds(queries, self.ranks.world, ROUND_BATCHES * self.batch_tokens)
+
+        def work(own: list[int]) -> tuple[list[Answer], Tally]:
+            return alone([queries[number] for number in own])
+
+        for numbers, (answers, counted) in exchanged(shares, work, self.ranks, self.answered):
+            found.update(zip(numbers, answers, strict=True))
+            tally += counted
         return [found[number] for number in range(len(queries))], tally
 
     def head_weights(self, query: Attention) -> HeadWeights:
@@ -64,9 +66,14 @@ def shared(subject: Subject, ranks: Ranks, answered: Callable[[int], None]) -> S
     return dataclasses.replace(subject, scorer=SharedScorer(**own, ranks=ranks, answered=answered))
 
 
-def exchanged(own: T, ranks: Ranks) -> list[T]:
-    """``own`` of each rank."""
-    return gather(own) if ranks.world > 1 else [own]
+def exchanged(
+    shares: Iterable[Stretches], work: Callable[[list[int]], T], ranks: Ranks, answered: Callable[[int], None]
+) -> Iterator[tuple[list[int], T]]:
+    """What each rank had, and what its ``work`` made of it, round by round, on all ranks."""
+    for stretches in shares:
+        own = work(stretches[ranks.rank])
+        yield from zip(stretches, gather(own) if ranks.world > 1 else [own], strict=True)
+        answered(sum(map(len, stretches)))
 
 
 def rounds(queries: Sequence[Tokens], ranks: int, round_tokens: int) -> Iterator[Stretches]:

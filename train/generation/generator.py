@@ -162,13 +162,15 @@ class SharedGenerator(Generator):
         copies: dict[str, list[int]] = defaultdict(list)
         for number, prompt in sorted(enumerate(prompts), key=lambda pair: pair[1]):
             copies[prompt].append(number)
-        blocks = list(copies.values())
+        blocks, alone = list(copies.values()), super().generate
+        shares = in_rounds(blocks, [len(b) for b in blocks], self._ranks.world, ROUND_BATCHES * BATCH_ROWS)
+
+        def work(own: list[int]) -> list[Generation]:
+            return alone([prompts[number] for number in own], sampling)
+
         found: dict[int, Generation] = {}
-        for stretches in in_rounds(blocks, [len(b) for b in blocks], self._ranks.world, ROUND_BATCHES * BATCH_ROWS):
-            own = super().generate([prompts[number] for number in stretches[self._ranks.rank]], sampling)
-            for numbers, texts in zip(stretches, exchanged(own, self._ranks), strict=True):
-                found.update(zip(numbers, texts, strict=True))
-            self._answered(sum(map(len, stretches)))
+        for numbers, texts in exchanged(shares, work, self._ranks, self._answered):
+            found.update(zip(numbers, texts, strict=True))
         return [found[number] for number in range(len(prompts))]
 
 

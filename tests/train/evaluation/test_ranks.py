@@ -53,7 +53,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_any_number_of_ranks_and_threads_leaves_the_same_bytes(spec, tmp_path: Path) -> None:
-    exchange = ["train.evaluation.sharing", "exchanged", 5]
+    exchange = ["train.evaluation.sharing", "gather", 5]
     runs = [["one", 1, 1, None], ["threads", 1, 2, None], ["two", 2, 1, None], ["three", 3, 1, None]]
     runs += [["killed", 2, 1, [*exchange, "SIGKILL"]], ["killed", 2, 1, None], ["hung", 2, 1, [*exchange, "SIGSTOP"]]]
     assert run(spec, tmp_path, runs) == [0, 0, 0, 0, -9, 0, 75]

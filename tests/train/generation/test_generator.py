@@ -12,6 +12,7 @@ from pipeline.core.errors import ConfigError
 from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, random_model
 from train.config import ModelConfig
 from train.distributed import Ranks
+from train.evaluation import sharing
 from train.generation import generator as module
 from train.generation.generator import Generator, SharedGenerator
 from train.generation.settings import Sampling
@@ -139,16 +140,16 @@ def test_the_last_token_that_fits_is_written():
 @pytest.mark.usefixtures("steady_products")
 def test_two_ranks_write_what_one_does(monkeypatch):
     """Each rank is a thread here; copies of a prompt, which differ in their random numbers, stay together."""
-    both, boxes = threading.Barrier(2), [None, None]
+    both, boxes, rank_here = threading.Barrier(2), [None, None], threading.local()
 
-    def exchanged(own, ranks):
-        boxes[ranks.rank] = own
+    def gather(own):
+        boxes[rank_here.number] = own
         both.wait(60)
         found = list(boxes)
         both.wait(60)
         return found
 
-    monkeypatch.setattr(module, "exchanged", exchanged)
+    monkeypatch.setattr(sharing, "gather", gather)
     monkeypatch.setattr(module, "ROUND_BATCHES", 1)
     monkeypatch.setattr(module, "BATCH_ROWS", 2)
     model, told = random_model(LLAMA), [[], []]
@@ -156,6 +157,7 @@ def test_two_ranks_write_what_one_does(monkeypatch):
     assert expected[0].text != expected[5].text, "two copies of one prompt"
 
     def on(rank):
+        rank_here.number = rank
         ranks = Ranks(rank, 2, rank, 2)
         own = SharedGenerator(model, 24, Letters(), CPU, ranks=ranks, answered=told[rank].append)
         return own.generate(PROMPTS, ANCESTRAL)
