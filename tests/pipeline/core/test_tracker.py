@@ -3,6 +3,7 @@ import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,6 +39,14 @@ def test_scores_have_rows_of_their_own_which_are_cut_like_the_others(tmp_path: P
     tracker.close()
     Tracker(tmp_path, Tracking(wandb="off"), "run", 1, {}).close()
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 3.0}, {"step": 1, "evaluation": scores}]
+
+
+def test_wandb_is_told_the_scores_of_all_items_as_they_come(tmp_path: Path) -> None:
+    tracker, told = Tracker(tmp_path, Tracking(wandb="off"), "run", 0, {}), list[dict[str, float]]()
+    tracker._wandb = SimpleNamespace(log=told.append, finish=lambda: None)
+    tracker.log_scores(5, {"piqa": [score("acc", 0.5, ""), score("acc", 1.0, "simple"), score("acc_norm", 0.25, "")]})
+    tracker.close()
+    assert told == [{"global_step": 5, "evaluation/piqa/acc": 0.5, "evaluation/piqa/acc_norm": 0.25}]
 
 
 def test_wandb_is_offline_without_a_key_and_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
