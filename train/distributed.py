@@ -84,7 +84,7 @@ def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.devic
         die_with_parent()
     here = torch.device("cuda", ranks.local_rank) if kind == "cuda" else torch.device("cpu")
     if kind == "cuda":
-        check_devices(ranks, torch.cuda.device_count())
+        check_devices(ranks, torch.cuda.device_count(), setting)
         torch.cuda.set_device(here)
     else:
         torch.set_num_threads(own_cores(ranks, os.environ))
@@ -95,15 +95,15 @@ def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.devic
     return dataclasses.replace(ranks, device=here)
 
 
-def check_devices(ranks: Ranks, devices: int) -> None:
-    """Refuse a rank that has no GPU among the ``devices`` of its machine.
+def check_devices(ranks: Ranks, devices: int, setting: str) -> None:
+    """Refuse a rank that has no GPU among the ``devices`` of its machine; ``setting`` names the device in the error.
 
     Raises:
         ConfigError: saying how many there are.
     """
     if ranks.local_rank >= devices:
         wrong = f"rank {ranks.rank} is number {ranks.local_rank} on {socket.gethostname()}, which has {devices} GPUs"
-        raise ConfigError("training.device", wrong, "start as many ranks on a machine as it has GPUs")
+        raise ConfigError(setting, wrong, "start as many ranks on a machine as it has GPUs")
 
 
 def wait_equally() -> None:

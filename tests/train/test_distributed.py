@@ -42,10 +42,10 @@ def test_cuda_without_a_gpu_is_refused():
 
 
 def test_a_rank_without_a_gpu_of_its_own_is_refused():
-    distributed.check_devices(Ranks(5, 8, 1, 4), devices=2)
+    distributed.check_devices(Ranks(5, 8, 1, 4), 2, "evaluation.device")
     with pytest.raises(ConfigError) as error:
-        distributed.check_devices(Ranks(6, 8, 2, 4), devices=2)
+        distributed.check_devices(Ranks(6, 8, 2, 4), 2, "evaluation.device")
     assert str(error.value) == (
-        f"training.device: rank 6 is number 2 on {socket.gethostname()}, which has 2 GPUs;"
+        f"evaluation.device: rank 6 is number 2 on {socket.gethostname()}, which has 2 GPUs;"
         " start as many ranks on a machine as it has GPUs"
     )
