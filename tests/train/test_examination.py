@@ -12,7 +12,8 @@ from data_prep.tokenization.encode import Encoder
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import canonical, decode
 from pipeline.core.tracker import read_metrics
-from tests.train.test_weights import BENCHMARKS, ROOT, settings, stage
+from tests.train.test_weights import BENCHMARKS, settings, stage
+from tests.train.training import ROOT
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.held_out import HeldOut
 from train.evaluation.scorer import load_scorer

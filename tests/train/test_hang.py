@@ -9,7 +9,8 @@ import pytest
 from pipeline.core import error_report
 from pipeline.core.errors import RetryableError
 from pipeline.core.tracker import read_metrics
-from tests.train.test_weights import ROOT, same, specify
+from tests.train.test_weights import same, settings
+from tests.train.training import ROOT, specify
 
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
 LAUNCH += [sys.executable, "-m", "tests.train.training"]
@@ -21,10 +22,10 @@ def test_a_rank_that_is_stopped_ends_the_run_and_it_goes_on(tmp_path: Path, inpu
     stop = ["train.engine:Engine", "gradient", 7, "SIGSTOP", "1"]
     for folder in (whole, hung):
         folder.mkdir()
-    spec = specify(whole, inputs, [[str(whole), None]])
+    spec = specify(whole, inputs, settings(), [[str(whole), None]])
     subprocess.run([*LAUNCH, str(spec)], check=True, capture_output=True, cwd=ROOT)
 
-    spec = specify(hung, inputs, [[str(hung), stop]], hang_seconds=10.0)
+    spec = specify(hung, inputs, settings(hang_seconds=10.0), [[str(hung), stop]])
     done = subprocess.run([*LAUNCH, str(spec)], capture_output=True, text=True, cwd=ROOT, timeout=200)
     assert done.returncode != 0
     left = error_report.find(hung)
@@ -35,6 +36,6 @@ def test_a_rank_that_is_stopped_ends_the_run_and_it_goes_on(tmp_path: Path, inpu
     assert "in train" in done.stderr
     assert read_metrics(hung / "metrics.jsonl")[-1]["step"] == 6
 
-    spec = specify(hung, inputs, [[str(hung), None]])
+    spec = specify(hung, inputs, settings(), [[str(hung), None]])
     subprocess.run([*LAUNCH, str(spec)], check=True, capture_output=True, cwd=ROOT)
     same(hung, whole)

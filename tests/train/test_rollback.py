@@ -7,9 +7,7 @@ With ``spike_rollback_every`` 25 and 27 both lead back to the weights of step 18
 """
 
 import dataclasses
-import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from pipeline.core.tracker import read_metrics
 from tests.train.conftest import make_inputs
 from tests.train.test_guards import MODEL
 from tests.train.test_hang import LAUNCH
-from tests.train.test_weights import ROOT
+from tests.train.training import ROOT, specify, train
 from train.mixture import Mix, training_data
 
 SPIKES, STEPS, BATCH_ROWS = (25, 27), 36, 8
@@ -40,27 +38,16 @@ def spiked(tmp_path_factory: pytest.TempPathFactory, run_stage) -> Inputs:
     return make_inputs(root / "spiked", run_stage, documents=110, spoiled=spans)
 
 
-def specify(folder: Path, inputs: Inputs, runs: list[list[Any]], **training: Any) -> Path:
+def settings(**training: Any) -> dict[str, Any]:
     values = {"steps": STEPS, "batch_rows": BATCH_ROWS, "micro_batch_rows": 4, "precision": "fp32", "device": "cpu"}
     values |= {"save_every": 5, "validate_every": 100, "spike_sigma": 3.0, "spike_window_steps": 14}
-    stage = {
+    return {
         "model": dataclasses.asdict(MODEL),
         "optimizer": {"type": "adamw", "learning_rate": 3e-3},
         "schedule": {"type": "constant", "warmup_steps": 2},
         "training": values | training,
         "tracking": {"wandb": "off"},
     }
-    folders = {name: str(artifact.folder) for name, artifact in inputs.items()}
-    (folder / "spec.json").write_text(json.dumps({"inputs": folders, "stage": stage, "runs": runs}))
-    return folder / "spec.json"
-
-
-def train(spec: Path) -> tuple[list[int], str]:
-    """How each run of ``spec`` ended, and what all of them said."""
-    command = [sys.executable, "-m", "tests.train.training", str(spec)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
 def ledger(folder: Path) -> list[list[int]]:
@@ -97,7 +84,7 @@ def test_a_training_that_was_killed_leaves_out_the_same_steps_and_ends_with_the_
     runs: list[list[Any]] = [[str(tmp_path / "whole"), None]]
     for name, kill in chosen.items():
         runs += [[str(tmp_path / name), kill], [str(tmp_path / name), None]]
-    ends, said = train(specify(tmp_path, spiked, runs, spike_rollback_every=rollback_every, keep_last=1))
+    ends, said = train(specify(tmp_path, spiked, settings(spike_rollback_every=rollback_every, keep_last=1), runs))
     killed = {"SIGUSR1": 1}
     assert ends == [0, *(end for kill in chosen.values() for end in (killed.get(kill[-1], -9), 0))], said
     assert ledger(tmp_path / "whole") == LEFT_OUT[rollback_every]
@@ -110,9 +97,8 @@ def test_a_training_that_was_killed_leaves_out_the_same_steps_and_ends_with_the_
 
 def test_it_goes_back_to_the_whole_state(tmp_path: Path, spiked: Inputs) -> None:
     folder = tmp_path / "all"
-    ends, said = train(
-        specify(tmp_path, spiked, [[str(folder), None]], spike_rollback_every=9, save_every=1, keep_last=99)
-    )
+    stage = settings(spike_rollback_every=9, save_every=1, keep_last=99)
+    ends, said = train(specify(tmp_path, spiked, stage, [[str(folder), None]]))
     assert ends == [0], said
     files = {step: (folder / f"checkpoints/step_{step:08d}" / STATE).read_bytes() for step in (17, 18, 24, 25, 26, 27)}
     assert files[25] == files[27] == files[18]
@@ -122,13 +108,13 @@ def test_it_goes_back_to_the_whole_state(tmp_path: Path, spiked: Inputs) -> None
 def test_one_that_it_would_lead_back_to_is_damaged(tmp_path: Path, spiked: Inputs) -> None:
     whole, damaged = tmp_path / "whole", tmp_path / "damaged"
     kill = ["train.engine:Engine", "snapshot", 7]  # for the save behind step 20's, which is waited for
-    training = {"spike_rollback_every": 9, "keep_last": 3}
-    ends, said = train(specify(tmp_path, spiked, [[str(whole), None], [str(damaged), kill]], **training))
+    stage = settings(spike_rollback_every=9, keep_last=3)
+    ends, said = train(specify(tmp_path, spiked, stage, [[str(whole), None], [str(damaged), kill]]))
     assert ends == [0, -9], said
     kept = sorted(path.name for path in (damaged / "checkpoints").glob("step_*"))
     assert kept == ["step_00000009", "step_00000015", "step_00000018", "step_00000020"]
     (damaged / "checkpoints/step_00000018" / STATE).write_bytes(b"")
-    ends, said = train(specify(tmp_path, spiked, [[str(damaged), None]], **training))
+    ends, said = train(specify(tmp_path, spiked, stage, [[str(damaged), None]]))
     assert ends == [0], said
     assert said.count(f"{damaged}/checkpoints/step_00000018/{STATE}: is damaged or missing") == 2
     same(damaged, whole)
@@ -137,13 +123,14 @@ def test_one_that_it_would_lead_back_to_is_damaged(tmp_path: Path, spiked: Input
 @pytest.mark.slow
 def test_two_ranks_go_back_alike_and_to_the_same_weights_after_a_kill(tmp_path: Path, spiked: Inputs) -> None:
     alone = tmp_path / "alone"
-    ends, said = train(specify(tmp_path, spiked, [[str(alone), None]], spike_rollback_every=9))
+    stage = settings(spike_rollback_every=9)
+    ends, said = train(specify(tmp_path, spiked, stage, [[str(alone), None]]))
     assert ends == [0], said
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     kill = ["train.engine:Engine", "load", 1, "SIGKILL", "1"]
     for folder, how, is_whole in ((whole, None, True), (killed, kill, False), (killed, None, True)):
         folder.mkdir(exist_ok=True)
-        spec = specify(folder, spiked, [[str(folder), how]], spike_rollback_every=9)
+        spec = specify(folder, spiked, stage, [[str(folder), how]])
         done = subprocess.run([*LAUNCH, str(spec)], capture_output=True, text=True, cwd=ROOT)
         assert (done.returncode == 0) == is_whole, done.stderr
     same(killed, whole)

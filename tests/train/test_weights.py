@@ -2,7 +2,6 @@
 
 import dataclasses
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -17,11 +16,11 @@ from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError, RetryableError
 from pipeline.core.settings import canonical, decode
 from pipeline.core.tracker import Tracking, read_metrics
+from tests.train.training import ROOT, specify, train
 from train.config import ModelConfig, ZeroConfig
 from train.export import load
 from train.weights import Weights
 
-ROOT = Path(__file__).parents[2]
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
 BENCHMARKS = {"agreement": {"type": "agreement", "limit": 4}, "validation": {"type": "validation", "limit": 2}}
 
@@ -84,26 +83,12 @@ KILLS = {
 }
 
 
-def specify(folder: Path, inputs, runs: list, **training) -> Path:
-    spec = {
-        "inputs": {name: str(artifact.folder) for name, artifact in inputs.items()},
-        "stage": settings(**training),
-        "runs": runs,
-    }
-    (folder / "spec.json").write_text(json.dumps(spec))
-    return folder / "spec.json"
-
-
 def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
     runs = [[str(tmp_path / "whole"), None]]
     for name, kill in KILLS.items():
         runs += [[str(tmp_path / name), kill], [str(tmp_path / name), None]]
-    spec = specify(tmp_path, inputs, runs, evaluate_every=3)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.train.training", str(spec)], capture_output=True, text=True, cwd=ROOT
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1]) == [0, *[-9, 0] * len(KILLS)], done.stderr
+    ends, said = train(specify(tmp_path, inputs, settings(evaluate_every=3), runs))
+    assert ends == [0, *[-9, 0] * len(KILLS)], said
     for name in KILLS:
         same(tmp_path / name, tmp_path / "whole")
     scored = [row["step"] for row in read_metrics(tmp_path / "whole" / "metrics.jsonl") if "evaluation" in row]
@@ -116,7 +101,7 @@ def test_two_ranks_killed_at_any_time_go_on_to_the_same_weights(tmp_path, inputs
     command += ["-m", "tests.train.training"]
     for folder in ("whole", "killed"):
         (tmp_path / folder).mkdir()
-        specify(tmp_path / folder, inputs, [[str(tmp_path / folder), None]], evaluate_every=3)
+        specify(tmp_path / folder, inputs, settings(evaluate_every=3), [[str(tmp_path / folder), None]])
     subprocess.run([*command, str(tmp_path / "whole" / "spec.json")], check=True, capture_output=True, cwd=ROOT)
     killed = [*command, str(tmp_path / "killed" / "spec.json")]
     metrics = tmp_path / "killed" / "metrics.jsonl"

@@ -3,22 +3,42 @@
     python -m tests.train.training SPEC_JSON                               one after the other, each in a fork
     python -m torch.distributed.run ... -m tests.train.training SPEC_JSON  this rank of the first of them
 
-The specification names the input artifacts' folders, the stage's settings, and the runs: a folder, and where to stop
-with SIGKILL, or another signal on one rank: just before the n-th call of a function.
+The specification (``specify``) names the input artifacts' folders, the stage's settings, and the runs: a folder, and
+where to stop with SIGKILL, or another signal on one rank: just before the n-th call of a function.
 """
 
 import importlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pipeline.core.artifact import Artifact, TaskOutput, finish
 from pipeline.core.settings import decode
+from pipeline.core.stage import Inputs
 from train.weights import Weights
+
+ROOT = Path(__file__).parents[2]
+
+
+def specify(folder: Path, inputs: Inputs, stage: dict[str, Any], runs: list[list[Any]]) -> Path:
+    """The path of a specification, which is written into ``folder``."""
+    folders = {name: str(artifact.folder) for name, artifact in inputs.items()}
+    (folder / "spec.json").write_text(json.dumps({"inputs": folders, "stage": stage, "runs": runs}))
+    return folder / "spec.json"
+
+
+def train(spec: Path) -> tuple[list[int], str]:
+    """How each run of ``spec`` ended, and what all of them said."""
+    command = [sys.executable, "-m", "tests.train.training", str(spec)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
 def kill_before(module: str, function: str, call: int, signal_name: str = "SIGKILL", rank: str = "0") -> None:
