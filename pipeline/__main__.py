@@ -113,15 +113,16 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
 
 
 def _unknown_key(error: Exception, overrides: Sequence[str]) -> ConfigError:
-    known = _dotted(_plain(hydra.compose("config")))
+    chosen = [override for override in overrides if (CONF / override.partition("=")[0]).is_dir()]
+    known = _dotted(OmegaConf.to_container(hydra.compose("config", overrides=chosen)))
     for override in overrides:
-        key = override.split("=")[0].lstrip("+~").split("@")[0]
-        if key not in known and key != "experiment":
+        key = override.split("=")[0].lstrip("~").split("@")[0]
+        if not key.startswith("+") and key not in known and key != "experiment":
             return ConfigError("command line", f"unknown key {key!r}", suggestion(key, known))
     return ConfigError("command line", str(error).splitlines()[0], "correct the override")
 
 
-def _dotted(values: Mapping[str, Any], prefix: str = "") -> set[str]:
+def _dotted(values: Any, prefix: str = "") -> set[str]:
     """Every dotted path into ``values``."""
     found = set()
     for key, value in values.items():

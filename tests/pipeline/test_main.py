@@ -21,6 +21,11 @@ def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
             ["status", "modle.layers=3"],
             "headrace: command line: unknown key 'modle.layers'; did you mean 'model.layers'?",
         ),
+        (
+            ["status", "evaluation=gpt2_table", "~evaluation.benchmarks.ptb", "evaluation.benchmarks.cbt_c=1"],
+            "headrace: command line: unknown key 'evaluation.benchmarks.cbt_c'; did you mean "
+            "'evaluation.benchmarks.cbt_cn'?",
+        ),
         (["status", "model=dem"], "headrace: model: unknown option 'dem'; did you mean 'demo'?"),
         (["status", "experiment=dmeo"], "headrace: experiment: unknown option 'dmeo'; did you mean 'demo'?"),
         (["status", "+extra=1"], "headrace: extra: unknown key 'extra'; known: "),
