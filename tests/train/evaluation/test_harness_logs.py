@@ -9,7 +9,7 @@ from train.evaluation.benchmark import Evaluation
 from train.evaluation.harness_samples import file_of
 from train.scores import FolderScores
 
-pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
+lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
 from lm_eval.loggers import EvaluationTracker  # noqa: E402
 from lm_eval.utils import get_file_task_name, get_results_filenames, get_sample_results_filenames  # noqa: E402
 
