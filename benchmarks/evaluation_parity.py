@@ -13,9 +13,10 @@ Both sides get the model in fp32 on the CPU:
 --limit is the number of items of a benchmark; where it has groups (BLiMP, arithmetic), each has a tenth of it, and at
 least one; where the model writes (TriviaQA, GSM8K), --written items, texts of at most --max-tokens tokens, compared as
 they are: one whose two likeliest tokens are nearly as good may go either way. ``max_difference`` is of log-likelihoods
-in nats, over all requests. ``metric_differences`` holds each accuracy that is not equal, and each perplexity whose
-logarithm differs by more than the bar. After --minutes no further line is begun; ``left_out`` counts those. MODEL's
-window must hold every continuation: else the harness stops.
+in nats, over all requests, ``max_difference_at`` the harness's value there: it sums a continuation in fp32, in which
+the neighbours of a value beyond ±1,024 are farther apart than the bar. ``metric_differences`` holds each accuracy that
+is not equal, and each perplexity whose logarithm differs by more than the bar. After --minutes no further line is
+begun; ``left_out`` counts those. MODEL's window must hold every continuation: else the harness stops.
 """
 
 import argparse
@@ -131,16 +132,19 @@ def compare(name: str, file: Path, shots: int, limits: Limits, subject: Subject,
                 if isinstance(answer, Written):
                     texts += answer.text != theirs_to_it
                 else:
-                    differences.append(abs(answer.log_likelihood - theirs_to_it[0]))
+                    differences.append((abs(answer.log_likelihood - theirs_to_it[0]), theirs_to_it[0]))
                     greedy += answer.greedy != theirs_to_it[1]
         metrics |= metric_differences(scored, group, found["results"][f"{name}:{group}"])
+    largest, at = max(differences, default=(0.0, None))
     return {
         "benchmark": name,
         "shots": shots,
         "items": items,
         "requests": scored.entry["queries"],
         "prompts_that_differ": prompts,
-        "max_difference": float(f"{max(differences, default=0):.3g}"),
+        "max_difference": float(f"{largest:.3g}"),
+        "max_difference_at": at,
+        "requests_over_bar": sum(difference > BAR for difference, _ in differences),
         "greedy_that_differ": greedy,
         "texts_that_differ": texts,
         "metric_differences": metrics,
@@ -214,13 +218,20 @@ def main() -> None:
 
 def summary(model: str, found: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
     lines = [line for line in found if line is not None]
-    counted = ("items", "requests", "prompts_that_differ", "greedy_that_differ", "texts_that_differ")
+    counted = (
+        "items",
+        "requests",
+        "prompts_that_differ",
+        "greedy_that_differ",
+        "texts_that_differ",
+        "requests_over_bar",
+    )
     largest = max(line["max_difference"] for line in lines)
     return {
         "model": model,
         "lines": len(lines),
         "left_out": len(found) - len(lines),
-        **{key: sum(line[key] for line in lines) for key in counted},
+        **{key: sum(line[key] for line in lines) for key in ("items", "requests", *differing)},
         "metrics_that_differ": sum(len(line["metric_differences"]) for line in lines),
         "max_difference": largest,
         "within_bar": largest <= BAR,
