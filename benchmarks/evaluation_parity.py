@@ -218,20 +218,14 @@ def main() -> None:
 
 def summary(model: str, found: Sequence[dict[str, Any] | None]) -> dict[str, Any]:
     lines = [line for line in found if line is not None]
-    counted = (
-        "items",
-        "requests",
-        "prompts_that_differ",
-        "greedy_that_differ",
-        "texts_that_differ",
-        "requests_over_bar",
-    )
+    counted = ("items", "requests", "requests_over_bar")
+    differing = ("prompts_that_differ", "greedy_that_differ", "texts_that_differ")
     largest = max(line["max_difference"] for line in lines)
     return {
         "model": model,
         "lines": len(lines),
         "left_out": len(found) - len(lines),
-        **{key: sum(line[key] for line in lines) for key in ("items", "requests", *differing)},
+        **{key: sum(line[key] for line in lines) for key in counted + differing},
         "metrics_that_differ": sum(len(line["metric_differences"]) for line in lines),
         "max_difference": largest,
         "within_bar": largest <= BAR,
