@@ -92,7 +92,7 @@ class Evaluation:
     task_limit: int | None = None
     """At most this many items of each of these tasks; None takes all."""
     batch_tokens: int = 4096
-    """A batch holds as many queries of about one length as fit into this many tokens, padding included."""
+    """A batch holds as many queries of about one length as fit into this many tokens, each as long as the longest."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Of weights and activations; log-probabilities are always taken in fp32."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")

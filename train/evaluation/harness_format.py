@@ -1,6 +1,6 @@
 """lm-evaluation-harness's files: what a task's YAML reads, and the results that its tools read. Needs no harness.
 
-lm_eval.json    {"results": {"piqa": {"acc,none": 0.6, "acc_stderr,none": 0.01, …}}, "n-shot": {"piqa": 0}, …}
+results_*.json    {"results": {"piqa": {"acc,none": 0.6, "acc_stderr,none": 0.01, …}}, "n-shot": {"piqa": 0}, …}
 """
 
 from collections.abc import Iterator, Mapping, Sequence

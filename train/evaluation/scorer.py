@@ -8,7 +8,8 @@
         Question: … Answer: │ yes        its keys and values are kept for what follows it (train/model/cache.py);
                             │ no         logits only of positions that predict a target
 
-Shape legend: B rows of a batch, T positions, M features, V tokens of the vocabulary, N positions that predict a target.
+Shape legend: B rows of a batch, T positions, P new tokens of all rows (or pairs of positions), M features, V tokens of
+the vocabulary, N positions that predict a target.
 
 On a CPU with one or two threads a query scores the same to the last bit whatever other queries there are, their order
 and ``batch_tokens``, as far as train/model/cache.py can say. With more threads, on a GPU, and for a model that only
