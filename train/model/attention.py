@@ -21,6 +21,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 from train.config import ModelConfig
 from train.model.attention_weights import KeptWeights
 from train.model.cache import LayerCache
+from train.model.compilation import compiled
 from train.model.positions import Rotation, rotate
 
 Mask = Tensor | BlockMask | LayerCache | KeptWeights
@@ -41,11 +42,7 @@ def block_mask(documents_BT: Tensor) -> BlockMask:
         return (key <= query) & (documents_BT[b, query] == documents_BT[b, key])
 
     rows, positions = documents_BT.shape
-    return _compiled_create_block_mask(sees, rows, None, positions, positions, device=str(documents_BT.device))
-
-
-_compiled_create_block_mask = torch.compile(create_block_mask)
-_compiled_flex_attention = torch.compile(flex_attention)
+    return compiled(create_block_mask)(sees, rows, None, positions, positions, device=str(documents_BT.device))
 
 
 def attend(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, mask: Mask, dropout: float) -> Tensor:
@@ -57,7 +54,7 @@ def attend(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, mask: Mask, dropout: 
     if isinstance(mask, (LayerCache, KeptWeights)):
         return mask.attend(q_BNTD, k_BGTD, v_BGTD)
     if isinstance(mask, BlockMask):
-        return _compiled_flex_attention(q_BNTD, k_BGTD, v_BGTD, block_mask=mask, enable_gqa=True)
+        return compiled(flex_attention)(q_BNTD, k_BGTD, v_BGTD, block_mask=mask, enable_gqa=True)
     groups = q_BNTD.shape[1] // k_BGTD.shape[1]
     if groups > 1:
         k_BGTD, v_BGTD = k_BGTD.repeat_interleave(groups, dim=1), v_BGTD.repeat_interleave(groups, dim=1)

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from train.data import IGNORED
 from train.memory import CHUNK_LOGITS
+from train.model.compilation import compiled
 
 
 class Head(nn.Linear):
@@ -45,7 +46,7 @@ class ChunkedNll(torch.autograd.Function):
     def forward(ctx: Any, x_NM: Tensor, weight_VM: Tensor, targets_N: Tensor, is_training: bool) -> Tensor:
         nll = torch.zeros((), dtype=torch.float32, device=x_NM.device)
         chunk = max(1, CHUNK_LOGITS // len(weight_VM))
-        compute = _compiled_nll_and_slope if x_NM.is_cuda else nll_and_slope
+        compute = compiled(nll_and_slope) if x_NM.is_cuda else nll_and_slope
         if is_training:
             slope_NM = torch.empty_like(x_NM)
             slope_VM = torch.zeros_like(weight_VM, dtype=torch.float32)
@@ -75,6 +76,3 @@ def nll_and_slope(logits_nV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]
     slope_nV = surprise_nV.exp_().mul_(is_target_n1).to(logits_nV.dtype)
     slope_nV.scatter_(1, places_n1, ((chosen_n1.exp() - 1) * is_target_n1).to(logits_nV.dtype))
     return -torch.where(is_target_n1, chosen_n1, 0.0).sum(), slope_nV
-
-
-_compiled_nll_and_slope = torch.compile(nll_and_slope)
