@@ -96,9 +96,12 @@ def show_watch(run: Run, once: str = "") -> None:
     watch.show(run, bool(once))
 
 
-def show_folder_scores(config: RunConfig, folder: str) -> None:
-    """Print what the model in FOLDER (Hugging Face's format) scores on evaluation=…'s benchmarks; needs no run."""
-    folder_scores.show(config, folder)
+def show_folder_scores(config: RunConfig, folder: str, limit: str = "") -> None:
+    """Print what the model in FOLDER (Hugging Face's format) scores on evaluation=…'s benchmarks; N: items of each."""
+    evaluation = config.evaluation
+    if limit:
+        evaluation = dataclasses.replace(evaluation, limit=generation.number("--limit", limit, int, 0))
+    folder_scores.show(dataclasses.replace(config, evaluation=evaluation), folder)
 
 
 def show_generation(
@@ -178,7 +181,7 @@ COMMANDS = {
         show_plan, ("[--gpus NUMBER]", "[--gpu NAME]", "[--mfu FRACTION]", "[--gpu-memory-gb GB]"), of_run=False
     ),
     "generate": Command(show_generation, GENERATION_WORDS, of_run=False),
-    "evaluate": Command(show_folder_scores, ("FOLDER",), of_run=False),
+    "evaluate": Command(show_folder_scores, ("FOLDER", "[--limit N]"), of_run=False),
     "compare": Command(show_comparison, ("[--page FILE]", "RUN", "RUN", "[RUN ...]"), of_run=False),
     "watch": Command(show_watch, ("[--once]",), may_change=("evaluation", "ranks")),
     "status": Command(show_status),

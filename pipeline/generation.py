@@ -107,7 +107,7 @@ def prompts_of(prompt: str, file: str, samples: str) -> list[str]:
     if bool(prompt) == bool(file):
         wrong = "both --prompt and --prompts are given" if prompt else "no prompt is given"
         raise ConfigError("--prompt", wrong, "give --prompt TEXT, or --prompts FILE with one a line")
-    copies = _number("--samples", samples, int, 1)
+    copies = number("--samples", samples, int, 1)
     if copies < 1:
         raise ConfigError("--samples", f"is {samples!r}", "give 1 or more")
     return [prompt for prompt in (_read(Path(file)) if file else [prompt]) for _ in range(copies)]
@@ -144,11 +144,11 @@ def sampling_of(max_tokens: str, temperature: str, top_k: str, top_p: str, seed:
         ConfigError: naming the option that is no number or out of range.
     """
     return Sampling(
-        max_tokens=_number("--max-tokens", max_tokens, int, Sampling.max_tokens),
-        temperature=_number("--temperature", temperature, float, Sampling.temperature),
-        top_k=_number("--top-k", top_k, int, 0) if top_k else None,
-        top_p=_number("--top-p", top_p, float, 0.0) if top_p else None,
-        seed=_number("--seed", seed, int, Sampling.seed),
+        max_tokens=number("--max-tokens", max_tokens, int, Sampling.max_tokens),
+        temperature=number("--temperature", temperature, float, Sampling.temperature),
+        top_k=number("--top-k", top_k, int, 0) if top_k else None,
+        top_p=number("--top-p", top_p, float, 0.0) if top_p else None,
+        seed=number("--seed", seed, int, Sampling.seed),
         stops=_stops(stop),
     )
 
@@ -166,7 +166,12 @@ def _stops(word: str) -> tuple[str, ...]:
     return tuple(stops)
 
 
-def _number(option: str, word: str, kind: Callable[[str], T], default: T) -> T:
+def number(option: str, word: str, kind: Callable[[str], T], default: T) -> T:
+    """``word``, which stands behind ``option``, as a number; an empty one takes the default.
+
+    Raises:
+        ConfigError: when it is none.
+    """
     try:
         return kind(word) if word else default
     except ValueError:

@@ -83,6 +83,8 @@ class Evaluation:
     shots: tuple[int, ...] = unhashed(())
     """Asks every benchmark that takes worked examples with each of these numbers of them, as piqa_0shot, piqa_1shot, …,
     as if all were written out (hence no part of the address); empty leaves to each its own number."""
+    limit: int | None = unhashed(None)
+    """At most this many items of every benchmark and task, as if each had this limit; None leaves to each its own."""
     data: str = unhashed("")
     """The folder that relative ``paths`` of benchmarks start from."""
     tasks: tuple[str, ...] = ()
@@ -106,8 +108,15 @@ class Evaluation:
         for name in self.benchmarks:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
                 raise ConfigError("evaluation.benchmarks", f"{name!r} names a file", "use letters, digits, _ . and -")
-        object.__setattr__(self, "benchmarks", dict(self._with_shots()))
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError("evaluation.limit", f"is {self.limit}", "give 1 or more")
+        benchmarks = {
+            name: dataclasses.replace(one, limit=least(one.limit, self.limit)) for name, one in self._with_shots()
+        }
+        object.__setattr__(self, "benchmarks", benchmarks)
+        object.__setattr__(self, "task_limit", least(self.task_limit, self.limit))
         object.__setattr__(self, "shots", ())
+        object.__setattr__(self, "limit", None)
         if self.batch_tokens < 1:
             raise ConfigError("evaluation.batch_tokens", f"{self.batch_tokens} is no batch", "give 1 or more")
         if not 0 < self.hang_seconds < math.inf:
@@ -157,11 +166,7 @@ class Evaluation:
                 remedy = suggestion(name, self.benchmarks)
                 raise ConfigError("training.evaluate", f"no benchmark of evaluation is named {name!r}", remedy)
         chosen = {name: self.benchmarks[name] for name in names} or self.benchmarks
-        limits = {name: [n for n in (one.limit, items) if n is not None] for name, one in chosen.items()}
-        limited = {
-            name: dataclasses.replace(one, limit=min(limits[name], default=None)) for name, one in chosen.items()
-        }
-        return dataclasses.replace(self, benchmarks=limited, tasks=())
+        return dataclasses.replace(self, benchmarks=chosen, tasks=(), limit=items)
 
     def without_run(self) -> "Evaluation":
         """The benchmarks that can be put to a model that no run made.
@@ -195,3 +200,8 @@ class Evaluation:
         for name, texts in self.same_texts().items():
             firsts.setdefault(texts, self.benchmarks[name])
         return {texts: BenchmarkTexts(type=one.type, benchmark=one, data=data) for texts, one in firsts.items()}
+
+
+def least(*limits: int | None) -> int | None:
+    """The smallest of those that are given."""
+    return min((limit for limit in limits if limit is not None), default=None)

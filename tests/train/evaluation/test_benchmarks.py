@@ -138,6 +138,7 @@ def test_pairs_are_whole_sentences_after_the_end_of_text(write_lines, encoder):
     path = questions(write_lines, *rows)
     items = MinimalPairs(paths=(str(path),), limit_per_group=2).items(sources())
     assert Counter(item.group for item in items) == {"a": 2, "b": 2}
+    assert MinimalPairs(paths=(str(path),), limit=3).items(sources()) == items[:3]
     assert items[0].queries == (Text("", " Cats sleep 0."), Text("", " Cats sleeps 0."))
     good, _ = encode(items[0].queries, encoder)
     assert good.context.tolist() == [encoder.end_of_text]

@@ -54,6 +54,8 @@ def test_limits(write_lines):
     assert (
         Completion(paths=(path,), group_field="set", shots=1, limit=3, limit_per_group=2).items(sources()) == some[:3]
     )
+    in_turn = Completion(paths=(path,), group_field="set", shots=1, limit=3).items(sources())
+    assert in_turn == whole[:2] + whole[4:5]
 
 
 def test_right_is_what_greedy_decoding_writes():

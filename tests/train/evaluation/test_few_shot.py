@@ -1,4 +1,4 @@
-"""``evaluation.shots``: every benchmark of questions and answers with several numbers of worked examples."""
+"""``evaluation.shots`` and ``evaluation.limit``: what all benchmarks are told at once."""
 
 import dataclasses
 
@@ -57,3 +57,22 @@ def test_negative_shots_are_an_error():
     with pytest.raises(ConfigError) as caught:
         decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "shots": [0, -1]})
     assert str(caught.value) == "evaluation.benchmarks: shots is -1; give 0 or more"
+
+
+def test_a_limit_of_all_is_the_limit_of_each():
+    benchmarks = {"piqa": PIQA, "few": {**PIQA, "limit": 2}, "agreement": {"type": "agreement"}}
+    evaluation = decode(Evaluation, {"benchmarks": benchmarks, "tasks": ["boolq"], "limit": 5})
+    assert {name: one.limit for name, one in evaluation.benchmarks.items()} == {"piqa": 5, "few": 2, "agreement": 5}
+    assert evaluation.task_limit == 5
+    written = {
+        "piqa": {**PIQA, "limit": 5},
+        "few": {**PIQA, "limit": 2},
+        "agreement": {"type": "agreement", "limit": 5},
+    }
+    assert evaluation == decode(Evaluation, {"benchmarks": written, "tasks": ["boolq"], "task_limit": 5})
+
+
+def test_a_limit_of_nothing_is_an_error():
+    with pytest.raises(ConfigError) as caught:
+        decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "limit": 0})
+    assert str(caught.value) == "evaluation.limit: is 0; give 1 or more"

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from pipeline.core.settings import settings
-from train.evaluation.benchmarks.base import Benchmark, Sources
+from train.evaluation.benchmarks.base import Benchmark, Sources, of_groups
 from train.evaluation.benchmarks.minimal_pairs import pair_item, pair_metrics, pair_outcome
 from train.evaluation.item import Answer, Item, Outcome
 from train.evaluation.metrics import Metric
@@ -64,12 +64,11 @@ class Agreement(Benchmark):
     type: Literal["agreement"] = "agreement"
 
     def items(self, sources: Sources) -> list[Item]:
-        made = (
-            pair_item(f"{paradigm}:{number}", (good, bad, paradigm), "")
-            for paradigm, pairs in PARADIGMS.items()
-            for number, (good, bad) in enumerate(pairs(), start=1)
+        groups = (
+            [pair_item(f"{name}:{number}", (*pair, name), "") for number, pair in enumerate(pairs(), start=1)]
+            for name, pairs in PARADIGMS.items()
         )
-        return list(made)[: self.limit]
+        return of_groups(groups, self.limit)
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         return pair_outcome(answers)

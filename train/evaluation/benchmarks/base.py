@@ -8,7 +8,7 @@ A new benchmark is one class with these three methods and a ``type`` tag, named 
 import abc
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
@@ -51,7 +51,7 @@ class Benchmark(abc.ABC):
     """Whether its items are made of a run's held-out documents."""
 
     limit: int | None = None
-    """At most this many items; None takes all."""
+    """At most this many items, of groups the first of each in turn; None takes all."""
 
     @property
     def least_window_tokens(self) -> int:
@@ -120,6 +120,12 @@ class RecordBenchmark(FileBenchmark[T]):
 
     def read(self, data: Path) -> list[tuple[str, T]]:
         return [(record.name, self.parse(record)) for path in self.paths for record in read_records(data / path)]
+
+
+def of_groups(groups: Iterable[Sequence[Item]], limit: int | None) -> list[Item]:
+    """The items of ``groups``, one group after the other; where they are limited, the first of each in turn."""
+    ranked = sorted((place, number, item) for number, group in enumerate(groups) for place, item in enumerate(group))
+    return [item for _, _, item in sorted((number, place, item) for place, number, item in ranked[:limit])]
 
 
 def shots_name(name: str, shots: int) -> str:

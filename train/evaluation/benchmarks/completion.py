@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from pipeline.core.settings import settings
-from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from train.evaluation.benchmarks.base import FewShotBenchmark, Sources, of_groups
 from train.evaluation.item import Answer, Item, Outcome, Text
 from train.evaluation.metrics import Metric, mean_over_groups
 from train.evaluation.records import Record
@@ -47,8 +47,7 @@ class Completion(FewShotBenchmark[Exercise]):
         groups: dict[str, list[tuple[str, Exercise]]] = defaultdict(list)
         for name, exercise in self.read(sources.data):
             groups[exercise[2]].append((name, exercise))
-        items = (item for group in groups.values() for item in self._items(group)[: self.limit_per_group])
-        return list(items)[: self.limit]
+        return of_groups((self._items(group)[: self.limit_per_group] for group in groups.values()), self.limit)
 
     def _items(self, exercises: Sequence[tuple[str, Exercise]]) -> list[Item]:
         questions = [self.rewritten(context) for _, (context, _, _) in exercises]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from pipeline.core.settings import settings
-from train.evaluation.benchmarks.base import RecordBenchmark, Sources
+from train.evaluation.benchmarks.base import RecordBenchmark, Sources, of_groups
 from train.evaluation.item import Answer, Item, Outcome, Text
 from train.evaluation.metrics import Metric, mean_over_groups
 from train.evaluation.records import Record
@@ -43,9 +43,9 @@ class MinimalPairs(RecordBenchmark[Pair]):
 
     def items(self, sources: Sources) -> list[Item]:
         groups: dict[str, list[Item]] = defaultdict(list)
-        for name, pair in self.read(sources.data)[: self.limit]:
+        for name, pair in self.read(sources.data):
             groups[pair[2]].append(pair_item(name, pair, self.delimiter))
-        return [item for group in groups.values() for item in group[: self.limit_per_group]]
+        return of_groups((group[: self.limit_per_group] for group in groups.values()), self.limit)
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         return pair_outcome(answers)
