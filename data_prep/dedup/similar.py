@@ -13,7 +13,6 @@ import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
-from datasketch import MinHashLSH
 
 from data_prep.dedup.shingles import shingle_set, shingles
 from data_prep.dedup.sketches import min_hash, min_hashes
@@ -70,6 +69,8 @@ def _candidates(text: str, signatures: Artifact, shard: int) -> dict[str, float]
     sketch = min_hash(shingles(text, settings["shingle_words"]), bands * rows, settings["seed"])
     if sketch.is_empty():
         return {}
+    from datasketch import MinHashLSH
+
     index = MinHashLSH(num_perm=bands * rows, params=(bands, rows))
     index.insert("text", sketch)
     return {name: sketch.jaccard(other) for name, other in min_hashes(signatures, shard) if index.query(other)}

@@ -12,25 +12,28 @@ Both give equal objects for one document, so all that datasketch offers (``jacca
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from datasketch import MinHash
 
 from data_prep.dedup.shingles import shingle_hash32
 from pipeline.core.artifact import Artifact
+
+if TYPE_CHECKING:
+    from datasketch import MinHash
 
 SCHEME = "affine32"
 """datasketch's name for the permutations of ``minhash``."""
 
 
-def min_hash(shingles: Sequence[bytes], n_hashes: int, seed: int) -> MinHash:
+def min_hash(shingles: Sequence[bytes], n_hashes: int, seed: int) -> "MinHash":
     """The sketch of a document with these shingles; its ``hashvalues`` are the signature, (n_hashes,) uint32."""
-    sketch = MinHash(num_perm=n_hashes, seed=seed, hashfunc=shingle_hash32, scheme=SCHEME)
+    sketch = _sketch(seed, num_perm=n_hashes)
     sketch.update_batch(shingles)
     return sketch
 
 
-def min_hashes(signatures: Artifact, shard: int) -> Iterator[tuple[str, MinHash]]:
+def min_hashes(signatures: Artifact, shard: int) -> Iterator[tuple[str, "MinHash"]]:
     """The id and the sketch of each document of a shard, in their order. They can be updated with more shingles.
 
     Args:
@@ -45,5 +48,11 @@ def min_hashes(signatures: Artifact, shard: int) -> Iterator[tuple[str, MinHash]
     ids = np.load(signatures.shard("ids", shard, "npy"))
     permutations = min_hash([], rows.shape[1], seed).permutations
     for name, row in zip(ids.tolist(), rows, strict=True):
-        sketch = MinHash(hashvalues=row, seed=seed, permutations=permutations, hashfunc=shingle_hash32, scheme=SCHEME)
-        yield name.decode(), sketch
+        yield name.decode(), _sketch(seed, hashvalues=row, permutations=permutations)
+
+
+def _sketch(seed: int, **rest: Any) -> "MinHash":
+    """The import is here for the commands that sketch nothing: SciPy, which comes with it, takes half a second."""
+    from datasketch import MinHash
+
+    return MinHash(seed=seed, hashfunc=shingle_hash32, scheme=SCHEME, **rest)
