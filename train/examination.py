@@ -21,7 +21,7 @@ from train.evaluation.benchmark import Evaluation
 from train.evaluation.held_out import HeldOut
 from train.evaluation.scorer import scorer_of
 from train.evaluation.scoring import score_all
-from train.evaluation.sharing import shared
+from train.evaluation.sharing import Sharing, shared
 from train.evaluation.subject import Subject
 from train.watchdog import Watchdog
 
@@ -47,7 +47,7 @@ class Examination:
         vocabulary = self.encoder.vocabulary_size
         scorer = scorer_of(assembled(self.weights(), self.model, vocabulary), self.model.context, self.evaluation)
         subject = Subject(scorer, self.encoder, vocabulary)
-        asked = shared(subject, self.ranks, lambda queries: self.watchdog.beat(step))
+        asked = shared(subject, Sharing(self.ranks, lambda queries: self.watchdog.beat(step)))
         return {
             scored.entry["name"]: [{key: metric[key] for key in KEPT} for metric in scored.entry["metrics"]]
             for scored in score_all(self.evaluation, self.held_out, {}, asked)

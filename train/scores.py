@@ -159,16 +159,18 @@ def _scored(
     written by rank 0."""
     from train import distributed
     from train.evaluation.harness_samples import by_task
+    from train.evaluation.kept import Kept
     from train.evaluation.pace import Pace
     from train.evaluation.scoring import samples, score_all, write_logs, write_samples, write_tables
-    from train.evaluation.sharing import shared
+    from train.evaluation.sharing import Sharing, shared
 
     ranks = distributed.start(evaluation.device, "evaluation.device")
     entries: list[Mapping[str, Any]] = []
     configs: dict[str, Mapping[str, Any]] = {}
     with Pace(out.folder, ranks, evaluation.hang_seconds) as pace:
-        own = open_subject(ranks)
-        for scored in score_all(evaluation, held_out, overlaps, shared(own, ranks, pace.answered), pace.expect):
+        own, kept = open_subject(ranks), Kept.before(out.scratch_path("answers"), ranks)
+        asked = shared(own, Sharing(ranks, pace.answered, kept))
+        for scored in score_all(evaluation, held_out, overlaps, asked, pace.expect):
             entries.append(scored.entry)
             if ranks.first:
                 name, rows = scored.entry["name"], samples(scored)
@@ -177,7 +179,7 @@ def _scored(
         if evaluation.tasks:
             from train.evaluation.harness import score_tasks
 
-            found = score_tasks(evaluation, shared(own, ranks, pace.beat))
+            found = score_tasks(evaluation, shared(own, Sharing(ranks, pace.beat, kept)))
             entries += found.entries
             for task, rows in found.samples.items() if ranks.first else ():
                 write_samples(task, rows, out)

@@ -6,22 +6,22 @@
 
 A rank gets consecutive ones of the ordered queries, so that what begins alike is read by one of them; those with the
 same context, the choices of an item, are never separated. After each round the ranks exchange their answers: so none
-waits long for the others, and all go on as one process would.
+waits long for the others, and all go on as one process would. What is known already (kept.py) is not asked again;
+rounds are cut as if it were, so that the rest has the company that it had.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
 
 import numpy as np
 
 from train.distributed import Ranks, gather
 from train.evaluation.item import Answer, Attention, HeadWeights, Tokens
+from train.evaluation.kept import Kept, Plain, key_of
 from train.evaluation.prefixes import shared_tokens
 from train.evaluation.scorer import Scorer, Tally
 from train.evaluation.subject import Subject
-
-T = TypeVar("T")
 
 ROUND_BATCHES = 64
 """So many full batches of each rank make a round: seconds on a GPU, minutes on a CPU."""
@@ -30,50 +30,62 @@ Stretches = list[list[int]]
 """The numbers of what each rank does."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SharedScorer(Scorer):
-    """A scorer on each of several ranks, all of which are asked the same queries."""
+@dataclasses.dataclass(frozen=True)
+class Sharing:
+    """What one or several ranks, all of which are asked the same, do together."""
 
     ranks: Ranks
     answered: Callable[[int], None]
-    """Is told after each round how many queries it was."""
+    """Is told after each round how many queries it was, those whose answers were known included."""
+    kept: Kept = dataclasses.field(default_factory=Kept)
+
+    def answers(
+        self, keys: Sequence[str], shares: Iterable[Stretches], work: Callable[[list[int]], Sequence[Plain]]
+    ) -> list[Plain]:
+        """The answer of each of ``keys``, on all ranks: what is kept, else what a rank's ``work`` makes of its number,
+        round by round."""
+        for stretches in shares:
+            left = [[number for number in stretch if keys[number] not in self.kept.answers] for stretch in stretches]
+            if any(left):
+                own = work(left[self.ranks.rank])
+                found = gather(own) if self.ranks.world > 1 else [own]
+                pairs = zip(itertools.chain(*left), itertools.chain(*found), strict=True)
+                self.kept.add({keys[number]: answer for number, answer in pairs})
+            self.answered(sum(map(len, stretches)))
+        return [self.kept.answers[key] for key in keys]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SharedScorer(Scorer):
+    """A scorer on each of several ranks."""
+
+    sharing: Sharing
 
     def answers(self, queries: Sequence[Tokens]) -> tuple[list[Answer], Tally]:
         """One answer per query, in their order, on every rank: those of one process, bit for bit where its scores do
         not depend on the batch."""
-        found: dict[int, Answer] = {}
         tally, alone = Tally(), super().answers
-        shares = rounds(queries, self.ranks.world, ROUND_BATCHES * self.batch_tokens)
+        for query in queries:
+            self._count(query, tally)
 
-        def work(own: list[int]) -> tuple[list[Answer], Tally]:
-            return alone([queries[number] for number in own])
+        def work(own: list[int]) -> list[Plain]:
+            return [(one.log_likelihood, one.greedy) for one in alone([queries[number] for number in own])[0]]
 
-        for numbers, (answers, counted) in exchanged(shares, work, self.ranks, self.answered):
-            found.update(zip(numbers, answers, strict=True))
-            tally += counted
-        return [found[number] for number in range(len(queries))], tally
+        shares = rounds(queries, self.sharing.ranks.world, ROUND_BATCHES * self.batch_tokens)
+        found = self.sharing.answers([query_key(query) for query in queries], shares, work)
+        return [Answer(*one, len(query.continuation)) for one, query in zip(found, queries, strict=True)], tally
 
     def head_weights(self, query: Attention) -> HeadWeights:
         """Computed by every rank: it is one short sequence."""
         found = super().head_weights(query)
-        self.answered(1)
+        self.sharing.answered(1)
         return found
 
 
-def shared(subject: Subject, ranks: Ranks, answered: Callable[[int], None]) -> Subject:
-    """``subject``, which each of ``ranks`` has, to be asked by all of them together."""
+def shared(subject: Subject, sharing: Sharing) -> Subject:
+    """``subject``, which each rank of ``sharing`` has, to be asked by all of them together."""
     own = {field.name: getattr(subject.scorer, field.name) for field in dataclasses.fields(Scorer)}
-    return dataclasses.replace(subject, scorer=SharedScorer(**own, ranks=ranks, answered=answered))
-
-
-def exchanged(
-    shares: Iterable[Stretches], work: Callable[[list[int]], T], ranks: Ranks, answered: Callable[[int], None]
-) -> Iterator[tuple[list[int], T]]:
-    """What each rank had, and what its ``work`` made of it, round by round, on all ranks."""
-    for stretches in shares:
-        own = work(stretches[ranks.rank])
-        yield from zip(stretches, gather(own) if ranks.world > 1 else [own], strict=True)
-        answered(sum(map(len, stretches)))
+    return dataclasses.replace(subject, scorer=SharedScorer(**own, sharing=sharing))
 
 
 def rounds(queries: Sequence[Tokens], ranks: int, round_tokens: int) -> Iterator[Stretches]:
@@ -90,6 +102,10 @@ def rounds(queries: Sequence[Tokens], ranks: int, round_tokens: int) -> Iterator
         blocks[-1].append(number)
         costs[-1] += len(wholes[number]) - (0 if before is None else shared_tokens(wholes[before], wholes[number]))
     return in_rounds(blocks, costs, ranks, round_tokens)
+
+
+def query_key(query: Tokens) -> str:
+    return key_of(_key(query.context), _key(query.continuation), repr(query.passed_over).encode())
 
 
 def _key(tokens: np.ndarray) -> bytes:

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from pipeline.core.errors import ConfigError
-from train.distributed import Ranks
+from train.evaluation.kept import Plain, key_of
 from train.evaluation.prompt import TextEncoder
-from train.evaluation.sharing import SharedScorer, exchanged, in_rounds
+from train.evaluation.sharing import SharedScorer, Sharing, in_rounds
 from train.evaluation.subject import Subject
 from train.generation.sampling import chance, choose
 from train.generation.settings import Sampling
@@ -150,10 +150,10 @@ class SharedGenerator(Generator):
     After each round the ranks exchange what they wrote. Copies of a prompt stay with one rank, and in their order.
     """
 
-    def __init__(self, *parts: Any, ranks: Ranks, answered: Callable[[int], None]) -> None:
-        """``parts``: as of a generator; ``answered`` is told after each round how many texts it was."""
+    def __init__(self, *parts: Any, sharing: Sharing) -> None:
+        """``parts``: as of a generator."""
         super().__init__(*parts)
-        self._ranks, self._answered = ranks, answered
+        self._sharing = sharing
 
     def generate(
         self, prompts: Sequence[str], sampling: Sampling, show: Callable[[int, str], None] = lambda number, text: None
@@ -162,16 +162,23 @@ class SharedGenerator(Generator):
         copies: dict[str, list[int]] = defaultdict(list)
         for number, prompt in sorted(enumerate(prompts), key=lambda pair: pair[1]):
             copies[prompt].append(number)
+        keys = {
+            number: key_of(repr((prompt, copy, len(own), sampling)).encode())
+            for prompt, own in copies.items()
+            for copy, number in enumerate(own)
+        }
         blocks, alone = list(copies.values()), super().generate
-        shares = in_rounds(blocks, [len(b) for b in blocks], self._ranks.world, ROUND_BATCHES * BATCH_ROWS)
+        shares = in_rounds(blocks, [len(b) for b in blocks], self._sharing.ranks.world, ROUND_BATCHES * BATCH_ROWS)
 
-        def work(own: list[int]) -> list[Generation]:
-            return alone([prompts[number] for number in own], sampling)
+        def work(own: list[int]) -> list[Plain]:
+            texts = alone([prompts[number] for number in own], sampling)
+            return [(one.text, one.tokens, one.ending, one.prompt_tokens, one.lost_tokens) for one in texts]
 
-        found: dict[int, Generation] = {}
-        for numbers, texts in exchanged(shares, work, self._ranks, self._answered):
-            found.update(zip(numbers, texts, strict=True))
-        return [found[number] for number in range(len(prompts))]
+        found = self._sharing.answers([keys[number] for number in range(len(prompts))], shares, work)
+        return [
+            Generation(prompt, text, tuple(tokens), *rest)
+            for prompt, (text, tokens, *rest) in zip(prompts, found, strict=True)
+        ]
 
 
 def generator_of(subject: Subject) -> Generator:
@@ -179,5 +186,5 @@ def generator_of(subject: Subject) -> Generator:
     scorer = subject.scorer
     parts = (scorer.model, scorer.window_tokens, subject.tokenizer, scorer.device, subject.opening, subject.end)
     if isinstance(scorer, SharedScorer):
-        return SharedGenerator(*parts, ranks=scorer.ranks, answered=scorer.answered)
+        return SharedGenerator(*parts, sharing=scorer.sharing)
     return Generator(*parts)

@@ -3,8 +3,8 @@
     python -m tests.train.evaluation.scoring_ranks SPEC_JSON
 
 The specification names the stage's evaluation, the folders of its inputs, and the runs: a folder, the number of ranks,
-the threads of each, and where rank 1 sends itself a signal, if it is to: just before the n-th call of a function.
-Rounds are short, so that a small benchmark takes several.
+the threads of each, and where a rank sends itself a signal, if it is to: just before the n-th call of a function.
+Rounds are short, so that a small benchmark takes several. The keys of what is answered go to logs/asked.
 """
 
 import functools
@@ -21,6 +21,7 @@ from tests.train.training import kill_before
 from train.distributed import Ranks
 from train.evaluation import sharing
 from train.evaluation.benchmark import Evaluation
+from train.evaluation.kept import Kept
 from train.scores import Scores
 
 HANG_SECONDS = 3.0
@@ -29,7 +30,7 @@ HANG_SECONDS = 3.0
 def score(spec: dict, folder: Path, signal: list | None, ranks: Ranks) -> None:
     """As pipeline/worker.py does it."""
     if signal:
-        kill_before(*signal, rank="1")
+        kill_before(*signal)
         spec["evaluation"]["hang_seconds"] = HANG_SECONDS
     stage = Scores(evaluation=decode(Evaluation, spec["evaluation"]))
     out = TaskOutput(folder, "scores", 0)
@@ -39,10 +40,19 @@ def score(spec: dict, folder: Path, signal: list | None, ranks: Ranks) -> None:
         finish(folder, stage.description(dict.fromkeys(stage.inputs, "")), {"scores": 1})
 
 
+def add_and_tell(kept: Kept, answers: dict, add=Kept.add) -> None:
+    """``Kept.add``."""
+    add(kept, answers)
+    if kept.path:
+        with (kept.path.parents[1] / "logs" / "asked").open("a") as stream:
+            stream.writelines(f"{key}\n" for key in answers)
+
+
 if __name__ == "__main__":
     spec = json.loads(Path(sys.argv[1]).read_text())
     importlib.import_module("train.evaluation.pace")  # load everything once, not in every fork
     sharing.ROUND_BATCHES = 4
+    Kept.add = add_and_tell
     ends = []
     for folder, world, threads, signal in spec["runs"]:
         os.environ["SLURM_CPUS_PER_TASK"] = str(threads)

@@ -16,7 +16,7 @@ from train.evaluation.benchmarks.induction import Induction
 from train.evaluation.folder import Foreign
 from train.evaluation.item import Answer, Attention, HeadWeights
 from train.evaluation.scoring import score
-from train.evaluation.sharing import shared
+from train.evaluation.sharing import Sharing, shared
 from train.evaluation.subject import Subject
 from train.model.transformer import Transformer, initialize
 
@@ -202,7 +202,7 @@ def test_company_changes_no_head():
 def test_every_query_is_told_as_answered():
     subject, told = subject_of(induction_circuit()), []
     benchmark = Induction(sequence_tokens=SEQUENCE, sequences=3)
-    found = score("induction", benchmark, sources(), None, shared(subject, Ranks(0, 1, 0, 1), told.append))
+    found = score("induction", benchmark, sources(), None, shared(subject, Sharing(Ranks(0, 1, 0, 1), told.append)))
     assert sum(told) == sum(len(item.queries) for item in found.items) == 9
     assert found.outcomes == score("induction", benchmark, sources(), None, subject).outcomes
 

@@ -1,4 +1,4 @@
-"""Scoring by several ranks: the bytes of one, also when a rank was killed before; one that hangs ends them all."""
+"""Scoring by several ranks: the bytes of one, also when ranks were killed before; one that hangs ends them all."""
 
 import json
 import subprocess
@@ -22,7 +22,9 @@ def spec(line, write_lines) -> dict:
     rows = [{"query": s[0], "choices": s[1 : 3 + n % 3], "gold": n % 2} for n, s in enumerate(sentences)]
     quiz = write_lines("quiz.jsonl", *map(json.dumps, rows))
     pairs = write_lines("pairs.jsonl", *(json.dumps({"sentence_good": s[0], "sentence_bad": s[1]}) for s in sentences))
+    asked = write_lines("asked.jsonl", *(json.dumps({"context": f"{s[0]} The", "aliases": s[1:2]}) for s in sentences))
     benchmarks = {
+        "asked": {"type": "short_answer", "paths": [str(asked)], "max_tokens": 3},
         "quiz": {"type": "multiple_choice", "paths": [str(quiz)]},
         "quiz_2shot": {"type": "multiple_choice", "paths": [str(quiz)], "shots": 2},
         "pairs": {"type": "minimal_pairs", "paths": [str(pairs)]},
@@ -53,18 +55,24 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def test_any_number_of_ranks_and_threads_leaves_the_same_bytes(spec, tmp_path: Path) -> None:
-    exchange = ["train.evaluation.sharing", "gather", 5]
-    runs = [["one", 1, 1, None], ["threads", 1, 2, None], ["two", 2, 1, None], ["three", 3, 1, None]]
-    runs += [["killed", 2, 1, [*exchange, "SIGKILL"]], ["killed", 2, 1, None], ["hung", 2, 1, [*exchange, "SIGSTOP"]]]
-    assert run(spec, tmp_path, runs) == [0, 0, 0, 0, -9, 0, 75]
+    """Also when they take over from ranks that were killed, more than once; and nothing is asked again."""
+    exchange, keep = ["train.evaluation.sharing", "gather"], ["train.evaluation.kept:Kept", "add"]
+    runs = [["one", 1, 1, None], ["threads", 1, 2, None], ["two", 2, 1, None]]
+    runs += [["killed", 2, 1, [*exchange, 5, "SIGKILL", "1"]], ["killed", 3, 1, [*exchange, 4, "SIGKILL", "0"]]]
+    runs += [["killed", 1, 1, [*keep, 3, "SIGKILL", "0"]], ["killed", 2, 1, None]]
+    runs += [["hung", 2, 1, [*exchange, 5, "SIGSTOP", "1"]]]
+    assert run(spec, tmp_path, runs) == [0, 0, 0, -9, -9, -9, 0, 75]
     assert str(error_report.find(tmp_path / "hung")) == (
         "scores: rank 0 finished no round for 3 s after round 4; see the stacks in logs/; run again"
     )
     expected = tree(tmp_path / "one")
-    assert {"manifest.json", "scores.json", "samples/quiz.jsonl"} <= expected.keys()
-    for name in ("threads", "two", "three", "killed"):
+    assert {"manifest.json", "scores.json", "samples/asked.jsonl", "samples/quiz.jsonl"} <= expected.keys()
+    for name in ("threads", "two", "killed"):
         assert tree(tmp_path / name) == expected, name
+    keys = {name: (tmp_path / name / "logs" / "asked").read_text().split() for name in ("one", "killed")}
+    assert sorted(keys["killed"]) == sorted(set(keys["one"]))
     trail = (tmp_path / "one" / "logs" / "progress.jsonl").read_text().splitlines()
     last = json.loads(trail[-1])
     assert last["done"] == last["total"] == json.loads(expected["manifest.json"])["counts"]["queries"]
     assert len(trail) > 2 * len(spec["evaluation"]["benchmarks"]), "benchmarks take several rounds"
+    assert (tmp_path / "killed" / "logs" / "progress.jsonl").read_text().splitlines()[-1] == trail[-1]

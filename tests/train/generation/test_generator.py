@@ -13,6 +13,7 @@ from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, random_model
 from train.config import ModelConfig
 from train.distributed import Ranks
 from train.evaluation import sharing
+from train.evaluation.sharing import Sharing
 from train.generation import generator as module
 from train.generation.generator import Generator, SharedGenerator
 from train.generation.settings import Sampling
@@ -158,8 +159,7 @@ def test_two_ranks_write_what_one_does(monkeypatch):
 
     def on(rank):
         rank_here.number = rank
-        ranks = Ranks(rank, 2, rank, 2)
-        own = SharedGenerator(model, 24, Letters(), CPU, ranks=ranks, answered=told[rank].append)
+        own = SharedGenerator(model, 24, Letters(), CPU, sharing=Sharing(Ranks(rank, 2, rank, 2), told[rank].append))
         return own.generate(PROMPTS, ANCESTRAL)
 
     with ThreadPoolExecutor(2) as pool:
