@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
@@ -63,12 +64,15 @@ def load_into(model: Transformer, folder: Path) -> None:
     """Give ``model`` the weights in Hugging Face's ``folder``, whose shape it has.
 
     Raises:
-        ArtifactError: when a weight is missing, or not of the shape that config.json tells.
+        ArtifactError: when a file is damaged, or a weight is missing or not of the shape that config.json tells.
     """
     config = model.config
     tensors: dict[str, Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
-        tensors.update(load_file(file))
+        try:
+            tensors.update(load_file(file))
+        except SafetensorError as error:
+            raise ArtifactError(str(file), f"cannot be read ({error})", "fetch it again") from None
     home = {name: _home(folder, name, tensors, config) for name, _ in model.named_parameters()}
     for name, parameter in model.named_parameters():
         if home[name].shape != parameter.shape:

@@ -106,7 +106,8 @@ def _shape_home(folder: Path, foreign: Mapping[str, Any]) -> ModelConfig:
     if kind == OWN_TYPE:
         return decode(ModelConfig, foreign["shape"])
     if kind == "gpt2":
-        _require(folder, foreign, {"activation_function": "gelu_new", "scale_attn_by_inverse_layer_idx": False})
+        scaled = {"scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
+        _require(folder, foreign, {"activation_function": "gelu_new", **scaled})
         return ModelConfig(
             layers=foreign["n_layer"],
             width=foreign["n_embd"],
@@ -145,7 +146,7 @@ def _llama_home(folder: Path, foreign: Mapping[str, Any]) -> ModelConfig:
     head_width = foreign["hidden_size"] // heads
     rope = foreign.get("rope_parameters") or foreign.get("rope_scaling") or {}
     _require(folder, foreign, {"hidden_act": "silu", "mlp_bias": bias, "head_dim": head_width})
-    _require(folder, rope, {"rope_type": "default"})
+    _require(folder, {"rope_type": rope.get("rope_type") or rope.get("type")}, {"rope_type": "default"})
     return ModelConfig(
         layers=foreign["num_hidden_layers"],
         width=foreign["hidden_size"],

@@ -104,6 +104,14 @@ def test_the_tokenizer_opens_in_transformers(tmp_path):
             {"rope_parameters": {"rope_type": "llama3"}},
             "has rope_type='llama3' in config.json; only 'default' is computed",
         ),
+        (
+            {"rope_parameters": None, "rope_scaling": {"type": "linear", "factor": 4.0}},
+            "has rope_type='linear' in config.json; only 'default' is computed",
+        ),
+        (
+            {"model_type": "gpt2", "scale_attn_weights": False},
+            "has scale_attn_weights=False in config.json; only True is computed",
+        ),
     ],
 )
 def test_what_cannot_be_computed_is_refused(change, message, tmp_path):

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from pipeline.core.errors import ArtifactError, ConfigError
 from train.evaluation.benchmark import Evaluation
@@ -24,6 +26,8 @@ from train.shapes import is_ours
 
 WINDOWS = ("n_positions", "max_position_embeddings", "n_ctx")
 """Where a config.json says how many positions its model has; in lm-evaluation-harness's order."""
+USUAL_WINDOW_TOKENS = 2048
+"""What lm-evaluation-harness takes where nothing is told (models/utils.py, resolve_max_length): BLOOM, Mamba."""
 
 
 class FolderTokenizer:
@@ -38,6 +42,9 @@ class FolderTokenizer:
         """What stands before each text that is not empty."""
         self.end: int = self.end_of_text if tokenizer.eos_token_id is None else tokenizer.eos_token_id
         """What a model ends a text with."""
+        told = tokenizer.model_max_length
+        self.window_tokens: int = USUAL_WINDOW_TOKENS if told == VERY_LARGE_INTEGER else told
+        """Positions of a model whose config.json does not tell them."""
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
         """The ids of each text, without anything added."""
@@ -90,7 +97,7 @@ def open_folder(folder: Path, evaluation: Evaluation) -> Subject:
     """
     tokenizer = _tokenizer(folder)
     is_home = is_ours(folder) and any(folder.glob("*.safetensors"))
-    scorer = load_scorer(folder, evaluation) if is_home else _foreign_scorer(folder, evaluation)
+    scorer = load_scorer(folder, evaluation) if is_home else _foreign_scorer(folder, evaluation, tokenizer)
     return Subject(scorer, tokenizer, _vocabulary(scorer), tokenizer.opening, tokenizer.end)
 
 
@@ -105,26 +112,40 @@ def _tokenizer(folder: Path) -> FolderTokenizer:
     if tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
         wrong = "has a tokenizer without a token for the beginning or the end of a text"
         raise ArtifactError(str(folder), wrong, "name one in tokenizer_config.json (eos_token)")
-    return FolderTokenizer(tokenizer)
+    found = FolderTokenizer(tokenizer)
+    if tokenizer("a").input_ids != [*found.opening, *found.encode(["a"])[0]]:
+        wrong = "has a tokenizer that ends each text with a token, so that no context could go on"
+        raise ArtifactError(str(folder), wrong, "set add_eos_token to false in tokenizer_config.json")
+    return found
 
 
-def _foreign_scorer(folder: Path, evaluation: Evaluation) -> Scorer:
+def _foreign_scorer(folder: Path, evaluation: Evaluation, tokenizer: FolderTokenizer) -> Scorer:
     try:
         model, found = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, output_loading_info=True
         )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         wrong = f"holds no causal language model that transformers opens ({_first_line(error)})"
         raise ArtifactError(str(folder), wrong, "give the folder of a whole model") from None
     if found["missing_keys"]:
         wrong = f"lacks {len(found['missing_keys'])} weights, {sorted(found['missing_keys'])[0]!r} among them"
         raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
-    windows = [getattr(model.config, name, None) for name in WINDOWS]
-    window = next((int(size) for size in windows if size), None)
-    if window is None:
-        wrong = f"has a config.json that tells no number of positions ({', '.join(WINDOWS)})"
-        raise ArtifactError(str(folder), wrong, "add one to it")
-    return scorer_of(Foreign(model.eval()), window, evaluation)
+    foreign = Foreign(model.eval())
+    if _looks_ahead(foreign):
+        wrong = f"holds a {type(model).__name__} whose tokens see those behind them"
+        raise ArtifactError(str(folder), wrong, "give a causal model")
+    config = getattr(model.config, "text_config", None) or model.config
+    windows = [getattr(config, name, None) for name in WINDOWS]
+    window = next((int(size) for size in windows if size is not None), tokenizer.window_tokens)
+    return scorer_of(foreign, window, evaluation)
+
+
+@torch.inference_mode()
+def _looks_ahead(model: Foreign) -> bool:
+    """Whether what the model expects after a token depends on the token that stands there."""
+    tokens_BT = torch.tensor([[0, 0], [0, 1]])
+    one_V, other_V = model(tokens_BT, tokens_BT, tokens_BT)[:, 0]
+    return not torch.allclose(one_V, other_V, rtol=1e-3, atol=1e-3)
 
 
 @torch.inference_mode()
@@ -134,4 +155,4 @@ def _vocabulary(scorer: Scorer) -> int:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    return str(error).strip().partition("\n")[0].rstrip(" :")

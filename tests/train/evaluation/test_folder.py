@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers.processors import TemplateProcessing
-from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
+from transformers import BertConfig, BertLMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM, PreTrainedTokenizerFast
 
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import decode
@@ -115,9 +115,44 @@ def test_missing_weights(neox, tmp_path):
     assert error.endswith(" among them; give a folder with whole weights")
 
 
-def test_no_number_of_positions(neox, monkeypatch):
+@pytest.mark.parametrize(("told", "window"), [(None, 2048), (40, 40)])
+def test_where_no_number_of_positions_is_told_the_tokenizer_or_the_harness_tells(
+    neox, tmp_path, monkeypatch, told, window
+):
     monkeypatch.setattr("train.evaluation.folder.WINDOWS", ("n_positions", "n_ctx"))
-    assert error_of(neox) == ": has a config.json that tells no number of positions (n_positions, n_ctx); add one to it"
+    copy = broken(neox, tmp_path)
+    values = json.loads((copy / "tokenizer_config.json").read_text()) | {"model_max_length": told}
+    values = {key: value for key, value in values.items() if value is not None}
+    (copy / "tokenizer_config.json").write_text(json.dumps(values))
+    assert open_folder(copy, CPU).scorer.window_tokens == window
+
+
+def test_a_model_that_is_not_causal(ours, encoder, tmp_path):
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    config = BertConfig(vocab_size=encoder.vocabulary_size, initializer_range=0.3, **shape)
+    BertLMHeadModel(config).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(ours / name, tmp_path / name)
+    assert error_of(tmp_path) == ": holds a BertLMHeadModel whose tokens see those behind them; give a causal model"
+
+
+def test_damaged_weights(ours, neox, tmp_path):
+    for number, folder in enumerate((ours, neox)):
+        copy = shutil.copytree(folder, tmp_path / str(number))
+        (copy / "model.safetensors").write_bytes((copy / "model.safetensors").read_bytes()[:1000])
+        assert "Error while deserializing header" in error_of(copy)
+
+
+def test_a_tokenizer_that_ends_each_text(neox, tmp_path):
+    copy = broken(neox, tmp_path)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(copy)
+    ends = [("<|endoftext|>", tokenizer.eos_token_id)]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="$A <|endoftext|>", special_tokens=ends)
+    tokenizer.save_pretrained(copy)
+    assert error_of(copy) == (
+        ": has a tokenizer that ends each text with a token, so that no context could go on; "
+        "set add_eos_token to false in tokenizer_config.json"
+    )
 
 
 def test_no_tokenizer(neox, tmp_path):
