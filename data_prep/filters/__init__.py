@@ -14,7 +14,7 @@ from data_prep.filters.gopher_quality import GopherQuality
 from data_prep.filters.gopher_repetition import GopherRepetition
 from data_prep.filters.language import Language
 from data_prep.filters.language_fasttext import LanguageFasttext
-from data_prep.filters.length import PageLength
+from data_prep.filters.length import PageLength, StrippedLines
 from data_prep.filters.line_corrections import LineCorrections
 from data_prep.filters.long_lines import LongLines
 from data_prep.filters.pii import MaskPii
@@ -23,7 +23,8 @@ from data_prep.filters.urls import OnePagePerUrl
 from data_prep.filters.web_addresses import WithoutAddresses
 
 AnyFilter = Annotated[
-    PageLength
+    StrippedLines
+    | PageLength
     | OnePagePerUrl
     | AllowedDomains
     | AllowedUrls

@@ -1,4 +1,4 @@
-"""Pages that are too long to be a page: logs, dumps, books of spam."""
+"""A page's text as C4's code has it, and pages that are too long to be a page: logs, dumps, books of spam."""
 
 from typing import Literal
 
@@ -6,6 +6,18 @@ from datatrove.data import Document
 
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
+
+
+@filter_settings
+class StrippedLines(Filter):
+    """Rewrites pages to their non-empty stripped lines, and drops none: what ``split_wet_file`` of TFDS
+    text/c4_utils.py makes of every page that it reads."""
+
+    type: Literal["stripped_lines"] = "stripped_lines"
+
+    def judge(self, document: Document) -> Drop | None:
+        document.text = page_text(document.text)
+        return None
 
 
 @filter_settings

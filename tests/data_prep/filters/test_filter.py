@@ -135,6 +135,7 @@ def test_wrong_settings(values, message) -> None:
 
 
 FILTERS = {
+    "stripped_lines": {},
     "page_length": {"max_characters": 80},
     "allowed_domains": {"path": "sites.json"},
     "allowed_urls": {"path": "urls.txt"},
@@ -160,7 +161,7 @@ PAGES = [
     "HOME\n" + TEXT * 3,
     "Der Fluss treibt das Rad der alten Mühle an. So ist es seit hundert Jahren. Niemand wundert sich.",
     "This porn page of two lines is about nothing. Nobody should read it. Nobody will.",
-    "Home\nAbout\nHome\nAbout\nHome",
+    "Home\nAbout\nHome\n\nAbout\nHome",
 ]
 LISTS = {"sites.json": '{"a.org": true}', "urls.txt": "http://a.org/0\n", "domains.txt": "b.org\n"}
 

@@ -2,7 +2,7 @@ import pytest
 from datatrove.data import Document
 
 from data_prep.document import Drop
-from data_prep.filters.length import PageLength, page_text
+from data_prep.filters.length import PageLength, StrippedLines, page_text
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,12 @@ from data_prep.filters.length import PageLength, page_text
 )
 def test_page_length(text, drop) -> None:
     assert PageLength(max_characters=10).judge(Document(text, "a:0")) == drop
+
+
+def test_stripped_lines_are_the_text_and_drop_nothing() -> None:
+    document = Document(" a\n\n\tb c \r\n\u3000\nd", "a:0")
+    assert StrippedLines().judge(document) is None
+    assert document.text == "a\nb c\nd"
 
 
 def test_the_default_is_that_of_c4() -> None:
