@@ -14,7 +14,7 @@ from pipeline.comparison import Contestant, cells, header, intervals, rows_of, s
 from pipeline.core.artifact import Artifact, TaskOutput, finish
 from pipeline.core.errors import ConfigError
 from pipeline.report_page.forest import Interval
-from tests.pipeline.test_main import headrace
+from tests.command_line import headrace_here
 from tests.pipeline.test_report import Reader, browse
 from train.evaluation.metrics import accuracy, perplexity
 from train.evaluation.significance import mcnemar, paired_bootstrap
@@ -110,7 +110,7 @@ def test_bits_per_byte_need_the_same_bytes(tmp_path):
 
 
 def test_piped_it_is_markdown(runs, tmp_path):
-    result = headrace("compare", str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "a"), f"root={tmp_path}")
+    result = headrace_here("compare", str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "a"), f"root={tmp_path}")
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     a, b = tmp_path / "a", tmp_path / "b"  # in full: one of them is named twice
@@ -155,7 +155,7 @@ def test_the_page_is_named_by_its_option_alone(arguments, words):
 
 def test_a_page_with_figures(runs, tmp_path, browse):
     page = tmp_path / "comparison.html"
-    result = headrace("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"--page={page}", f"root={tmp_path}")
+    result = headrace_here("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"--page={page}", f"root={tmp_path}")
     assert result.returncode == 0, result.stderr
     table = result.stdout.splitlines()
     reader = Reader(page.read_text())
@@ -170,7 +170,7 @@ def test_a_page_with_figures(runs, tmp_path, browse):
 
 
 def test_folders_are_called_by_their_last_part(runs, tmp_path):
-    result = headrace("compare", str(tmp_path / "b"), f"{tmp_path}/a/", f"root={tmp_path}")
+    result = headrace_here("compare", str(tmp_path / "b"), f"{tmp_path}/a/", f"root={tmp_path}")
     assert result.stdout.splitlines()[0] == "| benchmark | shots | metric | items | b | a | − b | p |"
 
 
@@ -178,7 +178,7 @@ def test_words_that_name_no_run(tmp_path):
     with pytest.raises(ConfigError) as caught:
         scores_of("nonesuch", str(tmp_path))
     assert str(caught.value).startswith("compare: 'nonesuch' is no run and no folder of scores; ")
-    result = headrace("compare", "one", f"root={tmp_path}")
+    result = headrace_here("compare", "one", f"root={tmp_path}")
     assert result.stderr.splitlines()[-1] == (
         "headrace: command line: compare does not go with 'one'; "
         "usage: headrace compare [--page FILE] RUN RUN [RUN ...] [KEY=VALUE ...]"

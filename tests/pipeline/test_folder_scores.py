@@ -13,7 +13,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from data_prep.tokenizer import Tokenizer, Trained
-from tests.pipeline.test_main import headrace
+from tests.command_line import headrace, headrace_here
 from tests.train.evaluation.conftest import story
 from tests.unique_documents import unique_documents
 
@@ -51,7 +51,7 @@ def test_a_folder_is_scored_once(folder, tmp_path):
 
 
 def test_no_model_there(tmp_path):
-    result = headrace("evaluate", str(tmp_path), f"root={tmp_path}")
+    result = headrace_here("evaluate", str(tmp_path), f"root={tmp_path}")
     assert result.returncode == 2
     assert result.stderr.splitlines()[-1] == (
         f"headrace: evaluate: {str(tmp_path)!r} has no config.json; give the folder of a Hugging Face model"

@@ -2,8 +2,6 @@
 
 import hashlib
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ from pipeline.core.artifact import Artifact, write_json, write_sealed
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import digest
 from pipeline.runner import newest, plan, run_folder
+from tests.command_line import headrace, headrace_here
 from tests.small_runs import Corpus, build, c4_corpus, plain_corpus
 
 
@@ -28,11 +27,6 @@ def c4(run_stage, tmp_path_factory) -> Corpus:
 @pytest.fixture
 def plain(run_stage, tmp_path: Path) -> Corpus:
     return build(run_stage, tmp_path, "none", plain_corpus())
-
-
-def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pipeline", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
 
 
 def facts_of(corpus: Corpus, *words: str) -> list[tuple[str, str]]:
@@ -164,11 +158,10 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
 def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     """Finished ones by their manifest, unfinished ones by their run.json; not those whose rows do not hold them."""
     root, packed = Path(plain.config.root), plain.artifact("packed")
-    fates = forget.find(plain.steps, [f"{plain.first}:0", f"{plain.first}:2", f"{plain.first}:3"])
-    ids = [fate.id for fate in fates]
-    without = forget.without(plain.run, fates)
-    trained = sum(("split", "train") in plain.why(one) for one in ids)
-    assert trained > 0
+    names = [f"{file}:{record}" for file in (plain.first, plain.second) for record in range(9)]
+    seen = [name for name in names if ("split", "train") in plain.why(name)]
+    ids = [*seen[:2], *(name for name in names if ("split", "validation") in plain.why(name))][:3]
+    without = forget.without(plain.run, forget.find(plain.steps, ids))
     write_sealed(root / "weights/finished/manifest.json", {"inputs": {"packed": packed.folder.name}})
     other = without.steps[-1].folder.name
     write_sealed(root / "weights/innocent/manifest.json", {"inputs": {"packed": other}})
@@ -181,14 +174,13 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     (root / "weights/not-begun").mkdir()
     write_json(run_folder(plain.config) / "run.json", {"descriptions": {"weights": description}})
     out = dict(list(forget.seen_by(root, ids)))
-    names = ("finished", "mixed", digest(description))
-    assert out == {root / "weights" / name: trained for name in names}
+    assert out == {root / "weights" / name: 2 for name in ("finished", "mixed", digest(description))}
     assert list(forget.seen_by(root, [])) == []
 
 
 def test_nothing_is_packed_when_no_row_holds_them(plain: Corpus, tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text(f"{plain.first}:1\n")
-    result = headrace("forget", f"--ids={tmp_path}/ids.txt", *plain.overrides)
+    result = headrace_here("forget", f"--ids={tmp_path}/ids.txt", *plain.overrides)
     assert result.returncode == 0, result.stderr
     assert result.stdout.endswith("forgotten         nothing: no row holds any of them\n")
     assert len(list(Path(plain.config.root).glob("packed/*"))) == 1

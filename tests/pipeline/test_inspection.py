@@ -1,8 +1,6 @@
 """inspect: which documents it chooses, and how they look in a pipe and on a terminal."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from datatrove.data import Document
@@ -11,6 +9,7 @@ from rich.console import Console
 from pipeline import inspection
 from pipeline.core.errors import ConfigError
 from pipeline.marking import Line, Page
+from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, c4_corpus, plain_corpus
 
 
@@ -142,8 +141,7 @@ def test_records_that_are_gone_are_said_to_be(run_stage, tmp_path) -> None:
 
 
 def test_the_command_line(c4: Corpus) -> None:
-    command = [sys.executable, "-m", "pipeline", "inspect", "unique", "--rule", "near_duplicate", "--sample", "1"]
-    shown = subprocess.run([*command, *c4.overrides], capture_output=True, text=True, timeout=120)
+    shown = headrace_here("inspect", "unique", "--rule", "near_duplicate", "--sample", "1", *c4.overrides)
     assert f"{'rule':<18}near_duplicate\n" in shown.stdout, shown.stderr
     kept, dropped = shown.stdout.split("\n\n")
     assert json.dumps(c4.first)[1:-1] in dropped

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: real processes, their words and their exit status."""
+"""The command line as a person meets it: its words and its exit status."""
 
 import os
 import subprocess
@@ -7,10 +7,7 @@ from pathlib import Path
 
 import pytest
 
-
-def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pipeline", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+from tests.command_line import headrace, headrace_here
 
 
 @pytest.mark.parametrize(
@@ -40,7 +37,7 @@ def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_mistake_gets_one_clear_line(arguments: list[str], message: str) -> None:
-    result = headrace(*arguments)
+    result = headrace_here(*arguments)
     assert result.stderr.startswith(message), result.stderr
     assert "Traceback" not in result.stderr
     assert len(result.stderr.splitlines()) == 1

@@ -2,8 +2,6 @@
 
 import dataclasses
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from pipeline.core.artifact import Artifact, write_sealed
 from pipeline.core.errors import ConfigError
 from pipeline.facts import Fact
 from pipeline.runner import Run, plan
+from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, c4_corpus, overrides, plain_corpus
 from train.data import IGNORED
 from train.mixture import Mix, training_data
@@ -159,8 +158,7 @@ def test_what_is_no_step_or_rank_is_refused(alone, words, message):
 
 def test_the_command(mixed):
     """The mixture as one types it, and the same words as the library gives; nothing was trained."""
-    command = [sys.executable, "-m", "pipeline", "order", "--step", "2", "--rank=1", "--ranks", "4", *mixed.overrides]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+    done = headrace_here("order", "--step", "2", "--rank=1", "--ranks", "4", *mixed.overrides)
     assert done.returncode == 0, done.stderr
     expected = [value for _, value in order.explain(mixed.run, "2", "1", "4")]
     assert [re.sub(r"^\S*\s+", "", line) for line in done.stdout.splitlines()] == expected

@@ -8,13 +8,13 @@ from pipeline import plan
 from pipeline.__main__ import compose, decoded
 from pipeline.core.errors import ConfigError
 from pipeline.plan import Hardware
-from tests.pipeline.test_main import headrace
+from tests.command_line import headrace_here
 
 OVERRIDES = ["source=warc", "model=gpt3_125m", "tokenizer.vocabulary_size=50257", "training=gpu"]
 
 
 def test_it_needs_no_data() -> None:
-    done = headrace("plan", "--gpus", "8", "--gpu=H200", "--gpu-memory-gb", "141", *OVERRIDES)
+    done = headrace_here("plan", "--gpus", "8", "--gpu=H200", "--gpu-memory-gb", "141", *OVERRIDES)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "parameters        125,226,240  with a vocabulary of 50,257" in lines

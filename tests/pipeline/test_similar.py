@@ -3,14 +3,13 @@
 import json
 import random
 import re
-import subprocess
-import sys
 
 import pytest
 
 from data_prep.dedup.config import Dedup
 from pipeline.core.errors import ConfigError
 from pipeline.similar import read_text
+from tests.command_line import headrace, headrace_here
 from tests.data_prep.dedup.corpus import slow_jaccard
 
 WORDS = random.Random(1).choices([f"word{i}" for i in range(500)], k=200)
@@ -18,10 +17,13 @@ PAGES = {"a": " ".join(WORDS), "b": " ".join(WORDS[10:]), "c": " ".join(reversed
 TEXT = " ".join(WORDS[5:])
 
 
-def headrace(folder, *words, text=""):
-    settings = ["until=signatures", "source=jsonl", f"source.paths=[{folder}/pages.jsonl]", "cleaning=none"]
-    command = [sys.executable, "-m", "pipeline", *words, *settings, f"root={folder}/runs", "dedup.recall=0.99"]
-    return subprocess.run(command, capture_output=True, input=text.encode(), timeout=120)
+def settings(folder):
+    source = ["source=jsonl", f"source.paths=[{folder}/pages.jsonl]", "cleaning=none"]
+    return [*source, "until=signatures", f"root={folder}/runs", "dedup.recall=0.99"]
+
+
+def similar(folder, file, text=""):
+    return headrace_here("similar", file, *settings(folder), text=text).stdout
 
 
 @pytest.fixture(scope="module")
@@ -34,17 +36,17 @@ def pages(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def finished(pages):
-    result = headrace(pages)
+    result = headrace(*settings(pages))
     assert result.returncode == 0, result.stderr
-    assert Dedup(recall=0.99).expected_cost in result.stderr.decode()
+    assert Dedup(recall=0.99).expected_cost in result.stderr
     return pages
 
 
 def test_finds_the_similar_pages(finished):
     (finished / "text.txt").write_text(TEXT, encoding="utf-8")
-    found, again = headrace(finished, "similar", f"{finished}/text.txt"), headrace(finished, "similar", "-", text=TEXT)
-    assert found.stdout == again.stdout
-    rows = [line.split() for line in found.stdout.decode().splitlines()]
+    found = similar(finished, f"{finished}/text.txt")
+    assert found == similar(finished, "-", text=TEXT)
+    rows = [line.split() for line in found.splitlines()]
     assert [(row[0], row[1], row[2], row[4]) for row in rows] == [
         ("jaccard", f"{slow_jaccard(TEXT, PAGES[name]):.4f}", "estimated", f"{finished}/pages.jsonl:{record}")
         for name, record in sorted({"a": 0, "b": 1}.items(), key=lambda one: -slow_jaccard(TEXT, PAGES[one[0]]))
@@ -53,8 +55,7 @@ def test_finds_the_similar_pages(finished):
 
 
 def test_says_when_there_is_none(finished):
-    result = headrace(finished, "similar", "-", text="a text that is on none of these three pages")
-    assert result.stdout.decode().split() == ["similar", "none"]
+    assert similar(finished, "-", text="a text that is on none of these three pages").split() == ["similar", "none"]
 
 
 @pytest.mark.parametrize(

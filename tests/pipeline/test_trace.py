@@ -2,8 +2,6 @@
 
 import dataclasses
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +20,7 @@ from pipeline.__main__ import names_setting
 from pipeline.commands import split_words
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError
+from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, c4_corpus, page, plain_corpus
 from tests.unique_documents import unique_documents
 
@@ -315,22 +314,17 @@ def test_a_wrong_number_of_words(arguments: str, message: str) -> None:
     assert str(error.value) == f"command line: {message}"
 
 
-def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pipeline", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
-
-
 def test_the_command_line_prints_one_fact_a_line(c4: Corpus) -> None:
     word = f"{c4.first}:5"
-    result = headrace("why", word, *c4.overrides)
+    result = headrace_here("why", word, *c4.overrides)
     assert result.returncode == 0, result.stderr
     assert result.stdout == "".join(f"{name:<18}{value}\n" for name, value in c4.why(word))
-    traced = headrace("trace", "1", "7", *c4.overrides)
+    traced = headrace_here("trace", "1", "7", *c4.overrides)
     assert traced.stdout.startswith(f"{'id':<18}{c4.second}:0\n"), traced.stderr
 
 
 def test_the_command_line_says_what_is_wrong(c4: Corpus) -> None:
-    result = headrace("why", f"{c4.first}:99", *c4.overrides)
+    result = headrace_here("why", f"{c4.first}:99", *c4.overrides)
     wrong = f"document: '{c4.first}' has no record 99; its records go from {c4.first}:0 to {c4.first}:11"
     assert (result.returncode, result.stdout, result.stderr) == (2, "", f"headrace: {wrong}\n")
 

@@ -6,7 +6,7 @@ from pipeline import comparison
 from pipeline.__main__ import compose, decoded
 from pipeline.comparison import Contestant, rows_of, scores_of
 from pipeline.runner import plan, run_folder, save
-from tests.pipeline.test_main import headrace
+from tests.command_line import headrace_here
 from tests.train.evaluation.conftest import random_weights
 
 
@@ -32,7 +32,7 @@ def runs(line, run_stage, tmp_path_factory):
 
 def test_two_runs_by_their_ids(runs, capsys):
     root, (first, second) = runs
-    result = headrace("compare", first, second, "--page", str(root / "page.html"), f"root={root}")
+    result = headrace_here("compare", first, second, "--page", str(root / "page.html"), f"root={root}")
     assert result.returncode == 0, result.stderr
     head, _, *lines = [line.strip("| ").split(" | ") for line in result.stdout.splitlines() if line.startswith("|")]
     assert head == ["benchmark", "shots", "metric", "items", first, second, f"− {first}", "p"]

@@ -1,0 +1,29 @@
+"""The command line as a person meets it."""
+
+import io
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+
+from pipeline.__main__ import main
+
+
+def headrace(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """A process of its own, which ``text`` is piped to."""
+    command = [sys.executable, "-m", "pipeline", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, input=text, timeout=120)
+
+
+def headrace_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
+    """The same for a command that starts no worker, without the seconds that a new process imports for."""
+    out, err, status = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["headrace", *arguments])
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        try:
+            main()
+        except SystemExit as end:
+            status = int(end.code or 0)
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
