@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.stage_run import run_stage
 
@@ -12,6 +13,12 @@ __all__ = ["run_stage"]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("WANDB_MODE", "offline")
+
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
+"""The same examples in every run, on a slow machine too; ``--hypothesis-profile=default`` looks for new ones."""
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
