@@ -4,6 +4,9 @@
     phases:   └─ 0-filter ─┘└─ 1-one_page… ──┘└ 2-filter ┘└ 3-unique… ─┘└───── 4-filter ─────┘
     tasks:     source groups   buckets          groups      buckets       groups
 
+Where large files are read in sections, a phase ``records`` before them counts what each section holds, so that all
+know the number of their first record.
+
 A global filter (capitals) must see every document, so it ends a pass: the pass leaves the surviving documents and
 their keys in scratch, a bucket phase decides the losers (filters/keys.py), the next pass removes them and goes on.
 The result:
@@ -30,8 +33,8 @@ from data_prep.filters import AnyFilter
 from data_prep.filters.filter import Filter, GlobalFilter
 from data_prep.filters.keys import KeyWriter, Losers, decide
 from data_prep.sources import AnySource
-from data_prep.sources.source import Record
-from pipeline.core.artifact import TaskOutput
+from data_prep.sources.source import Record, Section
+from pipeline.core.artifact import TaskOutput, read_json, write_json
 from pipeline.core.settings import settings, unhashed
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
@@ -98,14 +101,24 @@ class Clean(Stage):
         return (*self.source.files(), *own)
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
-        tasks, buckets = len(self.source.groups()), self.cleaning.buckets
-        phases = []
+        groups = self.source.groups()
+        tasks, buckets = len(groups), self.cleaning.buckets
+        is_cut = any(group[-1].of > 1 for group in groups)
+        phases = [Phase("records", tasks, self._count)] if is_cut else []
         for number, one in enumerate(split_passes(self.cleaning.filters)):
             phases.append(Phase(f"{2 * number}-filter", tasks, functools.partial(self._filter, number)))
             if one.closing is not None:
                 run = functools.partial(self._decide, number, one.closing, tasks)
                 phases.append(Phase(f"{2 * number + 1}-{one.closing.type}", buckets, run))  # type: ignore[attr-defined]
         return tuple(phases)
+
+    def _count(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        """The records of the task's section, which is the last that it reads, for the sections behind it."""
+        section = self.source.groups()[task][-1]
+        if not section.is_last:
+            with out.scratch(records_name(task)) as path:
+                write_json(path, self.source.count(section))
+        return Counter()
 
     def _filter(self, number: int, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Pass ``number`` over shard ``task``."""
@@ -146,11 +159,16 @@ class Clean(Stage):
     def _records(self, number: int, task: int, out: TaskOutput) -> Iterator[Record]:
         """What pass ``number`` reads: the source's records, or what the pass before it kept."""
         if number == 0:
-            for file in self.source.groups()[task]:
-                yield from self.source.read(file.name)
+            for section in self.source.groups()[task]:
+                yield from self.source.read_section(section, self._records_before(section, task, out))
         else:
             for document in read_documents(out.scratch_path(survivors_name(number - 1, task))):
                 yield document, None
+
+    def _records_before(self, section: Section, task: int, out: TaskOutput) -> int:
+        """The records of the sections before ``section`` of its file: each is in the task before the next one's."""
+        earlier = range(task - section.number, task)
+        return sum(read_json(out.scratch_path(records_name(one))) for one in earlier)
 
     def _decide(
         self, number: int, closing: GlobalFilter, shards: int, bucket: int, inputs: Inputs, out: TaskOutput
@@ -162,6 +180,10 @@ class Clean(Stage):
 
 def keys_name(number: int) -> str:
     return f"keys{number}"
+
+
+def records_name(task: int) -> str:
+    return f"records/{task:05d}.json"
 
 
 def survivors_name(number: int, task: int) -> str:

@@ -76,8 +76,8 @@ def records_again(source: AnySource, ids: Collection[str], records: int | None =
     found = {}
     for file, numbers in wanted.items():
         try:
-            for number, (document, _) in enumerate(itertools.islice(source.read(file), max(numbers) + 1)):
-                if number in numbers:
+            for document, _ in itertools.islice(source.read(file), max(numbers) + 1):
+                if document.id in ids:
                     found[document.id] = document.text.encode("utf-8", "replace").decode("utf-8")
         except ArtifactError:
             continue

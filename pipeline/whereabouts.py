@@ -1,6 +1,6 @@
 """Where a document lies in the artifacts of a run: found by its id or URL, by reading zstd JSON lines as streams.
 
-    id   pages.jsonl:2            ──> the file pages.jsonl is read by one task: one shard to search
+    id   pages.jsonl:2            ──> the tasks that read the file pages.jsonl: one shard to search, or a few
     url  https://example.org/a    ──> every shard of clean
 
 A line is only parsed when it holds the id or URL as JSON.
@@ -9,7 +9,8 @@ A line is only parsed when it holds the id or URL as JSON.
 import dataclasses
 import difflib
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 
 import orjson
 from datatrove.data import Document
@@ -120,10 +121,13 @@ def find(clean: Artifact, source: AnySource, word: str) -> list[Found]:
     """
     if not word or any("\ud800" <= character <= "\udfff" for character in word):
         raise ConfigError("document", f"{word!r} is no id or URL", "give one as the shards hold it")
-    shards = {file.name: shard for shard, group in enumerate(source.groups()) for file in group}
+    shards: dict[str, list[int]] = defaultdict(list)
+    for shard, group in enumerate(source.groups()):
+        for section in group:
+            shards[section.name].append(shard)
     file, record = split_id(word)
     if record is not None and file in shards:
-        if found := document_named(clean, shards[file], word):
+        if found := next(filter(None, (document_named(clean, shard, word) for shard in shards[file])), None):
             return [found]
         raise ConfigError("document", f"{file!r} has no record {record}", _records(clean, shards[file], file))
     at_url = list(documents_at(clean, word)) if record is None or "://" in word else []
@@ -132,15 +136,16 @@ def find(clean: Artifact, source: AnySource, word: str) -> list[Found]:
     return at_url
 
 
-def _records(clean: Artifact, shard: int, file: str) -> str:
+def _records(clean: Artifact, shards: Sequence[int], file: str) -> str:
     """How many records ``file`` has."""
     needle = b'{"id":' + orjson.dumps(f"{file}:")[:-1]
-    found = (one.document.id for kind in KINDS for one in _matches(clean, kind, shard, needle))
-    number = sum(split_id(identity)[0] == file for identity in found)
-    return f"its records go from {file}:0 to {file}:{number - 1}" if number else "it has none at all"
+    places = ((shard, kind) for shard in shards for kind in KINDS)
+    found = (split_id(one.document.id) for shard, kind in places for one in _matches(clean, kind, shard, needle))
+    last = max((record for name, record in found if name == file and record is not None), default=None)
+    return "it has none at all" if last is None else f"its records go from {file}:0 to {file}:{last}"
 
 
-def _nearest(file: str, record: int | None, files: Mapping[str, int]) -> str:
+def _nearest(file: str, record: int | None, files: Collection[str]) -> str:
     """What somebody may have meant who named ``record`` of ``file``."""
     if near := difflib.get_close_matches(file, files, n=1):
         return f"did you mean '{near[0]}:{record or 0}'?"

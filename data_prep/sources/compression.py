@@ -108,7 +108,7 @@ PADDING = b"\0\r\n"
 def pieces(stream: BinaryIO) -> Iterator[Piece]:
     """The decompressed content of ``stream``, with marks where members end and where bytes were lost."""
     reader = _Reader(stream)
-    codec = next((codec for codec in CODECS if codec.start.match(reader.ahead(MARK_BYTES))), None)
+    codec = _codec_of(reader.ahead(MARK_BYTES))
     if codec is None:
         while block := reader.take():
             yield block
@@ -121,6 +121,18 @@ def pieces(stream: BinaryIO) -> Iterator[Piece]:
             yield from _member(reader, codec, dictionary)
         elif reader.skip_to(codec.start):
             yield Mark.DAMAGE
+
+
+def is_compressed(stream: BinaryIO) -> bool:
+    """Whether ``stream``, at its beginning, is anything but plain; leaves it there."""
+    stream.seek(0)
+    codec = _codec_of(stream.read(MARK_BYTES))
+    stream.seek(0)
+    return codec is not None
+
+
+def _codec_of(beginning: bytes) -> _Codec | None:
+    return next((codec for codec in CODECS if codec.start.match(beginning)), None)
 
 
 def _member(reader: "_Reader", codec: _Codec, dictionary: object) -> Iterator[Piece]:

@@ -2,15 +2,16 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from datatrove.data import Document
+from pydantic import Field
 
 from data_prep.document import Drop
 from data_prep.sources.charset import clean, decode
 from data_prep.sources.extraction import Extractor, extract, require
-from data_prep.sources.files import FileSource
-from data_prep.sources.source import Record
+from data_prep.sources.files import COMPRESSIONS, FileSource
+from data_prep.sources.source import ListedFile, Record
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,10 +32,17 @@ class FieldSource(FileSource):
     """Rows with more text or HTML than this are dropped."""
     extractor: Extractor = "resiliparse"
     """What turns HTML into text; see benchmarks/html_extraction.py."""
+    section_bytes: Annotated[int, Field(gt=0)] = 64_000_000
+    """A file is cut into as many sections of at least this many bytes as it has room for, each a task of its own."""
 
     def __post_init__(self) -> None:
         if self.html_field is not None:
             require(self.extractor)
+
+    def sections(self, file: ListedFile) -> int:
+        """Only what is not compressed can be read from anywhere; the name tells."""
+        is_compressed = file.name.lower().endswith(COMPRESSIONS[1:])
+        return 1 if is_compressed else max(1, file.bytes // self.section_bytes)
 
     def document(self, identity: str, row: Mapping[str, Any]) -> Record:
         """The document of ``row``, dropped as ``no_text`` when the field is absent, empty or no string."""

@@ -4,17 +4,18 @@
 """
 
 import json
+import sys
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import orjson
 from datatrove.data import Document
 
 from data_prep.document import Drop
-from data_prep.sources.compression import Mark, pieces
+from data_prep.sources.compression import PIECE_BYTES, Mark, Piece, is_compressed, pieces
 from data_prep.sources.fields import FieldSource
 from data_prep.sources.files import open_raw
-from data_prep.sources.source import Record
+from data_prep.sources.source import Record, Section
 from pipeline.core.settings import settings
 
 
@@ -32,16 +33,21 @@ class Jsonl(FieldSource):
         return (".jsonl", ".ndjson", ".json")
 
     def read(self, name: str) -> Iterator[Record]:
-        number = 0
-        for line in self._lines(name):
-            identity = f"{name}:{number}"
+        return self.read_section(Section(name, 0), 0)
+
+    def read_section(self, section: Section, first: int) -> Iterator[Record]:
+        for number, line in enumerate(self._records(section), first):
+            identity = f"{section.name}:{number}"
             if isinstance(line, Drop):
                 yield Document("", identity, metadata={"url": ""}), line
-            elif line.strip():
-                yield self._document(identity, line)
             else:
-                continue
-            number += 1
+                yield self._document(identity, line)
+
+    def count(self, section: Section) -> int:
+        return sum(1 for _ in self._records(section))
+
+    def _records(self, section: Section) -> Iterator[bytes | Drop]:
+        return (line for line in self._lines(section) if isinstance(line, Drop) or line.strip())
 
     def _document(self, identity: str, line: bytes) -> Record:
         try:
@@ -53,11 +59,11 @@ class Jsonl(FieldSource):
             return Document("", identity, metadata={"url": ""}), Drop("not_json", value)
         return self.document(identity, row)
 
-    def _lines(self, name: str) -> Iterator[bytes | Drop]:
+    def _lines(self, section: Section) -> Iterator[bytes | Drop]:
         """Lines without their ends; a Drop for a line that is too long or lies in damaged bytes."""
         rest, dropped_bytes = b"", 0
-        with open_raw(name) as stream:
-            for piece in pieces(stream):
+        with open_raw(section.name) as stream:
+            for piece in section_pieces(stream, section):
                 if isinstance(piece, Mark):
                     if piece.is_loss:
                         yield Drop("broken_compression", piece.value)
@@ -74,6 +80,37 @@ class Jsonl(FieldSource):
             yield Drop("record_too_large", str(dropped_bytes + len(rest)))
         elif rest:
             yield rest
+
+
+def section_pieces(stream: BinaryIO, section: Section) -> Iterator[Piece]:
+    """The lines that begin in ``section``, as blocks; all lines of a compressed file begin in its first one."""
+    if section.of == 1:
+        return pieces(stream)
+    if is_compressed(stream):
+        return pieces(stream) if section.number == 0 else iter(())
+    return plain_lines(stream, section.start, section.end)
+
+
+def plain_lines(stream: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+    """The lines of ``stream`` whose first bytes lie in [start, end), as blocks; none is read that begins elsewhere."""
+    place = _behind_feed(stream, start - 1, end - 1) if start else 0
+    if place is None:
+        return
+    last = _behind_feed(stream, end - 1, sys.maxsize) or sys.maxsize
+    stream.seek(place)
+    while block := stream.read(min(PIECE_BYTES, last - place)):
+        place += len(block)
+        yield block
+
+
+def _behind_feed(stream: BinaryIO, start: int, end: int) -> int | None:
+    """The place behind the first line feed in [start, end)."""
+    stream.seek(start)
+    while block := stream.read(min(PIECE_BYTES, end - start)):
+        if (feed := block.find(b"\n")) >= 0:
+            return start + feed + 1
+        start += len(block)
+    return None
 
 
 def _loads(line: bytes) -> Any:

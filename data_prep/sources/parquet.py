@@ -1,8 +1,9 @@
-"""Parquet tables: one document a row, read by batches.
+"""Parquet tables: one document a row, read by row groups and batches.
 
 text | url | id   ->  Document(text, "<file>:<row>", {"url", "source_id"})
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
@@ -13,16 +14,19 @@ from pyarrow import parquet
 from data_prep.document import Drop
 from data_prep.sources.fields import FieldSource
 from data_prep.sources.files import open_raw
-from data_prep.sources.source import Record
+from data_prep.sources.source import Record, Section
 from pipeline.core.settings import settings, unhashed
 
+BROKEN = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
+"""What pyarrow raises on damaged files; an OSError with a number is about the machine."""
 BATCH_BYTES = 64_000_000
 """What is decoded at a time, where rows are large."""
 
 
 @settings
 class Parquet(FieldSource):
-    """Parquet files. Drops: ``no_text``, ``record_too_large``, ``broken_file`` (all or the rest of it is damaged)."""
+    """Parquet files. Drops: ``no_text``, ``record_too_large``, ``broken_file`` (all or the rest of a row group is
+    damaged; its number is that of the first row that is lost)."""
 
     type: Literal["parquet"] = "parquet"
     batch_rows: int = unhashed(1000)
@@ -32,26 +36,61 @@ class Parquet(FieldSource):
         return (".parquet", ".pq")
 
     def read(self, name: str) -> Iterator[Record]:
-        for number, row in enumerate(self._rows(name)):
-            identity = f"{name}:{number}"
-            if isinstance(row, Drop):
-                yield Document("", identity, metadata={"url": ""}), row
-            else:
-                yield self.document(identity, row)
+        return self.read_section(Section(name, 0), 0)
 
-    def _rows(self, name: str) -> Iterator[dict[str, Any] | Drop]:
-        wanted = {self.html_field or self.text_field, self.url_field, self.id_field, self.date_field}
-        with open_raw(name) as stream:
+    def read_section(self, section: Section, first: int) -> Iterator[Record]:
+        with open_raw(section.name) as stream:
+            for number, row in self._rows(stream, section):
+                identity = f"{section.name}:{first + number}"
+                if isinstance(row, Drop):
+                    yield Document("", identity, metadata={"url": ""}), row
+                else:
+                    yield self.document(identity, row)
+
+    def count(self, section: Section) -> int:
+        with open_raw(section.name) as stream:
             try:
-                table = _open(stream, wanted)
-                columns = [column for column in table.schema_arrow.names if column in wanted]
-                for batch in table.iter_batches(_rows_at_once(table.metadata, self.batch_rows), columns=columns):
-                    named = list(zip(batch.schema.names, batch.columns, strict=True))
-                    yield from ({key: _value(column[i]) for key, column in named} for i in range(batch.num_rows))
-            except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-                if getattr(error, "errno", None) is not None:
-                    raise
-                yield Drop("broken_file", type(error).__name__)
+                return sum(rows for _, rows in _groups(_open(stream, self._wanted()).metadata, section))
+            except BROKEN as error:
+                _damage(error)
+                return int(section.number == 0)
+
+    def _rows(self, stream: BinaryIO, section: Section) -> Iterator[tuple[int, dict[str, Any] | Drop]]:
+        """The rows of ``section`` with their numbers in it; a Drop for what is lost of a damaged row group or file."""
+        try:
+            table = _open(stream, self._wanted())
+            batch_rows, groups = _rows_at_once(table.metadata, self.batch_rows), _groups(table.metadata, section)
+        except BROKEN as error:
+            if section.number == 0:
+                yield 0, _damage(error)
+            return
+        first = 0
+        for group, rows in groups:
+            number = first
+            try:
+                for row in itertools.islice(self._cells(table, group, batch_rows), rows):
+                    yield number, row
+                    number += 1
+            except BROKEN as error:
+                yield number, _damage(error)
+            first += rows
+
+    def _cells(self, table: parquet.ParquetFile, group: int, batch_rows: int) -> Iterator[dict[str, Any]]:
+        columns = [column for column in table.schema_arrow.names if column in self._wanted()]
+        for batch in table.iter_batches(batch_rows, row_groups=[group], columns=columns):
+            named = list(zip(batch.schema.names, batch.columns, strict=True))
+            yield from ({key: _value(column[i]) for key, column in named} for i in range(batch.num_rows))
+
+    def _wanted(self) -> set[str]:
+        """The columns that are read, as far as a table has them."""
+        return {self.html_field or self.text_field, self.url_field, self.id_field, self.date_field}
+
+
+def _damage(error: Exception) -> Drop:
+    """What stands for the rows that ``error`` lost; an error of the machine is raised again."""
+    if getattr(error, "errno", None) is not None:
+        raise error
+    return Drop("broken_file", type(error).__name__)
 
 
 def _open(stream: BinaryIO, wanted: set[str]) -> parquet.ParquetFile:
@@ -59,6 +98,12 @@ def _open(stream: BinaryIO, wanted: set[str]) -> parquet.ParquetFile:
     table = parquet.ParquetFile(stream)
     fields = [field for field in table.schema_arrow if field.name in wanted and _is_text(field.type)]
     return parquet.ParquetFile(stream, metadata=table.metadata, read_dictionary=[field.name for field in fields])
+
+
+def _groups(metadata: parquet.FileMetaData, section: Section) -> list[tuple[int, int]]:
+    """The row groups of ``section`` and how many rows each states: of g groups, n sections have g / n each."""
+    first, behind = (metadata.num_row_groups * number // section.of for number in (section.number, section.number + 1))
+    return [(group, max(metadata.row_group(group).num_rows, 0)) for group in range(first, behind)]
 
 
 def _rows_at_once(metadata: parquet.FileMetaData, most: int) -> int:

@@ -1,7 +1,10 @@
-"""What every source does: list its files, group them into tasks, and read one file as documents.
+"""What every source does: list its files, group them into tasks, and read a file, or a section of it, as documents.
 
-    paths ── listing ──> ListedFile, ... ── groups ──> tasks ── read ──> (document, None) | (document, drop)
+    paths ── listing ──> ListedFile, ... ── groups ──> Section, ... of each task ── read ──> (document, None | drop)
                 └── files ──> RawFile, ...      the same with checksums, for the artifact's address
+
+    a.jsonl, 150 MB     │ section 0 of 2 │ section 1 of 2 │     cut by size alone; a record is of the section that it
+    records              0      1      2      3        4        begins in, and keeps the number that it has in the file
 
 A record that cannot be read is not an error: it comes out with the Drop that says why, and is counted like any other.
 """
@@ -25,6 +28,30 @@ class ListedFile:
 
     name: str
     bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """The ``number``-th of ``of`` sections of the raw file ``name``, which has ``bytes`` bytes in all."""
+
+    name: str
+    bytes: int
+    number: int = 0
+    of: int = 1
+
+    @property
+    def start(self) -> int:
+        """Where the section begins in the file."""
+        return self.bytes * self.number // self.of
+
+    @property
+    def end(self) -> int:
+        """Where the section ends."""
+        return self.bytes * (self.number + 1) // self.of
+
+    @property
+    def is_last(self) -> bool:
+        return self.number == self.of - 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,16 +79,34 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def read(self, name: str) -> Iterator[Record]:
-        """The records of the file ``name``, in order. The n-th record's id is ``<name>:<n>``, dropped or not."""
+        """The records of the file ``name``, in order. The n-th record's id is ``<name>:<n>``, dropped or not; behind
+        rows that a damaged file lost, numbers go on where they would have."""
 
-    def groups(self) -> list[Sequence[ListedFile]]:
-        """The files of each task: consecutive, and closed as soon as they hold ``task_bytes``."""
-        groups: list[list[ListedFile]] = []
+    def sections(self, file: ListedFile) -> int:
+        """How many sections ``file`` is read in."""
+        return 1
+
+    def read_section(self, section: Section, first: int) -> Iterator[Record]:
+        """The records that begin in ``section``, the first of which is record ``first`` of the file."""
+        return self.read(section.name)
+
+    def count(self, section: Section) -> int:
+        """How many numbers the records that begin in ``section`` take."""
+        raise TypeError(f"{type(self).__name__} does not say how it counts the records of a section")
+
+    def groups(self) -> list[Sequence[Section]]:
+        """The files of each task: consecutive, and closed as soon as they hold ``task_bytes``.
+
+        A section of a file closes its task, so each is the last of its task, and in the next task after the one before.
+        """
+        groups: list[list[Section]] = []
         room = 0
         for file in self.listing():
-            if room <= 0:
-                groups.append([])
-                room = self.task_bytes
-            groups[-1].append(file)
-            room -= file.bytes
+            sections = self.sections(file)
+            for number in range(sections):
+                if room <= 0:
+                    groups.append([])
+                    room = self.task_bytes
+                groups[-1].append(Section(file.name, file.bytes, number, sections))
+                room = room - file.bytes if sections == 1 else 0
         return list(groups)

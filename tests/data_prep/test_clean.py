@@ -1,8 +1,10 @@
 """The stage: C4 exactly as the plain reference makes it, records conserved, same bytes in any order."""
 
+import dataclasses
 import hashlib
 import io
 import json
+import random
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -232,6 +234,34 @@ def test_same_bytes_in_any_order(order, run_stage, tmp_path, data_folder) -> Non
     again = run_stage(stage, {}, tmp_path / "again", **order)
     assert plain.manifest == again.manifest
     assert plain.manifest["shards"] == 4
+
+
+def facts(artifact: Artifact, kind: str) -> list[tuple[str, str, object]]:
+    documents = [d for path in artifact.shards(kind) for d in read_documents(path)]
+    return sorted((d.id, d.text, d.metadata.get("drop")) for d in documents)
+
+
+def test_sections_of_one_large_file(run_stage, tmp_path) -> None:
+    """The same documents, ids and reasons as from the whole file, each record counted once, the same bytes again."""
+    chance = random.Random(0)
+    lines = [f"It is said that the wheel of mill {n} turns on quiet days, too." for n in range(40)]
+    pages = [Page(f"http://a.org/{chance.randrange(30)}", "\n".join(chance.sample(lines, 5)), "") for _ in range(40)]
+    whole = write_pages(tmp_path / "in", pages, 1)
+    path = tmp_path / "in" / "00.jsonl"
+    path.write_text(path.read_text().replace("\n", "\n\nno json\n"))
+    runs = {
+        count: run_stage(Clean(source=source, cleaning=preset("c4")), {}, tmp_path / str(count), **order)
+        for count, order in ((1, {}), (4, {}), (-4, {"backwards": True, "twice": True}))
+        for source in [dataclasses.replace(whole, section_bytes=path.stat().st_size // abs(count))]
+    }
+    assert runs[1].counts == runs[4].counts
+    assert runs[4].counts["dropped:not_json"] == 40
+    assert runs[4].counts["dropped:one_page_per_url"]
+    assert runs[4].counts["removed_lines:unique_lines"]
+    for kind in ("documents", "dropped"):
+        assert facts(runs[1], kind) == facts(runs[4], kind)
+    assert runs[4].manifest == runs[-4].manifest
+    assert [runs[number].manifest["phases"].get("records") for number in (1, 4)] == [None, 4]
 
 
 @pytest.mark.parametrize("name", ["c4", "c4_paper"])

@@ -10,12 +10,14 @@ from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from data_prep.clean import Clean, Cleaning
 from data_prep.dedup.shingles import shingle_set
 from data_prep.document import read_documents
+from data_prep.sources.jsonl import Jsonl
 from data_prep.tokenization.encode import Encoder
 from data_prep.tokenizer import Tokenizer, Trained
 from data_prep.tokens import Tokens
-from pipeline import facts, trace, why
+from pipeline import facts, trace, whereabouts, why
 from pipeline.__main__ import names_setting
 from pipeline.commands import split_words
 from pipeline.core.artifact import Artifact
@@ -222,6 +224,19 @@ def test_mistakes(c4: Corpus, words: list[str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         list(explained)
     assert str(error.value) == message.format(**names)
+
+
+def test_a_file_that_was_read_in_sections(run_stage, tmp_path: Path) -> None:
+    path = tmp_path / "pages.jsonl"
+    path.write_text('{"text": "one"}\n\n{"text": "two"}\n{"text": 3}\n{"text": "four"}\n')
+    source = Jsonl(paths=(str(path),), section_bytes=15)
+    clean = run_stage(Clean(source=source, cleaning=Cleaning(filters=())), {}, tmp_path / "clean")
+    found = [whereabouts.find(clean, source, f"{path}:{record}")[0] for record in range(4)]
+    assert [one.document.text for one in found] == ["one", "two", "", "four"]
+    assert [one.shard for one in found] == [0, 1, 2, 2]
+    with pytest.raises(ConfigError) as error:
+        whereabouts.find(clean, source, f"{path}:4")
+    assert str(error.value) == f"document: '{path}' has no record 4; its records go from {path}:0 to {path}:3"
 
 
 def test_an_offset_behind_the_end(c4: Corpus) -> None:

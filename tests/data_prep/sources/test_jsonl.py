@@ -2,16 +2,19 @@
 
 import bz2
 import gzip
+import io
 import json
+from unittest.mock import patch
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_prep.document import Drop
-from data_prep.sources import compression
+from data_prep.sources import compression, jsonl
 from data_prep.sources.jsonl import Jsonl
+from data_prep.sources.source import Section
 
 ROWS = [{"text": f"text {number} é", "url": f"http://x/{number}", "id": number} for number in range(50)]
 LINES = "\n".join(json.dumps(row) for row in ROWS).encode()
@@ -89,6 +92,52 @@ def test_any_lines_are_accounted_for(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("jsonl") / "a.jsonl"
     records = read(path, b" \n" + b"\n".join(lines))
     assert len(records) == sum(bool(line.strip()) for line in lines)
+
+
+@settings(deadline=None)
+@given(
+    lines=st.lists(st.sampled_from([b"", b" ", b"{}", b"x", b'{"text": "a"}', b"y" * 50, b"\r"]), max_size=9),
+    last=st.sampled_from([b"", b"\n", b"\n\n"]),
+    sections=st.integers(1, 12),
+    piece_bytes=st.sampled_from([1, 3, 1000]),
+)
+def test_sections_hold_the_records_of_the_file(tmp_path_factory, lines, last, sections, piece_bytes):
+    path = tmp_path_factory.mktemp("jsonl") / "a.jsonl"
+    data = b"\n".join(lines) + last
+    path.write_bytes(data)
+    source = Jsonl(paths=(str(path),), record_bytes=40)
+    sections = min(sections, max(1, len(data)))
+    found, counted = [], 0
+    with patch.object(jsonl, "PIECE_BYTES", piece_bytes):
+        for number in range(sections):
+            section = Section(str(path), len(data), number, sections)
+            found += source.read_section(section, counted)
+            counted += source.count(section)
+            assert len(found) == counted
+    assert facts(found) == facts(source.read(str(path)))
+
+
+def facts(records):
+    return [(document.id, document.text, drop) for document, drop in records]
+
+
+def test_of_a_line_over_many_sections_each_reads_only_its_own_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(jsonl, "PIECE_BYTES", 10)
+    stream = io.BytesIO(b"x" * 5000 + b"\n{}\n")
+    assert b"".join(jsonl.plain_lines(stream, 0, 1000)) == b"x" * 5000 + b"\n"
+    for start in range(1000, 5000, 1000):
+        assert list(jsonl.plain_lines(stream, start, start + 1000)) == []
+        assert stream.tell() <= start + 1000
+
+
+def test_a_compressed_file_with_a_plain_name_is_read_by_its_first_section(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(gzip.compress(LINES))
+    size = path.stat().st_size
+    source = Jsonl(paths=(str(path),), section_bytes=size // 3)
+    counts = [source.count(section) for (section,) in source.groups()]
+    assert counts == [50, 0, 0]
+    assert [len(list(source.read_section(section, 0))) for (section,) in source.groups()] == counts
 
 
 def test_a_real_file(data_folder):

@@ -55,11 +55,47 @@ def test_broken_files(tmp_path):
     path = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.table(COLUMNS), path, row_group_size=1)
     whole = path.read_bytes()
-    for data in (b"", b"PAR1", whole[:100], whole[:30] + b"\xff" * 40 + whole[70:], b"x" * 1000):
+    for data in (b"", b"PAR1", whole[:100], b"x" * 1000):
         path.write_bytes(data)
-        *kept, (_, drop) = read(str(path))
-        assert drop.rule == "broken_file"
-        assert len(kept) <= 1
+        [(document, drop)] = read(str(path))
+        assert (document.id, drop.rule) == (f"{path}:0", "broken_file")
+
+
+@pytest.mark.parametrize("sections", [1, 2, 3, 7])
+def test_sections_hold_the_rows_of_the_file(tmp_path, sections):
+    """Damage costs the rest of its row group, and the rows behind it keep their numbers."""
+    path = tmp_path / "a.parquet"
+    texts = [f"text {number} " + "z" * 100 for number in range(10)]
+    parquet.write_table(pyarrow.table({"text": texts}), path, row_group_size=3, compression="none")
+    for damaged in (False, True):
+        data = path.read_bytes()
+        if damaged:
+            metadata = parquet.read_metadata(path)
+            second = metadata.row_group(1).column(0).dictionary_page_offset
+            path.write_bytes(data[:second] + b"\xff" * 40 + data[second + 40 :])
+        source = Parquet(paths=(str(path),), section_bytes=len(data) // sections)
+        records, first = [], 0
+        for (section,) in source.groups():
+            records += source.read_section(section, first)
+            first += source.count(section)
+        found = {int(document.id.removeprefix(f"{path}:")): drop or document.text for document, drop in records}
+        assert len(source.groups()) == sections
+        assert len(found) == len(records)
+        expected = dict(enumerate(texts))
+        if damaged:
+            expected = {n: text for n, text in expected.items() if n not in (3, 4, 5)}
+            assert found.pop(3).rule == "broken_file"
+        assert found == expected
+        assert first == 10
+
+
+def test_a_file_that_cannot_be_opened_is_one_record_of_its_first_section(tmp_path):
+    path = tmp_path / "a.parquet"
+    path.write_bytes(b"x" * 100)
+    source = Parquet(paths=(str(path),), section_bytes=40)
+    counts = [source.count(section) for (section,) in source.groups()]
+    assert counts == [1, 0]
+    assert [len(list(source.read_section(section, 0))) for (section,) in source.groups()] == counts
 
 
 def test_text_that_is_no_utf8_is_decoded_all_the_same(tmp_path):

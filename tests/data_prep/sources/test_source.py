@@ -1,5 +1,7 @@
 """Tasks are made from the listing alone, and settings decode by their type."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import TypeAdapter
 
@@ -41,6 +43,16 @@ def test_groups_are_consecutive_and_close_at_task_bytes(tmp_path):
     groups = Jsonl(paths=(str(tmp_path),), task_bytes=100).groups()
     assert [[int(file.name[-7]) for file in group] for group in groups] == [[0, 1], [2, 3, 4], [5]]
     assert [file.bytes for group in groups for file in group] == [40, 70, 10, 10, 200, 5]
+
+
+def test_a_section_of_a_file_closes_its_task(tmp_path):
+    for name, size in [("a.jsonl", 40), ("b.jsonl", 100), ("c.jsonl.gz", 100), ("d.jsonl", 59), ("e.parquet", 90)]:
+        (tmp_path / name).write_bytes(b"x" * size)
+    groups = Jsonl(paths=(f"{tmp_path}/*",), task_bytes=110, section_bytes=30).groups()
+    found = [[f"{Path(one.name).stem[0]} {one.start}-{one.end}" for one in group] for group in groups]
+    assert found == [
+        ["a 0-40", "b 0-33"], ["b 33-66"], ["b 66-100"], ["c 0-100", "d 0-59"], ["e 0-30"], ["e 30-60"], ["e 60-90"],
+    ]  # fmt: skip
 
 
 def test_groups_read_no_content(tmp_path, monkeypatch):
