@@ -55,14 +55,18 @@ class Overlaps(Stage):
         return ngrams.counts
 
     def _search(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        search, numbers, found = Search(NGrams.load(out)), list[int](), list[Overlap]()
+        search, found = Search(NGrams.load(out)), list[Overlap]()
+        items_found, ngrams_found = list[int](), list[int]()
         counts: Counter[str] = Counter({"documents": 0, "dirty_documents": 0})
         for document in read_documents(inputs["unique"].shard("documents", task, "jsonl.zst")):
-            items = items_in(search.hits(document.text), search.ngrams)
+            hits = search.hits(document.text)
+            items = items_in(hits, search.ngrams)
             found += overlaps(items, search.ngrams, document.id, "kept")
-            numbers += items
+            items_found += items
+            ngrams_found += set(hits[:, 1].tolist())
             counts.update(documents=1, dirty_documents=int(bool(items)))
-        save_tally(out, numbers)
+        save_tally(out, "items", items_found)
+        save_tally(out, "ngrams", ngrams_found)
         with out.shard("overlaps", "jsonl.zst") as path:
             write_overlaps(path, found)
         return counts
@@ -71,14 +75,16 @@ class Overlaps(Stage):
         benchmarks: dict[str, dict[str, Any]] = {}
         if self.benchmarks:
             ngrams = NGrams.load(out)
-            documents = sum_tallies(out, inputs["unique"].shard_count, ngrams.sizes.size).tolist()
+            tasks = inputs["unique"].shard_count
+            documents = sum_tallies(out, "items", tasks, ngrams.sizes.size).tolist()
+            shares = ngrams.shares(sum_tallies(out, "ngrams", tasks, ngrams.keys.size) > 0)
             for number, size in enumerate(ngrams.sizes.tolist()):
                 name, _, item = ngrams.name(number).partition("/")
                 entry = benchmarks.setdefault(name, {"items": 0, "too_short": [], "dirty": {}})
                 entry["items"] += 1
                 if not size:
                     entry["too_short"].append(item)
-                elif documents[number]:
+                elif shares[number] > self.benchmarks[name].dirty_share:
                     entry["dirty"][item] = documents[number]
         with out.file("items.json") as path:
             write_json(path, {"format": FORMAT, "ngram_words": self.ngram_words, "benchmarks": benchmarks})

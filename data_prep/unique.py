@@ -73,12 +73,12 @@ class Unique(Stage):
         for document, drop in _documents(task, inputs):
             if drop is None:
                 numbers += set(search.hits(document.text)[:, 1].tolist())
-        save_tally(out, numbers)
+        save_tally(out, "ngrams", numbers)
         return Counter()
 
     def _common(self, most_documents: int, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         """Hand on which n-grams are in too many documents to count."""
-        ignored = sum_tallies(out, inputs["clean"].shard_count, NGrams.load(out).keys.size) > most_documents
+        ignored = sum_tallies(out, "ngrams", inputs["clean"].shard_count, NGrams.load(out).keys.size) > most_documents
         with out.scratch(IGNORED) as path, path.open("wb") as stream:
             np.save(stream, ignored)
         return Counter(common_ngrams=int(ignored.sum()))

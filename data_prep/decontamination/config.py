@@ -23,6 +23,11 @@ SHORTEST_WORDS = 8
 class Benchmark(Protocol):
     """The texts of a benchmark: a dataclass whose hashed fields and raw files decide what ``texts`` gives."""
 
+    @property
+    def dirty_share(self) -> float:
+        """An item is dirty when more than this share of its n-grams is in training documents."""
+        ...
+
     def raw_files(self) -> tuple[RawFile, ...]:
         """The files that the items come from."""
         ...

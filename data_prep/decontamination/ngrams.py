@@ -56,6 +56,12 @@ class NGrams:
         found: list[int] = self.owners[self.owner_bounds[ngram] : self.owner_bounds[ngram + 1]].tolist()
         return found
 
+    def shares(self, found: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """(n_items,): the share of each item's n-grams that is ``found``, (n_ngrams,); 0 where it has none."""
+        times = np.diff(self.owner_bounds).astype(np.int64)
+        numbers = np.bincount(self.owners, weights=np.repeat(found, times), minlength=self.sizes.size)
+        return numbers / np.maximum(self.sizes, 1)
+
     @classmethod
     def of(cls, benchmarks: Mapping[str, Benchmark], ngram_words: int) -> "NGrams":
         """The n-grams of all items of ``benchmarks``, in the order of the benchmarks' names."""

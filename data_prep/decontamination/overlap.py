@@ -73,20 +73,20 @@ def read_overlaps(path: Path) -> Iterator[Overlap]:
     return (Overlap(**orjson.loads(line)) for line in read_lines(path))
 
 
-def save_tally(out: TaskOutput, numbers: Sequence[int]) -> None:
-    """Hand on how often each number occurs in ``numbers``, as this task's part of a tally."""
-    with out.scratch(_tally(out.task)) as path, path.open("wb") as stream:
+def save_tally(out: TaskOutput, name: str, numbers: Sequence[int]) -> None:
+    """Hand on how often each number occurs in ``numbers``, as this task's part of the tally ``name``."""
+    with out.scratch(_tally(name, out.task)) as path, path.open("wb") as stream:
         np.save(stream, np.array(np.unique(np.array(numbers, dtype=np.int64), return_counts=True)))
 
 
-def sum_tallies(out: TaskOutput, tasks: int, size: int) -> NDArray[np.int64]:
-    """(size,): how often each number below ``size`` occurs in what all ``tasks`` handed on."""
+def sum_tallies(out: TaskOutput, name: str, tasks: int, size: int) -> NDArray[np.int64]:
+    """(size,): how often each number below ``size`` occurs in the parts of the tally ``name`` of all ``tasks``."""
     total = np.zeros(size, dtype=np.int64)
     for task in range(tasks):
-        numbers, times = np.load(out.scratch_path(_tally(task)))
+        numbers, times = np.load(out.scratch_path(_tally(name, task)))
         total[numbers] += times
     return total
 
 
-def _tally(task: int) -> str:
-    return f"tally/{task:05d}.npy"
+def _tally(name: str, task: int) -> str:
+    return f"tally/{name}/{task:05d}.npy"

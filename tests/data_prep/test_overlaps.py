@@ -59,6 +59,20 @@ def test_items_and_documents(run_stage, inputs, tmp_path):
     }
 
 
+def test_a_long_item_is_dirty_when_more_than_its_share_is_found_in_all_documents(run_stage, inputs, tmp_path):
+    """88 n-grams: 21 of them in two documents, of which one has 4 and the other all; or 17 of them."""
+    words = {"21": 33, "17": 29}
+    items = {name: f"{numbered(0, n)} {numbered(0, 100 - n, 'other')}" for name, n in words.items()}
+    for share, dirty in ((0.0, {"17": 2, "21": 2}), (0.2, {"21": 2}), (0.24, {})):
+        long = dataclasses.replace(quiz(**items), dirty_share=share)
+        overlaps = run_stage(Overlaps(ngram_words=13, benchmarks={"long": long}), inputs, tmp_path / f"{share}")
+        assert read_json(overlaps.path("items.json"))["benchmarks"]["long"]["dirty"] == dirty
+    halves = {"unique": unique_documents(tmp_path / "halves", [[numbered(0, 22)], [numbered(10, 33)]])}
+    long = dataclasses.replace(quiz(**items), dirty_share=0.2)
+    overlaps = run_stage(Overlaps(ngram_words=13, benchmarks={"long": long}), halves, tmp_path / "of_halves")
+    assert read_json(overlaps.path("items.json"))["benchmarks"]["long"]["dirty"] == {"21": 2}, "none has 20 % alone"
+
+
 def test_nothing_to_search_for_reads_nothing(run_stage, inputs, tmp_path):
     for path in inputs["unique"].folder.glob("documents/*"):
         path.unlink()

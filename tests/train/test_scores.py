@@ -112,7 +112,8 @@ STRANGE = (
 
 @pytest.fixture(scope="module")
 def split(line, run_stage, tmp_path_factory, write_lines):
-    """Scores of a quiz of which two passages are in the documents, three are not and one is too short to tell."""
+    """Scores of a quiz of which two passages are in the documents, three are not and one is too short to tell; of the
+    passages as lines of a text; of two articles with a passage from the documents, which is most of only one."""
     quiz = [
         STORY[:150].rpartition(" ")[0],
         STRANGE,
@@ -125,7 +126,13 @@ def split(line, run_stage, tmp_path_factory, write_lines):
     pairs = [("he runs", "he run", "a"), (STORY[:150], "x" + STORY[:150], "a"), (STRANGE, STRANGE + " s", "b")]
     rows = [{"sentence_good": good, "sentence_bad": bad, "UID": group} for good, bad, group in pairs]
     pairs_path = write_lines("pairs.jsonl", *map(json.dumps, rows))
+    text_path = write_lines("text.txt", *quiz)
+    articles = [" = Known = ", STORY, STRANGE, " = Quoted = ", STORY[:150], *(f"{STRANGE} {n}" for n in range(9))]
+    articles_path = write_lines("articles.txt", *articles)
     settings = {
+        "lines": {"type": "language_modelling", "paths": [str(text_path)], "documents": "line"},
+        "articles": {"type": "language_modelling", "paths": [str(articles_path)], "documents": "article"},
+        "text": {"type": "language_modelling", "paths": [str(text_path)]},
         "quiz": {"type": "lambada", "paths": [str(path)]},
         "quiz_2shot": {"type": "lambada", "paths": [str(path)], "shots": 2, "limit": 3},
         "pairs": {"type": "minimal_pairs", "paths": [str(pairs_path)]},
@@ -155,6 +162,22 @@ def test_scores_are_split_into_clean_and_dirty(split):
     assert metric(found["quiz"], "perplexity")["clean"] != metric(found["quiz"], "perplexity")["dirty"]
 
 
+def test_raw_text_is_split_by_lines_and_articles(split):
+    """Each part's perplexity is per word, and per token, of the part."""
+    found, parts = entries(split), ["dirty", "clean", "too_short", "clean", "dirty", "clean"]
+    assert [row["overlap"] for row in samples(split, "lines")] == parts
+    assert [row["overlap"] for row in samples(split, "articles")] == ["dirty", "clean"]
+    for name in ("lines", "articles"):
+        rows = samples(split, name)
+        for part in ("clean", "dirty"):
+            outcomes = [row["outcome"] for row in rows if row["overlap"] == part]
+            for unit in ("words", "tokens"):
+                nats, units = (sum(outcome[key] for outcome in outcomes) for key in ("nats", unit))
+                value = metric(found[name], f"{unit[:-1]}_perplexity")[part]["value"]
+                assert value == pytest.approx(math.exp(nats / units), rel=1e-4)
+    assert found["articles"]["overlap"] == {"clean": 1, "dirty": 1, "too_short": 0}
+
+
 def test_other_shots_are_split_by_the_same_texts(split):
     assert entries(split)["quiz_2shot"]["overlap"] == {"clean": 1, "dirty": 1, "too_short": 1}
 
@@ -170,7 +193,7 @@ def test_groups_are_split_and_parts_without_items_are_absent(split):
 
 
 def test_what_was_not_searched_for_is_not_split(split, demo):
-    for artifact, name in ((split, "validation"), (demo, "agreement"), (demo, "held_out_words")):
+    for artifact, name in ((split, "validation"), (split, "text"), (demo, "agreement"), (demo, "held_out_words")):
         entry = entries(artifact)[name]
         assert entry["overlap"] is None
         assert all(one["clean"] is one["dirty"] is None for one in entry["metrics"])

@@ -63,8 +63,13 @@ class BenchmarkTexts:
     """
 
     type: str
+    """How the files are read (``FileBenchmark.reading``)."""
     benchmark: FileBenchmark = dataclasses.field(metadata={"hashed": False})
     data: Path = dataclasses.field(metadata={"hashed": False})
+
+    @property
+    def dirty_share(self) -> float:
+        return self.benchmark.dirty_share
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return self.benchmark.raw_files(self.data)
@@ -185,21 +190,22 @@ class Evaluation:
         the same way, without its number of shots.
 
         Zero and five shots of one benchmark share their texts, so that another number of shots changes no training
-        data. Text that is the run's own, or made here, has no entry: it is not to be found elsewhere.
+        data. Text that is the run's own, or made here, has no entry: it is not to be found elsewhere. Nor has a file
+        of raw text that is not cut into documents.
         """
         names: dict[tuple[str, tuple[str, ...]], str] = {}
-        from_files = {name: one for name, one in self.benchmarks.items() if isinstance(one, FileBenchmark)}
+        from_files = {n: one for n, one in self.benchmarks.items() if isinstance(one, FileBenchmark) and one.reading}
         for name, one in sorted(from_files.items()):
             bare = without_shots(name, one.shots) if isinstance(one, FewShotBenchmark) else name
-            names.setdefault((one.type, one.paths), name if bare in names.values() else bare)
-        return {name: names[one.type, one.paths] for name, one in sorted(from_files.items())}
+            names.setdefault((one.reading, one.paths), name if bare in names.values() else bare)
+        return {name: names[one.reading, one.paths] for name, one in sorted(from_files.items())}
 
     def texts(self) -> dict[str, BenchmarkTexts]:
         """What training documents must not hold, by the names in ``same_texts``."""
         data, firsts = Path(self.data), dict[str, FileBenchmark]()
         for name, texts in self.same_texts().items():
             firsts.setdefault(texts, self.benchmarks[name])
-        return {texts: BenchmarkTexts(type=one.type, benchmark=one, data=data) for texts, one in firsts.items()}
+        return {texts: BenchmarkTexts(type=one.reading, benchmark=one, data=data) for texts, one in firsts.items()}
 
 
 def least(*limits: int | None) -> int | None:

@@ -4,8 +4,9 @@
 
 **Dirty**: the item shares an n-gram with a document that training may have seen (what decontamination dropped or masked
 is not among them). **Clean**: it was searched for and shares none. Both as in GPT-3 (Brown et al. 2020, appendix C). An
-item with fewer than 8 words cannot be searched for: **too short**, in neither part. Benchmarks that are made here or
-from the run's own held-out text are not split.
+article of raw text may share some (``language_modelling.DIRTY_SHARE``). An item with fewer than 8 words cannot be
+searched for: **too short**, in neither part. Benchmarks that are made here or from the run's own held-out text are not
+split, nor are files that are read as one text.
 """
 
 import dataclasses

@@ -13,6 +13,7 @@ class Quiz:
     """Items by name, each with its texts."""
 
     given: dict[str, tuple[str, ...]]
+    dirty_share: float = 0.0
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return (RawFile("quiz.jsonl", 1, "0" * 64),)

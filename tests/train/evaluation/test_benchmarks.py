@@ -17,6 +17,7 @@ from train.evaluation.benchmarks.agreement import PARADIGMS, Agreement
 from train.evaluation.benchmarks.base import Sources
 from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords, passages
 from train.evaluation.benchmarks.lambada import Lambada
+from train.evaluation.benchmarks.language_modelling import LanguageModelling
 from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from train.evaluation.benchmarks.validation import Validation
@@ -371,9 +372,18 @@ def test_benchmarks_that_read_the_same_share_their_texts():
         "more": MultipleChoice(paths=("b", "c")),
         "agreement": Agreement(),
         "validation": Validation(),
+        "raw": LanguageModelling(paths=("b",)),
+        "raw_articles": LanguageModelling(paths=("b",), documents="article"),
+        "raw_lines": LanguageModelling(paths=("b",), documents="line"),
+        "raw_lines_sliding": LanguageModelling(paths=("b",), documents="line", stride_tokens=5),
     }
     evaluation = Evaluation(benchmarks=benchmarks)
-    assert evaluation.same_texts() == {"as_passages": "as_passages", "b": "b", "b_5shot": "b", "more": "more"}
-    assert evaluation.texts().keys() == {"as_passages", "b", "more"}
+    same = {"as_passages": "as_passages", "b": "b", "b_5shot": "b", "more": "more"}
+    same |= {"raw_articles": "raw_articles", "raw_lines": "raw_lines", "raw_lines_sliding": "raw_lines"}
+    assert evaluation.same_texts() == same
+    texts = evaluation.texts()
+    assert texts.keys() == set(same.values())
+    shares = {name: one.dirty_share for name, one in texts.items() if one.dirty_share}
+    assert shares == {"raw_articles": 0.2}, "others are dirty by one n-gram"
     zero, five = (Evaluation(benchmarks={"b": benchmarks[name]}, data="/x").texts() for name in ("b", "b_5shot"))
     assert canonical(zero) == canonical(five) == {"b": {"type": "multiple_choice"}}

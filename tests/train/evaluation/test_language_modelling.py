@@ -233,7 +233,7 @@ def test_real_files_have_the_words_that_papers_count(data_folder):
     """WikiText-2's validation set has 217,646 tokens (Merity et al. 2016, table 1), Mikolov's of PTB 73,760."""
     data = data_folder("evaluation")
     for name, words in (("wikitext2_valid", 217_646), ("ptb_valid", 73_760)):
-        ((_, text),) = LanguageModelling(paths=(f"{name}.txt.zst",))._documents(data)
+        ((_, text),) = LanguageModelling(paths=(f"{name}.txt.zst",)).read(data)
         assert len(text.split()) + text.count("\n") == words
 
 
@@ -249,3 +249,11 @@ def test_bits_of_enwik8(encoder, data_folder):
     sizes = [item.sizes for item in whole.items(Sources(data, None, "0", tokenizer=encoder, window_tokens=64))]
     assert sum(size["bytes"] for size in sizes) == pytest.approx(20_000, abs=4)
     assert sum(size["characters"] for size in sizes) < 20_000
+
+
+def test_what_is_searched_for_is_text_as_it_stands_elsewhere(text_file):
+    path = text_file("The mill 's 3 @.@ 5 tons .\nIt turns .\n")
+    lines = LanguageModelling(paths=(str(path),), documents="line", detokenizer="wikitext")
+    names, documents = zip(*lines.read(Path()), strict=True)
+    assert names == ("text.txt:1", "text.txt:2")
+    assert lines.texts(documents) == [("The mill's 3.5 tons.\n",), ("It turns.\n",)]

@@ -87,6 +87,16 @@ class FileBenchmark(Benchmark, Generic[T]):
     paths: tuple[str, ...] = dataclasses.field(metadata={"hashed": False})
     """Files, absolute or below ``evaluation.data``. Their content decides the artifact's address, not their place."""
 
+    @property
+    def reading(self) -> str:
+        """With the files it decides ``texts``; empty where the questions are not to be searched for."""
+        return str(self.type)
+
+    @property
+    def dirty_share(self) -> float:
+        """A question is dirty when more than this share of its n-grams is in training documents."""
+        return 0.0
+
     @abc.abstractmethod
     def read(self, data: Path) -> list[tuple[str, T]]:
         """(name, what the benchmark needs of it) of each question in all files, in order.
