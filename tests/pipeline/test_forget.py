@@ -133,7 +133,7 @@ def test_the_command_packs_again_without_them_and_touches_nothing_else(plain: Co
     written = {path: path.read_bytes() for path in packed.folder.rglob("*.npy")}
     for path in (*packed.folder.glob("parts/*"), *packed.folder.glob("spans/*"), packed.folder / "manifest.json"):
         path.unlink()
-    again = headrace("forget", str(listed), *plain.overrides)
+    again = headrace_here("forget", str(listed), *plain.overrides)
     assert again.returncode == 0, again.stderr
     assert {path: path.read_bytes() for path in packed.folder.rglob("*.npy")} == written, "as if it was never stopped"
 
@@ -144,7 +144,7 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
     root = plain.config.root
     for word, more in ((first, plain.overrides), (second, [f"root={root}"])):
         (tmp_path / "ids.txt").write_text(word)
-        result = headrace("forget", str(tmp_path / "ids.txt"), *more)
+        result = headrace_here("forget", str(tmp_path / "ids.txt"), *more)
         assert result.returncode == 0, result.stderr
     run = newest(root)
     assert sorted(spans(Artifact(run.steps[-1].folder))) == positions(plain, {first, second})
