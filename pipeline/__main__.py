@@ -118,7 +118,8 @@ def _unknown_key(error: Exception, overrides: Sequence[str]) -> ConfigError:
     for override in overrides:
         key = override.split("=")[0].lstrip("~").split("@")[0]
         if not key.startswith("+") and key not in known and key != "experiment":
-            return ConfigError("command line", f"unknown key {key!r}", suggestion(key, known))
+            added = f" (one of your own: +{key}=…)" if key.startswith("evaluation.benchmarks.") else ""
+            return ConfigError("command line", f"unknown key {key!r}", suggestion(key, known) + added)
     return ConfigError("command line", str(error).splitlines()[0], "correct the override")
 
 

@@ -48,5 +48,6 @@ def show(config: RunConfig, folder: str) -> None:
     """Print the score table of ``folder``, and where it lies."""
     artifact = scored(config, folder)
     console = Console(soft_wrap=True, width=120, highlight=False, markup=False)
-    console.print(summary.scores(ScoreTable.of(artifact)))
+    table = ScoreTable.of(artifact)
+    console.print(summary.scores(table), *table.notes, sep="\n")
     console.print(f"\nscores: {artifact.path('scores.md')}")

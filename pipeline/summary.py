@@ -32,7 +32,7 @@ def show(steps: Sequence[Step]) -> None:
     if "scores" in artifacts:
         table = ScoreTable.of(artifacts["scores"])
         metrics = read_metrics(artifacts["weights"].path("metrics.jsonl"))
-        console.print(*losses(metrics, table), "", scores(table), sep="\n")
+        console.print(*losses(metrics, table), "", scores(table), *table.notes, sep="\n")
     if "report" in artifacts:
         console.print(f"\nreport: {artifacts['report'].path('report.html')}")
 
@@ -61,12 +61,14 @@ def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str
 
 
 def scores(table: ScoreTable) -> Table:
-    """Every benchmark, without its groups."""
+    """Every benchmark, without its groups; clean and dirty where something is known of them."""
     view = Table("benchmark", "shots", "metric", box=None, header_style="bold", pad_edge=False)
-    for column in ("value", "error", "95 % interval", "random", "items", "clean", "dirty"):
-        view.add_column(column, justify="right")
+    columns = ["value", "error", "interval", "random", "items"]
+    columns += ["clean", "dirty"] if any(line.clean or line.dirty for line in table.rows) else []
+    for column in columns:
+        view.add_column("95 % interval" if column == "interval" else column, justify="right")
     for line in table.rows:
-        view.add_row(line.benchmark, str(line.shots or 0), line.metric, *line.cells.values())
+        view.add_row(line.benchmark, str(line.shots or 0), line.metric, *(line.cells[column] for column in columns))
     return view
 
 

@@ -69,12 +69,15 @@ def digest(value: Any) -> str:
 def suggestion(name: str, known: Iterable[str]) -> str:
     """``did you mean 'x'?`` for the known name nearest to ``name``, else the known names."""
     names = sorted(known)
+    if not names:
+        return "there is none yet"
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)
 
 
 def _config_error(cls: type, error: ValidationError, where: str) -> ConfigError:
-    first = error.errors()[0]
+    errors = error.errors()  # what is missing is often there, under a wrong name
+    first = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
     location, value = first["loc"], first["input"]
     parent, tags = _settings_at(cls, location)
     path = ".".join(str(part) for i, part in enumerate(location) if i not in tags)
@@ -83,6 +86,8 @@ def _config_error(cls: type, error: ValidationError, where: str) -> ConfigError:
         return ConfigError(path, f"unknown key {location[-1]!r}", suggestion(str(location[-1]), known))
     if first["type"] == "missing":
         return ConfigError(path, "is missing", "give it a value")
+    if first["type"] == "union_tag_not_found":
+        return ConfigError(f"{path}.{first['ctx']['discriminator'].strip(chr(39))}", "is missing", "give it a value")
     if first["type"] == "union_tag_invalid":
         known = [tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")]
         return ConfigError(path, f"unknown type {first['ctx']['tag']!r}", suggestion(str(first["ctx"]["tag"]), known))

@@ -53,10 +53,11 @@ class Row:
         return f"{self.benchmark} {self.metric}".replace("_", " ")
 
     def text(self, value: float | None) -> str:
-        """``value`` in the unit of this metric, with as many digits as its main value has."""
+        """``value`` in the unit of this metric, with at most as many digits as its main value has."""
         if value is None:
             return "–"
-        return f"{100 * value:.1f} %" if self.is_share else decimal(value, 3 if abs(self.value) < 100 else 1)
+        large = max(abs(self.value), abs(value)) >= 100
+        return f"{100 * value:.1f} %" if self.is_share else decimal(value, 1 if large else 3)
 
     @property
     def cells(self) -> dict[str, str]:

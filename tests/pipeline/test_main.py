@@ -21,7 +21,7 @@ from tests.command_line import headrace, headrace_here
         (
             ["status", "evaluation=gpt2_table", "~evaluation.benchmarks.ptb", "evaluation.benchmarks.cbt_c=1"],
             "headrace: command line: unknown key 'evaluation.benchmarks.cbt_c'; did you mean "
-            "'evaluation.benchmarks.cbt_cn'?",
+            "'evaluation.benchmarks.cbt_cn'? (one of your own: +evaluation.benchmarks.cbt_c=…)",
         ),
         (["status", "model=dem"], "headrace: model: unknown option 'dem'; did you mean 'demo'?"),
         (["status", "experiment=dmeo"], "headrace: experiment: unknown option 'dmeo'; did you mean 'demo'?"),

@@ -113,8 +113,10 @@ class Evaluation:
         for name in self.benchmarks:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
                 raise ConfigError("evaluation.benchmarks", f"{name!r} names a file", "use letters, digits, _ . and -")
-        if self.limit is not None and self.limit < 1:
-            raise ConfigError("evaluation.limit", f"is {self.limit}", "give 1 or more")
+        limits = {"limit": self.limit, **{f"benchmarks.{n}.limit": one.limit for n, one in self.benchmarks.items()}}
+        for where, limit in limits.items():
+            if limit is not None and limit < 1:
+                raise ConfigError(f"evaluation.{where}", f"is {limit}", "give 1 or more")
         benchmarks = {
             name: dataclasses.replace(one, limit=least(one.limit, self.limit)) for name, one in self._with_shots()
         }
@@ -145,8 +147,12 @@ class Evaluation:
         """
         if self.tasks and importlib.util.find_spec("lm_eval") is None:
             raise ConfigError("evaluation.tasks", "lm_eval is not installed", "pip install 'headrace[evaluation]'")
-        named = sorted(self.benchmarks.items())
-        files = tuple(file for _, benchmark in named for file in benchmark.raw_files(Path(self.data)))
+        files: tuple[RawFile, ...] = ()
+        for name, benchmark in sorted(self.benchmarks.items()):
+            try:
+                files += benchmark.raw_files(Path(self.data))
+            except ConfigError as error:
+                raise ConfigError(f"evaluation.benchmarks.{name}", error.wrong, error.remedy) from None
         return files + tuple(file for task in self.tasks for file in task_files(task))
 
     def check_window(self, window_tokens: int) -> None:

@@ -34,15 +34,17 @@ def shot_numbers(queries: Sequence[str], shots: int, seed: int | str) -> list[li
     numbers = []
     for query in queries:
         if len(queries) - copies[query] < shots:
-            raise ConfigError(
-                "evaluation.benchmarks", f"{shots} shots of {len(queries)} records", "ask for fewer shots"
-            )
+            raise too_many_shots(shots, len(queries))
         drawn = generator.sample(range(len(queries)), shots + 1)
         others = [number for number in drawn if queries[number] != query][:shots]
         if len(others) < shots:
             others = generator.sample([n for n, other in enumerate(queries) if other != query], shots)
         numbers.append(others)
     return numbers
+
+
+def too_many_shots(shots: int, records: int) -> ConfigError:
+    return ConfigError("evaluation.benchmarks", f"{shots} shots of {records} records", "ask for fewer shots")
 
 
 class TextEncoder(Protocol):

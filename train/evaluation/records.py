@@ -82,7 +82,7 @@ def read_records(path: Path) -> list[Record]:
     """The records of ``path``, blank lines left out.
 
     Raises:
-        ArtifactError: naming the line that is not JSON, or the file that cannot be decompressed or is empty.
+        ArtifactError: naming the line that is not JSON in UTF-8, or the file that cannot be decompressed or is empty.
     """
     records = []
     with _opened(path) as lines:
@@ -90,7 +90,10 @@ def read_records(path: Path) -> list[Record]:
             if not line.strip():
                 continue
             try:
-                values = json.loads(line.strip())
+                values = json.loads(line.strip().decode("utf-8-sig"))
+            except UnicodeDecodeError as error:
+                wrong = f"is not UTF-8 (byte {error.object[error.start]:#04x})"
+                raise ArtifactError(f"{path}:{number}", wrong, "convert the file to UTF-8") from None
             except ValueError as error:
                 raise ArtifactError(f"{path}:{number}", f"is not JSON ({error})", "give one object a line") from None
             records.append(Record(path.name, number, path, values))

@@ -49,6 +49,8 @@ def test_values_become_frozen_dataclasses() -> None:
             {"drawing": {"shapes": [{"type": "circel"}]}},
             "drawing.shapes.0: unknown type 'circel'; did you mean 'circle'?",
         ),
+        ({"drawing": {"shapes": [{"radius": 1}]}}, "drawing.shapes.0.type: is missing; give it a value"),
+        ({"drawin": {}}, "drawin: unknown key 'drawin'; did you mean 'drawing'?"),
         (
             {"drawing": {"shapes": [{"type": "circle"}, {"type": "square", "radius": 1}]}},
             "drawing.shapes.1.radius: unknown key 'radius'; known: side, type",

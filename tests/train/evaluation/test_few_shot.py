@@ -72,7 +72,11 @@ def test_a_limit_of_all_is_the_limit_of_each():
     assert evaluation == decode(Evaluation, {"benchmarks": written, "tasks": ["boolq"], "task_limit": 5})
 
 
-def test_a_limit_of_nothing_is_an_error():
+@pytest.mark.parametrize(
+    ("where", "values"),
+    [("limit", {"limit": 0}), ("benchmarks.piqa.limit", {"benchmarks": {"piqa": {**PIQA, "limit": 0}}})],
+)
+def test_a_limit_of_nothing_is_an_error(where, values):
     with pytest.raises(ConfigError) as caught:
-        decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "limit": 0})
-    assert str(caught.value) == "evaluation.limit: is 0; give 1 or more"
+        decode(Evaluation, {"benchmarks": {"piqa": PIQA}, **values})
+    assert str(caught.value) == f"evaluation.{where}: is 0; give 1 or more"

@@ -66,12 +66,31 @@ def test_an_empty_file(write_lines):
     assert error_of(MultipleChoice, write_lines("empty.jsonl", "")) == message
 
 
-def test_a_missing_file(tmp_path):
-    settings = Evaluation(benchmarks={"piqa": MultipleChoice(paths=("piqa.jsonl",))}, data=str(tmp_path))
+def test_what_is_not_utf8(write_lines):
+    path = write_lines("bad.jsonl", GOOD, GOOD)
+    path.write_bytes("\ufeff".encode() + path.read_bytes().replace(b'"b"', b'"\xe9"', 2).replace(b'"\xe9"', b'"b"', 1))
+    assert error_of(MultipleChoice, path) == ":2: is not UTF-8 (byte 0xe9); convert the file to UTF-8"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"paths": ("gone.jsonl",)}, "no file '{folder}/gone.jsonl'; give its folder as evaluation.data"),
+        ({"paths": ("quiz.jsonl",), "shots": 1}, "1 shots of 1 records; ask for fewer shots"),
+        (
+            {"paths": ("quiz.jsonl", "more/quiz.jsonl")},
+            "two files have one name, by which items are told apart: quiz.jsonl, more/quiz.jsonl; rename one",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_benchmark_names_it(tmp_path, settings, message):
+    (tmp_path / "more").mkdir()
+    for file in ("quiz.jsonl", "more/quiz.jsonl"):
+        (tmp_path / file).write_text(GOOD)
+    evaluation = Evaluation(benchmarks={"piqa": MultipleChoice(**settings)}, data=str(tmp_path))
     with pytest.raises(ConfigError) as caught:
-        settings.raw_files()
-    path = str(tmp_path / "piqa.jsonl")
-    assert str(caught.value) == f"evaluation.benchmarks: no file {path!r}; give its folder as evaluation.data"
+        evaluation.raw_files()
+    assert str(caught.value) == f"evaluation.benchmarks.piqa: {message.format(folder=tmp_path)}"
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])

@@ -17,7 +17,7 @@ from pipeline.core.stage import RawFile
 from train.evaluation.held_out import HeldOut
 from train.evaluation.item import Answer, Item, Outcome
 from train.evaluation.metrics import Metric
-from train.evaluation.prompt import TextEncoder, shot_numbers
+from train.evaluation.prompt import TextEncoder, shot_numbers, too_many_shots
 from train.evaluation.records import Record, raw_file, read_records
 
 T = TypeVar("T")
@@ -112,6 +112,9 @@ class FileBenchmark(Benchmark, Generic[T]):
 
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
         files = tuple(raw_file(data / path) for path in self.paths)
+        if len({file.name for file in files}) < len(files):
+            wrong = f"two files have one name, by which items are told apart: {', '.join(self.paths)}"
+            raise ConfigError("evaluation.benchmarks", wrong, "rename one")
         self.read(data)
         return files
 
@@ -179,6 +182,12 @@ class FewShotBenchmark(RecordBenchmark[T]):
     @property
     def delimiter_of_worked(self) -> str:
         return self.delimiter if self.worked_delimiter is None else self.worked_delimiter
+
+    def read(self, data: Path) -> list[tuple[str, T]]:
+        records = super().read(data)
+        if len(records) <= self.shots:
+            raise too_many_shots(self.shots, len(records))
+        return records
 
     def rewritten(self, question: str) -> str:
         """``question`` as the prompt has it."""
