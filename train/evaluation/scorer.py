@@ -140,7 +140,8 @@ class Reading:
     def _read(self, places: Sequence[Place], known: AnyCache) -> None:
         """Read ``places``, whose rows are those of ``known``, and all that follows them."""
         for batch in batches(places, self._batch_tokens):
-            cache = known.of_rows(self._tensor([place.row for place in batch]))
+            end = max(place.segment.end for place in batch)
+            cache = known.of_rows(self._tensor([place.row for place in batch]), end)
             tokens_P = np.concatenate([place.segment.tokens for place in batch])
             sizes_B = self._tensor([len(place.segment.tokens) for place in batch])
             x_PM = self._model.extend(cache, torch.from_numpy(tokens_P).to(self._device), sizes_B)

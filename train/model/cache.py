@@ -139,13 +139,17 @@ class Cache:
         slots = rounded_up(used, SLOT_MULTIPLE)
         return [LayerCache(keys, values, new) for keys, values in self._held_L2BGSD[:, :, :, :, :slots]]
 
-    def of_rows(self, rows_B: Tensor) -> "Cache":
-        """A cache whose row i goes on from row ``rows_B[i]`` of this one."""
-        chosen = Cache.__new__(Cache)
-        chosen.config = self.config
+    def of_rows(self, rows_B: Tensor, tokens: int = 0) -> "Cache":
+        """A cache whose row i goes on from row ``rows_B[i]`` of this one, with slots for ``tokens`` tokens of each."""
+        chosen = Cache(self.config, len(rows_B), self._held_L2BGSD.dtype, self._held_L2BGSD.device)
         chosen.lengths_B = self.lengths_B[rows_B]
-        slots = rounded_up(int(chosen.lengths_B.max()), SLOT_MULTIPLE)
-        chosen._held_L2BGSD = self._held_L2BGSD[:, :, :, :, :slots].index_select(2, rows_B)
+        known = rounded_up(int(chosen.lengths_B.max()), SLOT_MULTIPLE)
+        layers, _, _, groups, _, width = self._held_L2BGSD.shape
+        slots = max(known, rounded_up(tokens, SLOT_MULTIPLE))
+        held_L2BGSD = self._held_L2BGSD.new_empty(layers, 2, len(rows_B), groups, slots, width)
+        torch.index_select(self._held_L2BGSD[..., :known, :], 2, rows_B, out=held_L2BGSD[..., :known, :])
+        held_L2BGSD[..., known:, :] = 0
+        chosen._held_L2BGSD = held_L2BGSD
         return chosen
 
 

@@ -32,7 +32,7 @@ class Sequences:
     def __init__(self, tokens_BT: Tensor, lengths_B: Tensor) -> None:
         self.tokens_BT, self.lengths_B = tokens_BT, lengths_B
 
-    def of_rows(self, rows_B: Tensor) -> "Sequences":
+    def of_rows(self, rows_B: Tensor, tokens: int = 0) -> "Sequences":
         """A cache whose row i goes on from row ``rows_B[i]`` of this one."""
         return Sequences(self.tokens_BT[rows_B], self.lengths_B[rows_B])
 
