@@ -11,6 +11,8 @@ waits for a task keeps the lock of the pool's queue forever: those behind it wou
 """
 
 import concurrent.futures
+import contextlib
+import errno
 import multiprocessing
 import os
 import sys
@@ -51,6 +53,25 @@ class PhaseStep(PipelineStep):
             self.stat_update(label, value=value)
         out.done(counts)
         yield from ()
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""The errors of a disk without room, or beyond its quota."""
+
+
+@contextlib.contextmanager
+def full_disk_told(folder: Path) -> Iterator[None]:
+    """Have a disk that is full be an error for people, wherever it strikes in the work on ``folder``.
+
+    Raises:
+        RetryableError: in the place of an OSError for want of room, or of quota.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise RetryableError(str(error.filename or folder), str(error.strerror), "make room and run again") from None
 
 
 class TaskExecutor(LocalPipelineExecutor):
@@ -127,6 +148,8 @@ class TaskExecutor(LocalPipelineExecutor):
             future.result()
         elif isinstance(error, BrokenProcessPool):
             raise self._killed() from None
+        elif isinstance(error, OSError) and error.errno in FULL:
+            raise error
         else:
             where = f"{self.step.name} task {rank}"
             raise TaskError(

@@ -17,7 +17,7 @@ from pipeline.core.artifact import Artifact, finish, missing_tasks, read_sealed,
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode, digest, suggestion
 from pipeline.core.stage import Phase, Stage
-from pipeline.executor import PhaseStep, TaskExecutor
+from pipeline.executor import PhaseStep, TaskExecutor, full_disk_told
 from pipeline.launch import launch
 from pipeline.stages import stages
 from train.scores import CheckpointScores, FolderScores
@@ -103,22 +103,32 @@ def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None
 
 def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
     """Bring ``step``, which ``file`` describes to workers, to its end on this machine."""
-    step.folder.mkdir(parents=True, exist_ok=True)
-    for phase in step.phases:
-        if not step.missing(phase):
-            continue
-        if step.stage.distributed:
-            launch(step.stage, step.folder, file, config.ranks)
-        else:
-            step.executor(phase, config.worker_processes).run()
-    return step.finish()
+    with full_disk_told(step.folder):
+        step.folder.mkdir(parents=True, exist_ok=True)
+        for phase in step.phases:
+            if not step.missing(phase):
+                continue
+            if step.stage.distributed:
+                launch(step.stage, step.folder, file, config.ranks)
+            else:
+                step.executor(phase, config.worker_processes).run()
+        return step.finish()
 
 
 def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], overrides: Sequence[str] = ()) -> Path:
-    """Write ``run.json``, from which workers rebuild the steps without composing or reading anything anew; its path."""
+    """Write ``run.json``, from which workers rebuild the steps without composing or reading anything anew; its path.
+
+    Raises:
+        ConfigError: when nothing can be written below the root.
+    """
     path = run_folder(config) / "run.json"
     descriptions = {step.name: step.description for step in steps}
-    write_sealed(path, {"config": values, "descriptions": descriptions, "overrides": list(overrides)})
+    try:
+        with full_disk_told(path):
+            write_sealed(path, {"config": values, "descriptions": descriptions, "overrides": list(overrides)})
+    except OSError as error:
+        wrong = f"cannot write below {config.root!r} ({error.strerror})"
+        raise ConfigError("root", wrong, "give a folder of yours: root=FOLDER") from None
     return path
 
 

@@ -4,18 +4,17 @@ python -m pipeline.worker RUN_JSON STAGE PHASE TASK [WIDTH]    TASK, or TASK, TA
 python -m pipeline.worker RUN_JSON STAGE                       one rank of a distributed stage (torchrun, srun)
 """
 
-import contextlib
-import errno
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.core import error_report
 from pipeline.core.artifact import Artifact, TaskOutput
-from pipeline.core.errors import HeadraceError, RetryableError
+from pipeline.core.errors import HeadraceError
+from pipeline.executor import full_disk_told
 from pipeline.launch import MAIN_PID
 from pipeline.runner import Step, load_steps
 
@@ -68,21 +67,6 @@ def finish_inputs(inputs: Sequence[Step]) -> None:
         while not step.is_whole and time.monotonic() < deadline:
             time.sleep(1)
             step.finish_if_complete()
-
-
-@contextlib.contextmanager
-def full_disk_told(folder: Path) -> Iterator[None]:
-    """Have a disk that is full be an error for people, wherever it strikes in the work on ``folder``.
-
-    Raises:
-        RetryableError: in the place of an OSError for want of room, or of quota.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise RetryableError(str(error.filename or folder), str(error.strerror), "make room and run again") from None
 
 
 def main(arguments: Sequence[str]) -> int:

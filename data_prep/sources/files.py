@@ -86,7 +86,14 @@ def _walk(folder: str) -> Iterator[str]:
 
 
 def _listed(name: str) -> ListedFile:
-    return ListedFile(name, os.stat(name).st_size)
+    try:
+        name.encode()
+        return ListedFile(name, os.stat(name).st_size)
+    except UnicodeEncodeError:
+        raise ConfigError("source.paths", f"the file name {name!r} is not UTF-8", "rename the file") from None
+    except OSError as error:
+        wrong = f"{name!r} cannot be read ({error.strerror})"
+        raise ConfigError("source.paths", wrong, "remove the link, or correct where it leads") from None
 
 
 def _remote(path: str, wanted: tuple[str, ...]) -> Iterator[ListedFile]:

@@ -1,19 +1,21 @@
 """What a job of a cluster runs, in this process: an index's tasks, inputs that show late, errors for people."""
 
+import dataclasses
 import errno
 import json
 import os
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
-from pipeline import worker
+from pipeline import runner, worker
 from pipeline.__main__ import compose, decoded
 from pipeline.core import error_report
 from pipeline.core.artifact import read_json
-from pipeline.core.errors import RetryableError
+from pipeline.core.errors import ConfigError, RetryableError
 from pipeline.executor import TaskExecutor
 from pipeline.runner import Step, load, plan, save
 
@@ -123,6 +125,30 @@ def test_a_full_disk_is_told_in_one_line_and_asks_for_another_start(
     assert run(run_json, "clean", "0-filter", "0") == 75
     assert capsys.readouterr().err == f"headrace: {clean.folder}: No space left on device; make room and run again\n"
     assert isinstance(error_report.find(clean.folder), RetryableError)
+
+
+def test_a_full_disk_is_told_by_a_run_on_this_machine(
+    run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a task, whose error comes out of the pool, and in what the main process writes."""
+    clean, _ = steps_of(run_json)
+    config, _ = runner.load(run_json)
+    future: Future[None] = Future()
+    future.set_exception(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    monkeypatch.setattr(TaskExecutor, "run", lambda self: self._raise_for(future, 0, tmp_path))
+    with pytest.raises(RetryableError, match=f"^{clean.folder}: No space left on device; make room and run again$"):
+        runner.execute(clean, config, run_json)
+    monkeypatch.setattr(runner, "write_sealed", full)
+    with pytest.raises(RetryableError, match=r"run\.json: No space left on device; make room and run again$"):
+        runner.save(config, {}, [clean])
+
+
+def test_a_root_that_cannot_be_written(run_json: Path) -> None:
+    config = dataclasses.replace(runner.load(run_json)[0], root=str(run_json))
+    with pytest.raises(ConfigError) as error:
+        runner.save(config, {}, [])
+    wanted = f"root: cannot write below '{run_json}' (Not a directory); give a folder of yours: root=FOLDER"
+    assert str(error.value) == wanted
 
 
 def test_another_error_of_the_disk_is_not_taken_for_a_full_one(run_json: Path, monkeypatch: pytest.MonkeyPatch) -> None:

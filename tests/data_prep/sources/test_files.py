@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from pathlib import Path
 
 import fsspec
 import pytest
@@ -93,6 +94,25 @@ def test_what_matches_nothing_is_refused(crawl, path, message):
     with pytest.raises(ConfigError) as error:
         Warc(paths=(path,)).files()
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("path", [".", "*.jsonl", "link.jsonl"])
+@pytest.mark.parametrize(("target", "why"), [("gone", "No such file or directory"), ("link.jsonl", "Too many levels")])
+def test_a_link_that_leads_nowhere_is_named(tmp_path, monkeypatch, path, target, why):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link.jsonl").symlink_to(target)
+    with pytest.raises(ConfigError) as error:
+        names(path)
+    assert str(error.value).startswith(f"source.paths: 'link.jsonl' cannot be read ({why}")
+    assert str(error.value).endswith("); remove the link, or correct where it leads")
+
+
+def test_a_file_name_that_is_no_utf8_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path(os.fsdecode(b"caf\xe9.jsonl")).write_text("{}")
+    with pytest.raises(ConfigError) as error:
+        names(".")
+    assert str(error.value) == "source.paths: the file name 'caf\\udce9.jsonl' is not UTF-8; rename the file"
 
 
 def test_no_paths_are_refused():
