@@ -80,15 +80,17 @@ def test_no_bit_depends_on_the_cuts_of_hundreds_of_tokens():
 
 
 @pytest.mark.usefixtures("steady_products")
+@pytest.mark.parametrize(("room", "slots"), [(0, 16), (17, 32)])
 @SHAPES
-def test_a_cache_can_be_gone_on_from_by_several_rows(config):
+def test_a_cache_can_be_gone_on_from_by_several_rows(config, room, slots):
     model = random_model(config)
     first_T, second_T = random_tokens(1, 5)[0], random_tokens(1, 7, 1)[0]
     ends_BT = random_tokens(3, 4, 2)
     cache = new_cache(model, 2)
     model.extend(cache, torch.cat((first_T, second_T)), sizes(5, 7))
-    branched = cache.of_rows(torch.tensor([1, 0, 1]))
+    branched = cache.of_rows(torch.tensor([1, 0, 1]), room)
     assert branched.lengths_B.tolist() == [7, 5, 7]
+    assert branched.room_tokens == slots
     x_BTM = model.extend(branched, ends_BT.flatten(), sizes(4, 4, 4)).unflatten(0, (3, 4))
     for x_TM, start_T, end_T in zip(x_BTM, (second_T, first_T, second_T), ends_BT, strict=True):
         assert torch.equal(model.logits(x_TM), at_once(model, torch.cat((start_T, end_T)))[-4:])
