@@ -20,6 +20,7 @@ from typing import Any
 
 from train.distributed import Ranks, on_first
 
+SEAL_BYTES = 64
 Plain = Any
 """What JSON can say; sequences come back from a file as lists."""
 
@@ -63,9 +64,6 @@ def key_of(*parts: bytes) -> str:
     """The key of what is asked by ``parts``."""
     whole = b"".join(len(part).to_bytes(8, "big") + part for part in parts)
     return hashlib.blake2b(whole, digest_size=16).hexdigest()
-
-
-SEAL_BYTES = 64
 
 
 def _seal(body: bytes) -> bytes:
