@@ -24,6 +24,7 @@ import numpy as np
 from datatrove.data import Document
 
 from data_prep.document import read_documents
+from data_prep.filters.urls import normalize_url
 from data_prep.packed import SPLITS, forgotten_ids
 from data_prep.tokenization.shards import key_of
 from pipeline.config import RunConfig
@@ -54,6 +55,8 @@ class Fate:
     """The stage that dropped it."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """What is known of a document that was dropped."""
+    same_page: str = ""
+    """The URL of a document, where ``word`` differs from it only in what C4's code takes out of URLs."""
 
     @property
     def is_in_tokens(self) -> bool:
@@ -67,9 +70,11 @@ def read_words(file: str) -> list[str]:
         ConfigError: when it cannot be read or holds none.
     """
     try:
-        lines = Path(file).read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("FILE", f"cannot read {file!r} ({error})", "name a file of ids or URLs") from None
+        lines = Path(file).read_text(encoding="utf-8-sig").split("\n")
+    except OSError as error:
+        raise ConfigError("FILE", f"cannot read {file!r} ({error.strerror})", "name a file of ids or URLs") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError("FILE", f"{file!r} is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None
     words = list(dict.fromkeys(filter(None, map(str.strip, lines))))
     if not words:
         raise ConfigError("FILE", f"there is no line in {file!r}", "write ids or URLs into it, one a line")
@@ -87,9 +92,13 @@ def find(steps: Sequence[Step], words: Sequence[str]) -> list[Fate]:
     left = {word for word in words if word not in places}
     named: dict[str, list[Fate]] = defaultdict(list, {word: [Fate(word, word, places[word])] for word in places})
     at_url: dict[str, list[str]] = defaultdict(list)
+    pages = {normalize_url(word): "" for word in left}
     for artifact, kind in ((clean, "documents"), (clean, "dropped"), (unique, "dropped")) if left else ():
         for document in _documents(artifact, kind):
-            for word in left & {document.id, str(document.metadata.get("url"))}:
+            url = str(document.metadata.get("url") or "")
+            if (page := normalize_url(url)) in pages:
+                pages[page] = url
+            for word in left & {document.id, url}:
                 if kind == "dropped":
                     stage = "clean" if artifact is clean else "unique"
                     named[word].append(Fate(word, document.id, dropped_by=stage, metadata=document.metadata))
@@ -98,7 +107,8 @@ def find(steps: Sequence[Step], words: Sequence[str]) -> list[Fate]:
     places = in_tokens(tokens, [identity for ids in at_url.values() for identity in ids])
     for word, ids in at_url.items():
         named[word] += [Fate(word, identity, places[identity]) for identity in ids if identity in places]
-    return [fate for word in words for fate in sorted(named[word], key=lambda fate: fate.id) or [Fate(word)]]
+    unknown = {word: Fate(word, same_page=pages[normalize_url(word)]) for word in left}
+    return [fate for word in words for fate in sorted(named[word], key=lambda fate: fate.id) or [unknown[word]]]
 
 
 def in_tokens(tokens: Artifact, ids: Collection[str]) -> dict[str, Place]:
@@ -123,7 +133,8 @@ def explain(steps: Sequence[Step], fates: Sequence[Fate]) -> Iterator[Fact]:
     artifacts = whole(steps)
     for fate in fates:
         if not fate.id:
-            yield "unknown", f"{fate.word}: neither an id nor a URL of {artifacts['clean'].folder}"
+            hint = f"; did you mean {fate.same_page!r}?" if fate.same_page else ""
+            yield "unknown", f"{fate.word}: neither an id nor a URL of {artifacts['clean'].folder}{hint}"
         else:
             yield from _fate(fate, artifacts)
         yield "", ""

@@ -16,6 +16,7 @@ import orjson
 from datatrove.data import Document
 
 from data_prep.document import read_lines, split_id
+from data_prep.filters.urls import normalize_url
 from data_prep.sources import AnySource
 from pipeline.core.artifact import Artifact, shard_name
 from pipeline.core.errors import ArtifactError, ConfigError
@@ -80,6 +81,17 @@ def documents_at(artifact: Artifact, url: str) -> Iterator[Found]:
             yield from (one for one in found if one.document.metadata.get("url") == url)
 
 
+def same_page(artifact: Artifact, url: str) -> str | None:
+    """The URL of a document that is ``url`` but for scheme, ``www.``, trailing slashes and what else C4 leaves out."""
+    page = normalize_url(url)
+    needle = orjson.dumps(page)[1:-1]
+    places = ((shard, kind) for shard in range(artifact.shard_count) for kind in KINDS) if page else ()
+    found = (
+        one.document.metadata.get("url") for shard, kind in places for one in _matches(artifact, kind, shard, needle)
+    )
+    return next((other for other in found if other and normalize_url(other) == page), None)
+
+
 def document_in_row(artifact: Artifact, shard: int, row: int) -> Found:
     """The kept document in line ``row`` (from 0) of ``shard``."""
     return next(one for one in _matches(artifact, "documents", shard, b"", first=row))
@@ -132,7 +144,9 @@ def find(clean: Artifact, source: AnySource, word: str) -> list[Found]:
         raise ConfigError("document", f"{file!r} has no record {record}", _records(clean, shards[file], file))
     at_url = list(documents_at(clean, word)) if record is None or "://" in word else []
     if not at_url:
-        raise ConfigError("document", f"{clean.folder} has no id or URL {word!r}", _nearest(file, record, shards))
+        same = same_page(clean, word)
+        remedy = f"did you mean {same!r}?" if same else _nearest(file, record, shards)
+        raise ConfigError("document", f"{clean.folder} has no id or URL {word!r}", remedy)
     return at_url
 
 

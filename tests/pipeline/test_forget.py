@@ -49,7 +49,8 @@ def test_what_is_in_tokens_is_listed_with_its_span_and_rows(c4: Corpus) -> None:
 def test_what_is_not_in_tokens_is_listed_with_its_fate(c4: Corpus) -> None:
     removed, survivor = f"{c4.first}:5", f"{c4.second}:4"
     value = c4.values(removed, "value")[0]
-    assert facts_of(c4, f"{c4.second}:2", removed, f"{c4.first}:99", "") == [
+    clean, other = c4.artifact("clean").folder, "http://www.a.example/?page=0/"
+    assert facts_of(c4, f"{c4.second}:2", removed, f"{c4.first}:99", other, "") == [
         ("id", f"{c4.second}:2"),
         ("dropped by", "clean"),
         ("rule", "c4_lines.sentences"),
@@ -61,9 +62,11 @@ def test_what_is_not_in_tokens_is_listed_with_its_fate(c4: Corpus) -> None:
         ("value", value),
         ("still there", f"{survivor} says the same: list it to forget that, too"),
         ("", ""),
-        ("unknown", f"{c4.first}:99: neither an id nor a URL of {c4.artifact('clean').folder}"),
+        ("unknown", f"{c4.first}:99: neither an id nor a URL of {clean}"),
         ("", ""),
-        ("unknown", f": neither an id nor a URL of {c4.artifact('clean').folder}"),
+        ("unknown", f"{other}: neither an id nor a URL of {clean}; did you mean 'https://a.example/?page=0'?"),
+        ("", ""),
+        ("unknown", f": neither an id nor a URL of {clean}"),
         ("", ""),
     ]
 
@@ -190,12 +193,8 @@ def test_nothing_is_packed_when_no_row_holds_them(plain: Corpus, tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "cannot read '{path}' ([Errno 2] No such file or directory: '{path}'); name a file of ids or URLs"),
-        (
-            b"\xff",
-            "cannot read '{path}' ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte); "
-            "name a file of ids or URLs",
-        ),
+        (None, "cannot read '{path}' (No such file or directory); name a file of ids or URLs"),
+        (b"a:1\n\xff", "'{path}' is not UTF-8 (byte 4); convert it to UTF-8"),
         (b" \n\n", "there is no line in '{path}'; write ids or URLs into it, one a line"),
     ],
 )
@@ -218,3 +217,8 @@ def test_tokens_must_be_there(c4: Corpus) -> None:
 @pytest.mark.parametrize("path", ["/a b/c=d,e", "/it's", "/a\\'b", "/x{y}[z]", "/end\\", "/é", "/plain-1.txt", "/$(x)"])
 def test_hydra_reads_a_quoted_path_back(path: str) -> None:
     assert compose([f"packing.forget={forget.quoted(path)}"])["packing"]["forget"] == path
+
+
+def test_a_list_that_windows_wrote(tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa.jsonl:1\r\n\r\nhttp://a.org\r\n")
+    assert forget.read_words(str(tmp_path / "ids.txt")) == ["a.jsonl:1", "http://a.org"]

@@ -202,6 +202,7 @@ MISTAKES = [
     (["why", "{second}:12"], "document: '{second}' has no record 12; its records go from {second}:0 to {second}:11"),
     (["why", "{folder}/secnd.jsonl:7"], "document: {clean} has no id or URL '{folder}/secnd.jsonl:7'; did you mean '{second}:7'?"),  # noqa: E501
     (["why", "x:7"], "document: {clean} has no id or URL 'x:7'; an id reads like '{first}:0', a URL must be exact, and the overrides must be the run's own"),  # noqa: E501
+    (["why", "http://www.a.example/?page=0/"], "document: {clean} has no id or URL 'http://www.a.example/?page=0/'; did you mean 'https://a.example/?page=0'?"),  # noqa: E501
     (["why", ""], "document: '' is no id or URL; give one as the shards hold it"),
     (["trace", "2", "0"], "SHARD: '2' is none of the 2 token shards; give a number from 0 to 1"),
     (["trace", "-1", "0"], "SHARD: '-1' is none of the 2 token shards; give a number from 0 to 1"),
