@@ -19,7 +19,7 @@ from data_prep.filters.line_corrections import LineCorrections
 from data_prep.filters.long_lines import LongLines
 from data_prep.filters.pii import MaskPii
 from data_prep.filters.unique import UniqueLines, UniqueSpans
-from data_prep.filters.urls import OnePagePerUrl
+from data_prep.filters.urls import C4Split, OnePagePerUrl
 from data_prep.filters.web_addresses import WithoutAddresses
 
 AnyFilter = Annotated[
@@ -37,6 +37,7 @@ AnyFilter = Annotated[
     | Language
     | LanguageFasttext
     | BadWords
+    | C4Split
     | GopherQuality
     | GopherRepetition
     | FineWebQuality

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.urls import normalize_url, url_of
+from data_prep.filters.urls import url_number
 from data_prep.filters.word_search import Tree, may_hold, tree_of
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import suggestion
@@ -71,8 +71,7 @@ class BadWords(Filter):
 
     def _spared(self, document: Document) -> bool:
         drop, of = self.filter_fraction.as_integer_ratio()
-        url = normalize_url(url_of(document)) or document.id
-        return int(hashlib.md5(url.encode("utf-8", "surrogatepass")).hexdigest(), 16) % of >= drop
+        return url_number(document) % of >= drop
 
 
 def list_files(path: str | None) -> list[Path]:

@@ -1,7 +1,7 @@
-"""One page per URL: the newest.
+"""Pages by their URL: the newest of each, and those of one of C4's splits.
 
 http://www.a.org/x/?utm_source=feed   2019-04-18T…    lost
-https://a.org/x                       2019-04-20T…    stays
+https://a.org/x                       2019-04-20T…    stays; MD5 of a.org/x modulo 1,000: 0 validation, else train
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import numpy as np
 from datatrove.data import Document
 
 from data_prep.document import Drop
-from data_prep.filters.filter import GlobalFilter
+from data_prep.filters.filter import Filter, GlobalFilter, filter_settings
 from pipeline.core.settings import settings
 
 DATE_BYTES = 32
@@ -31,6 +31,12 @@ def normalize_url(url: str) -> str:
 def url_of(document: Document) -> str:
     """The document's URL as text; empty when it has none."""
     return str(document.metadata.get("url") or "")
+
+
+def url_number(document: Document) -> int:
+    """The MD5 of the normalized URL, or of the id where there is none, as a number: what C4 draws its lots by."""
+    name = normalize_url(url_of(document)) or document.id
+    return int(hashlib.md5(name.encode("utf-8", "surrogatepass")).hexdigest(), 16)
 
 
 def hash_words(texts: Iterable[str]) -> "np.ndarray":
@@ -58,3 +64,19 @@ class OnePagePerUrl(GlobalFilter):
 
     def trim(self, document: Document, losers: "np.ndarray") -> Drop | None:
         return Drop(self.type, normalize_url(url_of(document))) if len(losers) else None
+
+
+@filter_settings
+class C4Split(Filter):
+    """Keeps the pages of one of C4's two splits, drawn by the MD5 of the normalized URL: one of a thousand validates.
+
+    ``_split_generators`` of TFDS text/c4.py, ``get_hashed_url_filter_fn`` of text/c4_utils.py.
+    """
+
+    type: Literal["c4_split"] = "c4_split"
+    split: Literal["train", "validation"] = "train"
+    """The split to keep."""
+
+    def judge(self, document: Document) -> Drop | None:
+        split = "train" if url_number(document) % 1000 else "validation"
+        return None if split == self.split else Drop(self.type, split)

@@ -146,6 +146,7 @@ FILTERS = {
     "language": {"min_score": 0.9},
     "language_fasttext": {},
     "bad_words": {},
+    "c4_split": {"split": "validation"},
     "gopher_quality": {"rules": [{"type": "word_count", "min_words": 6}]},
     "gopher_repetition": {"rules": [{"type": "duplicate_parts"}]},
     "fineweb_quality": {},
@@ -163,16 +164,18 @@ PAGES = [
     "This porn page of two lines is about nothing. Nobody should read it. Nobody will.",
     "Home\nAbout\nHome\n\nAbout\nHome",
 ]
-LISTS = {"sites.json": '{"a.org": true}', "urls.txt": "http://a.org/0\n", "domains.txt": "b.org\n"}
+LISTS = {"sites.json": '{"a.org": true}', "urls.txt": "http://a.org/219\n", "domains.txt": "b.org\n"}
 
 
 @pytest.fixture
 def pages(tmp_path, monkeypatch) -> list[Document]:
-    """``PAGES`` at a.org and b.org in turn; the current folder holds the lists that ``FILTERS`` name."""
+    """``PAGES`` at a.org and b.org in turn, a.org/221 in C4's validation split; the current folder holds the lists
+    that ``FILTERS`` name."""
     monkeypatch.chdir(tmp_path)
     for name, text in LISTS.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    return [Document(text, f"a:{n}", metadata={"url": f"http://{'ab'[n % 2]}.org/{n}"}) for n, text in enumerate(PAGES)]
+    urls = [f"http://{'ab'[n % 2]}.org/{219 + n}" for n in range(len(PAGES))]
+    return [Document(text, f"a:{n}", metadata={"url": urls[n]}) for n, text in enumerate(PAGES)]
 
 
 def built(name: str) -> Filter:
