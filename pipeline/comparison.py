@@ -28,12 +28,12 @@ from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact, read_json
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import suggestion
-from pipeline.report_page.few_shot import benchmark_of
 from pipeline.report_page.forest import Interval
 from pipeline.report_page.formatting import is_share
 from pipeline.runner import load
 from pipeline.whereabouts import need
 from train.evaluation.significance import Difference, compared, holm, mark
+from train.evaluation.table import place
 
 NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
@@ -145,7 +145,7 @@ def scores_of(word: str, root: str) -> Artifact:
 def rows_of(runs: Sequence[Contestant]) -> Iterator[Row]:
     """Every metric that at least two runs have, in the order of the benchmarks' names and of their shots."""
     known = {name: entry for run in runs for name, entry in run.entries.items()}
-    for benchmark in sorted(known, key=lambda name: (benchmark_of(known[name]), known[name]["shots"], name)):
+    for benchmark in sorted(known, key=lambda name: place(known[name])):
         entries = [run.entries[benchmark] for run in runs if benchmark in run.entries]
         names = dict.fromkeys(one["name"] for entry in entries for one in entry["metrics"] if not one["group"])
         shots = int(entries[0]["shots"])

@@ -49,7 +49,7 @@ def benchmark_curves(points: Sequence[Point]) -> Figure | None:
         chart.add_trace(_line(source, [], sources).update(showlegend=True), row=1, col=1)
     rows = -(-len(names) // columns)
     chart.update_xaxes(title_text="optimizer step", row=rows)
-    return finished("benchmarks", chart, rows * PANEL_PIXELS + LEGEND_PIXELS, "Benchmarks by optimizer step")
+    return finished("benchmarks", chart, rows * PANEL_PIXELS + LEGEND_PIXELS, "Benchmarks by optimizer step", columns)
 
 
 def _line(source: str, line: Sequence[Point], sources: Sequence[str]) -> go.Scatter:

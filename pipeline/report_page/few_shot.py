@@ -38,11 +38,6 @@ class Panel:
     curves: dict[str, list[Shot]] = dataclasses.field(default_factory=dict)
 
 
-def benchmark_of(entry: Mapping[str, Any]) -> str:
-    """The name without the number of shots that it ends in: ``piqa`` for ``piqa_8shot``."""
-    return without_shots(entry["name"], entry["shots"])
-
-
 def panels_of(models: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Panel]:
     """For each benchmark that was scored with two or more numbers of shots a panel with a line for each of ``models``
     (name -> entries of scores.json), then for each that has groups, and each model, one with a line for each group."""
@@ -60,7 +55,7 @@ def _lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, flo
     by_name: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for entry in entries:
         if entry["metrics"]:
-            by_name[benchmark_of(entry)][entry["shots"]] = entry
+            by_name[without_shots(entry["name"], entry["shots"])][entry["shots"]] = entry
     for benchmark, by_shots in by_name.items():
         scored = [by_shots[shots] for shots in sorted(by_shots)]
         shares = [metric for metric in scored[0]["metrics"] if is_share(metric["name"])]

@@ -25,22 +25,14 @@ LEAST_COLUMNS = 8
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A figure ready for the page: an id, its height in pixels, what a screen reader says, plotly's JSON."""
+    """A figure ready for the page: an id, its height in pixels, what a screen reader says, plotly's JSON. A page that
+    is narrower than the least width, in pixels, scrolls it."""
 
     id: str
     height: int
     label: str
     json: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Score:
-    """One row of the chart of scores; ``interval`` is the 95 % confidence interval."""
-
-    name: str
-    value: float
-    interval: tuple[float, float] | None
-    random: float | None
+    least_width: int = 0
 
 
 def funnel(steps: Sequence[tuple[str, int]]) -> Figure | None:
@@ -100,45 +92,6 @@ def curve(id: str, points: Points, label: str) -> Figure | None:
         return None
     layout = base_layout(200, x="optimizer step")
     return _figure(id, [_curve(label, points, BLUE, 1.5)], layout, f"{label} by optimizer step")
-
-
-def scores(rows: Sequence[Score]) -> Figure | None:
-    """Accuracies with their 95 % intervals, and what guessing gives."""
-    if not rows:
-        return None
-    names = [row.name for row in rows]
-    intervals = [row.interval or (row.value, row.value) for row in rows]
-    random = [row for row in rows if row.random is not None]
-    guess = go.Scatter(
-        x=[row.random for row in random],
-        y=[row.name for row in random],
-        name="random guessing",
-        mode="markers",
-        marker={"symbol": "line-ns", "size": 16, "color": MUTED, "line": {"width": 2, "color": MUTED}},
-        hovertemplate="%{y}: random %{x:.3f}<extra></extra>",
-    )
-    model = go.Scatter(
-        x=[row.value for row in rows],
-        y=names,
-        name="this model",
-        mode="markers",
-        marker={"size": 9, "color": BLUE},
-        error_x={
-            "type": "data",
-            "array": [high - row.value for row, (_, high) in zip(rows, intervals, strict=True)],
-            "arrayminus": [row.value - low for row, (low, _) in zip(rows, intervals, strict=True)],
-            "color": BLUE,
-            "thickness": 1.5,
-            "width": 0,
-        },
-        hovertemplate="%{y}: %{x:.3f}<extra></extra>",
-    )
-    layout = base_layout(34 * len(rows) + 90, x="score")
-    layout.update(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
-    layout["yaxis"].update(autorange="reversed", type="category", showgrid=True)
-    layout["xaxis"].update(range=[0, 1], tickformat=".0%", dtick=0.2, showgrid=True, ticklabeloverflow="allow")
-    layout["margin"].update(r=24)
-    return _figure("scores", [guess, model], layout, "Scores with 95 % intervals beside random guessing")
 
 
 def thinned(points: Points, limit: int = MAX_POINTS) -> Points:

@@ -3,6 +3,7 @@
 Colours are names of CSS variables, as in figures.py.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from pipeline.report_page.figures import INK, MUTED, SERIES, Figure, base_layout
 
 COLUMNS = 3
 PANEL_PIXELS = 230
+PANEL_LEAST_WIDTH = 200
 TITLE_PIXELS = 36
 LEGEND_PIXELS = 40
 DASHES = ("solid", "dash", "dot")
@@ -27,8 +29,8 @@ def grid(titles: Sequence[str], columns: int, **options: Any) -> go.Figure:
     return make_subplots(rows, columns, subplot_titles=titles, vertical_spacing=gap if rows > 1 else 0, **options)
 
 
-def finished(id: str, chart: go.Figure, height: int, label: str) -> Figure:
-    """``chart`` in the look of the page, its legend on top."""
+def finished(id: str, chart: go.Figure, height: int, label: str, columns: int = COLUMNS) -> Figure:
+    """``chart``, of so many ``columns``, in the look of the page, its legend on top."""
     layout = base_layout(height)
     axis_x, axis_y = layout.pop("xaxis"), layout.pop("yaxis")
     axis_x["title"].pop("text"), axis_y["title"].pop("text")
@@ -38,7 +40,7 @@ def finished(id: str, chart: go.Figure, height: int, label: str) -> Figure:
     chart.update_xaxes(axis_x)
     chart.update_yaxes(axis_y)
     chart.update_annotations(font={"size": 13, "color": INK})
-    return Figure(id, height, label, chart.to_json())
+    return Figure(id, height, label, chart.to_json(), PANEL_LEAST_WIDTH * columns if columns > 1 else 0)
 
 
 def few_shot(panels: Sequence[Panel]) -> Figure | None:
@@ -46,20 +48,32 @@ def few_shot(panels: Sequence[Panel]) -> Figure | None:
     if not panels:
         return None
     names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
-    return _of_shots("few_shot", panels, names, min(COLUMNS, len(panels)), PANEL_PIXELS)
+    columns = min(COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    chart = _of_shots(panels, names, grid([panel.title.replace("_", " ") for panel in panels], columns), columns)
+    chart.update_xaxes(title_text="worked examples", row=rows)
+    height = rows * PANEL_PIXELS + LEGEND_PIXELS
+    return finished("few_shot", chart, height, "Accuracy by the number of worked examples", columns)
 
 
 def few_shot_groups(panels: Sequence[Panel]) -> list[Figure]:
-    """A figure for each of ``panels``, with a line for each group of its benchmark."""
-    return [
-        _of_shots(f"few_shot_groups_{number}", [panel], list(panel.curves), 1, 2 * PANEL_PIXELS)
-        for number, panel in enumerate(panels)
-    ]
+    """A figure for each of ``panels``, with a line for each group of its benchmark: so many that none has intervals."""
+    return [_of_groups(f"few_shot_groups_{number}", panel) for number, panel in enumerate(panels)]
 
 
-def _of_shots(id: str, panels: Sequence[Panel], names: Sequence[str], columns: int, pixels: int) -> Figure:
-    rows = -(-len(panels) // columns)
-    chart = grid([panel.title.replace("_", " ") for panel in panels], columns)
+def _of_groups(id: str, panel: Panel) -> Figure:
+    names = list(panel.curves)
+    chart = _of_shots([panel], names, grid([""], 1), 1)
+    chart.update_traces(error_y={"visible": False})
+    chart.update_xaxes(title_text="worked examples")
+    height = 2 * PANEL_PIXELS + LEGEND_PIXELS * (1 + len(names) // 6)
+    figure = finished(id, chart, height, f"{panel.title}: each group by the number of worked examples", 1)
+    above = {"yref": "paper", "y": 1.0, "yanchor": "bottom"}
+    return dataclasses.replace(figure, json=chart.update_layout(legend=above, margin={"t": 8}).to_json())
+
+
+def _of_shots(panels: Sequence[Panel], names: Sequence[str], chart: go.Figure, columns: int) -> go.Figure:
+    """``chart`` with the curves of ``panels`` and a legend of their ``names``."""
     shots = [shot for panel in panels for curve in panel.curves.values() for shot in curve]
     order = [str(number) for number in sorted({shot.shots for shot in shots})]
     for number, panel in enumerate(panels):
@@ -77,8 +91,7 @@ def _of_shots(id: str, panels: Sequence[Panel], names: Sequence[str], columns: i
         chart.add_trace(_guess([None], [None]).update(showlegend=True), row=1, col=1)
     chart.update_xaxes(type="category", categoryorder="array", categoryarray=order)
     chart.update_yaxes(tickformat=".0%", rangemode="tozero")
-    chart.update_xaxes(title_text="worked examples", row=rows)
-    return finished(id, chart, rows * pixels + LEGEND_PIXELS, "Accuracy by the number of worked examples")
+    return chart
 
 
 def _curve(name: str, curve: Sequence[Shot], number: int) -> go.Scatter:

@@ -49,7 +49,8 @@ def phase_change(loss: Points, points: Sequence[Point]) -> Figure | None:
     chart.update_xaxes(title_text="optimizer step", row=len(filled))
     chart.update_layout(legend_traceorder="reversed")
     height = len(filled) * PANEL_PIXELS + LEGEND_PIXELS
-    return finished("phase_change", chart, height, "In-context learning and induction heads by optimizer step")
+    label = "In-context learning and induction heads by optimizer step"
+    return finished("phase_change", chart, height, label, 1)
 
 
 def _score(points: Sequence[Point]) -> go.Scatter:

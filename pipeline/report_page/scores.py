@@ -1,14 +1,18 @@
 """The score table: scores.json as rows, accuracies as a figure, curves over shots, questions with answers."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.core.artifact import Artifact, read_json
-from pipeline.report_page import figures, panels
+from pipeline.report_page import panels
+from pipeline.report_page.accuracies import Score, accuracies
 from pipeline.report_page.few_shot import panels_of
+from pipeline.report_page.figures import Figure
 from pipeline.report_page.formatting import count, decimal, is_share
 from pipeline.report_page.questions import Question, questions
+from train.evaluation.benchmarks.base import without_shots
+from train.evaluation.table import place
 
 HEADLINES = 3
 
@@ -49,8 +53,13 @@ class Row:
         return is_share(self.metric)
 
     @property
+    def base(self) -> str:
+        """The benchmark without its number of shots."""
+        return without_shots(self.benchmark, self.shots or 0)
+
+    @property
     def title(self) -> str:
-        return f"{self.benchmark} {self.metric}".replace("_", " ")
+        return f"{self.base} {self.metric}".replace("_", " ")
 
     def text(self, value: float | None) -> str:
         """``value`` in the unit of this metric, with at most as many digits as its main value has."""
@@ -82,39 +91,53 @@ class ScoreTable:
     """What a reader must know to trust the rows."""
     held_out: Mapping[str, float]
     """Metric → value over all held-out documents: what the training's own validation is a sample of."""
-    figure: figures.Figure | None
-    few_shot: figures.Figure | None
-    few_shot_groups: list[figures.Figure]
+    figure: Figure | None
+    few_shot: Figure | None
+    few_shot_groups: list[Figure]
     questions: list[Question]
 
     @classmethod
     def of(cls, scores: Artifact) -> "ScoreTable":
         """What ``scores`` holds."""
-        entries: list[Mapping[str, Any]] = read_json(scores.path("scores.json"))["benchmarks"]
+        entries: list[Mapping[str, Any]] = sorted(read_json(scores.path("scores.json"))["benchmarks"], key=place)
         rows = [_row(entry, metric) for entry in entries for metric in entry["metrics"]]
-        whole, groups = [row for row in rows if not row.group], [row for row in rows if row.group]
-        shares = [figures.Score(row.title, row.value, row.interval, row.random) for row in whole if row.is_share]
-        notes = [note for entry in entries for note in _notes(entry)]
+        whole, groups = [row for row in rows if not row.group], _by_shots([row for row in rows if row.group])
+        shown = first_accuracies(whole, lambda row: row.benchmark)
+        marks = [Score(row.title, row.shots or 0, row.value, row.interval, row.random) for row in shown]
+        notes = list(dict.fromkeys(note for entry in entries for note in _notes(entry)))
         held_out = {m["name"]: m["value"] for e in entries if e.get("type") == "validation" for m in e["metrics"]}
         by_shots = panels_of({"this model": entries})
         return cls(
-            rows=whole,
+            rows=_by_shots(whole),
             groups=groups,
             notes=notes,
             held_out=held_out,
-            figure=figures.scores(shares),
+            figure=accuracies(marks),
             few_shot=panels.few_shot([panel for panel in by_shots if not panel.is_by_group]),
             few_shot_groups=panels.few_shot_groups([panel for panel in by_shots if panel.is_by_group]),
             questions=questions(scores, entries),
         )
 
     def headlines(self) -> list[Row]:
-        """The first accuracy of each of the first benchmarks in the table."""
-        firsts: dict[str, Row] = {}
-        for row in self.rows:
-            if row.is_share:
-                firsts.setdefault(row.benchmark, row)
-        return list(firsts.values())[:HEADLINES]
+        """The first accuracy of each of the first benchmarks in the table, with the fewest worked examples."""
+        return first_accuracies(self.rows, lambda row: row.base)[:HEADLINES]
+
+
+def first_accuracies(rows: Sequence[Row], name: Callable[[Row], str]) -> list[Row]:
+    """Of all rows of one ``name`` the first that is a share of right answers."""
+    firsts: dict[str, Row] = {}
+    for row in rows:
+        if row.is_share:
+            firsts.setdefault(name(row), row)
+    return list(firsts.values())
+
+
+def _by_shots(rows: Sequence[Row]) -> list[Row]:
+    """``rows``, those of one benchmark, group and metric that differ by shots beneath each other."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.base, row.group, row.metric), []).append(row)
+    return [row for alike in found.values() for row in alike]
 
 
 def _row(entry: Mapping[str, Any], metric: Mapping[str, Any]) -> Row:
@@ -143,7 +166,8 @@ def _notes(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"{entry['name']}: {lost} and lost {count(entry['truncated_tokens'])} tokens on the left."
     if entry.get("split_continuations"):
         yield f"{entry['name']}: {count(entry['split_continuations'])} continuations were longer than the window."
-    if entry.get("overlap"):
-        clean, dirty, short = (count(entry["overlap"][part]) for part in ("clean", "dirty", "too_short"))
-        overlap = f"{dirty} items overlap with training documents, {clean} do not"
-        yield f"{entry['name']}: {overlap}, {short} are too short to tell."
+    overlap = entry.get("overlap")
+    if overlap and (overlap["dirty"] or overlap["too_short"]):
+        clean, dirty, short = (count(overlap[part]) for part in ("clean", "dirty", "too_short"))
+        found = f"{dirty} items overlap with training documents, {clean} do not"
+        yield f"{place(entry)[0]}: {found}, {short} are too short to tell."

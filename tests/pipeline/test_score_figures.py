@@ -9,10 +9,12 @@ import pytest
 from pipeline.core.artifact import TaskOutput, finish
 from pipeline.curves import Point
 from pipeline.report_page import panels
+from pipeline.report_page.accuracies import Score, accuracies
 from pipeline.report_page.few_shot import Shot, panels_of
 from pipeline.report_page.forest import Interval, forest
 from pipeline.report_page.phases import phase_change
 from pipeline.report_page.questions import PER_BENCHMARK, questions
+from pipeline.report_page.scores import ScoreTable
 from tests.pipeline.test_report import artifact, browse, full_run, write_report
 
 __all__ = ["browse"]
@@ -74,6 +76,40 @@ def test_prompts_that_did_not_fit_are_hollow_and_the_legend_says_so():
     assert legend == ["a", "some prompts did not fit the window", "random guessing"]
     assert "did not fit" not in panels.few_shot(panels_of({"a": [QUIZ[0], QUIZ[2]]})).json
     assert panels.few_shot([]) is None
+
+
+def test_a_benchmark_has_one_row_for_all_its_numbers_of_shots():
+    found = [Score("quiz acc", 0, 0.3, (0.2, 0.5), 0.25), Score("quiz acc", 16, 0.5, None, 0.25),
+             Score("sums acc", 0, 0.0, (0.0, 0.1), None)]  # fmt: skip
+    guess, zero, many = traces(accuracies(found))
+    assert (guess["x"], guess["y"]) == ([0.25], [0])
+    assert (zero["name"], zero["x"], zero["y"]) == ("0 shots", [0.3, 0.0], pytest.approx([-0.175, 0.825]))
+    assert (many["name"], many["x"], many["y"]) == ("16 shots", [0.5], pytest.approx([0.175]))
+    assert (zero["error_x"]["array"], zero["error_x"]["arrayminus"]) == (
+        pytest.approx([0.2, 0.1]),
+        pytest.approx([0.1, 0]),
+    )
+    assert zero["opacity"] < many["opacity"] == 1
+    assert json.loads(accuracies(found).json)["layout"]["yaxis"]["ticktext"] == ["quiz acc", "sums acc"]
+    assert [trace["name"] for trace in traces(accuracies(found[:1]))] == ["random guessing", "this model"]
+    assert accuracies([]) is None
+
+
+def test_rows_of_one_metric_stand_beneath_each_other_by_shots(tmp_path):
+    def fill(out):
+        with out.file("scores.json") as path:
+            entries = [
+                {**one, "queries": 9, "truncated_tokens": 1, "metrics": [{**m, "items": 9} for m in one["metrics"]]}
+                for one in QUIZ
+            ]
+            path.write_text(json.dumps({"benchmarks": entries}))
+        return {}
+
+    table = ScoreTable.of(artifact(tmp_path, "scores", {}, fill))
+    shown = [(row.base, row.metric, row.shots) for row in table.rows]
+    assert shown == [("quiz", metric, shots) for metric in ("acc", "acc_norm") for shots in (0, 2, 16)]
+    assert [(row.benchmark, row.title) for row in table.headlines()] == [("quiz", "quiz acc")]
+    assert len(traces(table.figure)) == 4
 
 
 def test_no_two_of_twenty_lines_look_alike():
@@ -186,7 +222,7 @@ def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
     assert console == []
     drawn = re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)
     assert set(drawn) > {"phase_change", "few_shot", "few_shot_groups_0"}
-    assert "sums_4shot" in tree
+    assert "sums: each group by the number of worked examples, without intervals." in tree
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(1.0, "right"), (0.0, "wrong")])

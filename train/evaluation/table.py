@@ -9,6 +9,7 @@ value on the items that training cannot, or may, have seen, with the number of i
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from train.evaluation.benchmarks.base import without_shots
 from train.evaluation.contamination import PARTS, TOO_SHORT
 from train.evaluation.metrics import SHARES
 
@@ -17,6 +18,7 @@ HEADER = ("benchmark", "shots", "metric", "value", "95 % interval", "random", "i
 
 def markdown(benchmarks: Sequence[Mapping[str, Any]]) -> str:
     """``scores.json``'s list of benchmarks as a table, then one for their groups, then what did not fit."""
+    benchmarks = sorted(benchmarks, key=place)
     lines = _table([(entry, metric) for entry in benchmarks for metric in entry["metrics"] if not metric["group"]])
     lines += [
         f"| {entry['name']} | {entry['shots']} | – | no items | – | – | 0 | – | – |" for entry in _empty(benchmarks)
@@ -28,6 +30,12 @@ def markdown(benchmarks: Sequence[Mapping[str, Any]]) -> str:
     if notes:
         lines += ["", *notes]
     return "\n".join(lines) + "\n"
+
+
+def place(entry: Mapping[str, Any]) -> tuple[str, int, str]:
+    """Where a benchmark stands in a table: by its name, then by its number of shots, 2 before 16."""
+    shots = int(entry.get("shots") or 0)
+    return without_shots(str(entry["name"]), shots), shots, str(entry["name"])
 
 
 def _empty(benchmarks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
