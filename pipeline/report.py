@@ -25,7 +25,7 @@ class Report(Stage):
     """``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
-version: ClassVar[int] = 4
+    version: ClassVar[int] = 4
     inputs: ClassVar[tuple[str, ...]] = (
         "clean",
         "signatures",
