@@ -36,7 +36,7 @@ class Scores(Stage):
     """Scores the weights of a run on each benchmark."""
 
     name: ClassVar[str] = "scores"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 5
     inputs: ClassVar[tuple[str, ...]] = ("overlaps", "tokens", "packed", "weights")
     distributed: ClassVar[bool] = True
 
@@ -73,7 +73,7 @@ class FolderScores(Stage):
     """Scores the model in a Hugging Face folder, whoever made it, on each benchmark that needs no run."""
 
     name: ClassVar[str] = "folder_scores"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 3
     distributed: ClassVar[bool] = True
 
     evaluation: Evaluation
@@ -110,7 +110,7 @@ class CheckpointScores(Stage):
     """Scores the weights in one checkpoint of a training, which may still be going on."""
 
     name: ClassVar[str] = "checkpoint_scores"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("tokenizer", "tokens", "packed")
     distributed: ClassVar[bool] = True
 

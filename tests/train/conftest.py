@@ -13,7 +13,6 @@ from data_prep.packed import Packed, Packing
 from pipeline.core.artifact import Artifact, TaskOutput, finish
 from pipeline.core.stage import Inputs
 from tests.stage_run import RunStage
-from train.model.packed import PackedLinear
 
 END = "<|endoftext|>"
 SENTENCE = "the mill stands by water that turns its wheel and grinds all grain we bring until night falls"
@@ -72,11 +71,11 @@ def steady_products() -> None:
     """A row of a matrix product has the same bits whatever the others are: train/model/cache.py builds on it."""
     generator = torch.Generator().manual_seed(0)
     for width, features in ((32, 64), (64, 32), (48, 257), (256, 1024)):
-        rows, linear = torch.randn(640, width, generator=generator), torch.nn.Linear(width, features, bias=False)
-        for product in [linear, *([PackedLinear(linear)] if torch.backends.mkldnn.is_available() else [])]:
-            alone = product(rows[:4])
-            if not all(torch.equal(product(rows[:number])[:4], alone) for number in (8, 12, 20, 64, 640)):
-                pytest.skip(f"on this CPU a row of {width} values is rounded otherwise among others ({product})")
+        rows, weights = (torch.randn(n, width, generator=generator) for n in (640, features))
+        alone = torch.nn.functional.linear(rows[:4], weights)
+        for number in (8, 12, 20, 64, 640):
+            if not torch.equal(torch.nn.functional.linear(rows[:number], weights)[:4], alone):
+                pytest.skip(f"on this CPU a row of {width} values is rounded otherwise among {number}")
 
 
 @pytest.fixture(scope="session")

@@ -31,9 +31,7 @@ from train.evaluation.item import Answer, Attention, HeadWeights, Tokens
 from train.evaluation.pieces import Piece, PieceKey, pieces
 from train.evaluation.prefixes import Segment, alone, tree
 from train.export import load
-from train.model.packed import pack
 from train.model.recomputing import AnyCache, Extendable, Model, extendable
-from train.model.transformer import Transformer
 
 POSITIONS_AT_ONCE = 256
 """That many rows of logits exist at once: 50 MB of GPT-2."""
@@ -191,7 +189,7 @@ def load_scorer(folder: Path, evaluation: Evaluation) -> Scorer:
 
 
 def scorer_of(model: torch.nn.Module, window_tokens: int, evaluation: Evaluation) -> Scorer:
-    """A scorer of ``model``, which it moves to the device, casts to the precision asked for, and packs.
+    """A scorer of ``model``, which it moves to the device and casts to the precision asked for.
 
     Raises:
         ConfigError: when a GPU is asked for and there is none.
@@ -201,8 +199,6 @@ def scorer_of(model: torch.nn.Module, window_tokens: int, evaluation: Evaluation
         raise ConfigError("evaluation.device", "no GPU is visible here", "take auto or cpu")
     device = torch.device("cuda" if there and evaluation.device != "cpu" else "cpu")
     model = model.to(device, torch.bfloat16 if evaluation.precision == "bf16" else torch.float32)
-    if isinstance(model, Transformer) and device.type == "cpu" and evaluation.precision != "bf16":
-        pack(model)
     return Scorer(model=model, window_tokens=window_tokens, batch_tokens=evaluation.batch_tokens, device=device)
 
 

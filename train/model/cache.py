@@ -12,10 +12,9 @@ by rows. A token takes 2 · L · G · D values: its keys and its values. A query
 
 What a position computes does not depend, to the last bit on a CPU, on the tokens beside it, on the rows beside it,
 nor on what was known and what is new. This holds as far as a row of a matrix product does not depend on the other rows:
-with MKL it does not where their number is a multiple of 4 (measured with AVX-512), with oneDNN (packed.py) from 2 on;
-and a sum must not be split otherwise when more slots are there; hence ``ROW_MULTIPLE`` and ``SLOTS_AT_ONCE``. Not so
-from 3 threads on, nor in a feed-forward layer whose width is no multiple of 8: torch computes the ends of what a thread
-gets by other instructions.
+with MKL it does not where their number is a multiple of 4 (measured with AVX-512), and a sum must not be split
+otherwise when more slots are there; hence ``ROW_MULTIPLE`` and ``SLOTS_AT_ONCE``. Not so from 3 threads on, nor in a
+feed-forward layer whose width is no multiple of 8: torch computes the ends of what a thread gets by other instructions.
 """
 
 import torch

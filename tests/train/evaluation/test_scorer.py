@@ -15,7 +15,6 @@ from train.evaluation.item import Tokens
 from train.evaluation.pieces import pieces
 from train.evaluation.scorer import load_scorer
 from train.export import load
-from train.model.packed import pack
 from train.model.transformer import Transformer
 
 
@@ -65,7 +64,7 @@ def test_our_transformer_equals_its_export_in_hugging_face(line, encoder):
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
 def ours(request, line, encoder) -> Transformer:
-    """Our models, whose scores may not depend on anything else to the last bit: GPT-2's shape, and LLaMA's packed."""
+    """Our models, whose scores may not depend on anything else to the last bit: GPT-2's shape, and LLaMA's."""
     if request.param == "gpt2":
         return load(line["weights"].path("hf/config.json").parent)
     config = ModelConfig(
@@ -76,7 +75,6 @@ def ours(request, line, encoder) -> Transformer:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.normal_(0, 0.2, generator=torch.Generator().manual_seed(parameter.numel()))
-    pack(model)
     return model
 
 
