@@ -2,20 +2,27 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from data_prep.tokenizer import Tokenizer, Trained
+from pipeline.core.settings import decode
 from tests.command_line import headrace, headrace_here
 from tests.train.evaluation.conftest import story
 from tests.unique_documents import unique_documents
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.benchmarks.base import Sources
 
 
 @pytest.fixture(scope="module")
@@ -33,21 +40,46 @@ def folder(tmp_path_factory, run_stage):
     return root / "model"
 
 
-def test_a_folder_is_scored_once(folder, tmp_path):
-    words = ("evaluate", str(folder), "--limit", "8", f"root={tmp_path}", "evaluation.device=cpu")
-    first = headrace(*words)
+def documented() -> tuple[str, list[str], str]:
+    """The worked example of docs/evaluation.md: a file of questions, the words of a command, settings in YAML."""
+    page = (Path(__file__).parents[2] / "docs/evaluation.md").read_text()
+    section = page.partition("## A new benchmark\n")[2].partition("\n## ")[0]
+    questions, command, settings, *_ = map(textwrap.dedent, re.findall(r"(?:^    .*\n)+", section, re.M))
+    return questions, shlex.split(command), settings
+
+
+def test_a_folder_is_scored_once_on_a_benchmark_of_ones_own(folder, tmp_path):
+    """The worked example of the documentation, as written, and the built-in pairs."""
+    questions, (name, command, _, benchmark), _ = documented()
+    assert (name, command) == ("headrace", "evaluate")
+    (tmp_path / "quiz.jsonl").write_text(questions)
+    words = (command, str(folder), "--limit", "8", benchmark, f"root={tmp_path}", "evaluation.device=cpu")
+    first = headrace(*words, f"evaluation.data={tmp_path}")
     assert first.returncode == 0, first.stderr
     assert "left out, for want of a run's held-out documents: held_out_sentences, held_out_words, validation" in (
         first.stderr
     )
-    (row,) = [line.split() for line in first.stdout.splitlines() if line.startswith("agreement ")]
-    assert row[:3] == ["agreement", "0", "acc"]
-    assert "8" in row
+    rows = [line.split() for line in first.stdout.splitlines()]
+    assert [(*row[:3], row[-1]) for row in rows if row[:1] in (["agreement"], ["quiz"])] == [
+        ("agreement", "0", "acc", "8"),
+        *(("quiz", "1", metric, "3") for metric in ("acc", "acc_norm", "acc_bytes")),
+    ]
     (scores,) = tmp_path.glob("folder_scores/*/scores.md")
     assert first.stdout.endswith(f"scores: {scores}\n")
-    again = headrace(*words)
+    again = headrace_here(*words, f"evaluation.data={tmp_path}")
     assert again.stdout == first.stdout
     assert f"done before: {scores.parent}" in again.stderr
+
+
+def test_the_settings_of_the_documented_benchmark_make_its_prompts(tmp_path):
+    questions, _, settings = documented()
+    (tmp_path / "quiz.jsonl").write_text(questions)
+    (benchmark,) = decode(Evaluation, yaml.safe_load(settings)).benchmarks.values()
+    item, *_ = benchmark.items(Sources(tmp_path, None, ""))
+    (worked, question), (first, second) = item.queries[0].context.split("\n\n"), item.queries
+    assert re.fullmatch(r"Question: What is the capital of (Italy\?\nAnswer: Rome|Spain\?\nAnswer: Madrid)", worked)
+    assert question == "Question: What is the capital of France?\nAnswer:"
+    assert (first.continuation, second.continuation) == (" Lyon", " Paris")
 
 
 def test_no_model_there(tmp_path):
