@@ -34,7 +34,7 @@ from train.export import load
 from train.model.recomputing import AnyCache, Extendable, Model, extendable
 
 POSITIONS_AT_ONCE = 256
-"""That many rows of logits exist at once: 50 MB of GPT-2."""
+"""That many rows of logits exist at once: 50 MB of GPT-2. Fewer cost more each: the matrix is read for all of them."""
 
 
 @dataclasses.dataclass
@@ -123,6 +123,7 @@ class Reading:
         self._model, self._pieces, self._batch_tokens, self._device = model, pieces, batch_tokens, device
         self._values = [np.zeros(piece.targets) for piece in pieces]
         self._likeliest = [np.zeros(piece.targets, bool) for piece in pieces]
+        self._waiting: list[tuple[torch.Tensor, list[tuple[int, int]]]] = []
 
     @torch.inference_mode()
     def results(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -133,6 +134,8 @@ class Reading:
         inputs = [piece.inputs for piece in self._pieces]
         roots = tree(inputs) if self._model.keeps_prefixes else alone(inputs)
         self._read([Place(segment, 0) for segment in roots], self._model.new_cache(1))
+        if self._waiting:
+            self._score(self._waiting)
         return self._values, self._likeliest
 
     def _read(self, places: Sequence[Place], known: AnyCache) -> None:
@@ -149,7 +152,8 @@ class Reading:
                 self._read(following, cache)
 
     def _predict(self, segments: Sequence[Segment], x_PM: torch.Tensor) -> None:
-        """Keep what each target of the ``segments`` scores; a position has its logits computed once for all members."""
+        """Score the targets of the ``segments``, or keep them until there are enough; a position has its logits
+        computed once for all members."""
         wanted: dict[int, list[tuple[int, int]]] = defaultdict(list)
         before = 0
         for segment in segments:
@@ -159,19 +163,23 @@ class Reading:
                 for position in range(max(first, segment.start), segment.end):
                     wanted[before + position - segment.start].append((member, position - first))
             before += len(segment.tokens)
-        positions = list(wanted)
-        for start in range(0, len(positions), POSITIONS_AT_ONCE):
-            here = positions[start : start + POSITIONS_AT_ONCE]
-            logits_NV = self._model.logits(x_PM[self._tensor(here)]).float()
-            asked = [(place, *one) for place, position in enumerate(here) for one in wanted[position]]
-            places = self._tensor([place for place, _, _ in asked])
-            targets = self._tensor([int(self._pieces[member].predicted[number]) for _, member, number in asked])
-            values = functional.log_softmax(logits_NV, 1)[places, targets].tolist()
-            likeliest = (logits_NV.argmax(1)[places] == targets).tolist()
-            for (place, member, number), value, is_likeliest in zip(asked, values, likeliest, strict=True):
-                self._values[member][number], self._likeliest[member][number] = value, is_likeliest
-                if self._pieces[member].passed_over and number == 0:
-                    self._likeliest[member][number] = likeliest_of_rest(logits_NV[place], self._pieces[member])
+        self._waiting += zip(x_PM[self._tensor(list(wanted))], wanted.values(), strict=True)
+        while len(self._waiting) >= POSITIONS_AT_ONCE:
+            self._score(self._waiting[:POSITIONS_AT_ONCE])
+            del self._waiting[:POSITIONS_AT_ONCE]
+
+    def _score(self, positions: Sequence[tuple[torch.Tensor, list[tuple[int, int]]]]) -> None:
+        """Keep what each target scores; a position is x_M and who asks for it: a member and which of its targets."""
+        logits_NV = self._model.logits(torch.stack([x_M for x_M, _ in positions])).float()
+        asked = [(place, *one) for place, (_, askers) in enumerate(positions) for one in askers]
+        places = self._tensor([place for place, _, _ in asked])
+        targets = self._tensor([int(self._pieces[member].predicted[number]) for _, member, number in asked])
+        values = functional.log_softmax(logits_NV, 1)[places, targets].tolist()
+        likeliest = (logits_NV.argmax(1)[places] == targets).tolist()
+        for (place, member, number), value, is_likeliest in zip(asked, values, likeliest, strict=True):
+            self._values[member][number], self._likeliest[member][number] = value, is_likeliest
+            if self._pieces[member].passed_over and number == 0:
+                self._likeliest[member][number] = likeliest_of_rest(logits_NV[place], self._pieces[member])
 
     def _tensor(self, values: Sequence[int]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.int64, device=self._device)
