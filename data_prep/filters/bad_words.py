@@ -17,6 +17,7 @@ from pydantic import Field
 
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
+from data_prep.filters.own_files import own_text
 from data_prep.filters.urls import url_number
 from data_prep.filters.word_search import Tree, may_hold, tree_of
 from pipeline.core.errors import ArtifactError, ConfigError
@@ -115,7 +116,7 @@ def searches(language: str, path: str | None, allowed: tuple[str, ...]) -> "tupl
 def read_list(file: Path) -> set[str]:
     """The stripped entries of one list."""
     try:
-        entries = json.loads(file.read_text(encoding="utf-8"))
+        entries = json.loads(own_text(file))
     except ValueError as error:
         raise ArtifactError(str(file), f"is not JSON ({error})", "write a JSON list of words") from None
     if not isinstance(entries, list) or not all(isinstance(entry, str) and entry.strip() for entry in entries):

@@ -18,7 +18,7 @@ from datatrove.data import Document
 
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.own_files import need_file, own_file
+from data_prep.filters.own_files import need_file, own_file, own_text
 from data_prep.filters.urls import normalize_url, url_of
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.stage import RawFile
@@ -159,7 +159,7 @@ def domain_table(path: str) -> dict[str, "frozenset[str] | bool"]:
     """
     remedy = 'write {"site": true} or {"site": ["subdomain"]}'
     try:
-        table = json.loads(Path(path).read_text(encoding="utf-8"))
+        table = json.loads(own_text(path))
     except ValueError as error:
         raise ArtifactError(path, f"is not JSON ({error})", remedy) from None
     if not isinstance(table, dict):
@@ -173,14 +173,14 @@ def domain_table(path: str) -> dict[str, "frozenset[str] | bool"]:
 @functools.cache
 def url_table(path: str) -> frozenset[str]:
     """The normalized URLs of a list."""
-    lines = (line for file in list_files(path) for line in file.read_text(encoding="utf-8").splitlines())
+    lines = (line for file in list_files(path) for line in own_text(file).splitlines())
     return frozenset(normalize_url(line.strip()) for line in lines if line.strip())
 
 
 @functools.cache
 def entries(path: str | None) -> frozenset[str]:
     """The lower-cased lines of a list, without blank ones and ``#`` comments."""
-    lines = Path(path).read_text(encoding="utf-8").splitlines() if path else []
+    lines = own_text(path).splitlines() if path else []
     return frozenset(stripped for line in lines if (stripped := line.strip().lower()) and stripped[0] != "#")
 
 

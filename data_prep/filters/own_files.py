@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from data_prep.sources.files import checksum
-from pipeline.core.errors import ConfigError
+from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.stage import RawFile
 
 
@@ -21,3 +21,15 @@ def need_file(where: str, path: str, what: str) -> None:
 def own_file(path: str) -> RawFile:
     """The file, for the address of what it decides."""
     return RawFile(Path(path).name, os.path.getsize(path), checksum(path))
+
+
+def own_text(path: str | Path) -> str:
+    """What the file says, without the mark that Windows puts before UTF-8.
+
+    Raises:
+        ArtifactError: when it is not UTF-8.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ArtifactError(str(path), f"is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None

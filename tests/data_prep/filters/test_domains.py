@@ -15,7 +15,8 @@ def page(url: str) -> Document:
 
 
 def written(path, text: str) -> str:
-    path.write_text(text, encoding="utf-8")
+    """As Windows writes it, with a mark before the text."""
+    path.write_text(text, encoding="utf-8-sig")
     return str(path)
 
 
@@ -56,7 +57,7 @@ def test_allowed_urls_are_normalized_on_both_sides(tmp_path) -> None:
 @pytest.fixture
 def blocked(tmp_path):
     return BlockedDomains(
-        domains_path=written(tmp_path / "domains", "# a list\nbad.org\nvery.worse.org\n"),
+        domains_path=written(tmp_path / "domains", "bad.org\n# a list\nvery.worse.org\n"),
         strict_words_path=written(tmp_path / "strict", "swear\n"),
         hard_words_path=written(tmp_path / "hard", "porn\n"),
         soft_words_path=written(tmp_path / "soft", "escort\nwebcam\n"),
@@ -92,7 +93,7 @@ def test_without_lists_nothing_is_blocked() -> None:
 def test_lists_decide_the_address(blocked, tmp_path) -> None:
     files = blocked.raw_files()
     assert [file.name for file in files] == ["domains", "strict", "hard", "soft"]
-    assert files[1] == RawFile("strict", 6, hashlib.sha256(b"swear\n").hexdigest())
+    assert files[1] == RawFile("strict", 9, hashlib.sha256(b"\xef\xbb\xbfswear\n").hexdigest())
 
 
 def test_hosts_and_their_sites() -> None:
@@ -125,3 +126,7 @@ def test_errors(tmp_path) -> None:
             AllowedDomains(path=path).judge(page("http://a.org"))
         assert str(error.value).endswith(f"; {remedy}")
         assert wrong is None or str(error.value) == f"{path}: {wrong}; {remedy}"
+    (tmp_path / "latin.txt").write_bytes("m\xfchle.de\n".encode("latin-1"))
+    with pytest.raises(ArtifactError) as error:
+        BlockedDomains(domains_path=str(tmp_path / "latin.txt")).judge(page("http://a.org"))
+    assert str(error.value) == f"{tmp_path}/latin.txt: is not UTF-8 (byte 1); convert it to UTF-8"
