@@ -22,7 +22,7 @@ from train.export import load
 from train.weights import Weights
 
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
-BENCHMARKS = {"agreement": {"type": "agreement", "limit": 4}, "validation": {"type": "validation", "limit": 2}}
+BENCHMARKS = {"agreement": {"type": "agreement", "limit": 8}, "validation": {"type": "validation", "limit": 2}}
 
 
 def settings(**training) -> dict:
