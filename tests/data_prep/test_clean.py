@@ -197,7 +197,7 @@ corpora = st.lists(
 
 
 @given(pages=corpora, files=st.integers(1, 3), buckets=st.integers(1, 4))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_c4_equals_the_reference_on_made_pages(pages, files, buckets, run_stage, sentences, bad_words) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = write_pages(Path(folder, "in"), pages, files)

@@ -87,7 +87,7 @@ def expected_survivors(texts, threshold, older=()):
     return survivors
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(corpora(), st.integers(1, 7), st.sampled_from([0.8, 0.6]))
 def test_survivors_are_those_of_brute_force(run_stage, texts, n_shards, threshold):
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +103,7 @@ def test_survivors_are_those_of_brute_force(run_stage, texts, n_shards, threshol
                 assert jaccard == [f"{slow_jaccard(texts[name], texts[survivor]):.2f}"]
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(corpora())
 def test_deduplicating_again_removes_nothing(run_stage, texts):
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +111,7 @@ def test_deduplicating_again_removes_nothing(run_stage, texts):
         assert deduplicate(run_stage, Path(folder) / "two", deal(kept, 2), LENIENT).kept() == kept
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(st.integers(0, 2**32), st.sampled_from([2, 5, 1000]))
 def test_survivors_do_not_depend_on_sharding_nor_order_nor_buckets(run_stage, seed, window):
     """With a small window too, where not everything in a group is compared."""

@@ -158,7 +158,7 @@ def owners(corpus: Corpus, shard: int) -> list[str]:
     return found
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_a_token_is_traced_to_its_document(plain: Corpus, data: st.DataObject) -> None:
     shard = data.draw(st.integers(0, 1))

@@ -25,7 +25,6 @@ def deviations(weights: tuple[int, ...], rows: int) -> np.ndarray:
     return given * len(one) - np.arange(rows + 1)[:, None] * np.array(weights)
 
 
-@settings(deadline=None)
 @given(weights=WEIGHTS)
 def test_no_source_is_ever_a_row_ahead_or_behind(weights):
     found = deviations(weights, 3 * sum(weights))
@@ -81,7 +80,7 @@ def slow_batch(order: MixedOrder, rows_seen: int, batch_rows: int) -> list[int]:
     return found[rows_seen:]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(rows_seen=st.integers(0, 200), batch_rows=st.integers(1, 60))
 def test_any_position_is_reached_at_once(rows_seen, batch_rows):
     assert MIXED.batch(rows_seen, batch_rows).tolist() == slow_batch(MIXED, rows_seen, batch_rows)
@@ -98,7 +97,6 @@ def check_lives(loading: type[Loading], lives: list[Life]) -> None:
         assert own.tolist() == Order(MIXED.seed, rows).batch(0, len(own)).tolist()
 
 
-@settings(deadline=None)
 @given(lives=LIVES)
 def test_kills_and_other_ranks_do_not_change_what_is_seen(lives):
     check_lives(Loading, lives)
@@ -106,7 +104,7 @@ def test_kills_and_other_ranks_do_not_change_what_is_seen(lives):
 
 @pytest.mark.parametrize("mistake", [RanksNotCounted, AccumulationNotCounted])
 def test_the_mistakes_of_others_would_be_found(mistake):
-    @settings(deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @settings(phases=[Phase.generate])
     @given(lives=LIVES)
     def check(lives):
         check_lives(mistake, lives)

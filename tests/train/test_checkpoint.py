@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.artifact import write_sealed
@@ -103,7 +103,6 @@ def one(tmp_path_factory) -> Path:
     return folder / "step_00000007"
 
 
-@settings(deadline=None)
 @given(st.sampled_from(["manifest.json", STATE_FILE]), st.floats(0, 1, exclude_max=True), st.integers(0, 7))
 def test_any_flipped_bit_and_any_truncation_is_found(one, file, place, bit):
     content = (one / file).read_bytes()

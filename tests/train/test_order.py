@@ -22,14 +22,13 @@ from train.order import Order, share
 SEEDS = st.integers(0, 2**63 - 1)
 
 
-@settings(deadline=None)
 @given(seed=SEEDS, rows=st.integers(1, 3_000), epoch=st.integers(0, 10**6))
 def test_an_epoch_has_each_row_once(seed, rows, epoch):
     batch = Order(seed, rows).batch(epoch * rows, rows)
     assert sorted(batch.tolist()) == list(range(rows))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     seed=SEEDS,
     rows=st.integers(1, 50),
@@ -46,7 +45,7 @@ def test_batches_of_any_size_continue_one_sequence_across_epochs(seed, rows, fir
     assert np.concatenate(pieces).tolist() == one_by_one
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(rows=st.integers(1, 60), resumed=st.integers(0, 300))
 def test_resuming_does_not_shift_later_epochs(rows, resumed):
     order = Order(1, rows)
@@ -64,7 +63,6 @@ def check_lives(loading: type[Loading], rows: int, lives: list[Life]) -> None:
     assert found == order.batch(0, len(found)).tolist()
 
 
-@settings(deadline=None)
 @given(rows=st.integers(1, 150), lives=LIVES)
 def test_kills_and_other_ranks_do_not_change_what_is_seen(rows, lives):
     check_lives(Loading, rows, lives)
@@ -72,7 +70,7 @@ def test_kills_and_other_ranks_do_not_change_what_is_seen(rows, lives):
 
 @pytest.mark.parametrize("mistake", [OffsetInEveryEpoch, RanksNotCounted, AccumulationNotCounted])
 def test_the_mistakes_of_others_would_be_found(mistake):
-    @settings(deadline=None, database=None, derandomize=True, phases=[Phase.generate])
+    @settings(phases=[Phase.generate])
     @given(rows=st.integers(1, 150), lives=LIVES)
     def check(rows, lives):
         check_lives(mistake, rows, lives)
@@ -89,7 +87,6 @@ def test_the_last_batch_of_an_epoch_ends_where_the_next_one_begins():
     assert order.batch(30, 30).tolist() == epochs[1]
 
 
-@settings(deadline=None)
 @given(ranks=st.sampled_from([1, 2, 3, 4, 6, 12]), seen=st.integers(0, 500))
 def test_ranks_share_the_same_global_batch(ranks, seen):
     batch = Order(3, 100).batch(seen, 24)
@@ -126,7 +123,6 @@ def slow_order(seed: int, rows: int, position: int) -> int:
             return number
 
 
-@settings(deadline=None)
 @given(seed=SEEDS, rows=st.integers(1, 2**40), seen=st.integers(0, 2**50))
 def test_the_numbers_are_those_of_the_definition(seed, rows, seen):
     assert Order(seed, rows).batch(seen, 3).tolist() == [slow_order(seed, rows, seen + i) for i in range(3)]

@@ -15,7 +15,7 @@ from data_prep.dedup.external_sort import ExternalSort
 from tests.data_prep.dedup.keyed import BY, KEYED, by_lexsort, keyed, rows
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(rows, st.integers(1, 5000), st.lists(st.integers(0, 40), max_size=4), st.integers(1, 50))
 def test_equals_lexsort(values, memory_bytes, cuts, block_bytes):
     records = keyed(values)

@@ -19,7 +19,7 @@ def test_records_of_columns():
     assert records_of(number=np.empty(0, np.int64)).size == 0
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(rows, st.lists(st.integers(0, 40), max_size=9))
 def test_whole_runs_are_whole(values, cuts):
     records = by_lexsort(keyed(values))

@@ -55,7 +55,7 @@ def test_byte_strings_of_any_width_arrive_sorted(tmp_path):
 RECORD = np.dtype([("key", "<u8"), ("text", "S3")])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 3), max_size=20), st.integers(1, 2000), st.integers(1, 9), st.integers(11, 60))
 def test_a_sender_writes_the_files_of_send(destinations, memory_bytes, batch, block_bytes):
     records = np.array([(i, b"a%d" % i) for i in range(len(destinations))], dtype=RECORD)

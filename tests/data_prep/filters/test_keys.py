@@ -43,7 +43,7 @@ shards = st.lists(st.lists(st.tuples(pairs, st.lists(pairs, max_size=4)), max_si
 
 
 @given(shards=shards, buckets=st.integers(1, 4), memory_bytes=st.sampled_from([1, 700, 2000, 1 << 20]))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int, memory_bytes: int) -> None:
     places = [
         (key, rank, shard, document, part)

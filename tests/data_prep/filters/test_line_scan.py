@@ -82,7 +82,7 @@ def plain(text: str, rules: tuple[LineRule, ...]) -> Judged:
 
 
 @given(text=pieces | st.text(), rules=st.lists(rules, max_size=6).map(tuple))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @example(text="a", rules=(Policy(phrases=("",)),))
 @example(text="aİ", rules=(Policy(phrases=("i\u0307",)),))
 @example(text="aΣ", rules=(Policy(phrases=("ς",)),))
@@ -92,7 +92,7 @@ def test_lines_are_judged_as_the_rules_judge_them(text, rules) -> None:
 
 
 @given(text=pieces)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_rules_of_c4(text) -> None:
     assert judged(text, C4Lines().rules) == plain(text, C4Lines().rules)
 

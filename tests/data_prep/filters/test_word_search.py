@@ -20,13 +20,13 @@ def found(words: list[str], anywhere: bool, text: str) -> bool:
 
 
 @given(words=entries, text=texts | st.text(st.characters(exclude_characters="İΣ")), anywhere=st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_equal_to_the_regular_expression(words, text, anywhere) -> None:
     assert may_hold(text, tree_of(words, anywhere)) == found(words, anywhere, text)
 
 
 @given(words=st.lists(st.text("iσςΣ\u0307a", min_size=1, max_size=3)), text=st.text("İΣσa. "), anywhere=st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_where_python_alone_knows_the_lower_case_nothing_is_missed(words, text, anywhere) -> None:
     assert may_hold(text, tree_of(words, anywhere)) >= found(words, anywhere, text)
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.document import Drop
@@ -94,7 +94,6 @@ def test_any_lines_are_accounted_for(tmp_path_factory, lines):
     assert len(records) == sum(bool(line.strip()) for line in lines)
 
 
-@settings(deadline=None)
 @given(
     lines=st.lists(st.sampled_from([b"", b" ", b"{}", b"x", b'{"text": "a"}', b"y" * 50, b"\r"]), max_size=9),
     last=st.sampled_from([b"", b"\n", b"\n\n"]),

@@ -13,7 +13,7 @@ import fsspec
 import orjson
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.document import Drop
@@ -208,7 +208,6 @@ def test_damage_is_counted_and_the_rest_is_read(tmp_path):
     assert got[2][0].metadata["url"] == "http://example.org/2"
 
 
-@settings(deadline=None)
 @given(
     data=st.binary(max_size=40),
     at=st.integers(0, 300),

@@ -82,7 +82,7 @@ def cached(splitter: str) -> tuple[FastBpe, tokenizers.Tokenizer]:
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS)
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(text=TEXTS)
 def test_any_text_has_the_ids_of_the_library(splitter, text):
     fast, slow = cached(splitter)
@@ -100,7 +100,7 @@ def merge_lists(draw: st.DrawFn) -> list[tuple[str, str]]:
     return draw(st.permutations(merges)) if draw(st.booleans()) else merges
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(merges=merge_lists(), ignore=st.booleans(), texts=st.lists(st.text("ab ", max_size=40), min_size=5))
 def test_any_list_of_merges_is_followed_as_the_library_does(merges, ignore, texts):
     assert differing(of_merges(merges, ignore_merges=ignore), texts) == []

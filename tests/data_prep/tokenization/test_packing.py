@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, cut, fit, split_documents
@@ -41,7 +41,6 @@ def sequential_best_fit(lengths: list[int], row_tokens: int) -> list[int]:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(deadline=None)
 @given(lengths=LENGTHS, row_tokens=st.integers(1, 40))
 def test_every_position_lies_in_exactly_one_span(method, lengths, row_tokens):
     whole = documents(lengths)
@@ -53,7 +52,6 @@ def test_every_position_lies_in_exactly_one_span(method, lengths, row_tokens):
     assert all(1 <= tokens <= row_tokens for tokens in filled)
 
 
-@settings(deadline=None)
 @given(lengths=LENGTHS, row_tokens=st.integers(1, 40))
 def test_best_fit_splits_only_what_is_longer_than_a_row(lengths, row_tokens):
     whole = documents(lengths)
@@ -62,7 +60,6 @@ def test_best_fit_splits_only_what_is_longer_than_a_row(lengths, row_tokens):
     assert split_documents(whole, spans) == sum(length > row_tokens for length in lengths)
 
 
-@settings(deadline=None)
 @given(lengths=LENGTHS, row_tokens=st.integers(1, 40))
 def test_concatenation_pads_only_the_last_row_and_keeps_the_order(lengths, row_tokens):
     whole = documents(lengths)
@@ -71,7 +68,6 @@ def test_concatenation_pads_only_the_last_row_and_keeps_the_order(lengths, row_t
     assert positions(spans) == positions(whole)
 
 
-@settings(deadline=None)
 @given(lengths=st.lists(st.integers(1, 40), max_size=80), spare=st.integers(0, 20))
 def test_fit_leaves_the_rooms_of_sequential_best_fit_decreasing(lengths, spare):
     row_tokens = max(lengths, default=1) + spare
@@ -80,7 +76,6 @@ def test_fit_leaves_the_rooms_of_sequential_best_fit_decreasing(lengths, spare):
     assert sorted((row_tokens - filled).tolist()) == sequential_best_fit(lengths, row_tokens)
 
 
-@settings(deadline=None)
 @given(lengths=LENGTHS, row_tokens=st.integers(1, 40))
 def test_rows_stand_in_the_order_of_their_first_spans(lengths, row_tokens):
     spans, offsets = best_fit(documents(lengths), row_tokens)

@@ -23,7 +23,7 @@ def answers(first: int, last: int) -> dict[str, list]:
 
 
 @given(st.integers(1, 40), st.lists(st.tuples(st.integers(1, 12), st.integers(0, 4)), max_size=4), st.integers(1, 12))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_what_is_kept_is_not_asked_again(number: int, killed: list[tuple[int, int]], last_size: int) -> None:
     """Processes are killed one after the other in some round, each with rounds of another size."""
     keys = [f"{one % 30:032x}" for one in range(number)]

@@ -15,7 +15,7 @@ QUERIES = [f"Q{number}" for number in range(8)] + ["Q3"]
 
 
 @given(shots=st.integers(0, 7), seed=st.text(max_size=5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_shots_never_include_the_item_or_its_twin(shots, seed):
     for item, numbers in enumerate(shot_numbers(QUERIES, shots, seed)):
         assert len(set(numbers)) == shots
@@ -92,7 +92,7 @@ def test_tokens_pass_through_in_their_place(encoder):
 
 
 @given(context=st.text(max_size=30), continuation=st.text(min_size=1, max_size=30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_nothing_is_lost_between_words(encoder, context, continuation):
     (tokens,) = encode([Text(context, " " + continuation)], encoder)
     assert len(tokens.context) >= 1

@@ -198,7 +198,7 @@ def test_a_truncated_context_keeps_its_end(gpt2, encoder):
 @given(
     context=st.integers(1, 30), continuation=st.integers(1, 60), window=st.integers(1, 20), data=st.integers(0, 10**6)
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_pieces_predict_each_token_once_within_the_window(context, continuation, window, data):
     ids = np.random.default_rng(data).integers(0, 1000, context + continuation)
     rows = list(pieces(Tokens(ids[:context], ids[context:]), window))

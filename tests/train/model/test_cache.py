@@ -50,7 +50,7 @@ def test_extending_from_nothing_gives_the_logits_of_training(config):
     others=st.lists(st.integers(0, 5), max_size=3),
     seed=st.integers(0, 99),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_no_bit_depends_on_the_cuts_or_on_other_rows(config, cuts, others, seed):
     """Row 0 takes pieces of its own; the others, of other lengths, take theirs beside it."""
     model = random_model(config)
