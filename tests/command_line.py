@@ -17,7 +17,7 @@ def headrace(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str
 
 
 def headrace_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """The same for a command that starts no worker, without the seconds that a new process imports for."""
+    """The same in this process, without the seconds that a new one imports for."""
     out, err, status = io.StringIO(), io.StringIO(), 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["headrace", *arguments])

@@ -3,7 +3,6 @@
 Colours are names of CSS variables, as in figures.py.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,14 +28,14 @@ def grid(titles: Sequence[str], columns: int, **options: Any) -> go.Figure:
     return make_subplots(rows, columns, subplot_titles=titles, vertical_spacing=gap if rows > 1 else 0, **options)
 
 
-def finished(id: str, chart: go.Figure, height: int, label: str, columns: int = COLUMNS) -> Figure:
-    """``chart``, of so many ``columns``, in the look of the page, its legend on top."""
+def finished(id: str, chart: go.Figure, height: int, label: str, columns: int = COLUMNS, **own: Any) -> Figure:
+    """``chart``, of so many ``columns``, in the look of the page, its legend on top, but for its ``own`` layout."""
     layout = base_layout(height)
     axis_x, axis_y = layout.pop("xaxis"), layout.pop("yaxis")
     axis_x["title"].pop("text"), axis_y["title"].pop("text")
     layout["margin"].update(t=TITLE_PIXELS + LEGEND_PIXELS)
     legend = {"orientation": "h", "yref": "container", "y": 1, "yanchor": "top", "x": 0}
-    chart.update_layout(layout, showlegend=True, legend=legend)
+    chart.update_layout(layout, showlegend=True, legend=legend).update_layout(own)
     chart.update_xaxes(axis_x)
     chart.update_yaxes(axis_y)
     chart.update_annotations(font={"size": 13, "color": INK})
@@ -67,9 +66,9 @@ def _of_groups(id: str, panel: Panel) -> Figure:
     chart.update_traces(error_y={"visible": False})
     chart.update_xaxes(title_text="worked examples")
     height = 2 * PANEL_PIXELS + LEGEND_PIXELS * (1 + len(names) // 6)
-    figure = finished(id, chart, height, f"{panel.title}: each group by the number of worked examples", 1)
     above = {"yref": "paper", "y": 1.0, "yanchor": "bottom"}
-    return dataclasses.replace(figure, json=chart.update_layout(legend=above, margin={"t": 8}).to_json())
+    label = f"{panel.title}: each group by the number of worked examples"
+    return finished(id, chart, height, label, 1, legend=above, margin={"t": 8})
 
 
 def _of_shots(panels: Sequence[Panel], names: Sequence[str], chart: go.Figure, columns: int) -> go.Figure:
