@@ -134,7 +134,7 @@ def made_line(chance: random.Random, bad_words: list[str], foreign: float) -> st
 
 def read_pages(source: Jsonl) -> tuple[list[Page], int]:
     """The pages of ``source`` in its order, and how many records are none."""
-    records = [record for group in source.groups() for file in group for record in source.read(file.name)]
+    records = [record for file in source.listing() for record in source.read(file.name)]
     pages = [Page(d.metadata["url"], d.text, d.metadata.get("date", "")) for d, drop in records if drop is None]
     if not all(page.url for page in pages):
         raise SystemExit("a record has no url: C4's pages have one, and the reference takes all others for one page")
