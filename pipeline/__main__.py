@@ -22,6 +22,7 @@ from pipeline.commands import COMMANDS, split_words
 from pipeline.config import RunConfig, check
 from pipeline.core.errors import ConfigError, HeadraceError
 from pipeline.core.settings import decode, suggestion
+from pipeline.core.signals import Stop, stoppable
 from pipeline.line import carry_out
 from pipeline.runner import Run, newest, plan
 
@@ -150,6 +151,7 @@ def sweep(overrides: Sequence[str]) -> None:
     hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")(one)()
 
 
+@stoppable()
 def main() -> None:
     """The ``headrace`` command."""
     arguments = sys.argv[1:]
@@ -175,9 +177,9 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(BROKEN_PIPE)
-    except KeyboardInterrupt:
-        print("headrace: stopped; run the same command again to go on", file=sys.stderr)
-        sys.exit(130)
+    except Stop as stop:
+        print(f"headrace: {stop}", file=sys.stderr)
+        sys.exit(stop.exit_status)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from datatrove.pipeline.base import PipelineStep
 from pipeline.core.artifact import Artifact, TaskOutput, missing_tasks
 from pipeline.core.errors import HeadraceError, RetryableError, TaskError
 from pipeline.core.progress import Progress
+from pipeline.core.signals import kept_from_children
 from pipeline.core.stage import Stage
 
 
@@ -121,6 +122,9 @@ class TaskExecutor(LocalPipelineExecutor):
                 for future in concurrent.futures.as_completed(tasks):
                     self._raise_for(future, tasks[future], log)
                     yield tasks[future]
+            except (KeyboardInterrupt, GeneratorExit):
+                ours.close()  # ends the workers, whatever they are at: what is not finished is repeated
+                raise
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
                 concurrent.futures.wait([future for future in tasks if future.running()])
@@ -167,14 +171,17 @@ def _context() -> multiprocessing.context.BaseContext:
     """A fork server that has our modules loaded: workers start at once and share no threads with the main process.
 
     It looks for modules in its current folder first, so it is started in ours: a user's may hold a ``train.py``.
-    Workers go back to the user's folder.
+    Workers go back to the user's folder. Ctrl-C reaches the main process alone, which ends them.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["pipeline.stages"])
+    with kept_from_children():
+        resource_tracker.ensure_running()  # the fork server would start it, which unblocks SIGINT
     here = os.getcwd()
     os.chdir(Path(__file__).resolve().parent.parent)
     try:
-        forkserver.ensure_running()
+        with kept_from_children():
+            forkserver.ensure_running()
     finally:
         os.chdir(here)
     return context

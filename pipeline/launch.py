@@ -1,11 +1,17 @@
 """Ranks on this machine: torchrun starts them, their words go to a log, a file that they write tells their progress.
 
-launch ──> torchrun ──> rank 0, rank 1, ...    pipeline.worker run.json weights     metrics.jsonl
-                                               pipeline.worker run.json scores      logs/progress.jsonl
+    launch ──> torchrun ──> rank 0, rank 1, ...    pipeline.worker run.json weights     metrics.jsonl
+       │                      │                    pipeline.worker run.json scores      logs/progress.jsonl
+       └─────── SIGUSR1 ──────┘
+
+A polite signal (core/signals.py) becomes SIGUSR1 to the ranks: they finish the step under way, save and end. Before the
+first step it ends them at once, and so does a second signal. Torchrun gets none of them: it kills ranks that do not end
+within 30 s.
 """
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +23,7 @@ from pipeline.core import error_report
 from pipeline.core.artifact import part_path
 from pipeline.core.errors import HeadraceError, RetryableError
 from pipeline.core.progress import TRAIL, Progress
+from pipeline.core.signals import Stop
 from pipeline.core.stage import Stage
 from pipeline.core.tracker import new_metrics
 from train.weights import Weights
@@ -40,6 +47,7 @@ def launch(stage: Stage, folder: Path, file: Path, ranks: int) -> None:
     Raises:
         HeadraceError: what a rank reported.
         RetryableError: when a rank was killed; training goes on from the newest checkpoint when run again.
+        Stop: when this process was asked to stop, after the ranks saved what they had.
     """
     log = folder / "logs" / "ranks.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -49,19 +57,67 @@ def launch(stage: Stage, folder: Path, file: Path, ranks: int) -> None:
     command += ["--no-python", sys.executable, "-u", "-c", WORKER, str(file), stage.name]
     environment = os.environ | {MAIN_PID: str(os.getpid())}
     with log.open("ab") as words:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment, start_new_session=True
+        )
         try:
-            if isinstance(stage, Weights):
-                _follow_training(process, stage, folder)
-            else:
-                _follow_scoring(process, stage, folder)
+            _follow(process, stage, folder)
+        except Stop as stop:
+            _ask_to_stop(process, stage)
+            raise _stopped(stop, folder) from None
         finally:
-            if process.poll() is None:
-                process.terminate()
-                process.wait()
+            _end(process)
     (phase,) = stage.phases({})
     if not part_path(folder, phase.name, 0).is_file():
         raise _error(stage, folder, process.returncode, log)
+
+
+def _follow(process: "subprocess.Popen[bytes]", stage: Stage, folder: Path) -> None:
+    if isinstance(stage, Weights):
+        _follow_training(process, stage, folder)
+    else:
+        _follow_scoring(process, stage, folder)
+
+
+def _ask_to_stop(process: "subprocess.Popen[bytes]", stage: Stage) -> None:
+    """Have the ranks save and end, and wait until they have."""
+    print(f"{stage.name}: saving and stopping (a second signal ends it at once)", file=sys.stderr, flush=True)
+    ranks = _ranks(process)
+    for rank in ranks:
+        _send(rank, signal.SIGUSR1)
+    if not ranks:
+        process.terminate()
+    process.wait()
+
+
+def _stopped(stop: Stop, folder: Path) -> BaseException:
+    """``stop`` with what the ranks reported; another error of theirs in its place."""
+    reported = error_report.find(folder)
+    if reported is None:
+        return stop
+    return Stop(stop.number, str(reported)) if isinstance(reported, RetryableError) else reported
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Leave none of them behind."""
+    if process.poll() is None:
+        for rank in _ranks(process):
+            _send(rank, signal.SIGKILL)
+        process.kill()
+        process.wait()
+
+
+def _ranks(process: "subprocess.Popen[bytes]") -> list[int]:
+    """The processes that torchrun, ``process``, has started."""
+    try:
+        return [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    except FileNotFoundError:  # it has ended
+        return []
+
+
+def _send(process: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has ended
+        os.kill(process, number)
 
 
 def _follow_training(process: "subprocess.Popen[bytes]", stage: Weights, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ class Squares(Stage):
         if task == 3 and not os.path.exists(self.cure):
             if self.fault == "kill":
                 os.kill(os.getpid(), signal.SIGKILL)
+            if self.fault == "wait":
+                time.sleep(100)
             if self.fault == "bug":
                 raise ZeroDivisionError("division by zero")
             if self.fault == "error":

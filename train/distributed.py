@@ -180,9 +180,10 @@ def _lock(folder: Path, stack: contextlib.ExitStack) -> None:
 
 
 class StopRequest:
-    """Remembers that this process was asked to stop (SIGTERM, SIGUSR1, SIGUSR2); the loop asks between two steps."""
+    """Remembers that this process was asked to stop; the loop looks between two steps. Signals that are ignored
+    (SIGHUP under nohup) stay ignored."""
 
-    SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+    SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
     def __init__(self) -> None:
         self.asked = False
@@ -190,7 +191,8 @@ class StopRequest:
     def __enter__(self) -> "StopRequest":
         self._before: dict[signal.Signals, Any] = {}
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._ask) for number in self.SIGNALS}
+            heard = [number for number in self.SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._ask) for number in heard}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -199,3 +201,8 @@ class StopRequest:
 
     def _ask(self, *_: object) -> None:
         self.asked = True
+
+
+def stopped(stage: str, where: str) -> RetryableError:
+    """The error that ends ``stage`` after a request to stop, ``where`` it saved last."""
+    return RetryableError(stage, f"stopped on request {where}", "run the same command again to go on")

@@ -167,9 +167,9 @@ def _scored(
     ranks = distributed.start(evaluation.device, "evaluation.device")
     entries: list[Mapping[str, Any]] = []
     configs: dict[str, Mapping[str, Any]] = {}
-    with Pace(out.folder, ranks, evaluation.hang_seconds) as pace:
+    with Pace(out.folder, ranks, evaluation.hang_seconds) as pace, distributed.StopRequest() as stop:
         own, kept = open_subject(ranks), Kept.before(out.scratch_path("answers"), ranks)
-        asked = shared(own, Sharing(ranks, pace.answered, kept))
+        asked = shared(own, Sharing(ranks, pace.answered, kept, stop))
         for scored in score_all(evaluation, held_out, overlaps, asked, pace.expect):
             entries.append(scored.entry)
             if ranks.first:
@@ -179,7 +179,7 @@ def _scored(
         if evaluation.tasks:
             from train.evaluation.harness import score_tasks
 
-            found = score_tasks(evaluation, shared(own, Sharing(ranks, pace.beat, kept)))
+            found = score_tasks(evaluation, shared(own, Sharing(ranks, pace.beat, kept, stop)))
             entries += found.entries
             for task, rows in found.samples.items() if ranks.first else ():
                 write_samples(task, rows, out)

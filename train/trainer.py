@@ -12,13 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pipeline.core.errors import RetryableError
 from pipeline.core.progress import Progress
 from pipeline.core.tracker import Tracker
 from train.apportionment import MixedOrder
 from train.config import AdamW, TrainingConfig
 from train.data import IGNORED, Batch, MixedRows, Rows
-from train.distributed import StopRequest, total
+from train.distributed import StopRequest, stopped, total
 from train.engine import Engine
 from train.examination import Examination
 from train.guards import LossGuard
@@ -77,7 +76,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
             if state.step > saved_step:
                 job.saver.begin(state, job.engine)
             job.saver.wait()
-            raise RetryableError("weights", f"stopped on request at step {state.step}", "run again to go on")
+            raise stopped("weights", f"at step {state.step}")
 
         learning_rate = job.optimizer.learning_rate * job.schedule.factor(state.step, training.steps)
         loss = total(ranks, [job.engine.gradient(nll, batches, targets)])[0] / targets

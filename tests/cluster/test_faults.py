@@ -28,7 +28,7 @@ def signal_rank(training: Training, rank: int, number: signal.Signals) -> None:
 
 def steps_asked_to_stop_at(training: Training) -> list[str]:
     """What each rank said, in all attempts, as the name of the step's checkpoint."""
-    words = r"^headrace: weights: stopped on request at step (\d+); run again to go on$"
+    words = r"^headrace: weights: stopped on request at step (\d+); run the same command again to go on$"
     return [f"step_{int(step):08d}" for step in re.findall(words, training.words, re.M)]
 
 

@@ -95,6 +95,9 @@ def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
     assert scored == [3, 6, 9, 12]
 
 
+SIGNALS = ("SIGINT", "SIGHUP")
+
+
 @pytest.mark.slow
 def test_two_ranks_killed_at_any_time_go_on_to_the_same_weights(tmp_path, inputs):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
@@ -166,10 +169,25 @@ def test_a_request_to_stop_leaves_a_checkpoint(tmp_path, inputs, run_stage, monk
     monkeypatch.setattr(trainer, "validate", validate)
     with pytest.raises(RetryableError) as error:
         run_stage(stage(validate_every=3), inputs, tmp_path)
-    assert str(error.value) == "weights: stopped on request at step 3; run again to go on"
+    assert str(error.value) == "weights: stopped on request at step 3; run the same command again to go on"
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step_00000003"]
     monkeypatch.undo()
     run_stage(stage(validate_every=3), inputs, tmp_path)
+
+
+def test_every_polite_signal_to_a_rank_saves_at_the_next_step(tmp_path, inputs):
+    runs = [[str(tmp_path / "whole"), None]]
+    for name in SIGNALS:
+        asked = ["train.engine:Engine", "step", 7, name]
+        runs += [[str(tmp_path / name), asked], [str(tmp_path / name), None]]
+    ends, said = train(specify(tmp_path, inputs, settings(save_every=1000), runs))
+    assert ends == [0, *[1, 0] * len(SIGNALS)], said
+    assert said.count("weights: stopped on request at step 7; run the same command again to go on") == len(SIGNALS)
+    expected = (tmp_path / "whole/hf/model.safetensors").read_bytes()
+    for name in SIGNALS:
+        checkpoints = sorted(path.name for path in (tmp_path / name / "checkpoints").iterdir())
+        assert checkpoints == ["step_00000007", "step_00000012"]
+        assert (tmp_path / name / "hf/model.safetensors").read_bytes() == expected
 
 
 def test_another_zero_stage_goes_on(tmp_path, inputs, run_stage):

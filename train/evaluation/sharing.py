@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from train.distributed import Ranks, gather
+from train.distributed import Ranks, StopRequest, gather, stopped
 from train.evaluation.item import Answer, Attention, HeadWeights, Tokens
 from train.evaluation.kept import Kept, Plain, key_of
 from train.evaluation.prefixes import shared_tokens
@@ -39,19 +39,26 @@ class Sharing:
     answered: Callable[[int], None]
     """Is told after each round how many queries it was, those whose answers were known included."""
     kept: Kept = dataclasses.field(default_factory=Kept)
+    stop: StopRequest = dataclasses.field(default_factory=StopRequest)
 
     def answers(
         self, keys: Sequence[str], shares: Iterable[Stretches], work: Callable[[list[int]], Sequence[Plain]]
     ) -> list[Plain]:
         """The answer of each of ``keys``, on all ranks: what is kept, else what a rank's ``work`` makes of its number,
-        round by round."""
+        round by round.
+
+        Raises:
+            RetryableError: on all ranks, after the round in which any was asked to stop.
+        """
         for stretches in shares:
             left = [[number for number in stretch if keys[number] not in self.kept.answers] for stretch in stretches]
             if any(left):
-                own = work(left[self.ranks.rank])
-                found = gather(own) if self.ranks.world > 1 else [own]
+                own = work(left[self.ranks.rank]), self.stop.asked
+                found, stops = zip(*(gather(own) if self.ranks.world > 1 else [own]), strict=True)
                 pairs = zip(itertools.chain(*left), itertools.chain(*found), strict=True)
                 self.kept.add({keys[number]: answer for number, answer in pairs})
+                if any(stops):
+                    raise stopped("scores", f"with {len(self.kept.answers):,} answers kept")
             self.answered(sum(map(len, stretches)))
         return [self.kept.answers[key] for key in keys]
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from train.distributed import Ranks
+from pipeline.core.errors import RetryableError
+from train.distributed import Ranks, StopRequest
 from train.evaluation.item import Tokens
 from train.evaluation.kept import Kept, key_of, read
 from train.evaluation.sharing import Sharing, in_rounds, query_key
@@ -49,6 +50,25 @@ def test_what_is_kept_is_not_asked_again(number: int, killed: list[tuple[int, in
         assert sum(told) == number
         assert {keys[one] for one in asked} == set(keys) == set(read(path))
         assert len([one for one in asked if one < 30]) == min(number, 30), "none was asked twice"
+
+
+def test_a_request_to_stop_ends_after_the_round_under_way(tmp_path: Path) -> None:
+    keys, path, stop = [f"{one:032x}" for one in range(9)], tmp_path / "answers", StopRequest()
+    asked: list[int] = []
+
+    def work(own: list[int]) -> list[list]:
+        asked.extend(own)
+        stop.asked = len(asked) == 6
+        return [answers(one, one + 1)[keys[one]] for one in own]
+
+    shares = list(in_rounds([[one] for one in range(9)], [1] * 9, 1, 3))
+    with pytest.raises(RetryableError) as error:
+        Sharing(Ranks(0, 1, 0, 1), [].append, Kept(read(path), path), stop).answers(keys, shares, work)
+    again = "run the same command again to go on"
+    assert str(error.value) == f"scores: stopped on request with 6 answers kept; {again}"
+    found = Sharing(Ranks(0, 1, 0, 1), [].append, Kept(read(path), path)).answers(keys, shares, work)
+    assert found == list(answers(0, 9).values())
+    assert asked == list(range(9))
 
 
 @pytest.fixture

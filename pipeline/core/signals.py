@@ -1,0 +1,70 @@
+"""Polite signals to the command: Ctrl-C (SIGINT), a closed terminal (SIGHUP), SIGTERM.
+
+    signal ──> Stop, raised in the main thread ──> data stages   workers end, finished tasks are kept
+                                               └─> launch.py     ranks are asked to stop, save and end
+           ──> one line, exit status 128 + the signal's number
+
+A signal that was ignored when the command began (SIGHUP under nohup) stays ignored.
+"""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+POLITE = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+
+
+class Stop(KeyboardInterrupt):
+    """The request to stop that ``number`` is; its text says what became of the work."""
+
+    def __init__(self, number: int, text: str = "stopped; run the same command again to go on") -> None:
+        super().__init__(text)
+        self.number = number
+
+    @property
+    def exit_status(self) -> int:
+        """As shells give it for a process that a signal ended."""
+        return 128 + self.number
+
+
+@contextlib.contextmanager
+def stoppable() -> Iterator[None]:
+    """Raise ``Stop`` for each polite signal inside the block; the second one interrupts the work of the first."""
+    before = {number: signal.getsignal(number) for number in POLITE}
+    listened = [number for number in POLITE if before[number] is not signal.SIG_IGN]
+    for number in listened:
+        signal.signal(number, _raise)
+    try:
+        yield
+    finally:
+        for number in listened:
+            signal.signal(number, before[number])
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGHUP:
+        _drop_lost_terminal()
+    raise Stop(number)
+
+
+def _drop_lost_terminal() -> None:
+    """Send output that went to a closed terminal nowhere: an error there must not hide the stop."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            os.write(stream.fileno(), b"")
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+@contextlib.contextmanager
+def kept_from_children() -> Iterator[None]:
+    """Let processes that begin inside the block, and theirs, never see Ctrl-C or the terminal's end; this one sees
+    them after the block."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -1,0 +1,60 @@
+"""Real trainings that are stopped by a signal: what was trained is saved, and the same command goes on from there."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.tracker import read_metrics
+from tests.end_to_end.test_line import command, exported, headrace
+
+TRAINING = ("until=weights", "training.steps=40", "training.save_every=1000", "training.validate_every=40")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root of an undisturbed training."""
+    root = tmp_path_factory.mktemp("whole")
+    headrace(root, *TRAINING)
+    return root
+
+
+def steps(root: Path) -> list[int]:
+    return [row["step"] for path in root.glob("weights/*/metrics.jsonl") for row in read_metrics(path)]
+
+
+def checkpoints(root: Path) -> list[str]:
+    return sorted(path.parent.name for path in root.glob("weights/*/checkpoints/step_*/manifest.json"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize(
+    ("number", "send"),
+    [(signal.SIGINT, os.killpg), (signal.SIGINT, os.kill), (signal.SIGTERM, os.kill), (signal.SIGHUP, os.kill)],
+)
+def test_a_stopped_training_loses_no_step(
+    whole: Path, tmp_path: Path, number: signal.Signals, send, ranks: int
+) -> None:
+    for each in whole.iterdir():
+        if each.name != "weights":
+            shutil.copytree(each, tmp_path / each.name)
+    start = command(tmp_path, *TRAINING, f"ranks={ranks}")
+    process = subprocess.Popen(start, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while len(steps(tmp_path)) < 8:
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    send(process.pid, number)
+    _, lines = process.communicate(timeout=300)
+    last = steps(tmp_path)[-1]
+    said = f"headrace: weights: stopped on request at step {last}; run the same command again to go on"
+    assert (process.returncode, lines.splitlines()[-1]) == (128 + number, said)
+    assert (last < 40, checkpoints(tmp_path)) == (True, [f"step_{last:08d}"])
+    headrace(tmp_path, *TRAINING, f"ranks={ranks}")
+    assert steps(tmp_path) == list(range(1, 41))
+    if ranks == 1:
+        assert exported(tmp_path) == exported(whole)

@@ -1,0 +1,227 @@
+"""Polite signals to the command, while ranks or workers are at work for it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.core import error_report
+from pipeline.core.tracker import read_metrics
+from tests.small_runs import page
+
+ROOT = Path(__file__).parents[2]
+TORCHRUN = """
+import os, subprocess, sys
+ranks = [subprocess.Popen([sys.executable, os.environ["RANK_SCRIPT"]], start_new_session=True) for _ in range(2)]
+sys.exit(max(abs(rank.wait()) for rank in ranks))
+"""
+"""Starts two ranks as torchrun does, each in a session of its own."""
+RANK = """
+import os, signal, sys, time
+from pathlib import Path
+from pipeline.core import error_report
+from pipeline.core.errors import RetryableError
+folder, asked = Path(os.environ["FOLDER"]), []
+print("a rank", flush=True)
+time.sleep(float(os.environ["SETUP_SECONDS"]))
+signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+for step in range(1, 1000):
+    with (folder / "metrics.jsonl").open("a") as file:
+        file.write(f'{{"step": {step}}}\\n')
+    time.sleep(0.05)
+    if asked:
+        time.sleep(float(os.environ["SAVE_SECONDS"]))
+        error_report.leave(folder, RetryableError("weights", f"stopped on request at step {step}", "run again"))
+        sys.exit(75)
+"""
+COMMAND = """
+import sys
+from pathlib import Path
+from pipeline.core.settings import decode
+from pipeline.core.signals import Stop, stoppable
+from pipeline.launch import launch
+from train.weights import Weights
+MODEL = {"layers": 2, "width": 32, "heads": 4, "kv_heads": 4, "context": 64, "mlp_width": 64}
+SETTINGS = {
+    "model": MODEL,
+    "optimizer": {"type": "adamw", "learning_rate": 1e-2},
+    "schedule": {"type": "cosine", "warmup_steps": 2},
+    "training": {"steps": 1000, "batch_rows": 8, "micro_batch_rows": 4},
+}
+folder = Path(sys.argv[1])
+try:
+    with stoppable():
+        launch(decode(Weights, SETTINGS), folder, folder / "run.json", 2)
+except Stop as stop:
+    print(stop, file=sys.stderr)
+    sys.exit(stop.exit_status)
+"""
+
+
+class Command:
+    """A process in a group of its own, and what it says."""
+
+    def __init__(self, folder: Path, script: str, stderr: int = subprocess.PIPE, **variables: str) -> None:
+        paths = os.pathsep.join([str(folder / "stand_in"), str(ROOT)])
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, str(folder)],
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": paths, "FOLDER": str(folder), **variables},
+        )
+
+    def wait_for(self, sign: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 120
+        while not sign():
+            assert self.process.poll() is None, self.process.communicate()[1]
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def end(self) -> tuple[int, list[str]]:
+        """Its status, and the lines on its standard error."""
+        _, lines = self.process.communicate(timeout=120)
+        return self.process.returncode, lines.splitlines()
+
+
+@pytest.fixture
+def training(tmp_path: Path) -> Callable[..., Command]:
+    """Starts the launcher, with stand-ins for torchrun and its ranks."""
+    package = tmp_path / "stand_in" / "torch" / "distributed"
+    package.mkdir(parents=True)
+    for each in (package.parent, package):
+        (each / "__init__.py").touch()
+    (package / "run.py").write_text(TORCHRUN)
+    (tmp_path / "rank.py").write_text(RANK)
+    variables = {"RANK_SCRIPT": str(tmp_path / "rank.py"), "SETUP_SECONDS": "0", "SAVE_SECONDS": "0"}
+    return lambda **changed: Command(tmp_path, COMMAND, **{**variables, **changed})
+
+
+def is_over(folder: Path) -> bool:
+    """Whether no process of ``folder`` is left."""
+    mark = f"FOLDER={folder}".encode()
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in environment.read_bytes().split(b"\0"):
+                return False
+        except OSError:  # it ended
+            continue
+    return True
+
+
+SAVING = "weights: saving and stopping (a second signal ends it at once)"
+NOT_SAVED = "stopped; run the same command again to go on"
+
+
+@pytest.mark.parametrize(
+    ("number", "send"),
+    [
+        (signal.SIGINT, os.killpg),
+        (signal.SIGINT, os.kill),
+        (signal.SIGTERM, os.kill),
+        (signal.SIGHUP, os.kill),
+    ],
+)
+def test_the_ranks_save_and_end(tmp_path: Path, training, number: signal.Signals, send) -> None:
+    command = training()
+    command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > 2)
+    send(command.process.pid, number)
+    status, lines = command.end()
+    last = read_metrics(tmp_path / "metrics.jsonl")[-1]["step"]
+    assert status == 128 + number
+    assert lines[-2:] == [SAVING, f"weights: stopped on request at step {last}; run again"]
+    assert is_over(tmp_path)
+
+
+def test_before_the_first_step_it_ends_at_once(tmp_path: Path, training) -> None:
+    command = training(SETUP_SECONDS="100")
+    log = tmp_path / "logs/ranks.log"
+    command.wait_for(lambda: log.is_file() and log.read_text() == "a rank\n" * 2)
+    os.killpg(command.process.pid, signal.SIGINT)
+    status, lines = command.end()
+    assert (status, lines[-1]) == (130, NOT_SAVED)
+    assert is_over(tmp_path)
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path: Path, training) -> None:
+    command = training(SAVE_SECONDS="100")
+    command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > 2)
+    os.killpg(command.process.pid, signal.SIGINT)
+    assert command.process.stderr.readline().strip() == SAVING
+    os.killpg(command.process.pid, signal.SIGINT)
+    status, lines = command.end()
+    assert (status, lines[-1]) == (130, NOT_SAVED)
+    assert is_over(tmp_path)
+
+
+def test_a_closed_terminal_does_not_end_what_runs_under_nohup(tmp_path: Path, training) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        command = training()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > 2)
+    os.killpg(command.process.pid, signal.SIGHUP)
+    reached = len(read_metrics(tmp_path / "metrics.jsonl"))
+    command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > reached + 4)
+    os.kill(command.process.pid, signal.SIGTERM)
+    assert command.end()[0] == 143
+
+
+def test_a_closed_terminal_takes_no_lines_and_the_ranks_save(tmp_path: Path, training) -> None:
+    ours, theirs = os.openpty()
+    command = training(stderr=theirs)
+    os.close(theirs)
+    command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > 2)
+    os.close(ours)
+    os.kill(command.process.pid, signal.SIGHUP)
+    assert command.process.wait(timeout=120) == 129
+    last = read_metrics(tmp_path / "metrics.jsonl")[-1]["step"]
+    assert str(error_report.find(tmp_path)) == f"weights: stopped on request at step {last}; run again"
+    assert is_over(tmp_path)
+
+
+TASKS = """
+import sys
+from pathlib import Path
+from pipeline.core.signals import Stop, stoppable
+from pipeline.executor import PhaseStep, TaskExecutor
+from tests.stand_in import Squares
+if __name__ == "__main__":
+    try:
+        with stoppable():
+            step = PhaseStep(Squares(fault="wait"), {}, {}, Path(sys.argv[1]), "write")
+            TaskExecutor(step, 6, 2).run()
+    except Stop as stop:
+        print(stop, file=sys.stderr)
+        sys.exit(stop.exit_status)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_finished_tasks_are_kept(tmp_path: Path, number: signal.Signals) -> None:
+    """Five of six are done; the sixth waits."""
+    command = Command(tmp_path, TASKS)
+    command.wait_for(lambda: len(list(tmp_path.glob("parts/*"))) == 5)
+    os.killpg(command.process.pid, number)
+    assert command.end() == (128 + number, [NOT_SAVED])
+    assert len(list(tmp_path.glob("parts/*"))) == 5
+    assert "Traceback" not in (tmp_path / "logs/write.log").read_text()
+
+
+def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
+    """``headrace watch`` waits for checkpoints."""
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"text": page(0)}) + "\n")
+    settings = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/runs", "until=weights"]
+    main = "import sys; from pipeline.__main__ import main; sys.argv[1:] = {}; main()".format(["watch", *settings])
+    command = Command(tmp_path, main)
+    assert command.process.stderr.readline().startswith("watching ")
+    os.kill(command.process.pid, signal.SIGTERM)
+    assert command.end() == (143, [f"headrace: {NOT_SAVED}"])
