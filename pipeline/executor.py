@@ -6,6 +6,9 @@ It differs from datatrove's LocalPipelineExecutor in two things. What is done is
 not from completion markers that know nothing of the settings. And a worker that is killed ends the run with a
 RetryableError, where datatrove's pool would wait forever; a main process that is killed takes its workers with it.
 
+Workers claim each task before they run it (pipeline/core/claim.py), so that two commands on one root share the tasks of
+a phase. A task that the other command holds is passed over, and looked at again when all others are done.
+
 Workers live as long as a pipe is open that the main process holds the other end of. A worker that is killed while it
 waits for a task keeps the lock of the pool's queue forever: those behind it would never hear that the pool is over.
 """
@@ -17,6 +20,7 @@ import multiprocessing
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import forkserver, resource_tracker
@@ -27,7 +31,8 @@ from datatrove.data import DocumentsPipeline
 from datatrove.executor.local import LocalPipelineExecutor
 from datatrove.pipeline.base import PipelineStep
 
-from pipeline.core.artifact import Artifact, TaskOutput, missing_tasks
+from pipeline.core.artifact import Artifact, TaskOutput, missing_tasks, part_path
+from pipeline.core.claim import POLL_SECONDS, Waiting, claim_of, claimed
 from pipeline.core.errors import HeadraceError, RetryableError, TaskError
 from pipeline.core.progress import Progress
 from pipeline.core.signals import kept_from_children
@@ -84,29 +89,62 @@ class TaskExecutor(LocalPipelineExecutor):
         self.step, self.tasks = step, tasks
 
     def is_rank_completed(self, rank: int) -> bool:
-        return TaskOutput(self.step.folder, self.step.phase, rank).part.is_file()
+        return self._part(rank).is_file()
 
     def mark_rank_as_completed(self, rank: int) -> None:
         """Nothing to do: the task left its part record itself."""
 
-    def run_task(self, rank: int) -> None:
-        """Run one task in this process."""
-        self._run_for_rank(rank, local_rank=1)
+    def run_task(self, rank: int) -> bool:
+        """Run one task in this process, unless it was done before; False when another process holds it."""
+        if self.is_rank_completed(rank):
+            return True
+        with claimed(claim_of(self._part(rank))) as is_ours:
+            if is_ours:
+                self._run_for_rank(rank, local_rank=1)
+        return is_ours
+
+    def run_task_in_turn(self, rank: int) -> None:
+        """``run_task``, after waiting for the process that holds the task."""
+        waiting = Waiting(f"{self.step.name} task {rank}")
+        while not self.run_task(rank):
+            waiting.until_free(claim_of(self._part(rank)))
 
     def run(self) -> None:
-        """Run the missing tasks.
+        """Run the missing tasks, and wait for those that another command holds.
 
         Raises:
             RetryableError: when a worker was killed; what is finished is kept.
             TaskError: when a task failed.
         """
-        missing = missing_tasks(self.step.folder, self.step.phase, self.tasks)
+        left = self._missing()
         with Progress(self.step.name.replace(".", " "), self.tasks, "tasks") as progress:
-            progress.advance(self.tasks - len(missing))
-            for _ in self._finished(missing):
-                progress.advance()
+            progress.advance(self.tasks - len(left))
+            waiting = Waiting(self.step.name, progress.say)
+            while left:
+                held = set(left)
+                for rank in self._finished(left):
+                    held.remove(rank)
+                    progress.advance()
+                left = self._freed(sorted(held), waiting, progress)
+
+    def _freed(self, held: list[int], waiting: Waiting, progress: Progress) -> list[int]:
+        """What others have not done of the tasks ``held`` by them, once they are done or one of them is free."""
+        waiting.begin()
+        while held and not waiting.any_free([claim_of(self._part(rank)) for rank in held]):
+            time.sleep(POLL_SECONDS)
+            missing = set(self._missing())
+            progress.advance(sum(rank not in missing for rank in held))
+            held = [rank for rank in held if rank in missing]
+        return held
+
+    def _part(self, rank: int) -> Path:
+        return part_path(self.step.folder, self.step.phase, rank)
+
+    def _missing(self) -> list[int]:
+        return missing_tasks(self.step.folder, self.step.phase, self.tasks)
 
     def _finished(self, missing: list[int]) -> Iterator[int]:
+        """Run the tasks ``missing`` with a pool of workers; those that are done, not those that others hold."""
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         log = self.step.folder / "logs" / f"{self.step.phase}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -116,12 +154,13 @@ class TaskExecutor(LocalPipelineExecutor):
             pool = concurrent.futures.ProcessPoolExecutor(
                 self.workers, context, initializer=_enter_worker, initargs=(theirs, threads, str(log))
             )
-            tasks: dict[concurrent.futures.Future[None], int] = {}
+            tasks: dict[concurrent.futures.Future[bool], int] = {}
             try:
                 tasks = self._submitted(pool, missing)
                 for future in concurrent.futures.as_completed(tasks):
                     self._raise_for(future, tasks[future], log)
-                    yield tasks[future]
+                    if self.is_rank_completed(tasks[future]):
+                        yield tasks[future]
             except (KeyboardInterrupt, GeneratorExit):
                 ours.close()  # ends the workers, whatever they are at: what is not finished is repeated
                 raise
@@ -131,7 +170,7 @@ class TaskExecutor(LocalPipelineExecutor):
 
     def _submitted(
         self, pool: concurrent.futures.ProcessPoolExecutor, missing: list[int]
-    ) -> "dict[concurrent.futures.Future[None], int]":
+    ) -> "dict[concurrent.futures.Future[bool], int]":
         """The task of each future. The pool starts workers here: its fork server may have been killed, or they."""
         try:
             return {pool.submit(self.run_task, rank): rank for rank in missing}
@@ -139,17 +178,19 @@ class TaskExecutor(LocalPipelineExecutor):
             raise self._killed() from None
 
     def _killed(self) -> RetryableError:
-        left = len(missing_tasks(self.step.folder, self.step.phase, self.tasks))
+        left = len(self._missing())
         return RetryableError(
             self.step.name,
             f"a worker process was killed, {left} of {self.tasks} tasks are not done",
             "run again: finished tasks are kept (out of memory? use fewer workers)",
         )
 
-    def _raise_for(self, future: "concurrent.futures.Future[None]", rank: int, log: Path) -> None:
+    def _raise_for(self, future: "concurrent.futures.Future[bool]", rank: int, log: Path) -> None:
         error = future.exception()
         if error is None or isinstance(error, HeadraceError):
             future.result()
+        elif isinstance(error, FileNotFoundError) and self.is_rank_completed(rank):
+            return  # it was suspended; another process took the task over and removed what this one was writing
         elif isinstance(error, BrokenProcessPool):
             raise self._killed() from None
         elif isinstance(error, OSError) and error.errno in FULL:

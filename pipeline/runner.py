@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config import RunConfig
-from pipeline.core.artifact import Artifact, finish, missing_tasks, read_sealed, write_sealed
+from pipeline.core.artifact import Artifact, finish, missing_tasks, part_path, read_sealed, write_sealed
+from pipeline.core.claim import claim_of, turn
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode, digest, suggestion
 from pipeline.core.stage import Phase, Stage
@@ -59,8 +60,11 @@ class Step:
         )
 
     def finish(self) -> Artifact:
-        """Write the manifest, once all parts are there."""
-        return finish(self.folder, self.description, {phase.name: phase.tasks for phase in self.phases})
+        """Write the manifest, once all parts are there, unless another process has."""
+        with turn(self.folder / "parts" / "finish.claim", f"{self.name}.finish"):
+            if self.is_whole:
+                return Artifact(self.folder)
+            return finish(self.folder, self.description, {phase.name: phase.tasks for phase in self.phases})
 
     def finish_if_complete(self) -> None:
         """``finish`` unless it was done or a task is missing: for cluster jobs, where the last task to end finishes."""
@@ -109,7 +113,9 @@ def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
             if not step.missing(phase):
                 continue
             if step.stage.distributed:
-                launch(step.stage, step.folder, file, config.ranks)
+                with turn(claim_of(part_path(step.folder, phase.name, 0)), step.name):
+                    if step.missing(phase):
+                        launch(step.stage, step.folder, file, config.ranks)
             else:
                 step.executor(phase, config.worker_processes).run()
         return step.finish()

@@ -41,7 +41,7 @@ def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> Non
     phase = next(phase for phase in step.phases if phase.name == phase_name)
     executor = step.executor(phase, workers=1)
     for task in [first] if width is None else range(first, phase.tasks, width):
-        executor.run_task(task)
+        executor.run_task_in_turn(task)
         print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
     step.finish_if_complete()
 

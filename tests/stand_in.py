@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from pipeline.core.artifact import TaskOutput
@@ -21,6 +22,11 @@ class Squares(Stage):
     tasks: int = 6
     fault: str = ""
     cure: str = ""
+    log: str = ""
+    """A file that gets a line for each task that runs: its number and ``runner``."""
+    runner: str = ""
+    runners: int = 1
+    """A task waits until so many have left a line in the log."""
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("write", self.tasks, self.write), Phase("sum", 1, self.sum))
@@ -35,6 +41,8 @@ class Squares(Stage):
                 raise ZeroDivisionError("division by zero")
             if self.fault == "error":
                 raise TaskError("squares task 3", "the moon is full", "wait")
+        if self.log:
+            self._meet(task)
         with out.shard("squares", "txt") as path:
             path.write_text(str(task * task))
         return Counter(squares=1)
@@ -44,3 +52,9 @@ class Squares(Stage):
         with out.file("sum.txt") as path:
             path.write_text(str(sum(numbers)))
         return Counter(sums=1)
+
+    def _meet(self, task: int) -> None:
+        with open(self.log, "a") as log:
+            log.write(f"{task} {self.runner}\n")
+        while len({line.split()[1] for line in Path(self.log).read_text().splitlines()}) < self.runners:
+            time.sleep(0.01)

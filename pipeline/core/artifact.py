@@ -17,14 +17,15 @@ import functools
 import hashlib
 import json
 import os
-import platform
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.core import claim
 from pipeline.core.errors import ArtifactError, TaskError
+from pipeline.core.owner import UNFINISHED, Owner, aside
 from pipeline.core.settings import digest
 
 FORMAT = 2
@@ -50,19 +51,10 @@ def _sha256(stream: Any) -> str:
     return total.hexdigest()
 
 
-UNFINISHED = "tmp-"
-"""How the names of files begin that are still being written, or were when their writer was killed."""
-
-
-def _aside(path: Path) -> Path:
-    """Where this process writes ``path``, among all that may: the nodes of a cluster share no process numbers."""
-    return path.with_name(f"{UNFINISHED}{platform.node()}-{os.getpid()}-{path.name}")
-
-
 def write_json(path: Path, value: Any) -> None:
     """Write ``value`` to ``path`` whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _aside(path)
+    temporary = aside(path)
     with temporary.open("w", encoding="utf-8") as stream:
         stream.write(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
         stream.flush()
@@ -140,7 +132,7 @@ class TaskOutput:
     def _whole(self, name: str) -> Iterator[Path]:
         final = self.folder / name
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = _aside(final)
+        temporary = aside(final)
         try:
             yield temporary
             temporary.replace(final)
@@ -252,8 +244,12 @@ def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, in
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed tasks were writing."""
+    """Remove what killed tasks were writing, and their claims. What a living process may be writing stays."""
+    elsewhere = claim.owners(folder / "parts")
+    claim.clear(folder / "parts")
     for parent, _, names in os.walk(folder):  # unlike glob, does not mind a folder that another finisher removes
         for name in names:
-            if name.startswith(UNFINISHED):
+            writer = Owner.of_unfinished(name)
+            lives = writer is not None and (not writer.is_dead if writer.is_here else writer in elsewhere)
+            if name.startswith(UNFINISHED) and not lives:
                 Path(parent, name).unlink(missing_ok=True)

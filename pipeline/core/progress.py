@@ -61,6 +61,13 @@ class Progress:
         elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:
             self._log()
 
+    def say(self, line: str) -> None:
+        """Print ``line`` as it is, above the bar where there is one."""
+        if self._bars:
+            self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:

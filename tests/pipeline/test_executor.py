@@ -1,15 +1,19 @@
+import concurrent.futures
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 
-from pipeline.core.artifact import finish
+from pipeline.core.artifact import finish, part_path
+from pipeline.core.claim import QUIET_SECONDS, claim_of
 from pipeline.core.errors import RetryableError, TaskError
+from pipeline.core.owner import Owner
 from pipeline.executor import PhaseStep, TaskExecutor
 from tests.stand_in import Squares
 
@@ -41,7 +45,7 @@ def test_a_killed_worker_is_an_error_and_not_a_wait(tmp_path: Path) -> None:
         RetryableError, match=r"squares\.write: a worker process was killed, \d of 6 tasks are not done"
     ):
         run_phase(stage, tmp_path / "out")
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/parts").iterdir()}
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/parts").glob("*.json")}
     (tmp_path / "cure").touch()
     run_phase(stage, tmp_path / "out")
     assert len(list((tmp_path / "out/squares").iterdir())) == 6
@@ -134,3 +138,87 @@ def test_a_fork_server_that_was_killed_is_retryable(
     monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.submit", submit)
     with pytest.raises(RetryableError, match=r"a worker process was killed, (\d+) of \1 tasks are not done; run again"):
         run_phase(Squares(), tmp_path)
+
+
+COMMAND = """
+import os, sys
+from pathlib import Path
+from pipeline.core.artifact import finish
+from pipeline.executor import PhaseStep, TaskExecutor
+from tests.stand_in import Squares
+if __name__ == "__main__":
+    folder, log, runners = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    stage = Squares(tasks=8, log=log, runner=str(os.getpid()), runners=runners)
+    for phase in stage.phases({}):
+        TaskExecutor(PhaseStep(stage, {}, {}, folder, phase.name), phase.tasks, 2).run()
+    finish(folder, {}, {phase.name: phase.tasks for phase in stage.phases({})})
+"""
+"""One of argv[3] commands on the folder argv[1]; argv[2] is the log of what ran."""
+
+
+def commands(tmp_path: Path, folder: Path, number: int) -> "list[subprocess.Popen[str]]":
+    script = tmp_path / "command.py"
+    script.write_text(COMMAND)
+    environment = {**os.environ, "PYTHONPATH": "."}
+    command = [sys.executable, str(script), str(folder), str(tmp_path / "ran"), str(number)]
+    return [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) for _ in range(number)]
+
+
+def test_two_equal_commands_share_the_tasks_and_both_end_well(tmp_path: Path) -> None:
+    (alone,) = commands(tmp_path, tmp_path / "alone", 1)
+    assert alone.wait(60) == 0
+    (tmp_path / "ran").unlink()
+    both = commands(tmp_path, tmp_path / "shared", 2)
+    said = [command.communicate(timeout=60)[1] for command in both]
+    assert [command.returncode for command in both] == [0, 0], said
+    assert contents(tmp_path / "shared") == contents(tmp_path / "alone")
+    ran = [line.split() for line in (tmp_path / "ran").read_text().splitlines()]
+    assert sorted(task for task, _ in ran) == sorted(map(str, range(8))), "each task ran once"
+    assert len({main for _, main in ran}) == 2, "both commands took a share"
+    assert all("write 8/8 tasks" in words for words in said), "the other command's tasks count"
+
+
+def test_the_tasks_of_a_killed_command_are_taken_over(tmp_path: Path) -> None:
+    first, second = commands(tmp_path, tmp_path / "out", 2)
+    ran = tmp_path / "ran"
+    while not ran.exists() or f" {first.pid}\n" not in ran.read_text():
+        time.sleep(0.01)
+    first.kill()
+    _, said = second.communicate(timeout=60)
+    assert second.returncode == 0, said
+    assert (tmp_path / "out/sum.txt").read_text() == "140"
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix == ".claim" or path.name[:4] == "tmp-"]
+
+
+def test_it_says_for_whom_it_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    claim = claim_of(part_path(tmp_path, "sum", 0))
+    holder = started(
+        tmp_path / "holder.py",
+        f"""
+import time
+from pathlib import Path
+from pipeline.core.claim import claimed
+with claimed(Path({str(claim)!r})):
+    print("held", flush=True)
+    time.sleep(60)
+""",
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    run_phase(Squares(), tmp_path)
+    threading.Timer(QUIET_SECONDS + 1, holder.kill).start()
+    run_phase(Squares(), tmp_path, "sum")
+    assert f"squares.sum waits for {Owner.current().node} PID {holder.pid}\n" in capsys.readouterr().err
+    assert (tmp_path / "sum.txt").read_text() == "55"
+    holder.wait()
+
+
+def test_a_worker_that_lost_its_task_and_its_files_is_no_error(tmp_path: Path) -> None:
+    """It was suspended: another command did its task, finished the artifact and removed what it was writing."""
+    executor = TaskExecutor(PhaseStep(Squares(), {}, {}, tmp_path, "write"), 6, 1)
+    future: concurrent.futures.Future[bool] = concurrent.futures.Future()
+    future.set_exception(FileNotFoundError("tmp-"))
+    with pytest.raises(TaskError, match="FileNotFoundError"):
+        executor._raise_for(future, 3, tmp_path)
+    executor.run_task(3)
+    executor._raise_for(future, 3, tmp_path)

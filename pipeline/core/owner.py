@@ -1,0 +1,98 @@
+"""Processes that write below a shared root: their names, whether they still run, and the files that they write aside.
+
+    node7~4026531836~4711~88231                    node, PID namespace, PID, start time in clock ticks since boot
+    tmp-node7~4026531836~4711~88231-00007.bin      what that process is writing, or was when it was killed
+
+A PID alone names nothing: nodes share folders but no PIDs, containers share a node but not always its PIDs, and a PID
+is used again after its process ended. The start time tells the two processes apart.
+"""
+
+import dataclasses
+import functools
+import os
+import platform
+import re
+from pathlib import Path
+
+UNFINISHED = "tmp-"
+"""The first characters of the names of files that are still being written, or were when their writer was killed."""
+NAME = re.compile(r"([A-Za-z0-9._-]+)~([0-9]*)~([0-9]{1,10})~([0-9]*)")
+ZOMBIE = ("Z", "X", "x")
+"""States of a process that has ended and was not yet waited for (proc(5))."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Owner:
+    """One process on one machine."""
+
+    node: str
+    namespace: str
+    """The inode of its PID namespace; empty on systems without /proc."""
+    pid: int
+    started: str
+    """Its start time; empty on systems without /proc."""
+
+    @classmethod
+    def current(cls) -> "Owner":
+        """This process."""
+        return _owner(os.getpid())
+
+    @classmethod
+    def parse(cls, text: str) -> "Owner | None":
+        """The process that ``str`` gave ``text`` for; None for any other text."""
+        found = NAME.fullmatch(text)
+        return cls(found[1], found[2], int(found[3]), found[4]) if found else None
+
+    @classmethod
+    def of_unfinished(cls, name: str) -> "Owner | None":
+        """The process that writes the file ``name``, whose name ``aside`` made; None for any other name."""
+        found = NAME.match(name.removeprefix(UNFINISHED))
+        return cls.parse(found[0]) if found else None
+
+    def __str__(self) -> str:
+        return f"{self.node}~{self.namespace}~{self.pid}~{self.started}"
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this process can see it: the same node and the same PID namespace."""
+        me = Owner.current()
+        return (self.node, self.namespace) == (me.node, me.namespace)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is known to have ended. Nothing is known about processes of other nodes."""
+        if not self.is_here:
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except (PermissionError, OverflowError):  # another user's process runs; no process has such a number
+            return self.pid >= 2**31
+        state, started = _state(self.pid)
+        return state in ZOMBIE or (started != "" and started != self.started)
+
+
+@functools.cache
+def _owner(pid: int) -> Owner:
+    """Process ``pid``, which is this one; the argument keeps a forked child from taking itself for its parent."""
+    node = re.sub(r"[^A-Za-z0-9._-]", "_", platform.node()) or "unknown"
+    try:
+        namespace = str(os.stat("/proc/self/ns/pid").st_ino)
+    except OSError:
+        namespace = ""
+    return Owner(node, namespace, pid, _state(pid)[1])
+
+
+def _state(pid: int) -> tuple[str, str]:
+    """State and start time of process ``pid``, fields 3 and 22 of /proc/PID/stat; empty where they cannot be read."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return "", ""
+    return fields[0], fields[19]
+
+
+def aside(path: Path) -> Path:
+    """Where this process writes ``path`` before it is renamed, among all processes that may write it."""
+    return path.with_name(f"{UNFINISHED}{Owner.current()}-{path.name}")

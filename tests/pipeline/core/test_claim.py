@@ -1,0 +1,158 @@
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.core import claim as claims
+from pipeline.core.artifact import Artifact, TaskOutput, finish
+from pipeline.core.claim import Waiting, claimed, turn
+from pipeline.core.owner import UNFINISHED, Owner, aside
+
+ELSEWHERE = "node7~4026531836~4711~88231"
+
+
+def dead() -> Owner:
+    """A process of this machine that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    me = Owner.current()
+    return Owner(me.node, me.namespace, process.pid, "1")
+
+
+@pytest.fixture
+def claim(tmp_path: Path) -> Path:
+    (tmp_path / "parts").mkdir()
+    return tmp_path / "parts" / "write-00000.claim"
+
+
+def test_one_process_holds_a_claim_and_leaves_nothing_behind(claim: Path) -> None:
+    with claimed(claim) as first:
+        if (child := os.fork()) == 0:
+            with claimed(claim) as second:
+                os._exit(0 if first and not second else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert list(claim.parent.iterdir()) == []
+
+
+def test_of_many_that_ask_at_once_one_gets_it(claim: Path) -> None:
+    """Twenty processes count up a number that only the holder of the claim may touch."""
+    number = claim.with_name("number")
+    number.write_text("0")
+    children = []
+    for _ in range(20):
+        if (child := os.fork()) == 0:
+            with turn(claim, "count"):
+                number.write_text(str(int(number.read_text()) + 1))
+            os._exit(0)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 20
+    assert number.read_text() == "20"
+
+
+def test_the_claim_of_a_dead_process_is_taken_over_at_once(claim: Path) -> None:
+    claim.symlink_to(f"{dead()}~~0")
+    with claimed(claim) as is_ours:
+        assert is_ours
+
+
+@pytest.mark.parametrize(
+    ("job", "restarts", "is_taken"), [("117", "0", True), ("117", "1", False), ("118", "0", False), ("", "0", False)]
+)
+def test_a_requeued_job_takes_over_what_it_claimed_on_another_node(
+    claim: Path, monkeypatch: pytest.MonkeyPatch, job: str, restarts: str, is_taken: bool
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "117")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    claim.symlink_to(f"{ELSEWHERE}~{job}~{restarts}")
+    with claimed(claim) as is_ours:
+        assert is_ours is is_taken
+
+
+def test_without_a_heartbeat_a_claim_of_another_node_ends(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What counts is how long its time has not changed, not what the clocks say."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    claim.symlink_to(f"{ELSEWHERE}~~0")
+    os.utime(claim, (1, 1), follow_symlinks=False)
+    said: list[str] = []
+    waiting = Waiting("clean.clean", said.append)
+    waiting.begin()
+    for now[0], beat, is_free in [(0, 1, False), (170, 1, False), (190, 2, False), (365, 2, False), (371, 2, True)]:
+        os.utime(claim, (beat, beat), follow_symlinks=False)
+        assert waiting.any_free([claim]) is is_free, now
+    assert said == ["clean.clean waits for node7 PID 4711"]
+    assert not claim.is_symlink()
+
+
+def test_a_suspended_process_of_this_machine_keeps_its_claim(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    claim.symlink_to(f"{Owner.current()}~~0")
+    waiting = Waiting("clean.clean", print)
+    assert not waiting.any_free([claim])
+    now[0] = 10_000.0
+    assert not waiting.any_free([claim])
+
+
+def test_a_holder_keeps_its_claim_alive(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "HEARTBEAT_SECONDS", 0.01)
+    with claimed(claim):
+        os.utime(claim, (1, 1), follow_symlinks=False)
+        deadline = time.monotonic() + 30
+        while claim.lstat().st_mtime == 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert claim.lstat().st_mtime > 1
+    deadline = time.monotonic() + 30
+    while any(thread.name == "heartbeat" for thread in threading.enumerate()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(thread.name == "heartbeat" for thread in threading.enumerate())
+
+
+def test_a_claim_that_changed_hands_is_put_back_and_not_released(claim: Path) -> None:
+    with claimed(claim):
+        claim.unlink()
+        claim.symlink_to(f"{ELSEWHERE}~~0")
+        claims._take_away(claim, f"{dead()}~~0")
+    assert os.readlink(claim) == f"{ELSEWHERE}~~0"
+    assert list(claim.parent.iterdir()) == [claim]
+
+
+def test_what_is_no_claim_is_waited_for_as_for_an_unknown_process(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim.write_text("a file that somebody put here")
+    with claimed(claim) as is_ours:
+        assert not is_ours
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    said: list[str] = []
+    waiting = Waiting("clean.clean", said.append)
+    for now[0], is_free in [(0, False), (2, False), (200, True)]:
+        assert waiting.any_free([claim]) is is_free
+    assert said == ["clean.clean waits for an unknown process"]
+
+
+def finished(folder: Path) -> Artifact:
+    out = TaskOutput(folder, "write", 0)
+    out.done({})
+    return finish(folder, {}, {"write": 1})
+
+
+def test_no_sweep_removes_what_a_living_process_is_writing(tmp_path: Path, claim: Path) -> None:
+    stays = [
+        aside(tmp_path / "documents.bin").name,
+        f"{UNFINISHED}{ELSEWHERE}-documents.bin",  # it holds a claim
+    ]
+    goes = [
+        f"{UNFINISHED}{dead()}-documents.bin",
+        f"{UNFINISHED}node7~4026531836~4712~88231-documents.bin",
+        f"{UNFINISHED}of-an-older-version",
+    ]
+    for name in (*stays, *goes):
+        (tmp_path / name).touch()
+    claim.symlink_to(f"{ELSEWHERE}~~0")
+    finished(tmp_path)
+    assert sorted(path.name for path in tmp_path.glob(f"{UNFINISHED}*")) == sorted(stays)
+    assert not claim.is_symlink(), "claims are no part of an artifact"

@@ -1,0 +1,49 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.core.owner import Owner, aside
+
+
+def test_a_name_leads_back_to_its_process() -> None:
+    me = Owner.current()
+    assert me.pid == os.getpid()
+    assert Owner.parse(str(me)) == me
+    assert Owner.of_unfinished(aside(Path("clean/00007-of-9.bin")).name) == me
+    assert (me.is_here, me.is_dead) == (True, False)
+
+
+@pytest.mark.parametrize("text", ["", "node~1~-1~5", "node~1~12345678901~5", "no/de~1~2~3", "\x1b[31m~1~2~3", "a~b"])
+def test_other_text_names_no_process(text: str) -> None:
+    assert Owner.parse(text) is None
+
+
+def test_a_forked_child_is_somebody_else() -> None:
+    parent = Owner.current()
+    if (child := os.fork()) == 0:
+        os._exit(0 if Owner.current() != parent else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_process_is_dead_once_it_ended_even_before_anybody_waited_for_it() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    stat = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    me = Owner.current()
+    child = Owner(me.node, me.namespace, process.pid, stat[19])
+    assert not child.is_dead
+    assert Owner(me.node, me.namespace, process.pid, "1").is_dead, "its number belongs to another process by now"
+    process.send_signal(signal.SIGKILL)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert child.is_dead, "a zombie"
+    process.communicate()
+    assert child.is_dead
+
+
+def test_nothing_is_known_of_another_node() -> None:
+    me = Owner.current()
+    for other in (Owner("elsewhere", me.namespace, 2**30, "1"), Owner(me.node, "1", 2**30, "1")):
+        assert (other.is_here, other.is_dead) == (False, False)
