@@ -1,22 +1,22 @@
 """Do kills change a byte? SIGKILL at random moments over the data stages, by 1, 2 and 5 workers. Prints one JSON line.
 
-    python benchmarks/kill_data.py --kills 50 --seed 0 [--workers 1,2,5] [OVERRIDE…]
+    python benchmarks/kill_data.py --kills 50 --seed 0 [--commands 2] [--workers 1,2,5] [OVERRIDE…]
 
 An undisturbed run (``experiment=smoke until=packed``) comes first, after one that compiles and is not looked at. Then
-the same is run again and again in a new root: each run is killed, the main process or one of the processes below it, at
-a moment drawn evenly from the time that the undisturbed run took, and the next run goes on from what was left. When a
-run comes to its end, every file but the logs is compared with the undisturbed run's, and another root is begun, until
-``--kills`` kills have landed; the last root is then brought to its end. Kills are dealt out to the numbers of workers
-in turn.
+``--commands`` equal commands run at once in a new root. Again and again one of them is killed, its main process or one
+of the processes below it, at a moment drawn evenly from the time that the undisturbed run took, and a new command takes
+its place. When a command comes to its end, the others must, too; then every file but the logs is compared with the
+undisturbed run's, and another root is begun, until ``--kills`` kills have landed; the last root is then brought to its
+end. Commands are dealt out to the numbers of workers in turn.
 
-    lines        runs that came to their end, each compared
+    lines        roots that were finished, each compared
     landed       kills by the stage that was at work; ``hit`` counts them by the process that was hit
     differing    files that are not equal, missing or left over: must be 0
-    unexpected   runs that did not end after a kill, or ended by themselves with another error than that a worker was
-                 killed: must be 0
+    unexpected   lines with a command that did not end, or that ended with an error without having been hit: must be 0
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -26,8 +26,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace, written
@@ -63,60 +63,102 @@ def kind(pid: int, main: int) -> str:
     return next((name for word, name in names.items() if word in words), "other")
 
 
-def disturbed(
-    root: Path, workers: int, chance: random.Random, within_seconds: float, overrides: list[str]
-) -> tuple[str, str] | None:
-    """Run on in ``root`` and kill somebody; (stage at work, who) or None when the run came to its end first.
+class Command:
+    """One of the equal commands on a root."""
 
-    Raises:
-        RuntimeError: when it failed by itself, or hangs.
-    """
-    log = (root / "log").open("w+")
-    run = [*command(root, "until=packed", f"workers={workers}"), *overrides]
-    process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=log)
-    deadline = time.monotonic() + chance.uniform(0, within_seconds)
-    while process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.005)
-    stage = at_work(root) or "between stages"
-    if process.poll() is None:
-        others = below(process.pid)
-        victim = process.pid if not others or chance.random() < 0.5 else chance.choice(others)
+    def __init__(self, root: Path, workers: int, overrides: list[str]) -> None:
+        run = [*command(root, "until=packed", f"workers={workers}"), *overrides]
+        self.log = root.with_name(f"{root.name}-{time.monotonic_ns()}.log")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=log)
+        self.is_hit = False
+
+    @property
+    def runs(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self, chance: random.Random) -> str:
+        """Kill the main process or, as often, one of those below it; what it was there for."""
+        others = below(self.process.pid)
+        victim = self.process.pid if not others or chance.random() < 0.5 else chance.choice(others)
+        self.is_hit = True
         try:
-            who = kind(victim, process.pid)
+            who = kind(victim, self.process.pid)
             os.kill(victim, signal.SIGKILL)
         except (ProcessLookupError, FileNotFoundError):
-            victim, who = process.pid, "main"
-            process.kill()
-        try:
-            process.wait(HANG_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            raise RuntimeError(f"{root}: hangs in {stage} after a kill of {who} {victim}, {workers} workers") from None
-        if victim == process.pid or process.returncode != 0:
-            check(process.returncode, log)
-            return stage, who
-    process.wait()
-    check(process.returncode, log)
+            who = "main"
+            self.process.kill()
+        return who
+
+    def check(self) -> None:
+        """Refuse an end that is no good one, and not that of a command of which a process was killed."""
+        text = self.log.read_text()
+        is_killed = self.process.returncode == -signal.SIGKILL or "was killed" in text
+        if self.process.returncode != 0 and not (self.is_hit and is_killed):
+            raise RuntimeError(f"exit status {self.process.returncode}: {text[-2000:]}")
+
+
+def disturbed(
+    root: Path, commands: int, kills: int, workers: Iterator[int], chance: random.Random, within: float, more: list[str]
+) -> Iterator[tuple[str, str]]:
+    """Bring ``root`` to its end by ``commands`` at once; (stage at work, who) for each of at most ``kills`` kills.
+
+    Raises:
+        RuntimeError: when a command failed by itself, or hangs.
+    """
+    running: list[Command] = []
+    is_over = False
+    try:
+        while running or not is_over:
+            if not is_over:
+                running += [Command(root, next(workers), more) for _ in range(commands - len(running))]
+            if kills and not is_over and (kill := _strike(root, running, chance, within)):
+                kills -= 1
+                yield kill
+            ended = _ended(running, root, wait=is_over or not kills)
+            is_over = is_over or any(one.process.returncode == 0 for one in ended)
+            running = [one for one in running if one not in ended]
+    finally:
+        for one in running:
+            one.process.kill()
+
+
+def _strike(root: Path, running: list[Command], chance: random.Random, within: float) -> tuple[str, str] | None:
+    """Kill somebody at a moment in the next ``within`` seconds, unless a command ends before it."""
+    deadline = time.monotonic() + chance.uniform(0, within)
+    while all(one.runs for one in running):
+        if time.monotonic() >= deadline:
+            return at_work(root) or "between stages", chance.choice(running).kill(chance)
+        time.sleep(0.005)
     return None
 
 
-def check(status: int, log: TextIO) -> None:
-    """A run ends well, by our kill, or because a worker was killed."""
-    log.seek(0)
-    text = log.read()
-    if status not in (0, -signal.SIGKILL) and "was killed" not in text:
-        raise RuntimeError(text[-2000:])
+def _ended(running: list[Command], root: Path, wait: bool) -> list[Command]:
+    """The commands that came to their end, at once or, to ``wait`` for one and for those that were hit, soon."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while True:
+        ended = [one for one in running if not one.runs]
+        if len(ended) == len(running) or (ended if wait else not any(one.is_hit for one in running if one.runs)):
+            break
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{root}: a command hangs in {at_work(root)}")
+        time.sleep(0.005)
+    for one in ended:
+        one.check()
+    return ended
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--commands", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", default="1,2,5")
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
     chance = random.Random(options.seed)
     workers = [int(number) for number in options.workers.split(",")]
+    in_turn = itertools.cycle(workers)
     landed: Counter[str] = Counter()
     hit: Counter[str] = Counter()
     lines, differing, unexpected = 0, 0, 0
@@ -126,32 +168,32 @@ def main() -> int:
         headrace(Path(name, "whole"), "until=packed", *options.overrides)
         seconds = time.monotonic() - start
         whole = written(Path(name, "whole"))
-        root = Path(name, "0")
-        root.mkdir()
-        while landed.total() < options.kills or any((root / stage).exists() for stage in DATA_STAGES):
-            kill = None
-            if landed.total() < options.kills:
-                try:
-                    kill = disturbed(root, workers[landed.total() % len(workers)], chance, seconds, options.overrides)
-                except RuntimeError as error:
-                    unexpected += 1
-                    print(error, file=sys.stderr)
-            else:
-                headrace(root, "until=packed", *options.overrides)
-            if kill is not None:
-                landed[kill[0]] += 1
-                hit[kill[1]] += 1
-                print(f"kill {landed.total()}: {' '.join(kill)}", file=sys.stderr, flush=True)
-            elif (root / "packed").exists() and list((root / "packed").glob("*/manifest.json")):
-                found = written(root)
-                wrong = [path for path in found.keys() | whole.keys() if found.get(path) != whole.get(path)]
-                for path in wrong[:5]:
-                    print(f"differs: {path}", file=sys.stderr)
-                lines, differing = lines + 1, differing + len(wrong)
-                root = Path(name, str(lines))
-                root.mkdir()
-    summary = {"benchmark": "kill_data", "kills": landed.total(), "seed": options.seed, "workers": workers}
-    summary |= {"lines": lines, "files": len(whole), "landed": dict(landed), "hit": dict(hit)}
+        while landed.total() < options.kills:
+            root = Path(name, str(lines + unexpected))
+            left = options.kills - landed.total()
+            try:
+                for stage, who in disturbed(root, options.commands, left, in_turn, chance, seconds, options.overrides):
+                    landed[stage] += 1
+                    hit[who] += 1
+                    print(f"kill {landed.total()}: {stage} {who}", file=sys.stderr, flush=True)
+            except RuntimeError as error:
+                unexpected += 1
+                print(error, file=sys.stderr)
+                continue
+            found = written(root)
+            wrong = [path for path in found.keys() | whole.keys() if found.get(path) != whole.get(path)]
+            for path in wrong[:5]:
+                print(f"differs: {path}", file=sys.stderr)
+            lines, differing = lines + 1, differing + len(wrong)
+    summary = {"benchmark": "kill_data", "kills": landed.total(), "seed": options.seed}
+    summary |= {
+        "commands": options.commands,
+        "workers": workers,
+        "lines": lines,
+        "files": len(whole),
+        "landed": dict(landed),
+        "hit": dict(hit),
+    }
     print(json.dumps(summary | {"differing": differing, "unexpected": unexpected}))
     return 1 if differing or unexpected else 0
 

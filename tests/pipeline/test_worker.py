@@ -14,8 +14,10 @@ import pytest
 from pipeline import runner, worker
 from pipeline.__main__ import compose, decoded
 from pipeline.core import error_report
-from pipeline.core.artifact import read_json
+from pipeline.core.artifact import TaskOutput, part_path, read_json
+from pipeline.core.claim import QUIET_SECONDS, claim_of, claimed
 from pipeline.core.errors import ConfigError, RetryableError
+from pipeline.core.owner import Owner
 from pipeline.executor import TaskExecutor
 from pipeline.runner import Step, load, plan, save
 
@@ -60,6 +62,48 @@ def test_without_a_width_it_is_one_task(run_json: Path) -> None:
     clean, _ = steps_of(run_json)
     assert run(run_json, "clean", "0-filter", "1") == 0
     assert clean.missing(clean.phases[0]) == [0, 2]
+
+
+def test_a_requeued_index_takes_over_its_own_task_and_waits_for_that_of_another(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "117")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    clean, _ = steps_of(run_json)
+    mine, other = (claim_of(part_path(clean.folder, "0-filter", task)) for task in (0, 1))
+    mine.parent.mkdir(parents=True)
+    mine.symlink_to("node7~4026531836~4711~88231~117~0")
+    other.symlink_to("node7~4026531836~4712~88231~118~0")
+    release = threading.Timer(QUIET_SECONDS + 1, other.unlink)
+    release.start()
+    assert run(run_json, "clean", "0-filter", "0", "1") == 0
+    release.join()
+    assert clean.is_whole
+    assert capfd.readouterr().err.count("waits for") == 1
+    assert not list(clean.folder.rglob("*.claim"))
+
+
+def test_a_second_training_waits_for_the_first_and_has_nothing_left_to_do(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config, (clean, _) = load(run_json)
+    monkeypatch.setattr(type(clean.stage), "distributed", True)
+    monkeypatch.setattr(runner, "launch", lambda *_: pytest.fail("it was trained twice"))
+    part = part_path(clean.folder, "0-filter", 0)
+    part.parent.mkdir(parents=True)
+    held, hold = os.pipe()
+    if (child := os.fork()) == 0:
+        with claimed(claim_of(part)):
+            os.write(hold, b"held")
+            time.sleep(QUIET_SECONDS + 1)
+            for task in range(3):
+                TaskOutput(clean.folder, "0-filter", task).done({})
+        os._exit(0)
+    os.read(held, 4)
+    runner.execute(clean, config, run_json)
+    os.waitpid(child, 0)
+    assert f"clean waits for {Owner.current().node} PID {child}\n" in capfd.readouterr().err
+    assert clean.is_whole
 
 
 def test_an_input_whose_last_task_was_killed_before_it_wrote_the_manifest_is_finished(run_json: Path) -> None:
@@ -133,7 +177,7 @@ def test_a_full_disk_is_told_by_a_run_on_this_machine(
     """In a task, whose error comes out of the pool, and in what the main process writes."""
     clean, _ = steps_of(run_json)
     config, _ = runner.load(run_json)
-    future: Future[None] = Future()
+    future: Future[bool] = Future()
     future.set_exception(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     monkeypatch.setattr(TaskExecutor, "run", lambda self: self._raise_for(future, 0, tmp_path))
     with pytest.raises(RetryableError, match=f"^{clean.folder}: No space left on device; make room and run again$"):
