@@ -35,7 +35,7 @@ from data_prep.filters.keys import KeyWriter, Losers, decide
 from data_prep.sources import AnySource
 from data_prep.sources.source import Record, Section
 from pipeline.core.artifact import TaskOutput, read_json, write_json
-from pipeline.core.settings import settings, unhashed
+from pipeline.core.settings import Buckets, settings, unhashed
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 NOTHING = contextlib.nullcontext()
@@ -48,7 +48,7 @@ class Cleaning:
 
     filters: tuple[AnyFilter, ...]
     """The filters, first to last; an empty list keeps everything that could be read."""
-    buckets: int = unhashed(16)
+    buckets: Buckets = unhashed(16)
     """How many tasks a global filter's decision is split into; ``dedup.memory_gb`` bounds what each holds."""
 
 

@@ -24,7 +24,7 @@ from data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, s
 from data_prep.tokenization.shards import key_of
 from pipeline.core.artifact import Artifact, FileRecord, TaskOutput, read_json, write_json
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import canonical, settings
+from pipeline.core.settings import Positive, canonical, settings
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 SPLITS = ("train", "validation")
@@ -39,11 +39,11 @@ Keys = NDArray[np.uint64]
 class Packing:
     """How documents become rows."""
 
-    row_tokens: Annotated[int, Field(gt=0)] = 1024
+    row_tokens: Positive = 1024
     """Positions of a row: the length of context in training."""
     validation_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.01
     """Share of the documents held out for validation, by a hash of their ids."""
-    group_shards: Annotated[int, Field(gt=0)] = 64
+    group_shards: Positive = 64
     """Token shards packed together by one task."""
     method: Literal["best_fit", "concatenate"] = "best_fit"
     """``best_fit`` splits only documents longer than a row; ``concatenate`` fills every row, as GPT did."""

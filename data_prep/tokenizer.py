@@ -25,7 +25,7 @@ from data_prep.tokenization.encode import END_OF_TEXT, Encoder, is_special, pars
 from data_prep.tokenization.shards import key_of
 from pipeline.core.artifact import Artifact, FileRecord, TaskOutput
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings
+from pipeline.core.settings import Positive, settings
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 BYTES = tokenizers.pre_tokenizers.ByteLevel.alphabet()
@@ -40,9 +40,9 @@ class Trained:
     """Byte-level BPE trained here on the documents of ``unique``; end of text has id 0."""
 
     type: Literal["train"] = "train"
-    vocabulary_size: Annotated[int, Field(gt=len(BYTES))] = 8192
+    vocabulary_size: Annotated[int, Field(gt=len(BYTES), le=2**31)] = 8192
     """Tokens at most, with the 256 bytes and end of text; fewer when no pair of tokens is left that occurs twice."""
-    sample_bytes: Annotated[int, Field(gt=0)] = 100_000_000
+    sample_bytes: Positive = 100_000_000
     """UTF-8 bytes of text to train on, at most and up to the end of a document."""
 
     def raw_files(self) -> tuple[RawFile, ...]:

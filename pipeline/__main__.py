@@ -21,7 +21,7 @@ from pipeline import help_text
 from pipeline.commands import COMMANDS, split_words
 from pipeline.config import RunConfig, check
 from pipeline.core.errors import ConfigError, HeadraceError
-from pipeline.core.settings import decode, suggestion
+from pipeline.core.settings import decode, refuse_secrets, suggestion
 from pipeline.core.signals import Stop, stoppable
 from pipeline.line import carry_out
 from pipeline.runner import Run, newest, plan
@@ -86,8 +86,9 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """The configuration as plain values.
 
     Raises:
-        ConfigError: when an override does not fit, naming the nearest that would.
+        ConfigError: when an override does not fit, naming the nearest that would, or holds a secret.
     """
+    refuse_secrets_of(overrides)
     with hydra.initialize_config_dir(str(CONF), version_base=HYDRA_VERSION_BASE):
         try:
             return _plain(hydra.compose("config", overrides=list(overrides)))
@@ -100,6 +101,17 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
             raise ConfigError("command line", f"{error.override!r} is not an override", "write KEY=VALUE") from None
         except (ConfigCompositionException, HydraException, OmegaConfBaseException) as error:
             raise _unknown_key(error, overrides) from None
+
+
+def refuse_secrets_of(overrides: Sequence[str]) -> None:
+    """Refuse overrides that hold a secret: they are kept in run.json, also those that a later one replaces.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    for override in overrides:
+        key, _, value = override.partition("=")
+        refuse_secrets(value, key if value else "command line")
 
 
 def _plain(config: DictConfig) -> dict[str, Any]:
@@ -147,6 +159,7 @@ def sweep(overrides: Sequence[str]) -> None:
     def one(config: DictConfig) -> None:
         carry_out(planned(_plain(config), list(HydraConfig.get().overrides.task)))
 
+    refuse_secrets_of(overrides)
     sys.argv = ["headrace", "--multirun", *overrides]
     hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")(one)()
 

@@ -30,7 +30,7 @@ from pipeline import (
 )
 from pipeline.config import RunConfig
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import suggestion
+from pipeline.core.settings import Positive, suggestion, value_of
 from pipeline.line import carry_out
 from pipeline.plan import show_plan
 from pipeline.runner import Run
@@ -100,7 +100,7 @@ def show_folder_scores(config: RunConfig, folder: str, limit: str = "") -> None:
     """Print what the model in FOLDER (Hugging Face's format) scores on evaluation=…'s benchmarks; N: items of each."""
     evaluation = config.evaluation
     if limit:
-        evaluation = dataclasses.replace(evaluation, limit=generation.number("--limit", limit, int, 0))
+        evaluation = dataclasses.replace(evaluation, limit=value_of(Positive, limit, "--limit"))
     folder_scores.show(dataclasses.replace(config, evaluation=evaluation), folder)
 
 

@@ -8,14 +8,15 @@ from data_prep.dedup.config import Dedup
 from data_prep.packed import Packing
 from data_prep.sources import AnySource
 from data_prep.tokenizer import TokenizerSettings
-from pipeline.cluster import AnyCluster
+from pipeline.cluster import AnyCluster, Slurm
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings, unhashed
+from pipeline.core.settings import Positive, settings, unhashed
 from pipeline.core.tracker import Tracking
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
 from train.evaluation.benchmark import Evaluation
 from train.mixture import Mixture
 from train.schedule import Schedule
+from train.zero import deepspeed_config, plan_batches
 
 
 @settings
@@ -26,9 +27,9 @@ class RunConfig:
     """The folder that artifacts are written below."""
     until: str = unhashed("report")
     """The last stage to run."""
-    workers: int | None = unhashed(None)
+    workers: Positive | None = unhashed(None)
     """Worker processes of a data stage on this machine; None takes one per core. The results do not depend on it."""
-    ranks: int = unhashed(1)
+    ranks: Positive = unhashed(1)
     """Ranks of a training, and of a scoring, on this machine. What is scored does not depend on it."""
     source: AnySource
     """Where raw documents come from."""
@@ -62,6 +63,12 @@ class RunConfig:
     """Where the work happens."""
 
     @property
+    def training_ranks(self) -> int:
+        """The processes that train together."""
+        cluster = self.cluster
+        return cluster.nodes * cluster.ranks_per_node if isinstance(cluster, Slurm) else self.ranks
+
+    @property
     def worker_processes(self) -> int:
         return self.workers or os.cpu_count() or 1
 
@@ -78,6 +85,12 @@ def check(config: RunConfig) -> None:
             f"{config.packing.row_tokens} is longer than model.context = {config.model.context}",
             "make rows shorter or the context longer",
         )
-    for name, value in (("workers", config.workers), ("ranks", config.ranks)):
-        if value is not None and value < 1:
-            raise ConfigError(name, f"{value} is not a number of processes", "give 1 or more")
+
+
+def check_training(config: RunConfig) -> None:
+    """The checks of a training that depend on who trains.
+
+    Raises:
+        ConfigError: when the ranks cannot share a batch, or DeepSpeed cannot do what is asked.
+    """
+    deepspeed_config(plan_batches(config.training, config.training_ranks), config.training, config.zero)

@@ -13,17 +13,15 @@ One text is shown as it comes. Several are written as JSON lines, in the order o
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from pipeline.config import RunConfig
 from pipeline.core.errors import ConfigError
+from pipeline.core.settings import Positive, decode, value_of
 from pipeline.report_page.formatting import visible
 from train.generate import Written, generate
 from train.generation.settings import Sampling
-
-T = TypeVar("T", int, float)
 
 
 def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling) -> None:
@@ -107,9 +105,7 @@ def prompts_of(prompt: str, file: str, samples: str) -> list[str]:
     if bool(prompt) == bool(file):
         wrong = "both --prompt and --prompts are given" if prompt else "no prompt is given"
         raise ConfigError("--prompt", wrong, "give --prompt TEXT, or --prompts FILE with one a line")
-    copies = number("--samples", samples, int, 1)
-    if copies < 1:
-        raise ConfigError("--samples", f"is {samples!r}", "give 1 or more")
+    copies = value_of(Positive, samples or "1", "--samples")
     return [prompt for prompt in (_read(Path(file)) if file else [prompt]) for _ in range(copies)]
 
 
@@ -143,14 +139,12 @@ def sampling_of(max_tokens: str, temperature: str, top_k: str, top_p: str, seed:
     Raises:
         ConfigError: naming the option that is no number or out of range.
     """
-    return Sampling(
-        max_tokens=number("--max-tokens", max_tokens, int, Sampling.max_tokens),
-        temperature=number("--temperature", temperature, float, Sampling.temperature),
-        top_k=number("--top-k", top_k, int, 0) if top_k else None,
-        top_p=number("--top-p", top_p, float, 0.0) if top_p else None,
-        seed=number("--seed", seed, int, Sampling.seed),
-        stops=_stops(stop),
-    )
+    numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    given = {name: word for name, word in numbers.items() if word} | {"stops": _stops(stop)}
+    try:
+        return decode(Sampling, given)
+    except ConfigError as error:
+        raise ConfigError(f"--{error.where.replace('_', '-')}", error.wrong, error.remedy) from None
 
 
 def _stops(word: str) -> tuple[str, ...]:
@@ -164,16 +158,3 @@ def _stops(word: str) -> tuple[str, ...]:
     if not all(isinstance(stop, str) for stop in stops):
         raise ConfigError("--stop", f"{word!r} holds what is no text", """write '["one", "other"]'""")
     return tuple(stops)
-
-
-def number(option: str, word: str, kind: Callable[[str], T], default: T) -> T:
-    """``word``, which stands behind ``option``, as a number; an empty one takes the default.
-
-    Raises:
-        ConfigError: when it is none.
-    """
-    try:
-        return kind(word) if word else default
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise ConfigError(option, f"is {word!r}", f"give {what}") from None

@@ -4,11 +4,18 @@ import sys
 
 from pipeline import submission, summary
 from pipeline.cluster import Slurm
+from pipeline.config import check_training
 from pipeline.runner import Run, execute, save
 
 
 def carry_out(run: Run) -> None:
-    """Do what is left to do of ``run``, or submit it, and say what it came to."""
+    """Do what is left to do of ``run``, or submit it, and say what it came to.
+
+    Raises:
+        ConfigError: also when the training at its end could not begin; better known now than after the data stages.
+    """
+    if any(step.name == "weights" and not step.is_whole for step in run.steps):
+        check_training(run.config)
     run_json = save(run.config, run.values, run.steps, run.overrides)
     if any(step.name == "signatures" and not step.is_whole for step in run.steps):
         print(f"{'dedup':<11} {run.config.dedup.expected_cost}", file=sys.stderr)

@@ -15,8 +15,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from data_prep.tokenization.shards import TokenShards
-from pipeline.cluster import Slurm
-from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact, read_sealed
 from pipeline.core.errors import ConfigError
 from pipeline.facts import Fact
@@ -72,7 +70,7 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
         ArtifactError: when packed is not finished, or what a source was made from is gone.
     """
     training = run.config.training
-    world = _number("RANKS", ranks, 1, training.batch_rows) if ranks else _ranks(run.config)
+    world = _number("RANKS", ranks, 1, training.batch_rows) if ranks else run.config.training_ranks
     plan_batches(training, world)
     chosen = [_number("RANK", rank, 0, world - 1)] if rank else list(range(world))
     number = _number("STEP", step, 1, training.steps)
@@ -103,12 +101,6 @@ def _update(steps: Sequence[Step], number: int) -> Iterator[Fact]:
         if first <= number <= spike:
             yield "update", f"left out: the loss of step {spike:,} was a spike"
             return
-
-
-def _ranks(config: RunConfig) -> int:
-    """Of the training that ``config`` asks for."""
-    cluster = config.cluster
-    return cluster.nodes * cluster.ranks_per_node if isinstance(cluster, Slurm) else config.ranks
 
 
 def _number(name: str, word: str, first: int, last: int) -> int:

@@ -11,16 +11,16 @@ headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1
 """
 
 import dataclasses
-import math
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
+from typing import Annotated
 
+from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
 from pipeline.config import RunConfig
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import suggestion
+from pipeline.core.settings import Positive, PositiveNumber, suggestion, value_of
 from pipeline.facts import Fact, show
 from train.config import ZeroConfig
 from train.memory import Footprint, Memory
@@ -29,7 +29,7 @@ from train.zero import plan_batches, stage_on
 
 GB = 1e9
 STAGES = (0, 1, 2, 3)
-T = TypeVar("T", int, float)
+Utilization = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,24 +52,11 @@ class Hardware:
         if gpu and gpu not in PEAK_FLOPS:
             raise ConfigError("--gpu", f"unknown GPU {gpu!r}", suggestion(gpu, PEAK_FLOPS))
         return cls(
-            gpus=_number("--gpus", gpus, int, cls.gpus, math.inf),
+            gpus=value_of(Positive, gpus, "--gpus") if gpus else cls.gpus,
             gpu=gpu or cls.gpu,
-            mfu=_number("--mfu", mfu, float, cls.mfu, 1),
-            memory_gb=_number("--gpu-memory-gb", memory_gb, float, cls.memory_gb, math.inf),
+            mfu=value_of(Utilization, mfu, "--mfu") if mfu else cls.mfu,
+            memory_gb=value_of(PositiveNumber, memory_gb, "--gpu-memory-gb") if memory_gb else cls.memory_gb,
         )
-
-
-def _number(option: str, word: str, kind: Callable[[str], T], default: T, most: float) -> T:
-    """``word`` as a number above 0 and at most ``most``."""
-    try:
-        number = kind(word) if word else default
-    except ValueError:
-        number = kind("0")
-    if not 0 < number <= most:
-        what = "a whole number" if kind is int else "a number"
-        limit = f" and at most {most:g}" if most < math.inf else ""
-        raise ConfigError(option, f"is {word!r}", f"give {what} above 0{limit}")
-    return number
 
 
 def show_plan(config: RunConfig, gpus: str = "", gpu: str = "", mfu: str = "", gpu_memory_gb: str = "") -> None:

@@ -10,38 +10,42 @@
 Fields marked ``unhashed`` say how a result is computed, not which, and stay out of the artifact's address.
 """
 
-import math
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings, unhashed
+from pipeline.core.settings import LARGEST, Natural, Positive, PositiveNumber, Seed, settings, unhashed
+
+Epsilon = Annotated[float, Field(gt=0, le=1)]
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 
 @settings
 class ModelConfig:
     """The shape of a decoder-only Transformer: GPT-1, GPT-2, LLaMA, or any mixture of their parts."""
 
-    layers: int
+    layers: Positive
     """Number of Transformer blocks."""
-    width: int
+    width: Positive
     """Width of the residual stream (d_model)."""
-    heads: int
+    heads: Positive
     """Query heads of each attention."""
-    kv_heads: int
+    kv_heads: Positive
     """Key and value heads; each serves heads / kv_heads query heads (GQA, Ainslie et al. 2023)."""
-    context: int
+    context: Positive
     """The longest sequence in tokens."""
-    mlp_width: int
+    mlp_width: Positive
     """Inner width of the feed-forward layer."""
     positions: Literal["learned", "rope"] = "learned"
     """learned: a table of ``context`` vectors (GPT-2); rope: rotary embedding of queries and keys (Su et al. 2021)."""
-    rope_theta: float = 10_000.0
+    rope_theta: PositiveNumber = 10_000.0
     """Base of the rotary frequencies; without effect on learned positions."""
     norm: Literal["layernorm", "rmsnorm"] = "layernorm"
     """Kind of normalization."""
     norm_place: Literal["pre", "post"] = "pre"
     """pre: before attention and feed-forward layer, and at the end (GPT-2); post: after each is added (GPT-1)."""
-    norm_epsilon: float = 1e-5
+    norm_epsilon: Epsilon = 1e-5
     """Added to the variance."""
     activation: Literal["gelu", "swiglu"] = "gelu"
     """gelu: in GPT-2's tanh form; swiglu: gated by SiLU (Shazeer 2020)."""
@@ -49,12 +53,12 @@ class ModelConfig:
     """Whether linear layers have a bias."""
     tied: bool = True
     """Whether the output layer is the token embedding."""
-    dropout: float = 0.0
+    dropout: BelowOne = 0.0
     """Probability of dropping an embedding, an attention weight or a residual update in training."""
 
     def __post_init__(self) -> None:
         sizes = (self.layers, self.width, self.heads, self.kv_heads, self.context, self.mlp_width)
-        if min(sizes) < 1:
+        if min(sizes) < 1:  # a Hugging Face folder's shape is not decoded
             raise ConfigError("model", f"has a size of {min(sizes)}", "give sizes of at least 1")
         checks = (
             (self.width % self.heads, f"width {self.width} is no multiple of {self.heads} heads"),
@@ -88,15 +92,15 @@ class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019); defaults of GPT-3 (Brown et al. 2020, app. B)."""
 
     type: Literal["adamw"] = "adamw"
-    learning_rate: float
+    learning_rate: Annotated[float, Field(gt=0, le=10)]
     """The peak; the schedule scales it."""
-    beta1: float = 0.9
+    beta1: BelowOne = 0.9
     """Decay of the mean of gradients."""
-    beta2: float = 0.95
+    beta2: BelowOne = 0.95
     """Decay of the mean of squared gradients."""
-    epsilon: float = 1e-8
+    epsilon: Epsilon = 1e-8
     """Added to the root of the second mean."""
-    weight_decay: float = 0.1
+    weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.1
     """Pull towards zero, times the learning rate; on matrices only."""
 
 
@@ -104,50 +108,50 @@ class AdamW:
 class TrainingConfig:
     """How long to train, on how much at once, in which precision, and what to keep."""
 
-    steps: int
+    steps: Positive
     """Number of updates."""
-    batch_rows: int
+    batch_rows: Positive
     """Packed rows of one update, over all ranks."""
-    micro_batch_rows: int = unhashed(8)
+    micro_batch_rows: Positive = unhashed(8)
     """At most that many rows go through the model at once on each rank; lower it when memory is short."""
     precision: Literal["fp32", "bf16"] = "bf16"
     """Of the model's arithmetic; the master weights and the optimizer's states are fp32 in both."""
-    gradient_clip: float | None = 1.0
+    gradient_clip: PositiveNumber | None = 1.0
     """The gradient's norm is cut to this; null leaves it alone."""
     initial_weights: str | None = unhashed(None)
     """Folder of a Hugging Face model (openai-gpt, gpt2, llama) to go on from; null: random weights. Its content
     decides the result, not where it lies."""
-    seed: int = 0
+    seed: Seed = 0
     """Decides the first weights, the order of rows and dropout."""
-    validate_every: int = 250
+    validate_every: Positive = 250
     """Steps between two passes over the held-out rows; there is one after the last step too."""
-    validation_rows: int = 256
-    """At most that many of the held-out rows, from the first on."""
-    evaluate_every: int | None = unhashed(None)
+    validation_rows: Natural = 256
+    """At most that many of the held-out rows, from the first on; 0 leaves validation out."""
+    evaluate_every: Positive | None = unhashed(None)
     """Steps between two scorings of benchmarks of ``evaluation``; there is one after the last step too. null: never."""
     evaluate: tuple[str, ...] = unhashed(())
     """Which of them, by name; empty: all."""
-    evaluate_items: int | None = unhashed(100)
+    evaluate_items: Positive | None = unhashed(100)
     """At most that many items of each; null: as many as its own settings say."""
-    save_every: int = unhashed(500)
+    save_every: Positive = unhashed(500)
     """Steps between two checkpoints; there is one after the last step too."""
-    log_every: int = unhashed(1)
+    log_every: Positive = unhashed(1)
     """Steps between two rows of metrics.jsonl."""
-    keep_last: int = unhashed(2)
+    keep_last: Positive = unhashed(2)
     """That many newest checkpoints are kept."""
-    keep_every: int | None = unhashed(None)
+    keep_every: Positive | None = unhashed(None)
     """Checkpoints of steps that are multiples of this are kept for ever."""
-    spike_sigma: float | None = None
+    spike_sigma: PositiveNumber | None = None
     """The update of a step is left out when its loss is this many standard deviations above the mean of the steps
     before it (6 in OLMo-core); null: never."""
-    spike_window_steps: int = 128
+    spike_window_steps: Annotated[int, Field(ge=4, le=LARGEST)] = 128
     """The number of steps before it that count; half as many must have gone by."""
-    spike_rollback_every: int | None = None
+    spike_rollback_every: Positive | None = None
     """A spike takes the weights back to the checkpoint of the last step that is a multiple of this, which is kept for
     it; the updates since are left out with that of the spike. null: that one alone, as before the first such step."""
-    hang_seconds: float = unhashed(1800.0)
+    hang_seconds: PositiveNumber = unhashed(1800.0)
     """When no step finishes for this long, every rank shows its stacks and ends, and the run can be started again."""
-    save_hang_seconds: float = unhashed(1800.0)
+    save_hang_seconds: PositiveNumber = unhashed(1800.0)
     """The same for the time that training waits for a checkpoint to be written; no part of a step."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """auto: CUDA where there is one."""
@@ -155,26 +159,9 @@ class TrainingConfig:
     """Whether each layer becomes one graph of fused kernels (torch.compile); auto: on a GPU, where it pays."""
 
     def __post_init__(self) -> None:
-        sizes = ("steps", "batch_rows", "micro_batch_rows", "validate_every", "save_every", "log_every", "keep_last")
-        for name in sizes:
-            if getattr(self, name) < 1:
-                raise ConfigError(f"training.{name}", f"is {getattr(self, name)}", "give a number of at least 1")
-        for name in ("evaluate_every", "evaluate_items"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"training.{name}", f"is {value}", "give a number of at least 1, or null")
-        if self.gradient_clip is not None and not 0 < self.gradient_clip < math.inf:
-            raise ConfigError("training.gradient_clip", f"is {self.gradient_clip}", "give a positive number, or null")
-        if self.spike_sigma is not None and not 0 < self.spike_sigma < math.inf:
-            raise ConfigError("training.spike_sigma", f"is {self.spike_sigma}", "give a positive number, or null")
-        if self.spike_window_steps < 4:
-            raise ConfigError("training.spike_window_steps", f"is {self.spike_window_steps}", "give at least 4 steps")
-        if self.spike_rollback_every is not None and (self.spike_sigma is None or self.spike_rollback_every < 1):
-            wrong = f"is {self.spike_rollback_every}, spike_sigma is {self.spike_sigma}"
-            raise ConfigError("training.spike_rollback_every", wrong, "give at least 1 and a spike_sigma, or null")
-        for name in ("hang_seconds", "save_hang_seconds"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ConfigError(f"training.{name}", f"is {getattr(self, name)}", "give a positive number")
+        if self.spike_rollback_every is not None and self.spike_sigma is None:
+            wrong = f"is {self.spike_rollback_every}, and spike_sigma is null: there are no spikes"
+            raise ConfigError("training.spike_rollback_every", wrong, "give a spike_sigma, or null")
 
     def saves_at(self, step: int) -> bool:
         """Whether there is a checkpoint after ``step``: an ordinary one, one to roll back to, or the last."""
@@ -197,5 +184,5 @@ class ZeroConfig:
     stage: Literal["auto", 0, 1, 2, 3] = "auto"
     """0: every rank holds everything; 1: optimizer states are split; 2: gradients too; 3: parameters too; auto: 1, and
     0 on a single rank in fp32, where nothing can be split and the copies that splitting takes would only cost time."""
-    bucket_elements: int = 50_000_000
+    bucket_elements: Positive = 50_000_000
     """Values that travel between ranks in one message."""

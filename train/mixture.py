@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.settings import digest, settings, unhashed
+from pipeline.core.settings import NaturalNumber, Positive, digest, settings, unhashed
 from pipeline.core.stage import Inputs
 from train.apportionment import MixedOrder, Stretch
 from train.data import MixedRows, Rows
@@ -38,7 +38,7 @@ class SourceSettings:
     """What metrics call it."""
     packed: str | None = None
     """The folder of another run's artifact ``packed``; null: the rows of this run."""
-    weight: float
+    weight: NaturalNumber
     """Its part of the rows, relative to the weights of the others; any unit."""
 
 
@@ -46,9 +46,9 @@ class SourceSettings:
 class Change:
     """Other weights from some point of training on."""
 
-    from_tokens: int
+    from_tokens: Positive
     """Where: after so many positions, padding included; the cycle of weights under way is brought to its end."""
-    weights: Mapping[str, float]
+    weights: Mapping[str, NaturalNumber]
     """The weight of every source, by its name."""
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.core.settings import settings
+from pipeline.core.settings import Fraction, Natural, settings
 
 
 def _warmup(step: int, warmup_steps: int) -> float:
@@ -23,9 +23,9 @@ def _warmup(step: int, warmup_steps: int) -> float:
 @settings
 class Cosine:
     type: Literal["cosine"] = "cosine"
-    warmup_steps: int
+    warmup_steps: Natural
     """Updates over which the rate rises linearly to the peak."""
-    final_fraction: float = 0.1
+    final_fraction: Fraction = 0.1
     """Share of the peak at the end."""
 
     def factor(self, step: int, steps: int) -> float:
@@ -38,11 +38,11 @@ class Cosine:
 @settings
 class WarmupStableDecay:
     type: Literal["wsd"] = "wsd"
-    warmup_steps: int
+    warmup_steps: Natural
     """Updates over which the rate rises linearly to the peak."""
-    decay_fraction: float = 0.2
+    decay_fraction: Fraction = 0.2
     """Share of all steps, the last ones, over which the rate falls."""
-    final_fraction: float = 0.0
+    final_fraction: Fraction = 0.0
     """Share of the peak at the end."""
     shape: Literal["linear", "sqrt"] = "sqrt"
     """sqrt: falls as 1 - sqrt(progress); linear: as 1 - progress."""
@@ -57,7 +57,7 @@ class WarmupStableDecay:
 @settings
 class Constant:
     type: Literal["constant"] = "constant"
-    warmup_steps: int = 0
+    warmup_steps: Natural = 0
     """Updates over which the rate rises linearly to the peak."""
 
     def factor(self, step: int, steps: int) -> float:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
-from pipeline.core.settings import settings
+from pipeline.core.settings import LARGEST, Natural, Positive, settings
 from pipeline.core.stage import RawFile
 
 SHORTEST_WORDS = 8
@@ -44,12 +44,12 @@ class Decontamination:
     action: Literal["none", "report", "drop", "mask"] = "report"
     """``drop`` the documents, ``mask`` the passages (take them out, keep the rest), or only ``report`` the overlaps,
     which scores are split by; ``none`` does not search at all."""
-    ngram_words: Annotated[int, Field(ge=SHORTEST_WORDS)] = 13
+    ngram_words: Annotated[int, Field(ge=SHORTEST_WORDS, le=LARGEST)] = 13
     """A run of so many words in common is an overlap."""
-    common_documents: Annotated[int, Field(ge=1)] | None = None
+    common_documents: Positive | None = None
     """An n-gram that occurs in more documents than this is a common phrase and removes nothing (GPT-3: 10). Beware: a
     benchmark that leaked to more pages than that is common too. None ignores nothing."""
-    window_characters: Annotated[int, Field(ge=0)] = 200
+    window_characters: Natural = 200
     """``mask`` also takes so much of the text on either side of a match (GPT-3: 200)."""
 
     @property

@@ -15,9 +15,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from data_prep.dedup.banding import Banding, choose
-from pipeline.core.settings import settings, unhashed
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import Buckets, Positive, settings, unhashed
 
-AtLeastOne = Annotated[int, Field(ge=1)]
+MOST_HASHES = 4096
+Hashes = Annotated[int, Field(ge=1, le=MOST_HASHES)]
 
 Engine = Literal["kernel", "datasketch"]
 
@@ -26,32 +28,37 @@ Engine = Literal["kernel", "datasketch"]
 class Dedup:
     """MinHash, LSH and exact verification."""
 
-    shingle_words: AtLeastOne = 5
+    shingle_words: Positive = 5
     """Words in a shingle. A document with fewer words has one shingle: all of them."""
-    bands: AtLeastOne = 14
+    bands: Hashes = 14
     """LSH bands: two documents that agree in a whole band are compared. Not used where ``recall`` is given."""
-    rows: AtLeastOne = 8
+    rows: Hashes = 8
     """Hashes in a band; a signature has bands × rows of them. Not used where ``recall`` is given."""
     recall: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Least share of the pairs right at ``threshold`` to compare: chooses bands and rows by the S-curve."""
-    most_hashes: Annotated[int, Field(ge=1, le=4096)] = 256
+    most_hashes: Hashes = 256
     """Most hashes in a signature where ``recall`` chooses: more cost time and disk, fewer cost false candidates."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """Seed of the permutations, as in datasketch's ``MinHash(seed=…)``."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Two documents are near duplicates when the exact Jaccard similarity of their shingle sets is at least this."""
-    buckets: Annotated[int, Field(ge=1, le=65536)] = 16
+    buckets: Buckets = 16
     """Tasks that share the search for duplicates. Of the edges between duplicates one holds its share in memory, about
     100 bytes each."""
-    window_documents: AtLeastOne = 1000
+    window_documents: Positive = 1000
     """In an LSH group larger than this, a document is compared with this many of the next larger ones only."""
     against: tuple[str, ...] = ()
     """Folders of older runs' artifacts of stage ``unique``: what is equal or similar to a document there goes."""
-    memory_gb: Annotated[float, Field(gt=0)] = unhashed(2.0)
+    memory_gb: Annotated[float, Field(ge=1e-5, le=1e9)] = unhashed(2.0)
     """Gigabytes (10^9 bytes) that a task holds of what it sorts and compares, cleaning's global filters included; what
     is more spills to disk."""
     engine: Engine = unhashed("kernel")
     """What computes signatures: the compiled kernel, or datasketch, the readable reference. The bytes are the same."""
+
+    def __post_init__(self) -> None:
+        if self.recall is None and self.bands * self.rows > MOST_HASHES:
+            wrong = f"{self.bands:,} bands of {self.rows:,} rows are {self.bands * self.rows:,} hashes"
+            raise ConfigError("dedup.bands", wrong, f"give at most {MOST_HASHES:,} in all")
 
     @property
     def banding(self) -> Banding:

@@ -10,10 +10,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from datatrove.data import Document
-from pydantic import Field
 
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
@@ -21,7 +20,7 @@ from data_prep.filters.own_files import own_text
 from data_prep.filters.urls import url_number
 from data_prep.filters.word_search import Tree, may_hold, tree_of
 from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.settings import suggestion
+from pipeline.core.settings import Fraction, suggestion
 from pipeline.core.stage import RawFile
 
 LISTS = Path(__file__).parent / "bad_words_lists"
@@ -44,7 +43,7 @@ class BadWords(Filter):
     """A folder of ``<language>.json`` lists of your own; None: LDNOOBW's lists."""
     default_language: str = "en"
     """The list for pages whose language was not identified."""
-    filter_fraction: Annotated[float, Field(ge=0, le=1)] = 1.0
+    filter_fraction: Fraction = 1.0
     """The fraction of such pages that is dropped, chosen by the MD5 of the normalized URL (C4: 1, mC4: 0.999)."""
     allowed: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     """Entries that do not count, by language."""

@@ -28,6 +28,7 @@ from data_prep.filters.line_rules import (
 )
 from data_prep.filters.line_scan import ASK, KEPT, scanned
 from data_prep.filters.sentences import count_sentences, punkt_files, punkt_folder
+from pipeline.core.settings import Natural
 from pipeline.core.stage import RawFile
 
 
@@ -51,7 +52,7 @@ class C4Lines(Filter):
         Policy(),
     )
     """What each stripped, non-empty line goes through, in this order."""
-    min_sentences: int = 3
+    min_sentences: Natural = 3
     """The fewest sentences of a page (TFDS: 3; the paper: 5)."""
     punkt_path: str | None = None
     """A folder with nltk's punkt_tab English files; None: those that llama-index-core carries."""

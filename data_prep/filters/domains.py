@@ -21,6 +21,7 @@ from data_prep.filters.filter import Filter, filter_settings
 from data_prep.filters.own_files import need_file, own_file, own_text
 from data_prep.filters.urls import normalize_url, url_of
 from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.settings import Positive
 from pipeline.core.stage import RawFile
 
 
@@ -98,7 +99,7 @@ class BlockedDomains(Filter):
     """A text file with a word a line; None: no such words."""
     soft_words_path: str | None = None
     """A text file with a word a line; None: no such words."""
-    min_soft_words: int = 2
+    min_soft_words: Positive = 2
     """How many soft words make a URL bad (RefinedWeb: 2)."""
 
     def __post_init__(self) -> None:

@@ -3,17 +3,16 @@
 text ── model ──> {"hq": 0.83, "cc": 0.17} ── metadata["fasttext"]["hq"] = 0.83 ──> kept when ≥ min_score
 """
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from datatrove.data import Document
-from pydantic import Field
 
 from data_prep.document import Drop
 from data_prep.filters.fasttext_model import load
 from data_prep.filters.filter import Filter, filter_settings
 from data_prep.filters.own_files import need_file, own_file
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import suggestion
+from pipeline.core.settings import Fraction, suggestion
 from pipeline.core.stage import RawFile
 
 
@@ -32,7 +31,7 @@ class FasttextClassifier(Filter):
     """The model file, .bin or .ftz."""
     label: str
     """The label whose probability decides, without ``__label__``."""
-    min_score: Annotated[float, Field(ge=0, le=1)]
+    min_score: Fraction
     """The least probability of a page that stays."""
 
     def __post_init__(self) -> None:

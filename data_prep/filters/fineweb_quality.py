@@ -15,8 +15,8 @@ from pydantic import Field
 from data_prep.document import Drop
 from data_prep.filters.datatrove_page import first_failure
 from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.gopher_page import Fraction, Page, PageRule, above, below, repeats, share
-from pipeline.core.settings import settings
+from data_prep.filters.gopher_page import Page, PageRule, above, below, repeats, share
+from pipeline.core.settings import Fraction, Natural, NaturalNumber, settings
 
 MARKS = tuple(sorted(TERMINAL_PUNCTUATION))
 """What ends a sentence in any script, as datatrove lists it."""
@@ -50,7 +50,7 @@ class ShortLines(PageRule):
     type: Literal["short_lines"] = "short_lines"
     max_fraction: Fraction = 0.67
     """The greatest fraction (FineWeb: 0.67)."""
-    max_characters: int = 30
+    max_characters: Natural = 30
     """The longest line that counts as short (FineWeb: 30)."""
 
     def failure(self, page: Page) -> str | None:
@@ -76,7 +76,7 @@ class LineBreaks(PageRule):
     """At most ``max_per_word`` line feeds for each word: more is a list."""
 
     type: Literal["line_breaks"] = "line_breaks"
-    max_per_word: float = 0.3
+    max_per_word: NaturalNumber = 0.3
     """The greatest ratio (FineWeb's code: 0.3)."""
 
     def failure(self, page: Page) -> str | None:

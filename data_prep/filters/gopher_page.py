@@ -12,12 +12,10 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
-Fraction = Annotated[float, Field(ge=0, le=1)]
 Part = Literal["lines", "paragraphs"]
 
 

@@ -11,8 +11,19 @@ from pydantic import Field
 from data_prep.document import Drop
 from data_prep.filters.datatrove_page import Counting, first_failure
 from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.gopher_page import Fraction, Page, PageRule, above, below, share
-from pipeline.core.settings import settings
+from data_prep.filters.gopher_page import Page, PageRule, above, below, share
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import Fraction, Natural, NaturalNumber, Positive, PositiveNumber, settings
+
+
+def refuse_crossed(where: str, least: float, name: str, most: float) -> None:
+    """Refuse bounds that no page can keep.
+
+    Raises:
+        ConfigError: naming both.
+    """
+    if least > most:
+        raise ConfigError(where, f"{least} is above {name} = {most}: every page would be dropped", "exchange them")
 
 
 @settings
@@ -20,10 +31,13 @@ class WordCount(PageRule):
     """A page has between ``min_words`` and ``max_words`` words."""
 
     type: Literal["word_count"] = "word_count"
-    min_words: int = 50
+    min_words: Natural = 50
     """The fewest words (Gopher: 50)."""
-    max_words: int = 100_000
+    max_words: Positive = 100_000
     """The most words (Gopher: 100,000)."""
+
+    def __post_init__(self) -> None:
+        refuse_crossed("word_count.min_words", self.min_words, "max_words", self.max_words)
 
     def failure(self, page: Page) -> str | None:
         number = len(page.counted_words)
@@ -35,10 +49,13 @@ class WordLength(PageRule):
     """The mean length of the words is between ``min_characters`` and ``max_characters``."""
 
     type: Literal["word_length"] = "word_length"
-    min_characters: float = 3
+    min_characters: NaturalNumber = 3
     """The least mean length (Gopher: 3)."""
-    max_characters: float = 10
+    max_characters: PositiveNumber = 10
     """The greatest mean length (Gopher: 10)."""
+
+    def __post_init__(self) -> None:
+        refuse_crossed("word_length.min_characters", self.min_characters, "max_characters", self.max_characters)
 
     def failure(self, page: Page) -> str | None:
         mean = share(sum(map(len, page.counted_words)), len(page.counted_words))
@@ -50,7 +67,7 @@ class Symbols(PageRule):
     """Neither hash signs nor ellipses (``...``, ``…``) are more than ``max_fraction`` of the number of words."""
 
     type: Literal["symbols"] = "symbols"
-    max_fraction: float = 0.1
+    max_fraction: NaturalNumber = 0.1
     """The greatest symbol-to-word ratio (Gopher: 0.1)."""
 
     def failure(self, page: Page) -> str | None:
@@ -109,7 +126,7 @@ class StopWords(PageRule):
     type: Literal["stop_words"] = "stop_words"
     words: tuple[str, ...] = ("the", "be", "to", "of", "and", "that", "have", "with")
     """English stop words (Gopher's eight)."""
-    min_words: int = 2
+    min_words: Natural = 2
     """How many of them (Gopher: two)."""
 
     def failure(self, page: Page) -> str | None:

@@ -11,8 +11,8 @@ from pydantic import Field
 from data_prep.document import Drop
 from data_prep.filters.datatrove_page import Counting, first_failure
 from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.gopher_page import Fraction, Page, PageRule, Part, above
-from pipeline.core.settings import settings
+from data_prep.filters.gopher_page import Page, PageRule, Part, above
+from pipeline.core.settings import Fraction, Positive, settings
 
 
 @settings
@@ -37,7 +37,7 @@ class TopNgram(PageRule):
     """The most frequent ``words``-gram (of equally frequent ones the largest) holds few of the characters."""
 
     type: Literal["top_ngram"] = "top_ngram"
-    words: int
+    words: Positive
     """The length of the n-gram in words (table A1: 2, 3, 4)."""
     max_fraction: Fraction
     """The greatest fraction of the words' characters (table A1: 0.20, 0.18, 0.16)."""
@@ -51,7 +51,7 @@ class DuplicateNgrams(PageRule):
     """All ``words``-grams that occur more than once hold few of the characters, overlaps counted once."""
 
     type: Literal["duplicate_ngrams"] = "duplicate_ngrams"
-    words: int
+    words: Positive
     """The length of the n-grams in words (table A1: 5 to 10)."""
     max_fraction: Fraction
     """The greatest fraction of the words' characters (table A1: 0.15, 0.14, 0.13, 0.12, 0.11, 0.10)."""

@@ -11,6 +11,7 @@ from datatrove.data import Document
 from data_prep.document import Drop
 from data_prep.filters import language_ngrams
 from data_prep.filters.filter import Filter, filter_settings
+from pipeline.core.settings import Fraction
 
 
 @filter_settings
@@ -23,7 +24,7 @@ class Language(Filter):
     type: Literal["language"] = "language"
     languages: tuple[str, ...] | None = ("en",)
     """The languages to keep, in langdetect's codes; None: any."""
-    min_score: float = 0.99
+    min_score: Fraction = 0.99
     """The least probability of the language (C4: 0.99)."""
 
     def judge(self, document: Document) -> Drop | None:

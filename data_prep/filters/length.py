@@ -6,6 +6,7 @@ from datatrove.data import Document
 
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
+from pipeline.core.settings import Positive
 
 
 @filter_settings
@@ -28,7 +29,7 @@ class PageLength(Filter):
     """
 
     type: Literal["page_length"] = "page_length"
-    max_characters: int = 190_000
+    max_characters: Positive = 190_000
     """The longest page that stays."""
 
     def judge(self, document: Document) -> Drop | None:

@@ -16,9 +16,9 @@ from pydantic import Field
 
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, count_removed, filter_settings
-from data_prep.filters.gopher_page import Fraction, above, share
+from data_prep.filters.gopher_page import above, share
 from data_prep.filters.line_rules import FewWords
-from pipeline.core.settings import settings
+from pipeline.core.settings import Fraction, Positive, settings
 
 COUNTED = (
     "likes",
@@ -89,7 +89,7 @@ class CutPhrase(Correction):
     """What is cut (RefinedWeb's examples: sign-in, read more..., items in cart)."""
     place: Literal["beginning", "end", "anywhere"] = "anywhere"
     """Where in the line it must stand."""
-    max_words: int = 10
+    max_words: Positive = 10
     """The longest line that is looked at (RefinedWeb: 10)."""
 
     def apply(self, line: str) -> str | None:

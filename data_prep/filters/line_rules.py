@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from data_prep.filters.line_scan import ENDS, ENDS_NOT, RARE, WORD_COUNT, WORD_LENGTH, Check
-from pipeline.core.settings import settings
+from pipeline.core.settings import Natural, Positive, settings
 
 POLICY_PHRASES = (
     "terms of use",
@@ -48,7 +48,7 @@ class LongWord(LineRule):
     """Removes lines with a word longer than ``max_word_characters``."""
 
     type: Literal["long_word"] = "long_word"
-    max_word_characters: int = 1000
+    max_word_characters: Positive = 1000
     """The longest word, by white space, that a line may hold (TFDS: 1,000)."""
 
     def apply(self, line: str) -> str | None:
@@ -106,7 +106,7 @@ class FewWords(LineRule):
     """Removes lines of fewer than ``min_words`` words."""
 
     type: Literal["few_words"] = "few_words"
-    min_words: int = 5
+    min_words: Natural = 5
     """The fewest words, by white space (TFDS: 5; the paper: 3)."""
 
     def apply(self, line: str) -> str | None:

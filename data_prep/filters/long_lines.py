@@ -6,6 +6,7 @@ from datatrove.data import Document
 
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
+from pipeline.core.settings import Natural
 
 
 @filter_settings
@@ -17,9 +18,9 @@ class LongLines(Filter):
     """
 
     type: Literal["long_lines"] = "long_lines"
-    min_lines: int = 3
+    min_lines: Natural = 3
     """The fewest long lines (mC4: 3)."""
-    min_characters: int = 200
+    min_characters: Natural = 200
     """The shortest line that counts as long (mC4: 200)."""
 
     def judge(self, document: Document) -> Drop | None:

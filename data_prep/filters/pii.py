@@ -20,7 +20,7 @@ from pydantic import Field
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings, suggestion
+from pipeline.core.settings import AnyText, settings, suggestion
 
 Place = tuple[int, int]
 """Where something stands in a text: start, end."""
@@ -32,7 +32,7 @@ CONTEXT_CHARACTERS = 64
 class Kind(abc.ABC):
     """Finds one kind of information. Subclasses are ``@settings`` classes with a ``type`` tag, which names the kind."""
 
-    replacement: str
+    replacement: AnyText
 
     @abc.abstractmethod
     def places(self, text: str) -> Iterator[Place]:
@@ -44,7 +44,7 @@ class Email(Kind):
     """E-mail addresses: up to 64 letters, digits and ``._%+-``, ``@``, a domain name (RFC 5321's lengths)."""
 
     type: Literal["email"] = "email"
-    replacement: str = "<email>"
+    replacement: AnyText = "<email>"
     """What stands in its place."""
     _address: ClassVar["re.Pattern[str]"] = re.compile(
         r"(?<![\w.%+/-])[\w%+-][\w.%+-]{0,63}@(?:[^\W_][\w-]{0,62}\.){1,8}"
@@ -66,7 +66,7 @@ class IpAddress(Kind):
     """
 
     type: Literal["ip_address"] = "ip_address"
-    replacement: str = "<ip address>"
+    replacement: AnyText = "<ip address>"
     """What stands in its place."""
     _address: ClassVar["re.Pattern[str]"] = re.compile(
         r"(?<![\w.:/-])(?:(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)|[23][0-9a-f]{3}:[0-9a-f:]{1,34}(?![\w:]))",
@@ -91,7 +91,7 @@ class CardNumber(Kind):
     """
 
     type: Literal["card_number"] = "card_number"
-    replacement: str = "<card number>"
+    replacement: AnyText = "<card number>"
     """What stands in its place."""
     _digits: ClassVar["re.Pattern[str]"] = re.compile(
         r"(?<![\w.,:/=+-])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?:\1\d{1,3})?|\d{4}([ -])\d{6}\2\d{4,5})"
@@ -112,7 +112,7 @@ class PhoneNumber(Kind):
     """
 
     type: Literal["phone_number"] = "phone_number"
-    replacement: str = "<phone number>"
+    replacement: AnyText = "<phone number>"
     """What stands in its place."""
     regions: tuple[str, ...] = ("US",)
     """ISO 3166-1 codes of the countries whose national numbers are recognized; none: only numbers with ``+``."""

@@ -15,7 +15,7 @@ from data_prep.document import Drop
 from data_prep.filters.filter import GlobalFilter, count_removed
 from data_prep.filters.sentences import has_sentences, punkt_files, sentences_of
 from data_prep.filters.urls import hash_words, url_of
-from pipeline.core.settings import settings
+from pipeline.core.settings import Natural, Positive, settings
 from pipeline.core.stage import RawFile
 
 
@@ -33,7 +33,7 @@ class UniqueLines(GlobalFilter):
     """
 
     type: Literal["unique_lines"] = "unique_lines"
-    min_sentences: int = 3
+    min_sentences: Natural = 3
     """A page left with fewer sentences is dropped (TFDS: 3 for English, 0 for mC4)."""
     punkt_path: str | None = None
     """A folder with nltk's punkt_tab English files; None: those that llama-index-core carries."""
@@ -71,9 +71,9 @@ class UniqueSpans(GlobalFilter):
     """
 
     type: Literal["unique_spans"] = "unique_spans"
-    sentences: int = 3
+    sentences: Positive = 3
     """The length of a span (the paper: 3)."""
-    min_sentences: int = 5
+    min_sentences: Natural = 5
     """A page left with fewer sentences is dropped (the paper: 5)."""
     punkt_path: str | None = None
     """A folder with nltk's punkt_tab English files; None: those that llama-index-core carries."""

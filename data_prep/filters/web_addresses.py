@@ -10,6 +10,7 @@ from datatrove.data import Document
 
 from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
+from pipeline.core.settings import Natural
 
 _ADDRESS = re.compile(r"[^\S\n]*\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE)
 
@@ -24,7 +25,7 @@ class WithoutAddresses(Filter):
     """
 
     type: Literal["without_addresses"] = "without_addresses"
-    max_line_feeds: int = 2
+    max_line_feeds: Natural = 2
     """The longest run of line feeds (RefinedWeb: 2)."""
 
     def judge(self, document: Document) -> Drop | None:

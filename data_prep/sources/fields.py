@@ -2,16 +2,20 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from datatrove.data import Document
-from pydantic import Field
 
 from data_prep.document import Drop
 from data_prep.sources.charset import clean, decode
 from data_prep.sources.extraction import Extractor, extract, require
 from data_prep.sources.files import COMPRESSIONS, FileSource
 from data_prep.sources.source import ListedFile, Record
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import Positive
+
+MOST_SECTIONS = 65_536
+"""Of one file: the default cuts 4 TB into so many."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,11 +32,11 @@ class FieldSource(FileSource):
     """Kept as metadata ``source_id``; the document's own id is always ``<file>:<record>``. Absent is allowed."""
     date_field: str = "date"
     """Absent is allowed."""
-    record_bytes: int = 20_000_000
+    record_bytes: Positive = 20_000_000
     """Rows with more text or HTML than this are dropped."""
     extractor: Extractor = "resiliparse"
     """What turns HTML into text; see benchmarks/html_extraction.py."""
-    section_bytes: Annotated[int, Field(gt=0)] = 64_000_000
+    section_bytes: Positive = 64_000_000
     """A file is cut into as many sections of at least this many bytes as it has room for, each a task of its own."""
 
     def __post_init__(self) -> None:
@@ -40,9 +44,18 @@ class FieldSource(FileSource):
             require(self.extractor)
 
     def sections(self, file: ListedFile) -> int:
-        """Only what is not compressed can be read from anywhere; the name tells."""
+        """Only what is not compressed can be read from anywhere; the name tells.
+
+        Raises:
+            ConfigError: when there would be more than ``MOST_SECTIONS``.
+        """
         is_compressed = file.name.lower().endswith(COMPRESSIONS[1:])
-        return 1 if is_compressed else max(1, file.bytes // self.section_bytes)
+        sections = 1 if is_compressed else max(1, file.bytes // self.section_bytes)
+        if sections > MOST_SECTIONS:
+            wrong = f"{self.section_bytes:,} cuts {file.name!r} into {sections:,} tasks"
+            least = file.bytes // MOST_SECTIONS + 1
+            raise ConfigError("source.section_bytes", wrong, f"give at least {least:,}")
+        return sections
 
     def document(self, identity: str, row: Mapping[str, Any]) -> Record:
         """The document of ``row``, dropped as ``no_text`` when the field is absent, empty or no string."""

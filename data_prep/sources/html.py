@@ -16,7 +16,7 @@ from data_prep.sources.extraction import Extractor, extract, require
 from data_prep.sources.files import FileSource, open_raw
 from data_prep.sources.isolation import isolated
 from data_prep.sources.source import Record
-from pipeline.core.settings import settings
+from pipeline.core.settings import Positive, settings
 
 
 @settings
@@ -30,7 +30,7 @@ class Html(FileSource):
     type: Literal["html"] = "html"
     extractor: Extractor = "resiliparse"
     """What turns HTML into text; see benchmarks/html_extraction.py."""
-    record_bytes: int = 20_000_000
+    record_bytes: Positive = 20_000_000
     """Larger pages are dropped, never held in memory."""
 
     def __post_init__(self) -> None:

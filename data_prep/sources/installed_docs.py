@@ -32,7 +32,7 @@ from data_prep.sources.extraction import Extractor, extract, require
 from data_prep.sources.prose import unwrap
 from data_prep.sources.source import ListedFile, Record, Source
 from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.settings import settings, suggestion
+from pipeline.core.settings import Positive, settings, suggestion
 from pipeline.core.stage import RawFile
 
 WRITTEN = (".md", ".rst", ".txt")
@@ -66,7 +66,7 @@ class InstalledDocs(Source):
     """Only these distributions (``standard-library`` is one of them); none means all."""
     extractor: Extractor = "resiliparse"
     """What turns HTML into text; see benchmarks/html_extraction.py."""
-    record_bytes: int = 20_000_000
+    record_bytes: Positive = 20_000_000
     """Larger files are dropped, never read."""
 
     def __post_init__(self) -> None:

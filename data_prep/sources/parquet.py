@@ -15,7 +15,7 @@ from data_prep.document import Drop
 from data_prep.sources.fields import FieldSource
 from data_prep.sources.files import open_raw
 from data_prep.sources.source import Record, Section
-from pipeline.core.settings import settings, unhashed
+from pipeline.core.settings import Positive, settings, unhashed
 
 BROKEN = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
 """What pyarrow raises on damaged files; an OSError with a number is about the machine."""
@@ -29,7 +29,7 @@ class Parquet(FieldSource):
     damaged; its number is that of the first row that is lost)."""
 
     type: Literal["parquet"] = "parquet"
-    batch_rows: int = unhashed(1000)
+    batch_rows: Positive = unhashed(1000)
     """Rows decoded at a time: bounds memory, does not change the result."""
 
     def suffixes(self) -> tuple[str, ...]:

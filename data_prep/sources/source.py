@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from datatrove.data import Document
 
 from data_prep.document import Drop
+from pipeline.core.settings import Positive
 from pipeline.core.stage import RawFile
 
 Record = tuple[Document, Drop | None]
@@ -58,7 +59,7 @@ class Section:
 class Source(abc.ABC):
     """Where raw documents come from. Subclasses add their ``type`` tag and settings."""
 
-    task_bytes: int = 64_000_000
+    task_bytes: Positive = 64_000_000
     """Files are grouped, in the order of their names, into tasks of about this many bytes."""
 
     @abc.abstractmethod

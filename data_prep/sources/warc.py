@@ -22,7 +22,7 @@ from data_prep.sources.files import FileSource, open_raw
 from data_prep.sources.payload import Parsed, parse, payload
 from data_prep.sources.source import Record
 from data_prep.sources.warc_records import WarcBytes, warc_records
-from pipeline.core.settings import settings
+from pipeline.core.settings import Positive, settings
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 UNKNOWN_TYPES = ("", "application/octet-stream", "unk", "unknown/unknown", "application/unknown", "*/*")
@@ -43,7 +43,7 @@ class Warc(FileSource):
     type: Literal["warc"] = "warc"
     extractor: Extractor = "resiliparse"
     """What turns HTML into text; see benchmarks/html_extraction.py."""
-    record_bytes: int = 20_000_000
+    record_bytes: Positive = 20_000_000
     """Records whose block or decoded page is larger than this are dropped, never held in memory."""
 
     def __post_init__(self) -> None:

@@ -7,8 +7,11 @@
         └── RetryableError   ... for a reason that may pass: running again may succeed; the command exits with status 75
 
 A message always reads ``where: what is wrong, with the value; what to do``, so the three parts are the constructor's
-arguments. Broken records of the input are not errors: they are dropped with a reason and counted.
+arguments. Secrets in them (a signed URL that a library names) are shown as ``***``. Broken records of the input are not
+errors: they are dropped with a reason and counted.
 """
+
+from pipeline.core.secrets import redacted
 
 
 class HeadraceError(Exception):
@@ -17,8 +20,8 @@ class HeadraceError(Exception):
     exit_status = 1
 
     def __init__(self, where: str, wrong: str, remedy: str) -> None:
-        super().__init__(where, wrong, remedy)
-        self.where, self.wrong, self.remedy = where, wrong, remedy
+        self.where, self.wrong, self.remedy = redacted(where), redacted(wrong), redacted(remedy)
+        super().__init__(self.where, self.wrong, self.remedy)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.wrong}; {self.remedy}"

@@ -2,7 +2,9 @@
 
     dict ── decode ──> frozen dataclasses ── canonical ──> plain values ── digest ──> 12 hex digits
 
-Unknown keys are refused with the nearest known name; every message carries the dotted path of the value.
+Unknown keys are refused with the nearest known name; every message carries the dotted path of the value. What a value
+may be stands beside its field, as one of the types below; numbers are finite and texts are not empty unless the type
+says so.
 """
 
 import dataclasses
@@ -12,16 +14,53 @@ import json
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 from typing_extensions import dataclass_transform
 
 from pipeline.core.errors import ConfigError
+from pipeline.core.secrets import secret_places
 
 T = TypeVar("T")
 
-STRICT = ConfigDict(extra="forbid")
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, str_min_length=1)
+LARGEST = 2**63 - 1
+"""The largest whole number that numpy, torch and file systems take."""
+
+Positive = Annotated[int, Field(ge=1, le=LARGEST)]
+Natural = Annotated[int, Field(ge=0, le=LARGEST)]
+Seed = Annotated[int, Field(ge=0, le=LARGEST)]
+PositiveNumber = Annotated[float, Field(gt=0, le=1e9)]
+"""Also a time in seconds: no clock waits longer."""
+NaturalNumber = Annotated[float, Field(ge=0, le=1e9)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+"""A share, both ends included."""
+Buckets = Annotated[int, Field(ge=1, le=65536)]
+"""A number of tasks that records are dealt to by a hash."""
+AnyText = Annotated[str, Field(min_length=0)]
+"""A text that may be empty; the field says what that means."""
+
+LIMITS = {
+    "greater_than_equal": "must be at least {ge}",
+    "greater_than": "must be above {gt}",
+    "less_than_equal": "must be at most {le}",
+    "less_than": "must be below {lt}",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a whole number of at most 64 bits",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "string_type": "must be a text",
+    "string_pattern_mismatch": "must match {pattern}",
+    "literal_error": "must be {expected}",
+    "finite_number": "must be a finite number",
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+}
+"""What is said of a value beyond its bounds, by pydantic's name of the error."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -40,12 +79,37 @@ def decode(cls: type[T], values: Mapping[str, Any], where: str = "config") -> T:
     """Build ``cls`` from plain ``values``.
 
     Raises:
-        ConfigError: naming the dotted path of the first value that does not fit, the value, and what would.
+        ConfigError: naming the dotted path of the first value that does not fit, the value, and what would; or that
+            of one that holds a secret, without the value.
     """
+    refuse_secrets(values)
     try:
         return TypeAdapter(cls).validate_python(values)
     except ValidationError as error:
         raise _config_error(cls, error, where) from None
+
+
+def value_of(kind: Any, word: str, where: str) -> Any:
+    """``word``, which the command line gave as ``where``, as a value of ``kind``, one of the types above.
+
+    Raises:
+        ConfigError: naming ``where``, the word, and what would fit.
+    """
+    try:
+        return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)).validate_python(word)
+    except ValidationError as error:
+        raise ConfigError(where, *_fault(error.errors()[0])) from None
+
+
+def refuse_secrets(values: Any, where: str = "") -> None:
+    """Refuse plain ``values``, found at the dotted path ``where``, that would put a secret where others read it.
+
+    Raises:
+        ConfigError: naming the path, not the value.
+    """
+    for place in secret_places(values, where):
+        remedy = "leave it out and give it by the environment, ~/.aws or fsspec's configuration (FSSPEC_S3_KEY=…)"
+        raise ConfigError(place, "holds a password, key or signature, which would be written to the root", remedy)
 
 
 def canonical(value: Any) -> Any:
@@ -78,7 +142,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 def _config_error(cls: type, error: ValidationError, where: str) -> ConfigError:
     errors = error.errors()  # what is missing is often there, under a wrong name
     first = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
-    location, value = first["loc"], first["input"]
+    location = first["loc"]
     parent, tags = _settings_at(cls, location)
     path = ".".join(str(part) for i, part in enumerate(location) if i not in tags)
     if first["type"] == "unexpected_keyword_argument":
@@ -91,8 +155,17 @@ def _config_error(cls: type, error: ValidationError, where: str) -> ConfigError:
     if first["type"] == "union_tag_invalid":
         known = [tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")]
         return ConfigError(path, f"unknown type {first['ctx']['tag']!r}", suggestion(str(first["ctx"]["tag"]), known))
-    reason = str(first["msg"]).removeprefix("Value error, ")
-    return ConfigError(path or where, f"{reason} (got {value!r})", "correct the value")
+    return ConfigError(path or where, *_fault(first))
+
+
+def _fault(details: ErrorDetails) -> tuple[str, str]:
+    """What is wrong with a value, and what to do."""
+    limit = LIMITS.get(details["type"])
+    bounds = {
+        name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in details.get("ctx", {}).items()
+    }
+    reason = limit.format(**bounds) if limit else details["msg"].removeprefix("Value error, ")
+    return f"{reason} (got {details['input']!r})", "correct the value"
 
 
 def _settings_at(cls: Any, location: tuple[int | str, ...]) -> tuple[Any, set[int]]:

@@ -260,9 +260,9 @@ def test_all_but_one_are_removed(run_stage, tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"threshold": 0}, "dedup.threshold: Input should be greater than 0 (got 0); correct the value"),
-        ({"threshold": 1.5}, "dedup.threshold: Input should be less than or equal to 1 (got 1.5); correct the value"),
-        ({"bands": 0}, "dedup.bands: Input should be greater than or equal to 1 (got 0); correct the value"),
+        ({"threshold": 0}, "dedup.threshold: must be above 0 (got 0); correct the value"),
+        ({"threshold": 1.5}, "dedup.threshold: must be at most 1 (got 1.5); correct the value"),
+        ({"bands": 0}, "dedup.bands: must be at least 1 (got 0); correct the value"),
         ({"band": 14}, "dedup.band: unknown key 'band'; did you mean 'bands'?"),
     ],
 )

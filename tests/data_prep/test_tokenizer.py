@@ -219,9 +219,7 @@ def test_settings_decode_by_tag_and_refuse_a_vocabulary_below_the_bytes(tmp_path
     assert decode(Tokenizer, {"settings": {"type": "file", "path": "x"}}).settings == GivenFile(path="x")
     with pytest.raises(ConfigError) as error:
         decode(Tokenizer, {"settings": {"type": "train", "vocabulary_size": 256}})
-    assert str(error.value) == (
-        "settings.vocabulary_size: Input should be greater than 256 (got 256); correct the value"
-    )
+    assert str(error.value) == ("settings.vocabulary_size: must be above 256 (got 256); correct the value")
 
 
 @pytest.mark.parametrize("name", ["train", "file", "gpt2_files"])

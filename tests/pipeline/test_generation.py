@@ -81,9 +81,9 @@ def test_samples_and_stops(generate):
     ("words", "message"),
     [
         ([], "--prompt: no prompt is given; give --prompt TEXT, or --prompts FILE with one a line"),
-        (["a", "--top-p", "1.5"], "generation.top_p: is 1.5; give a number above 0 and at most 1"),
-        (["a", "--seed", "x"], "--seed: is 'x'; give a whole number"),
-        (["a", "--samples", "0"], "--samples: is '0'; give 1 or more"),
+        (["a", "--top-p", "1.5"], "--top-p: must be at most 1 (got '1.5'); correct the value"),
+        (["a", "--seed", "x"], "--seed: must be a whole number (got 'x'); correct the value"),
+        (["a", "--samples", "0"], "--samples: must be at least 1 (got '0'); correct the value"),
         (["a", "--stop", "[1"], """--stop: '[1' is not JSON (Expecting ',' delimiter: line 1 column 3 (char 2)); """),
         (["--prompts", "no/such"], "--prompts: cannot read 'no/such' (No such file or directory); name a text file"),
         (["a", "root=no/such"], "--model: no training is finished below 'no/such'; name a folder with a model, or "),

@@ -26,7 +26,10 @@ from tests.command_line import headrace, headrace_here
         (["status", "model=dem"], "headrace: model: unknown option 'dem'; did you mean 'demo'?"),
         (["status", "experiment=dmeo"], "headrace: experiment: unknown option 'dmeo'; did you mean 'demo'?"),
         (["status", "+extra=1"], "headrace: extra: unknown key 'extra'; known: "),
-        (["status", "model.layers=many"], "headrace: model.layers: Input should be a valid integer"),
+        (
+            ["status", "model.layers=many"],
+            "headrace: model.layers: must be a whole number (got 'many'); correct the value",
+        ),
         (["status", "until=pakced"], "headrace: until: no stage is named 'pakced'; did you mean 'packed'?"),
         (["status", "model.layers"], "headrace: command line: 'model.layers' is not an override; write KEY=VALUE"),
         (["status", "source=jsonl", "source.paths=[no/such/*.jsonl]"], "headrace: source.paths: "),

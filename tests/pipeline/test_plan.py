@@ -38,11 +38,12 @@ def test_more_gpus_take_less_time_and_the_same_operations() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("0", "", "", ""), "--gpus: is '0'; give a whole number above 0"),
-        (("2.5", "", "", ""), "--gpus: is '2.5'; give a whole number above 0"),
+        (("0", "", "", ""), "--gpus: must be at least 1 (got '0'); correct the value"),
+        (("-1", "", "", ""), "--gpus: must be at least 1 (got '-1'); correct the value"),
+        (("2.5", "", "", ""), "--gpus: must be a whole number (got '2.5'); correct the value"),
         (("", "H10", "", ""), "--gpu: unknown GPU 'H10'; did you mean 'H100'?"),
-        (("", "", "40", ""), "--mfu: is '40'; give a number above 0 and at most 1"),
-        (("", "", "", "nan"), "--gpu-memory-gb: is 'nan'; give a number above 0"),
+        (("", "", "40", ""), "--mfu: must be at most 1 (got '40'); correct the value"),
+        (("", "", "", "nan"), "--gpu-memory-gb: must be a finite number (got 'nan'); correct the value"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(words: tuple[str, str, str, str], message: str) -> None:

@@ -6,7 +6,6 @@ benchmarks:
 
 import dataclasses
 import importlib.util
-import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings, suggestion, unhashed
+from pipeline.core.settings import AnyText, Natural, Positive, PositiveNumber, Seed, settings, suggestion, unhashed
 from pipeline.core.stage import RawFile
 from train.evaluation.benchmarks.agreement import Agreement
 from train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark, shots_name, without_shots
@@ -85,38 +84,34 @@ class Evaluation:
 
     benchmarks: dict[str, AnyBenchmark] = dataclasses.field(default_factory=dict)
     """Each benchmark by the name that it has in the table; scored in the order of the names."""
-    shots: tuple[int, ...] = unhashed(())
+    shots: tuple[Natural, ...] = unhashed(())
     """Asks every benchmark that takes worked examples with each of these numbers of them, as piqa_0shot, piqa_1shot, …,
     as if all were written out (hence no part of the address); empty leaves to each its own number."""
-    limit: int | None = unhashed(None)
+    limit: Positive | None = unhashed(None)
     """At most this many items of every benchmark and task, as if each had this limit; None leaves to each its own."""
-    data: str = unhashed("")
-    """The folder that relative ``paths`` of benchmarks start from."""
+    data: AnyText = unhashed("")
+    """The folder that relative ``paths`` of benchmarks start from; empty: the current one."""
     tasks: tuple[str, ...] = ()
     """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
-    task_shots: int | None = None
+    task_shots: Natural | None = None
     """Worked examples of each of these tasks; None leaves it to the task."""
-    task_limit: int | None = None
+    task_limit: Positive | None = None
     """At most this many items of each of these tasks; None takes all."""
-    batch_tokens: int = 4096
+    batch_tokens: Positive = 4096
     """A batch holds as many queries of about one length as fit into this many tokens, each as long as the longest."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Of weights and activations; log-probabilities are always taken in fp32."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """Where the model runs; auto takes the GPU if there is one."""
-    hang_seconds: float = unhashed(1800.0)
+    hang_seconds: PositiveNumber = unhashed(1800.0)
     """When no round of queries is answered for this long, every rank shows its stacks and ends; nothing is lost."""
-    seed: int = 0
+    seed: Seed = 0
     """Decides every random choice but that of worked examples (a benchmark's ``shot_seed``)."""
 
     def __post_init__(self) -> None:
         for name in self.benchmarks:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
                 raise ConfigError("evaluation.benchmarks", f"{name!r} names a file", "use letters, digits, _ . and -")
-        limits = {"limit": self.limit, **{f"benchmarks.{n}.limit": one.limit for n, one in self.benchmarks.items()}}
-        for where, limit in limits.items():
-            if limit is not None and limit < 1:
-                raise ConfigError(f"evaluation.{where}", f"is {limit}", "give 1 or more")
         benchmarks = {
             name: dataclasses.replace(one, limit=least(one.limit, self.limit)) for name, one in self._with_shots()
         }
@@ -124,10 +119,6 @@ class Evaluation:
         object.__setattr__(self, "task_limit", least(self.task_limit, self.limit))
         object.__setattr__(self, "shots", ())
         object.__setattr__(self, "limit", None)
-        if self.batch_tokens < 1:
-            raise ConfigError("evaluation.batch_tokens", f"{self.batch_tokens} is no batch", "give 1 or more")
-        if not 0 < self.hang_seconds < math.inf:
-            raise ConfigError("evaluation.hang_seconds", f"is {self.hang_seconds}", "give a positive number")
 
     def _with_shots(self) -> Iterator[tuple[str, AnyBenchmark]]:
         """The benchmarks, those of questions and answers once for each of ``shots``."""

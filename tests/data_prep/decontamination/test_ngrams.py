@@ -61,4 +61,4 @@ def test_nothing_to_search_for():
 def test_fewer_than_8_words_say_nothing():
     with pytest.raises(ConfigError) as caught:
         decode(Decontamination, {"ngram_words": 7})
-    assert str(caught.value) == ("ngram_words: Input should be greater than or equal to 8 (got 7); correct the value")
+    assert str(caught.value) == ("ngram_words: must be at least 8 (got 7); correct the value")

@@ -42,7 +42,7 @@ def test_recall_chooses_the_banding():
 
 @pytest.mark.parametrize("recall", [0, 1, 1.5])
 def test_recall_is_a_share(recall):
-    with pytest.raises(ConfigError, match=rf"^recall: Input should be .* \(got {recall}\); correct the value$"):
+    with pytest.raises(ConfigError, match=rf"^recall: must be .* \(got {recall}\); correct the value$"):
         decode(Dedup, {"recall": recall})
 
 

@@ -124,7 +124,7 @@ def test_wrong_path_or_arguments(path, arguments, message) -> None:
         ),
         (
             {"type": "bad_words", "filter_fraction": 2},
-            "filters.0.filter_fraction: Input should be less than or equal to 1 (got 2); correct the value",
+            "filters.0.filter_fraction: must be at most 1 (got 2); correct the value",
         ),
     ],
 )

@@ -57,8 +57,7 @@ def test_values_become_frozen_dataclasses() -> None:
         ),
         (
             {"drawing": {"frame": {"type": "circle", "radius": "wide"}}},
-            "drawing.frame.radius: Input should be a valid number, unable to parse string as a number (got 'wide'); "
-            "correct the value",
+            "drawing.frame.radius: must be a number (got 'wide'); correct the value",
         ),
     ],
 )

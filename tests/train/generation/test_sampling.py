@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode
 from train.generation.sampling import chance, choose
 from train.generation.settings import Sampling
 
@@ -53,14 +54,14 @@ def test_random_numbers_are_of_the_seed_the_prompt_and_the_copy():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"max_tokens": 0}, "generation.max_tokens: is 0; give 1 or more"),
-        ({"temperature": -1.0}, "generation.temperature: is -1.0; give 0 (greedy) or more"),
-        ({"top_k": 0}, "generation.top_k: is 0; give 1 or more"),
-        ({"top_p": 1.5}, "generation.top_p: is 1.5; give a number above 0 and at most 1"),
-        ({"stops": ("a", "")}, "generation.stops: is ('a', ''); give texts that are not empty"),
+        ({"max_tokens": 0}, "max_tokens: must be at least 1 (got 0); correct the value"),
+        ({"temperature": -1.0}, "temperature: must be at least 0 (got -1.0); correct the value"),
+        ({"top_k": 0}, "top_k: must be at least 1 (got 0); correct the value"),
+        ({"top_p": 1.5}, "top_p: must be at most 1 (got 1.5); correct the value"),
+        ({"stops": ("a", "")}, "stops.1: must not be empty (got ''); correct the value"),
     ],
 )
 def test_settings_out_of_range_are_refused(values, message):
     with pytest.raises(ConfigError) as error:
-        Sampling(**values)
+        decode(Sampling, values)
     assert str(error.value) == message

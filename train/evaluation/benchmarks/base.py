@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from pipeline.core.errors import ConfigError
+from pipeline.core.settings import AnyText, Natural, Positive, Seed
 from pipeline.core.stage import RawFile
 from train.evaluation.held_out import HeldOut
 from train.evaluation.item import Answer, Item, Outcome
@@ -50,7 +51,7 @@ class Benchmark(abc.ABC):
     needs_run: ClassVar[bool] = False
     """Whether its items are made of a run's held-out documents."""
 
-    limit: int | None = None
+    limit: Positive | None = None
     """At most this many items, of groups the first of each in turn; None takes all."""
 
     @property
@@ -155,23 +156,21 @@ def without_shots(name: str, shots: int) -> str:
 class FewShotBenchmark(RecordBenchmark[T]):
     """A benchmark of questions and answers, which may be preceded by others with their answers."""
 
-    shots: int = 0
+    shots: Natural = 0
     """Worked examples before each question: other records of the same files, drawn for each item."""
-    delimiter: str = " "
+    delimiter: AnyText = " "
     """Stands before an answer (lm-evaluation-harness: target_delimiter)."""
-    shot_delimiter: str = "\n\n"
+    shot_delimiter: AnyText = "\n\n"
     """Stands after a worked example (lm-evaluation-harness: fewshot_delimiter)."""
-    worked_delimiter: str | None = None
+    worked_delimiter: AnyText | None = None
     """Stands before the answer of a worked example; None for ``delimiter``. In lm-evaluation-harness the two differ
     where the task's target begins with a space of its own."""
-    shot_seed: int = 1234
+    shot_seed: Seed = 1234
     """Decides which records serve as worked examples; the default is lm-evaluation-harness's (--seed)."""
-    rewrites: tuple[tuple[str, str], ...] = ()
+    rewrites: tuple[tuple[str, AnyText], ...] = ()
     """Regular expressions, and what their matches in a question are replaced by, one after the other."""
 
     def __post_init__(self) -> None:
-        if self.shots < 0:
-            raise ConfigError("evaluation.benchmarks", f"shots is {self.shots}", "give 0 or more")
         for pattern, replacement in self.rewrites:
             try:
                 re.sub(pattern, replacement, "")

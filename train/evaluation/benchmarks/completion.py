@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.core.settings import settings
+from pipeline.core.settings import AnyText, Positive, settings
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources, of_groups
 from train.evaluation.item import Answer, Item, Outcome, Text
 from train.evaluation.metrics import Metric, mean_over_groups
@@ -31,9 +31,9 @@ class Completion(FewShotBenchmark[Exercise]):
     type: Literal["completion"] = "completion"
     answer_field: str = "completion"
     """The field that holds the completion."""
-    group_field: str = ""
+    group_field: AnyText = ""
     """The field that names an item's group; empty for no groups. Worked examples are of the item's group."""
-    limit_per_group: int | None = None
+    limit_per_group: Positive | None = None
     """At most this many items of each group; None takes all."""
 
     def parse(self, record: Record) -> Exercise:

@@ -18,8 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings
+from pipeline.core.settings import AnyText, Positive, settings
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources, T
 from train.evaluation.benchmarks.multiple_choice import without_form
 from train.evaluation.item import Generate, Item, Outcome, Written
@@ -39,19 +38,12 @@ SPACED_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`
 class GenerationBenchmark(FewShotBenchmark[T]):
     """Questions that the model answers by writing."""
 
-    query_suffix: str = ""
+    query_suffix: AnyText = ""
     """Stands after each question."""
     stops: tuple[str, ...] = ()
     """The answer ends before the first of these."""
-    max_tokens: int = 256
+    max_tokens: Positive = 256
     """An answer has at most so many tokens; a model whose window is not longer writes half a window at most."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.max_tokens < 1:
-            raise ConfigError("evaluation.benchmarks", f"max_tokens is {self.max_tokens}", "give 1 or more")
-        if "" in self.stops:
-            raise ConfigError("evaluation.benchmarks", "stops holds an empty text", "give texts that are not empty")
 
     @abc.abstractmethod
     def question(self, parsed: T) -> str:

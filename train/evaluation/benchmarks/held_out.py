@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
-from pipeline.core.settings import settings
+from pipeline.core.settings import Natural, Positive, settings
 from train.evaluation.benchmarks.base import Benchmark, Sources
 from train.evaluation.benchmarks.lambada import word_metrics, word_outcome
 from train.evaluation.benchmarks.multiple_choice import choice_item, choice_metrics, choice_outcome
@@ -34,13 +34,13 @@ class HeldOutWords(Benchmark):
 
     needs_run: ClassVar[bool] = True
     type: Literal["held_out_words"] = "held_out_words"
-    limit: int | None = 500
+    limit: Positive | None = 500
     """At most this many items."""
-    context_words: int = 40
+    context_words: Natural = 40
     """A passage holds at least this many words before the last sentence."""
-    per_document: int = 4
+    per_document: Positive = 4
     """At most this many items from one document."""
-    documents: int = 5000
+    documents: Positive = 5000
     """At most this many documents are looked at."""
 
     def items(self, sources: Sources) -> list[Item]:
@@ -70,13 +70,13 @@ class HeldOutSentences(Benchmark):
 
     needs_run: ClassVar[bool] = True
     type: Literal["held_out_sentences"] = "held_out_sentences"
-    limit: int | None = 500
+    limit: Positive | None = 500
     """At most this many items."""
-    context_words: int = 30
+    context_words: Natural = 30
     """A passage holds at least this many words before the sentence in question."""
-    per_document: int = 4
+    per_document: Positive = 4
     """At most this many items from one document."""
-    documents: int = 5000
+    documents: Positive = 5000
     """At most this many documents are looked at."""
 
     def items(self, sources: Sources) -> list[Item]:

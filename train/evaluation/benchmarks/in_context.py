@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings
+from pipeline.core.settings import Positive, settings
 from train.evaluation.benchmarks.base import Benchmark, Sources
 from train.evaluation.held_out import HeldOutDocument, sample
 from train.evaluation.item import Answer, Item, Outcome, Tokens
@@ -26,15 +26,15 @@ class InContext(Benchmark):
 
     needs_run: ClassVar[bool] = True
     type: Literal["in_context"] = "in_context"
-    early_token: int = 50
+    early_token: Positive = 50
     """Number of the early token, counted from 1 in its document."""
-    late_token: int = 500
+    late_token: Positive = 500
     """Number of the late token; the model's window must hold as many, a document must have as many."""
 
     def __post_init__(self) -> None:
-        if not 1 <= self.early_token < self.late_token:
+        if self.early_token >= self.late_token:
             wrong = f"early_token is {self.early_token}, late_token {self.late_token}"
-            raise ConfigError("evaluation.benchmarks", wrong, "give 1 or more, and a larger one")
+            raise ConfigError("evaluation.benchmarks", wrong, "give a larger late_token")
 
     @property
     def least_window_tokens(self) -> int:

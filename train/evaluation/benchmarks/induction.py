@@ -16,12 +16,13 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from pydantic import Field
 
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings
+from pipeline.core.settings import LARGEST, Positive, settings
 from train.evaluation.benchmarks.base import Benchmark, Sources
 from train.evaluation.item import AnyAnswer, Attention, Item, Outcome, Tokens
 from train.evaluation.metrics import Metric, mean
@@ -37,15 +38,10 @@ class Induction(Benchmark):
     """Prefix matching of each head, and what repetition does to the loss, on repeated random tokens."""
 
     type: Literal["induction"] = "induction"
-    sequence_tokens: int = 50
+    sequence_tokens: Annotated[int, Field(ge=2, le=LARGEST)] = 50
     """Random tokens of a sequence, which stand there twice; the window must hold them and one before."""
-    sequences: int = 16
+    sequences: Positive = 16
     """Sequences to take the mean over."""
-
-    def __post_init__(self) -> None:
-        if self.sequence_tokens < 2 or self.sequences < 1:
-            wrong = f"sequence_tokens is {self.sequence_tokens}, sequences {self.sequences}"
-            raise ConfigError("evaluation.benchmarks", wrong, "give 2 or more, and 1 or more")
 
     @property
     def least_window_tokens(self) -> int:

@@ -3,7 +3,7 @@
     file ── documents ── de-tokenizer ── tokens ──> windows, each token predicted once:
 
     non-overlapping       | E a b c d | d e f g h | h i       E: end of text; predicted: a b c d, e f g h, i
-    stride_tokens: 2      | E a b c d | c d e f | e f g h     as much as fits before the next two
+    stride_tokens: Positive | None
 
 perplexity per unit = exp(nats of all tokens / units), bits per unit = nats / ln 2 / units. The units are counted in the
 file as it is, whatever was de-tokenized and however it was cut into tokens: "scaled before exponentiation" (Radford et
@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import settings
+from pipeline.core.settings import Natural, Positive, settings
 from train.evaluation.benchmarks.base import FileBenchmark, Sources
 from train.evaluation.detokenizers import DETOKENIZERS
 from train.evaluation.item import Answer, Item, Outcome, Tokens
@@ -55,21 +55,19 @@ class LanguageModelling(FileBenchmark[str]):
     words: Literal["with_line_ends", "lm_eval"] = "with_line_ends"
     """What a word is: between white space, each line's end being one more, as papers count WikiText and Penn Treebank;
     or every part between white space, empty ones at the ends of a document too (lm-evaluation-harness's wikitext)."""
-    stride_tokens: int | None = None
+    stride_tokens: Positive | None = None
     """So many tokens are predicted by each window but a document's first; None: as many as the window has."""
-    from_byte: int = 0
+    from_byte: Natural = 0
     """Where the text begins in each file."""
-    to_byte: int | None = None
+    to_byte: Positive | None = None
     """Where it ends; None takes the rest."""
 
     def __post_init__(self) -> None:
         if not self.scores:
             raise ConfigError(WHERE, "scores is empty", f"name some of {', '.join(UNITS)}")
-        if self.stride_tokens is not None and self.stride_tokens < 1:
-            raise ConfigError(WHERE, f"stride_tokens is {self.stride_tokens}", "give 1 or more")
-        if self.from_byte < 0 or (self.to_byte is not None and self.to_byte <= self.from_byte):
+        if self.to_byte is not None and self.to_byte <= self.from_byte:
             wrong = f"bytes {self.from_byte} to {self.to_byte} are no part of a file"
-            raise ConfigError(WHERE, wrong, "give from_byte 0 or more, and to_byte above it")
+            raise ConfigError(WHERE, wrong, "give a to_byte above from_byte")
 
     @property
     def reading(self) -> str:

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.core.settings import settings
+from pipeline.core.settings import AnyText, Positive, settings
 from train.evaluation.benchmarks.base import RecordBenchmark, Sources, of_groups
 from train.evaluation.item import Answer, Item, Outcome, Text
 from train.evaluation.metrics import Metric, mean_over_groups
@@ -29,9 +29,9 @@ class MinimalPairs(RecordBenchmark[Pair]):
     """Choice of the grammatical sentence, by paradigm."""
 
     type: Literal["minimal_pairs"] = "minimal_pairs"
-    delimiter: str = " "
+    delimiter: AnyText = " "
     """Stands before each sentence."""
-    limit_per_group: int | None = None
+    limit_per_group: Positive | None = None
     """At most this many pairs of each paradigm; None takes all."""
 
     def parse(self, record: Record) -> Pair:

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.core.settings import settings
+from pipeline.core.settings import AnyText, settings
 from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
 from train.evaluation.item import Answer, Item, Outcome, Text
 from train.evaluation.metrics import Metric, accuracy
@@ -29,7 +29,7 @@ class MultipleChoice(FewShotBenchmark[Question]):
     """Choice of the likeliest continuation."""
 
     type: Literal["multiple_choice"] = "multiple_choice"
-    query_suffix: str = ""
+    query_suffix: AnyText = ""
     """Stands after each query."""
 
     def parse(self, record: Record) -> Question:

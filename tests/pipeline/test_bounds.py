@@ -1,0 +1,293 @@
+"""Every setting has its bounds beside its type: values at the edges are refused at once, or mean something."""
+
+import dataclasses
+import inspect
+import math
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import pytest
+from datatrove.data import Document
+from pydantic import TypeAdapter, ValidationError
+
+from data_prep.filters.filter import Filter
+from data_prep.filters.gopher_page import Page, PageRule
+from data_prep.filters.line_corrections import Correction
+from data_prep.filters.line_rules import LineRule
+from pipeline.__main__ import compose, decoded
+from pipeline.config import RunConfig
+from pipeline.core.errors import ConfigError
+from pipeline.core.settings import STRICT, decode
+from tests.command_line import headrace_here
+from train.generation.settings import Sampling
+from train.schedule import Constant, Cosine, WarmupStableDecay
+
+PAGE = "The mill stands by the river.\nIt has stood there, people say, for 300 years.\n\n- Mail: a@example.org"
+EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "")
+
+ZERO_MEANS = {
+    "Sampling.seed": "a seed like any other",
+    "Sampling.temperature": "greedy",
+    "Language.min_score": "no page is too unsure",
+    "LanguageFasttext.min_score": "no page is too unsure",
+    "FasttextClassifier.min_score": "every page passes",
+    "BadWords.filter_fraction": "no page is dropped",
+    "WithoutAddresses.max_line_feeds": "addresses on one line only",
+    "LongLines.min_lines": "pages of any number of lines",
+    "LongLines.min_characters": "pages of any length",
+    "C4Lines.min_sentences": "pages of any number of sentences",
+    "UniqueLines.min_sentences": "pages of any number of sentences",
+    "UniqueSpans.min_sentences": "pages of any number of sentences",
+    "FewWords.min_words": "lines of any number of words",
+    "WordCount.min_words": "pages of any number of words",
+    "WordLength.min_characters": "words of any length",
+    "StopWords.min_words": "pages without stop words",
+    "Symbols.max_fraction": "no symbol at all",
+    "BulletLines.max_fraction": "no such line at all",
+    "EllipsisLines.max_fraction": "no such line at all",
+    "AlphabeticWords.min_fraction": "words of any kind",
+    "DuplicateParts.max_fraction": "no repetition at all",
+    "DuplicateParts.max_character_fraction": "no repetition at all",
+    "TopNgram.max_fraction": "no repetition at all",
+    "DuplicateNgrams.max_fraction": "no repetition at all",
+    "LinePunctuation.min_fraction": "lines may end in anything",
+    "ShortLines.max_fraction": "no short line at all",
+    "ShortLines.max_characters": "only empty lines are short",
+    "DuplicateLines.max_character_fraction": "no repetition at all",
+    "LineBreaks.max_per_word": "no line break at all",
+    "UppercaseLine.max_fraction": "no capital at all",
+    "LineCorrections.max_removed_fraction": "no page may lose a word",
+    "Dedup.seed": "a seed like any other",
+    "Decontamination.window_characters": "the match alone",
+    "ModelConfig.dropout": "off",
+    "AdamW.beta1": "no memory of gradients",
+    "AdamW.beta2": "no memory of squares",
+    "AdamW.weight_decay": "off",
+    "Cosine.warmup_steps": "none",
+    "Cosine.final_fraction": "down to nothing",
+    "WarmupStableDecay.warmup_steps": "none",
+    "WarmupStableDecay.decay_fraction": "no decay",
+    "WarmupStableDecay.final_fraction": "down to nothing",
+    "Constant.warmup_steps": "none",
+    "TrainingConfig.seed": "a seed like any other",
+    "TrainingConfig.validation_rows": "no validation",
+    "SourceSettings.weight": "none of its rows for now",
+    "Change.weights": "none of its rows from here on",
+    "Evaluation.shots": "zero-shot",
+    "Evaluation.task_shots": "zero-shot",
+    "Evaluation.seed": "a seed like any other",
+    "FewShotBenchmark.shots": "zero-shot",
+    "FewShotBenchmark.shot_seed": "a seed like any other",
+    "LanguageModelling.from_byte": "from the beginning",
+    "HeldOutWords.context_words": "no words before",
+    "HeldOutSentences.context_words": "no words before",
+    "Slurm.signal_seconds": "told when it is over",
+    "Slurm.gpus_per_node": "works on CPU",
+}
+"""The numbers of which 0 is a value like any other, by class and field, and what it means there."""
+
+EMPTY_MEANS = {
+    "Kind.replacement": "nothing stands in its place",
+    "Evaluation.data": "the current folder",
+    "FewShotBenchmark.delimiter": "nothing in between",
+    "FewShotBenchmark.shot_delimiter": "nothing in between",
+    "FewShotBenchmark.worked_delimiter": "nothing in between",
+    "FewShotBenchmark.rewrites": "matches are taken out",
+    "MinimalPairs.delimiter": "nothing in between",
+    "MultipleChoice.query_suffix": "nothing behind the question",
+    "GenerationBenchmark.query_suffix": "nothing behind the question",
+    "Completion.group_field": "no groups",
+}
+"""The texts that may be empty."""
+
+
+def classes_of(hint: Any) -> list[type]:
+    """The settings classes in a type hint, through Annotated, unions, tuples and mappings."""
+    if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
+        return [hint] if dataclasses.is_dataclass(hint) else []
+    return [found for argument in typing.get_args(hint) for found in classes_of(argument)]
+
+
+def all_classes(*roots: type) -> list[type]:
+    """``roots`` and every settings class that they lead to."""
+    found: dict[type, None] = {}
+    left = list(roots)
+    while left:
+        if (cls := left.pop()) not in found:
+            found[cls] = None
+            left += [inner for hint in hints_of(cls).values() for inner in classes_of(hint)]
+    return list(found)
+
+
+def hints_of(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+def owner(cls: type, field: str) -> str:
+    """The class, with the field, that the field was first written in."""
+    first = next(base for base in reversed(cls.__mro__) if field in inspect.get_annotations(base))
+    return f"{first.__name__}.{field}"
+
+
+FIELDS = [
+    pytest.param(cls, name, hint, id=f"{cls.__name__}.{name}")
+    for cls in all_classes(RunConfig, Sampling)
+    for name, hint in hints_of(cls).items()
+    if not classes_of(hint) and typing.get_origin(hint) is not Literal and hint is not bool
+]
+
+
+def accepted(hint: Any) -> Iterator[tuple[Any, Any]]:
+    """The edges that ``hint`` takes, with the value that holds the edge: alone or as the innermost part."""
+    adapter = TypeAdapter(hint, config=STRICT)
+    for edge in EDGES:
+        for value in (edge, [edge], {"name": edge}, [["a", edge]], [[edge, "a"]]):
+            try:
+                adapter.validate_python(value)
+            except ValidationError:
+                continue
+            yield edge, value
+
+
+def required(cls: type) -> dict[str, Any]:
+    """Values of the fields of ``cls`` that have no default."""
+    samples = {int: 300, float: 0.5, str: __file__, tuple: (__file__,), Mapping: {"name": 1}}
+    missing = [f.name for f in dataclasses.fields(cls) if f.default is f.default_factory is dataclasses.MISSING]
+    kinds = {
+        name: hint.__origin__ if hasattr(hint := hints_of(cls)[name], "__metadata__") else hint for name in missing
+    }
+    return {name: samples[typing.get_origin(kind) or kind] for name, kind in kinds.items()}
+
+
+def work(made: Any) -> None:
+    """Have settings do what they are for, where that takes no files."""
+    if isinstance(made, Filter) and getattr(made, "path", None) is None:
+        made.judge(Document(PAGE, "page:0", metadata={"url": "https://example.org"}))
+    elif isinstance(made, PageRule):
+        made.failure(Page(PAGE))
+    elif isinstance(made, (LineRule, Correction)):
+        made.apply(PAGE)
+    elif isinstance(made, (Cosine, WarmupStableDecay, Constant)):
+        assert all(0 <= made.factor(step, 10) <= 1 for step in range(10))
+
+
+@pytest.mark.parametrize(("cls", "name", "hint"), FIELDS)
+def test_an_edge_is_refused_or_means_something(cls: type, name: str, hint: Any) -> None:
+    if hint == dict[str, Any]:
+        return  # arguments of a datatrove filter: its own constructor judges them
+    meant = {0: ZERO_MEANS, "": EMPTY_MEANS}
+    for edge, value in accepted(hint):
+        assert edge in meant, f"{edge!r} is taken"
+        assert owner(cls, name) in meant[edge], f"{edge!r} is taken, and nobody says what it means"
+        work(decode(cls, required(cls) | {name: value}))
+
+
+def test_the_tables_hold_nothing_else() -> None:
+    taken = {
+        (edge, owner(cls, name)) for cls, name, hint in (one.values for one in FIELDS) for edge, _ in accepted(hint)
+    }
+    assert {(0, field) for field in ZERO_MEANS} | {("", field) for field in EMPTY_MEANS} <= taken
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("cleaning.buckets=0", "cleaning.buckets: must be at least 1 (got 0); correct the value"),
+        (
+            "optimizer.learning_rate=nan",
+            "optimizer.learning_rate: must be a finite number (got nan); correct the value",
+        ),
+        ("optimizer.learning_rate=-1", "optimizer.learning_rate: must be above 0 (got -1); correct the value"),
+        (
+            "optimizer.learning_rate=inf",
+            "optimizer.learning_rate: must be a finite number (got inf); correct the value",
+        ),
+        ("optimizer.beta2=1.5", "optimizer.beta2: must be below 1 (got 1.5); correct the value"),
+        (f"training.seed={2**64}", f"training.seed: must be at most {2**63 - 1} (got {2**64}); correct the value"),
+        ("workers=0", "workers: must be at least 1 (got 0); correct the value"),
+        ("ranks=0", "ranks: must be at least 1 (got 0); correct the value"),
+        ("dedup.memory_gb=1e-9", "dedup.memory_gb: must be at least 1e-05 (got 1e-09); correct the value"),
+        ("evaluation.limit=-1", "evaluation.limit: must be at least 1 (got -1); correct the value"),
+        ("source.task_bytes=0", "source.task_bytes: must be at least 1 (got 0); correct the value"),
+        ("root=''", "root: must not be empty (got ''); correct the value"),
+        ("training.evaluate_every=0", "training.evaluate_every: must be at least 1 (got 0); correct the value"),
+    ],
+)
+def test_it_is_found_before_anything_runs(override: str, message: str, tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = headrace_here(override)
+    assert (done.returncode, done.stderr) == (2, f"headrace: {message}\n")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["cluster=slurm", "cluster.nodes=-1"], "cluster.nodes: must be at least 1 (got -1)"),
+        (
+            ["cluster=slurm", "cluster.train_memory=much"],
+            r"cluster.train_memory: must match ^\d+[KMGTkmgt]?$ (got 'much')",
+        ),
+        (
+            ["source=jsonl", "source.paths=[a]", "source.section_bytes=0"],
+            "source.section_bytes: must be at least 1 (got 0)",
+        ),
+    ],
+)
+def test_of_other_choices(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        decoded(compose(overrides))
+    assert str(error.value) == f"{message}; correct the value"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["ranks=3"], "training.batch_rows: 16 rows cannot be dealt to 3 ranks; give a multiple of 3"),
+        (["zero=stage_0", "training.precision=bf16"], "zero.stage: 0 with bf16 takes a phantom optimizer step"),
+        (["dedup.bands=1000"], "dedup.bands: 1,000 bands of 8 rows are 8,000 hashes; give at most 4,096 in all"),
+        (
+            [
+                "cleaning=none",
+                "cleaning.filters=[{type: gopher_quality, rules: [{type: word_count, min_words: 9, max_words: 3}]}]",
+            ],
+            "word_count.min_words: 9 is above max_words = 3: every page would be dropped; exchange them",
+        ),
+        (["source.section_bytes=1"], "source.section_bytes: 1 cuts '"),
+    ],
+)
+def test_what_does_not_go_together_is_found_before_anything_runs(
+    overrides: list[str], message: str, tmp_path: Any, monkeypatch: Any
+) -> None:
+    pages = tmp_path / "pages.jsonl"
+    pages.write_bytes(b"\n" * 100_000)
+    monkeypatch.chdir(tmp_path)
+    done = headrace_here("source=jsonl", f"source.paths=[{pages}]", *overrides)
+    assert (done.returncode, done.stderr.startswith(f"headrace: {message}")) == (2, True), done.stderr
+    assert list(tmp_path.iterdir()) == [pages]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["evaluate", ".", "--limit", "-1"],
+        ["evaluate", ".", "--limit", "0"],
+        ["plan", "--gpus", "0"],
+        ["plan", "--mfu", "0"],
+        ["plan", "--gpu-memory-gb", "inf"],
+        ["generate", "--prompt", "a", "--samples", "0"],
+        ["generate", "--prompt", "a", "--max-tokens", "-1"],
+        ["generate", "--prompt", "a", "--temperature", "nan"],
+        ["generate", "--prompt", "a", "--top-k", "0"],
+        ["generate", "--prompt", "a", "--top-p", "0"],
+        ["generate", "--prompt", "a", "--seed", str(2**64)],
+    ],
+)
+def test_numbers_of_the_command_line_have_bounds(words: list[str]) -> None:
+    done = headrace_here(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"headrace: {words[-2]}: must be "), done.stderr
+    assert len(done.stderr.splitlines()) == 1
