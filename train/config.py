@@ -160,7 +160,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         if self.spike_rollback_every is not None and self.spike_sigma is None:
-            wrong = f"is {self.spike_rollback_every}, and spike_sigma is null: there are no spikes"
+            wrong = f"is {self.spike_rollback_every}, and spike_sigma is null: no spikes"
             raise ConfigError("training.spike_rollback_every", wrong, "give a spike_sigma, or null")
 
     def saves_at(self, step: int) -> bool:

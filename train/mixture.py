@@ -92,10 +92,10 @@ def whole_numbers(weights: Mapping[str, float]) -> tuple[int, ...]:
     """``weights`` as whole numbers without a common divisor, which relate to each other exactly as those typed.
 
     Raises:
-        ConfigError: when they are no weights, or their sum, the length of a cycle, is above ``MOST_CYCLE_ROWS``.
+        ConfigError: when all are 0, or their sum, the length of a cycle, is above ``MOST_CYCLE_ROWS``.
     """
-    if not all(0 <= weight < math.inf for weight in weights.values()) or not sum(weights.values()):
-        raise ConfigError(SETTING, f"the weights are {dict(weights)}", "give numbers of at least 0, one of them above")
+    if not sum(weights.values()):
+        raise ConfigError(SETTING, f"the weights are {dict(weights)}", "give one of them more than 0")
     exact = [Fraction(str(weight)) for weight in weights.values()]
     unit = math.lcm(*(weight.denominator for weight in exact))
     whole = [int(weight * unit) for weight in exact]

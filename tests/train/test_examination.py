@@ -14,6 +14,7 @@ from pipeline.core.settings import canonical, decode
 from pipeline.core.tracker import read_metrics
 from tests.train.test_weights import BENCHMARKS, settings, stage
 from tests.train.training import ROOT
+from train.config import TrainingConfig
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.held_out import HeldOut
 from train.evaluation.scorer import load_scorer
@@ -105,8 +106,8 @@ def test_without_benchmarks_there_is_nothing_to_score():
 @pytest.mark.parametrize("name", ["evaluate_every", "evaluate_items"])
 def test_no_step_and_no_item_is_refused(name):
     with pytest.raises(ConfigError) as error:
-        stage(**{name: 0})
-    assert str(error.value).startswith(f"training.{name}: is 0; give a number of at least 1, or null")
+        decode(TrainingConfig, {"steps": 1, "batch_rows": 1, name: 0})
+    assert str(error.value) == f"{name}: must be at least 1 (got 0); correct the value"
 
 
 def test_a_broken_file_is_found_before_the_first_step(tmp_path, inputs, run_stage):

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from pipeline.core.errors import ConfigError, TaskError
+from pipeline.core.settings import decode
 from train import distributed
 from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
 from train.engine import Engine
@@ -87,23 +88,23 @@ def test_a_loss_that_is_not_finite_ends_training(loss: float, sigma: float | Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"spike_sigma": 0.0}, "training.spike_sigma: is 0.0; give a positive number, or null"),
-        ({"spike_window_steps": 3}, "training.spike_window_steps: is 3; give at least 4 steps"),
-        ({"hang_seconds": 0.0}, "training.hang_seconds: is 0.0; give a positive number"),
-        ({"save_hang_seconds": -1.0}, "training.save_hang_seconds: is -1.0; give a positive number"),
+        ({"spike_sigma": 0.0}, "spike_sigma: must be above 0 (got 0.0); correct the value"),
+        ({"spike_window_steps": 3}, "spike_window_steps: must be at least 4 (got 3); correct the value"),
+        ({"hang_seconds": 0.0}, "hang_seconds: must be above 0 (got 0.0); correct the value"),
+        ({"save_hang_seconds": -1.0}, "save_hang_seconds: must be above 0 (got -1.0); correct the value"),
         (
             {"spike_rollback_every": 8},
-            "training.spike_rollback_every: is 8, spike_sigma is None; give at least 1 and a spike_sigma, or null",
+            "training.spike_rollback_every: is 8, and spike_sigma is null: no spikes; give a spike_sigma, or null",
         ),
         (
             {"spike_rollback_every": 0, "spike_sigma": 6.0},
-            "training.spike_rollback_every: is 0, spike_sigma is 6.0; give at least 1 and a spike_sigma, or null",
+            "spike_rollback_every: must be at least 1 (got 0); correct the value",
         ),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict, message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        TrainingConfig(steps=1, batch_rows=1, **settings)
+        decode(TrainingConfig, {"steps": 1, "batch_rows": 1, **settings})
     assert str(error.value) == message
 
 

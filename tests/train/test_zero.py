@@ -109,8 +109,8 @@ def test_every_yaml_decodes():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"steps": 0}, "training.steps: is 0; give a number of at least 1"),
-        ({"gradient_clip": -1.0}, "training.gradient_clip: is -1.0; give a positive number, or null"),
+        ({"steps": 0}, "steps: must be at least 1 (got 0); correct the value"),
+        ({"gradient_clip": -1.0}, "gradient_clip: must be above 0 (got -1.0); correct the value"),
         ({"batch_row": 8}, "batch_row: unknown key 'batch_row'; did you mean 'batch_rows'?"),
     ],
 )

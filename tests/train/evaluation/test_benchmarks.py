@@ -87,7 +87,7 @@ def test_a_limit_takes_the_first_and_changes_no_prompt(write_lines):
 def test_negative_shots():
     with pytest.raises(ConfigError) as caught:
         decode(Evaluation, {"benchmarks": {"x": {"type": "lambada", "paths": ["a"], "shots": -1}}})
-    assert str(caught.value) == "evaluation.benchmarks: shots is -1; give 0 or more"
+    assert str(caught.value) == "benchmarks.x.shots: must be at least 0 (got -1); correct the value"
 
 
 def test_choices_are_judged_by_sum_by_character_and_by_byte():

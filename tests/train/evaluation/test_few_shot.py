@@ -56,7 +56,7 @@ def test_without_it_each_keeps_its_own_number():
 def test_negative_shots_are_an_error():
     with pytest.raises(ConfigError) as caught:
         decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "shots": [0, -1]})
-    assert str(caught.value) == "evaluation.benchmarks: shots is -1; give 0 or more"
+    assert str(caught.value) == "shots.1: must be at least 0 (got -1); correct the value"
 
 
 def test_a_limit_of_all_is_the_limit_of_each():
@@ -79,4 +79,4 @@ def test_a_limit_of_all_is_the_limit_of_each():
 def test_a_limit_of_nothing_is_an_error(where, values):
     with pytest.raises(ConfigError) as caught:
         decode(Evaluation, {"benchmarks": {"piqa": PIQA}, **values})
-    assert str(caught.value) == f"evaluation.{where}: is 0; give 1 or more"
+    assert str(caught.value) == f"{where}: must be at least 1 (got 0); correct the value"

@@ -163,12 +163,12 @@ def test_bad_files(write_lines, kind, row, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"max_tokens": 0}, "max_tokens is 0; give 1 or more"),
-        ({"stops": ["a", ""]}, "stops holds an empty text; give texts that are not empty"),
-        ({"shots": -1}, "shots is -1; give 0 or more"),
+        ({"max_tokens": 0}, "max_tokens: must be at least 1 (got 0)"),
+        ({"stops": ["a", ""]}, "stops.1: must not be empty (got '')"),
+        ({"shots": -1}, "shots: must be at least 0 (got -1)"),
     ],
 )
 def test_bad_settings(settings, message):
     with pytest.raises(ConfigError) as caught:
         decode(Evaluation, {"benchmarks": {"x": {"type": "short_answer", "paths": ["a"], **settings}}})
-    assert str(caught.value) == f"evaluation.benchmarks: {message}"
+    assert str(caught.value) == f"benchmarks.x.{message}; correct the value"

@@ -78,10 +78,10 @@ def test_a_window_too_small_is_an_error():
     )
 
 
-@pytest.mark.parametrize(("early", "late"), [(0, 5), (5, 5), (6, 5)])
+@pytest.mark.parametrize(("early", "late"), [(5, 5), (6, 5)])
 def test_the_early_token_comes_first(early, late):
     with pytest.raises(ConfigError) as caught:
         InContext(early_token=early, late_token=late)
     assert str(caught.value) == (
-        f"evaluation.benchmarks: early_token is {early}, late_token {late}; give 1 or more, and a larger one"
+        f"evaluation.benchmarks: early_token is {early}, late_token {late}; give a larger late_token"
     )

@@ -8,6 +8,7 @@ import torch
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, MambaConfig, MambaForCausalLM
 
 from pipeline.core.errors import ConfigError
+from pipeline.core.settings import decode
 from tests.train.evaluation.conftest import scorer_of
 from train.config import ModelConfig
 from train.distributed import Ranks
@@ -210,14 +211,14 @@ def test_every_query_is_told_as_answered():
 @pytest.mark.parametrize(
     ("settings", "wrong"),
     [
-        ({"sequence_tokens": 1}, "sequence_tokens is 1, sequences 16; give 2 or more, and 1 or more"),
-        ({"sequences": 0}, "sequence_tokens is 50, sequences 0; give 2 or more, and 1 or more"),
+        ({"sequence_tokens": 1}, "sequence_tokens: must be at least 2 (got 1)"),
+        ({"sequences": 0}, "sequences: must be at least 1 (got 0)"),
     ],
 )
 def test_wrong_settings(settings, wrong):
     with pytest.raises(ConfigError) as caught:
-        Induction(**settings)
-    assert str(caught.value) == f"evaluation.benchmarks: {wrong}"
+        decode(Induction, settings)
+    assert str(caught.value) == f"{wrong}; correct the value"
 
 
 def test_too_few_tokens_to_draw():

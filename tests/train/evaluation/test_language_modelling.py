@@ -214,19 +214,18 @@ def test_a_missing_file(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"stride_tokens": 0}, "stride_tokens is 0; give 1 or more"),
-        ({"from_byte": 5, "to_byte": 5},
-         "bytes 5 to 5 are no part of a file; give from_byte 0 or more, and to_byte above it"),
-        ({"from_byte": -1}, "bytes -1 to None are no part of a file; give from_byte 0 or more, and to_byte above it"),
+        ({"stride_tokens": 0}, ".x.stride_tokens: must be at least 1 (got 0); correct the value"),
+        ({"from_byte": 5, "to_byte": 5}, ": bytes 5 to 5 are no part of a file; give a to_byte above from_byte"),
+        ({"from_byte": -1}, ".x.from_byte: must be at least 0 (got -1); correct the value"),
         ({"scores": []},
-         "scores is empty; name some of word_perplexity, token_perplexity, byte_perplexity, bits_per_byte, "
+         ": scores is empty; name some of word_perplexity, token_perplexity, byte_perplexity, bits_per_byte, "
          "bits_per_character"),
     ],
 )  # fmt: skip
 def test_bad_settings(settings, message):
     with pytest.raises(ConfigError) as caught:
         decode(Evaluation, {"benchmarks": {"x": {"type": "language_modelling", "paths": ["a"], **settings}}})
-    assert str(caught.value) == f"evaluation.benchmarks: {message}"
+    assert str(caught.value).removeprefix("evaluation.") == f"benchmarks{message}"
 
 
 def test_real_files_have_the_words_that_papers_count(data_folder):
