@@ -23,6 +23,7 @@ from pipeline.config import RunConfig, check
 from pipeline.core.errors import ConfigError, HeadraceError
 from pipeline.core.settings import decode, refuse_secrets, suggestion
 from pipeline.core.signals import Stop, stoppable
+from pipeline.core.system_errors import system_errors_told
 from pipeline.line import carry_out
 from pipeline.runner import Run, newest, plan
 
@@ -167,23 +168,11 @@ def sweep(overrides: Sequence[str]) -> None:
 @stoppable()
 def main() -> None:
     """The ``headrace`` command."""
-    arguments = sys.argv[1:]
     try:
-        if {"-h", "--help", "help"} & set(arguments):
-            usages = {" ".join([name, *command.words]): command.show for name, command in COMMANDS.items()}
-            print(help_text.help_text(CONF, {"run": run, **usages}))
-        elif {"-m", "--multirun"} & set(arguments):
-            sweep([argument for argument in arguments if argument not in ("-m", "--multirun")])
-        else:
-            name = arguments.pop(0) if arguments and "=" not in arguments[0] else "run"
-            if name in COMMANDS:
-                look(name, arguments)
-            elif name == "run":
-                run(arguments)
-            else:
-                known = suggestion(name, ["run", *COMMANDS])
-                raise ConfigError("command line", f"unknown command {name!r}", known)
-        sys.stdout.flush()
+        with system_errors_told("headrace"):
+            check_place(sys.argv)
+            obey(sys.argv[1:])
+            sys.stdout.flush()
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)
         sys.exit(error.exit_status)
@@ -193,6 +182,45 @@ def main() -> None:
     except Stop as stop:
         print(f"headrace: {stop}", file=sys.stderr)
         sys.exit(stop.exit_status)
+
+
+def check_place(arguments: Sequence[str]) -> None:
+    """Refuse what no command can work with: a current folder that is gone, arguments that no file of ours can hold.
+
+    Raises:
+        ConfigError: saying which.
+    """
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise ConfigError("headrace", "the current folder was removed", "change to another (cd)") from None
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise ConfigError("command line", f"{argument!r} is not UTF-8", "rename what it names") from None
+
+
+def obey(arguments: list[str]) -> None:
+    """Do what ``arguments`` ask for.
+
+    Raises:
+        HeadraceError: when they ask for nothing that is known, or it fails.
+    """
+    if {"-h", "--help", "help"} & set(arguments):
+        usages = {" ".join([name, *command.words]): command.show for name, command in COMMANDS.items()}
+        print(help_text.help_text(CONF, {"run": run, **usages}))
+    elif {"-m", "--multirun"} & set(arguments):
+        sweep([argument for argument in arguments if argument not in ("-m", "--multirun")])
+    else:
+        name = arguments.pop(0) if arguments and "=" not in arguments[0] else "run"
+        if name in COMMANDS:
+            look(name, arguments)
+        elif name == "run":
+            run(arguments)
+        else:
+            known = suggestion(name, ["run", *COMMANDS])
+            raise ConfigError("command line", f"unknown command {name!r}", known)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,6 @@ waits for a task keeps the lock of the pool's queue forever: those behind it wou
 """
 
 import concurrent.futures
-import contextlib
-import errno
 import multiprocessing
 import os
 import sys
@@ -37,6 +35,10 @@ from pipeline.core.errors import HeadraceError, RetryableError, TaskError
 from pipeline.core.progress import Progress
 from pipeline.core.signals import kept_from_children
 from pipeline.core.stage import Stage
+from pipeline.core.system_errors import explained, system_errors_told
+
+SEMAPHORES = "/dev/shm"
+"""The folder in which the C library makes the semaphores that a pool needs; its errors do not name it."""
 
 
 class PhaseStep(PipelineStep):
@@ -59,25 +61,6 @@ class PhaseStep(PipelineStep):
             self.stat_update(label, value=value)
         out.done(counts)
         yield from ()
-
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""The errors of a disk without room, or beyond its quota."""
-
-
-@contextlib.contextmanager
-def full_disk_told(folder: Path) -> Iterator[None]:
-    """Have a disk that is full be an error for people, wherever it strikes in the work on ``folder``.
-
-    Raises:
-        RetryableError: in the place of an OSError for want of room, or of quota.
-    """
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        raise RetryableError(str(error.filename or folder), str(error.strerror), "make room and run again") from None
 
 
 class TaskExecutor(LocalPipelineExecutor):
@@ -148,12 +131,14 @@ class TaskExecutor(LocalPipelineExecutor):
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         log = self.step.folder / "logs" / f"{self.step.phase}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
+        log.open("ab").close()  # a worker that cannot open it would look like one that was killed
         context = _context()
         theirs, ours = context.Pipe(duplex=False)
         with theirs, ours:
-            pool = concurrent.futures.ProcessPoolExecutor(
-                self.workers, context, initializer=_enter_worker, initargs=(theirs, threads, str(log))
-            )
+            with system_errors_told(SEMAPHORES):
+                pool = concurrent.futures.ProcessPoolExecutor(
+                    self.workers, context, initializer=_enter_worker, initargs=(theirs, threads, str(log))
+                )
             tasks: dict[concurrent.futures.Future[bool], int] = {}
             try:
                 tasks = self._submitted(pool, missing)
@@ -193,8 +178,8 @@ class TaskExecutor(LocalPipelineExecutor):
             return  # it was suspended; another process took the task over and removed what this one was writing
         elif isinstance(error, BrokenProcessPool):
             raise self._killed() from None
-        elif isinstance(error, OSError) and error.errno in FULL:
-            raise error
+        elif told := explained(error, self.step.folder):
+            raise told from error
         else:
             where = f"{self.step.name} task {rank}"
             raise TaskError(

@@ -5,6 +5,7 @@ import sys
 from pipeline import submission, summary
 from pipeline.cluster import Slurm
 from pipeline.config import check_training
+from pipeline.core.errors import HeadraceError
 from pipeline.runner import Run, execute, save
 
 
@@ -13,10 +14,18 @@ def carry_out(run: Run) -> None:
 
     Raises:
         ConfigError: also when the training at its end could not begin; better known now than after the data stages.
+        HeadraceError: when something is left to do, and nothing can be written below the root.
     """
     if any(step.name == "weights" and not step.is_whole for step in run.steps):
         check_training(run.config)
-    run_json = save(run.config, run.values, run.steps, run.overrides)
+    try:
+        run_json = save(run.config, run.values, run.steps, run.overrides)
+    except HeadraceError as error:
+        if not all(step.is_whole for step in run.steps):
+            raise
+        print(f"{error.where}: {error.wrong}: run.json stays as it is, everything was done before", file=sys.stderr)
+        summary.show(run.steps)
+        return
     if any(step.name == "signatures" and not step.is_whole for step in run.steps):
         print(f"{'dedup':<11} {run.config.dedup.expected_cost}", file=sys.stderr)
     if isinstance(run.config.cluster, Slurm):

@@ -15,10 +15,11 @@ from typing import Any
 from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact, finish, missing_tasks, part_path, read_sealed, write_sealed
 from pipeline.core.claim import claim_of, turn
-from pipeline.core.errors import ConfigError
+from pipeline.core.errors import ConfigError, RetryableError
 from pipeline.core.settings import decode, digest, suggestion
 from pipeline.core.stage import Phase, Stage
-from pipeline.executor import PhaseStep, TaskExecutor, full_disk_told
+from pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_told
+from pipeline.executor import PhaseStep, TaskExecutor
 from pipeline.launch import launch
 from pipeline.stages import stages
 from train.scores import CheckpointScores, FolderScores
@@ -107,7 +108,7 @@ def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None
 
 def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
     """Bring ``step``, which ``file`` describes to workers, to its end on this machine."""
-    with full_disk_told(step.folder):
+    with system_errors_told(step.folder):
         step.folder.mkdir(parents=True, exist_ok=True)
         for phase in step.phases:
             if not step.missing(phase):
@@ -125,16 +126,18 @@ def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], ov
     """Write ``run.json``, from which workers rebuild the steps without composing or reading anything anew; its path.
 
     Raises:
-        ConfigError: when nothing can be written below the root.
+        ConfigError: when nothing may be written below the root.
+        RetryableError: when there is no room for it.
     """
     path = run_folder(config) / "run.json"
     descriptions = {step.name: step.description for step in steps}
     try:
-        with full_disk_told(path):
-            write_sealed(path, {"config": values, "descriptions": descriptions, "overrides": list(overrides)})
+        write_sealed(path, {"config": values, "descriptions": descriptions, "overrides": list(overrides)})
     except OSError as error:
-        wrong = f"cannot write below {config.root!r} ({error.strerror})"
-        raise ConfigError("root", wrong, "give a folder of yours: root=FOLDER") from None
+        told = explained(error, path)
+        if isinstance(told, RetryableError):
+            raise told from error
+        raise ConfigError("root", f"cannot write below {config.root!r} ({error.strerror})", OWN_FOLDER) from None
     return path
 
 

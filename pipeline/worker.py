@@ -13,13 +13,18 @@ from pathlib import Path
 
 from pipeline.core import error_report
 from pipeline.core.artifact import Artifact, TaskOutput
-from pipeline.core.errors import HeadraceError
-from pipeline.executor import full_disk_told
+from pipeline.core.errors import HeadraceError, TaskError
+from pipeline.core.system_errors import system_errors_told
 from pipeline.launch import MAIN_PID
 from pipeline.runner import Step, load_steps
 
 SETTLING_SECONDS = 60
 """How long a network file system may hide what another node wrote (NFS caches folders so long: acdirmax)."""
+
+MESSAGE_CHARACTERS = 500
+"""So much is passed on of the message of an unforeseen error."""
+OF_OTHER_RANKS = ("gloo", "NCCL", "TCPStore", "Connection closed by peer", "Connection reset by peer")
+"""Words in the errors of torch.distributed (its classes begin with ``Dist``) when another rank has ended."""
 
 
 def follow(pid: int) -> None:
@@ -79,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
         steps = load_steps(Path(run_json))
         step = steps[stage_name]
         folder = step.folder
-        with full_disk_told(folder):
+        with system_errors_told(folder):
             finish_inputs([steps[name] for name in step.inputs if name in steps])
             if task:
                 run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
@@ -90,7 +95,23 @@ def main(arguments: Sequence[str]) -> int:
         if folder is not None:
             error_report.leave(folder, error)
         return error.exit_status
+    except Exception as error:
+        if folder is not None and not is_lost_contact(error):
+            error_report.leave(folder, unforeseen(stage_name, error))
+        raise
     return 0
+
+
+def unforeseen(stage_name: str, error: Exception) -> TaskError:
+    """What whoever started this process is told of an ``error`` that nobody provided for; the traceback is in the log
+    of this process."""
+    wrong = " ".join(f"{type(error).__name__}: {error}".split())[:MESSAGE_CHARACTERS]
+    return TaskError(stage_name, wrong, "the traceback in the log of the ranks, or of the job, tells where it happened")
+
+
+def is_lost_contact(error: Exception) -> bool:
+    """Whether ``error`` only says that another rank is gone, which has its own reason or was killed."""
+    return type(error).__name__.startswith("Dist") or any(word in str(error) for word in OF_OTHER_RANKS)
 
 
 def leave(status: int) -> None:

@@ -24,7 +24,13 @@ class HeadraceError(Exception):
         super().__init__(self.where, self.wrong, self.remedy)
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.wrong}; {self.remedy}"
+        """One line, whatever a path or the text of a library's error holds."""
+        return "".join(map(_visible, f"{self.where}: {self.wrong}; {self.remedy}"))
+
+
+def _visible(character: str) -> str:
+    """``character``, or the escape for one that would end the line or steer a terminal."""
+    return character if character.isprintable() else repr(character)[1:-1]
 
 
 class ConfigError(HeadraceError):
