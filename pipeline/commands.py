@@ -9,8 +9,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from pipeline import (
     comparison,
     contamination,
@@ -31,6 +29,7 @@ from pipeline import (
 from pipeline.config import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import Positive, suggestion, value_of
+from pipeline.core.terminal import terminal
 from pipeline.line import carry_out
 from pipeline.plan import show_plan
 from pipeline.runner import Run
@@ -39,7 +38,7 @@ from pipeline.runner import Run
 def show_status(run: Run) -> None:
     """Print one row per stage, and a line for each that has a job."""
     job_states = jobs.states(run.steps)
-    Console(soft_wrap=True).print(status.table(run.steps, job_states))
+    terminal().print(status.table(run.steps, job_states))
     for stage, state in job_states.items():
         print(f"{stage}: {state}")
 

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from rich.console import Console
 from rich.table import Table
 
 from pipeline import comparison_page
@@ -28,6 +27,7 @@ from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact, read_json
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import suggestion
+from pipeline.core.terminal import terminal
 from pipeline.report_page.forest import Interval
 from pipeline.report_page.formatting import is_share
 from pipeline.runner import load
@@ -110,7 +110,7 @@ def show(config: RunConfig, words: Sequence[str], page: Path | None) -> None:
     names = [Path(word).name for word in words]
     names = names if len(set(names)) == len(names) else list(words)
     runs = [Contestant.of(name, scores_of(word, config.root)) for name, word in zip(names, words, strict=True)]
-    rows, console = list(rows_of(runs)), Console(soft_wrap=True, highlight=False, markup=False)
+    rows, console = list(rows_of(runs)), terminal()
     head, body = header(runs), cells(rows)
     if page is not None:
         entries = {run.name: list(run.entries.values()) for run in runs}

@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from rich.console import Console
 from rich.text import Text
 
+from pipeline.core.terminal import terminal
 from pipeline.report_page.formatting import visible
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ MANY = 20
 
 def show(facts: Iterable[Fact]) -> None:
     """Print ``facts`` as they come; one without a name is an empty line."""
-    console = Console(soft_wrap=True, highlight=False)
+    console = terminal()
     for name, value in facts:
         console.print(Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), one_line(value)) if name else "")
 

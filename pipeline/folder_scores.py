@@ -9,12 +9,11 @@ The result is an artifact like any other, ``<root>/folder_scores/<address>/``: a
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
 from pipeline import summary
 from pipeline.config import RunConfig
 from pipeline.core.artifact import Artifact
 from pipeline.core.settings import digest
+from pipeline.core.terminal import terminal
 from pipeline.report_page.scores import ScoreTable
 from pipeline.runner import Step, execute, save_step
 from train.scores import FolderScores
@@ -47,7 +46,7 @@ def planned(config: RunConfig, folder: str) -> Step:
 def show(config: RunConfig, folder: str) -> None:
     """Print the score table of ``folder``, and where it lies."""
     artifact = scored(config, folder)
-    console = Console(soft_wrap=True, width=120, highlight=False, markup=False)
+    console = terminal(width=120)
     table = ScoreTable.of(artifact)
     console.print(summary.scores(table), *table.notes, sep="\n")
     console.print(f"\nscores: {artifact.path('scores.md')}")

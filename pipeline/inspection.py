@@ -16,7 +16,6 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from datatrove.data import Document
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +24,7 @@ from data_prep.document import read_documents
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode, suggestion
+from pipeline.core.terminal import terminal
 from pipeline.facts import NAME_WIDTH, Fact, alternately, one_line
 from pipeline.marking import Line, Page, folded, is_by, pages
 from pipeline.report_page.samples import names, spread
@@ -113,7 +113,7 @@ def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[D
 
 def show(found: Pages) -> None:
     """Print ``found``: in two columns on a wide terminal, else one page behind the other."""
-    console = Console(soft_wrap=True, highlight=False)
+    console = terminal()
     if console.is_terminal and console.width >= COLUMNS and found.kept and found.dropped:
         console.print(_side_by_side(found), soft_wrap=False)
         return

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
-from rich.console import Console
 from rich.table import Table
 
 from pipeline.config import RunConfig
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import Positive, PositiveNumber, suggestion, value_of
+from pipeline.core.terminal import terminal
 from pipeline.facts import Fact, show
 from train.config import ZeroConfig
 from train.memory import Footprint, Memory
@@ -64,7 +64,7 @@ def show_plan(config: RunConfig, gpus: str = "", gpu: str = "", mfu: str = "", g
     hardware = Hardware.of(gpus, gpu, mfu, gpu_memory_gb)
     vocabulary = config.tokenizer.vocabulary()
     show(compute_facts(config, vocabulary, hardware))
-    Console(soft_wrap=True, highlight=False).print("", memory_table(config, vocabulary, hardware), sep="\n")
+    terminal().print("", memory_table(config, vocabulary, hardware), sep="\n")
 
 
 def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:

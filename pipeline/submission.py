@@ -19,13 +19,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from pipeline.cluster import Slurm
 from pipeline.core.artifact import read_json, write_json
 from pipeline.core.errors import ConfigError, TaskError
 from pipeline.core.stage import Phase
+from pipeline.core.terminal import terminal
 from pipeline.jobs import Job, ask, job_name, queue, record
 from pipeline.runner import Step
 
@@ -44,7 +44,7 @@ def submit(steps: Sequence[Step], slurm: Slurm, run_json: Path) -> None:
         step.finish_if_complete()
     work = [(step, phase) for step in steps if not step.is_whole for phase in step.phases if step.missing(phase)]
     if not work:
-        Console(soft_wrap=True).print("everything was done before: nothing to submit")
+        terminal().print("everything was done before: nothing to submit")
         return
     run_json = _frozen(run_json)
     entries = queue([job_name(step, phase) for step, phase in work])
@@ -65,7 +65,7 @@ def submit(steps: Sequence[Step], slurm: Slurm, run_json: Path) -> None:
             table.add_row(step.name, phase.name, str(len(step.missing(phase))), str(previous), after, note)
     finally:
         if table.row_count:
-            Console(soft_wrap=True).print(table)
+            terminal().print(table)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
     print(_last_line(submitted))
 

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
 from pipeline.core.artifact import Artifact
+from pipeline.core.terminal import terminal
 from pipeline.core.tracker import read_metrics
 from pipeline.report_page.formatting import decimal
 from pipeline.report_page.scores import ScoreTable
@@ -26,7 +26,7 @@ RULES_SHOWN = 6
 
 def show(steps: Sequence[Step]) -> None:
     """Print the results of those ``steps`` that are whole."""
-    console = Console(soft_wrap=True, width=120, highlight=False, markup=False)
+    console = terminal(width=120)
     artifacts = {step.name: Artifact(step.folder) for step in steps if step.is_whole}
     console.print(*funnel(artifacts), sep="\n")
     if "scores" in artifacts:

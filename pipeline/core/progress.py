@@ -31,13 +31,13 @@ class Progress:
         console = Console(stderr=True)
         if console.is_terminal:
             self._bars = Bars(
-                TextColumn("{task.description:<11}"),
+                TextColumn("{task.description:<11}", markup=False),
                 BarColumn(bar_width=30),
                 MofNCompleteColumn(),
-                TextColumn(unit),
+                TextColumn(unit, markup=False),
                 TimeElapsedColumn(),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[facts]}"),
+                TextColumn("{task.fields[facts]}", markup=False),
                 console=console,
             )
             self._bar = self._bars.add_task(label, total=total, facts="")
