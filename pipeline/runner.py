@@ -137,7 +137,8 @@ def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], ov
         told = explained(error, path)
         if isinstance(told, RetryableError):
             raise told from error
-        raise ConfigError("root", f"cannot write below {config.root!r} ({error.strerror})", OWN_FOLDER) from None
+        reason = told.wrong if told else error.strerror
+        raise ConfigError("root", f"cannot write below {config.root!r} ({reason})", OWN_FOLDER) from None
     return path
 
 

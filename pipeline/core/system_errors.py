@@ -65,9 +65,9 @@ def explained(error: BaseException, where: Path | str) -> HeadraceError | None:
     about."""
     if not isinstance(error, OSError):
         return None
-    if error.errno is None and CUT_SHORT.search(str(error)):
-        return RetryableError(str(where), f"a write was cut short ({error}): the disk is full or failing", NO_ROOM)
-    if error.errno not in REMEDIES:
+    if error.errno is None or error.errno not in REMEDIES:
+        if CUT_SHORT.search(str(error)):
+            return RetryableError(str(where), f"a write was cut short ({error}): the disk is full or failing", NO_ROOM)
         return None
     kind, remedy = REMEDIES[error.errno]
     path = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(where)

@@ -195,10 +195,33 @@ def test_a_root_that_cannot_be_written(run_json: Path) -> None:
     assert str(error.value) == wanted
 
 
-def test_another_error_of_the_disk_is_not_taken_for_a_full_one(run_json: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_is_not_known_keeps_its_traceback_and_is_reported(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean, _ = steps_of(run_json)
+
     def broken(*_: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+        raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
 
     monkeypatch.setattr(TaskExecutor, "run_task", broken)
-    with pytest.raises(OSError, match="Input/output error"):
+    with pytest.raises(OSError, match="Inappropriate ioctl"):
         run(run_json, "clean", "0-filter", "0")
+    assert str(error_report.find(clean.folder)) == (
+        "clean: OSError: [Errno 25] Inappropriate ioctl for device; "
+        "the traceback in the log of the ranks, or of the job, tells where it happened"
+    )
+
+
+@pytest.mark.parametrize("words", ["[gloo/transport/tcp/pair.cc:547] Connection closed by peer", "NCCL error in: x"])
+def test_a_rank_that_lost_another_leaves_the_reason_to_that_one(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    clean, _ = steps_of(run_json)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(TaskExecutor, "run_task", broken)
+    with pytest.raises(RuntimeError):
+        run(run_json, "clean", "0-filter", "0")
+    assert error_report.find(clean.folder) is None

@@ -1,0 +1,49 @@
+"""Disks and users for tests of what the operating system refuses. All of it is private to one test."""
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+STRANGER = 65534
+"""The number of a user who is not this one."""
+WITHOUT_PRIVILEGES = ("-dac_override", "-dac_read_search", "-fowner")
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own of ``size`` (``200k``) at ``folder``; skips where none can be mounted."""
+    folder.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here (needs root)")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def make_read_only(disk: Path) -> None:
+    """Have nothing more written to ``disk``, which ``small_disk`` made."""
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+
+
+def bound_by_permissions(command: list[str]) -> list[str]:
+    """``command`` for a process that permissions bind, though root starts it; skips where that cannot be had."""
+    capabilities = ",".join(WITHOUT_PRIVILEGES)
+    bound = ["setpriv", f"--bounding-set={capabilities}", f"--inh-caps={capabilities}"]
+    with contextlib.suppress(FileNotFoundError):
+        if subprocess.run([*bound, "true"], capture_output=True).returncode == 0:
+            return [*bound, *command]
+    pytest.skip("root cannot give up its privileges here (setpriv)")
+
+
+def with_shared_memory(options: str, command: list[str]) -> list[str]:
+    """``command`` with a /dev/shm of its own, mounted with ``options``; skips where that cannot be had."""
+    own = ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o {options} tmpfs /dev/shm && exec "$@"', "sh"]
+    with contextlib.suppress(FileNotFoundError):
+        if subprocess.run([*own, "true"], capture_output=True).returncode == 0:
+            return [*own, *command]
+    pytest.skip("no name space of mounts can be made here (needs root)")

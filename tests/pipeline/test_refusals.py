@@ -1,0 +1,212 @@
+"""What the machine refuses a run: a read-only or full disk, other people's files, no shared memory, no current folder.
+
+Each gives one line with its cause and what to do, the right exit status, and no traceback.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline import worker
+from pipeline.__main__ import compose, decoded
+from pipeline.runner import Step, plan, save
+from tests.command_line import headrace_here
+from tests.disks import STRANGER, bound_by_permissions, make_read_only, small_disk, with_shared_memory
+from tests.small_runs import c4_corpus
+
+CODE = Path(__file__).parents[2]
+
+
+def settings(folder: Path, root: Path, until: str = "signatures") -> list[str]:
+    """A run of 24 pages; the root is quoted, for its name may be odd."""
+    (folder / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for rows in c4_corpus() for row in rows))
+    source = ["source=jsonl", f"source.paths=[{folder}/pages.jsonl]", "cleaning=none", "dedup.buckets=2"]
+    return [*source, f"until={until}", f"root='{root}'"]
+
+
+def make(overrides: list[str]) -> list[Step]:
+    """The run of ``overrides``, its tasks done in this process."""
+    values = compose(overrides)
+    config = decoded(values)
+    steps = plan(config)
+    run_json = save(config, values, steps, overrides)
+    for step in steps:
+        for phase in step.phases:
+            assert worker.main([str(run_json), step.name, phase.name, "0", "1"]) == 0
+    return steps
+
+
+def said(process: "subprocess.CompletedProcess[str]") -> str:
+    """The last line of a command that failed, which leaves tracebacks to logs."""
+    assert "Traceback" not in process.stderr
+    return process.stderr.splitlines()[-1]
+
+
+def pipeline(overrides: list[str]) -> list[str]:
+    return [sys.executable, "-m", "pipeline", *overrides]
+
+
+def outcome_of(command: list[str], cwd: Path = CODE) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+def worker_command(overrides: list[str], stage: str, phase: str) -> list[str]:
+    """What a job runs: the first task of ``phase``."""
+    values = compose(overrides)
+    config = decoded(values)
+    run_json = save(config, values, plan(config), overrides)
+    return [sys.executable, "-m", "pipeline.worker", str(run_json), stage, phase, "0", "1"]
+
+
+@pytest.fixture
+def read_only_run(tmp_path: Path) -> Iterator[list[str]]:
+    """The settings of a run that is whole, and whose root nobody can write to any more."""
+    with small_disk(tmp_path / "disk", "8m") as disk:
+        overrides = settings(tmp_path, disk / "runs")
+        make(overrides)
+        make_read_only(disk)
+        yield overrides
+
+
+def test_a_whole_run_on_a_read_only_root_prints_its_summary(read_only_run: list[str], tmp_path: Path) -> None:
+    again = headrace_here(*read_only_run)
+    assert again.returncode == 0
+    assert "kept by clean               24" in again.stdout
+    reason = f"root: cannot write below '{tmp_path}/disk/runs' (Read-only file system)"
+    assert again.stderr == f"{reason}: run.json stays as it is, everything was done before\n"
+
+
+def test_a_read_only_root_can_be_looked_at(read_only_run: list[str], tmp_path: Path) -> None:
+    root = f"root={tmp_path}/disk/runs"
+    for words in (
+        ["status"],
+        ["why", f"{tmp_path}/pages.jsonl:2"],
+        ["inspect", "clean"],
+        ["similar", str(CODE / "README.md")],
+    ):
+        shown = headrace_here(*words, root)
+        assert (shown.returncode, shown.stderr) == (0, ""), words
+        assert shown.stdout
+
+
+def test_a_read_only_root_refuses_what_is_left_to_do(read_only_run: list[str], tmp_path: Path) -> None:
+    refused = headrace_here(*read_only_run, "until=duplicates")
+    assert refused.returncode == 2
+    wrong = f"cannot write below '{tmp_path}/disk/runs' (Read-only file system)"
+    assert said(refused) == f"headrace: root: {wrong}; give a folder of yours: root=FOLDER"
+
+
+@pytest.mark.parametrize("free", ["60k", "100k", "140k"])
+def test_a_full_disk_in_any_stage(tmp_path: Path, free: str) -> None:
+    with small_disk(tmp_path / "disk", free) as disk:
+        overrides = settings(tmp_path, disk / "runs", until="duplicates")
+        values = compose(overrides)
+        config = decoded(values)
+        steps = plan(config)
+        run_json = save(config, values, steps, overrides)
+        ends = [
+            worker.main([str(run_json), step.name, phase.name, "0", "1"]) for step in steps for phase in step.phases
+        ]
+    assert 75 in ends
+    assert set(ends) <= {0, 1, 75}, "later stages say that their input is missing"
+    assert ends[ends.index(75) - 1] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "words", "status"), [("ro", "Read-only file system", 1), ("size=4k", "", 75)])
+def test_no_shared_memory(tmp_path: Path, options: str, words: str, status: int) -> None:
+    """A pool of processes needs semaphores in /dev/shm."""
+    overrides = settings(tmp_path, tmp_path / "runs")
+    fill = [] if options == "ro" else ["sh", "-c", 'head -c 4096 /dev/zero >/dev/shm/full; exec "$@"', "sh"]
+    done = outcome_of(with_shared_memory(options, [*fill, *pipeline(overrides)]))
+    assert done.returncode == status
+    assert said(done).startswith(f"headrace: /dev/shm: {words or 'No space left on device; make room and run again'}")
+
+
+@pytest.mark.parametrize("name", ["a[/b]", "[bold]", "[red] :smile: x"])
+def test_a_root_whose_name_holds_markup_is_printed_as_it_is(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    overrides = settings(tmp_path, tmp_path / name, until="clean")
+    (clean,) = make(overrides)
+    again = headrace_here(*overrides)
+    assert (again.returncode, again.stderr) == (0, f"{'clean':<11} done before: {clean.folder}\n")
+    status = headrace_here("status", *overrides)
+    assert (status.returncode, status.stderr) == (0, "")
+    assert str(clean.folder) in status.stdout
+
+
+def test_a_half_done_artifact_of_somebody_else(tmp_path: Path) -> None:
+    overrides = settings(tmp_path, tmp_path / "runs")
+    _, signatures = make(overrides)
+    command = bound_by_permissions(worker_command(overrides, "signatures", "signatures"))
+    (signatures.folder / "manifest.json").unlink()
+    (signatures.folder / "parts" / "signatures-00000.json").unlink()
+    os.chown(signatures.folder / "signatures", STRANGER, STRANGER)
+    done = outcome_of(command)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert f"({signatures.folder}/signatures belongs to nobody, you are root)" in last
+    assert last.endswith("; ask for access, or give a folder of yours: root=FOLDER")
+
+
+def test_an_artifact_that_may_not_be_read(tmp_path: Path) -> None:
+    overrides = settings(tmp_path, tmp_path / "runs")
+    clean, _ = make(overrides)
+    for path in (clean.folder / "manifest.json", clean.folder / "documents" / "00000.jsonl.zst"):
+        os.chown(path, STRANGER, STRANGER)
+        path.chmod(0)
+        done = outcome_of(bound_by_permissions(pipeline(["inspect", "clean", f"root={tmp_path}/runs"])))
+        assert done.returncode == 1
+        owner = "Permission denied (it belongs to nobody, you are root)"
+        assert said(done) == (f"headrace: {path}: {owner}; ask for access, or give a folder of yours: root=FOLDER")
+        path.chmod(0o644)
+
+
+@pytest.mark.slow
+def test_a_log_that_may_not_be_written_is_no_killed_worker(tmp_path: Path) -> None:
+    overrides = settings(tmp_path, tmp_path / "runs", until="clean")
+    (clean,) = make(overrides)
+    (clean.folder / "manifest.json").unlink()
+    (clean.folder / "parts" / "0-filter-00000.json").unlink()
+    log = clean.folder / "logs" / "0-filter.log"
+    log.touch()
+    os.chown(log, STRANGER, STRANGER)
+    done = outcome_of(bound_by_permissions(pipeline(overrides)))
+    assert done.returncode == 1
+    assert said(done).startswith(f"headrace: {log}: Permission denied (it belongs to nobody, you are root);")
+
+
+def test_the_current_folder_was_removed(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    remove = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", "env", f"PYTHONPATH={CODE}"]
+    done = outcome_of([*remove, *pipeline(["status", f"root={tmp_path}"])], cwd=gone)
+    assert (done.returncode, said(done)) == (
+        2,
+        "headrace: headrace: the current folder was removed; change to another (cd)",
+    )
+
+
+def test_a_root_whose_name_is_no_text(tmp_path: Path) -> None:
+    done = headrace_here("status", f"root={tmp_path}/\udcff")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "is not UTF-8; rename what it names" in done.stderr
+
+
+def test_a_home_that_belongs_to_somebody_else(tmp_path: Path) -> None:
+    """Neither libraries' caches nor their settings are needed."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    os.chown(home, STRANGER, STRANGER)
+    overrides = settings(tmp_path, tmp_path / "runs", until="clean")
+    command = ["env", f"HOME={home}", *worker_command(overrides, "clean", "0-filter")]
+    assert outcome_of(bound_by_permissions(command)).returncode == 0
+    shutil.rmtree(home)
