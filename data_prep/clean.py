@@ -9,7 +9,7 @@ know the number of their first record.
 
 A global filter (capitals) must see every document, so it ends a pass: the pass leaves the surviving documents and
 their keys in scratch, a bucket phase decides the losers (filters/keys.py), the next pass removes them and goes on.
-The result:
+A page that takes more CPU time than any real one (filters/cpu_limit.py) is dropped as ``too_slow``. The result:
 
     documents/00007.jsonl.zst   kept; metadata: language, language_score, removed_lines, ... as the filters leave them
     dropped/00007.jsonl.zst     dropped by any pass, in the order of passes; metadata.drop = {"rule", "value"}
@@ -30,6 +30,7 @@ from datatrove.data import Document
 
 from data_prep.document import LEVEL, SCRATCH_LEVEL, DocumentWriter, Drop, read_documents
 from data_prep.filters import AnyFilter
+from data_prep.filters.cpu_limit import CpuLimit, TooSlow
 from data_prep.filters.filter import Filter, GlobalFilter
 from data_prep.filters.keys import KeyWriter, Losers, decide
 from data_prep.sources import AnySource
@@ -40,6 +41,8 @@ from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 NOTHING = contextlib.nullcontext()
 """In place of what a pass without a global filter does not need."""
+ATTEMPTS = 2
+"""How often a page may reach the limit on CPU time: filters load lists and models at the first page that needs them."""
 
 
 @settings
@@ -67,6 +70,21 @@ class Pass:
             if drop is not None:
                 return drop
         return next((drop for rule in self.filters if (drop := rule.judge(document))), None)
+
+    def judge_in_time(self, document: Document, losers: Losers | None, number: int, limit: CpuLimit) -> Drop | None:
+        """``judge``, or ``too_slow`` for a document that is over ``limit`` twice: the first also pays for loading."""
+        text, metadata = document.text, document.metadata
+        for _ in range(ATTEMPTS):
+            document.metadata = {key: dict(one) if isinstance(one, dict) else one for key, one in metadata.items()}
+            limit.start(len(text))
+            try:
+                drop = self.judge(document, losers, number)
+                limit.stop()
+            except TooSlow:
+                document.text, document.metadata = text, metadata
+            else:
+                return drop
+        return Drop("too_slow", limit.reached)
 
 
 def split_passes(filters: tuple[Filter | GlobalFilter, ...]) -> list[Pass]:
@@ -136,6 +154,7 @@ class Clean(Stage):
             DocumentWriter(dropped_path, level) as dropped,
             lost as losers,
             keys as writer,
+            CpuLimit() as limit,
         ):
             if last:
                 for earlier in range(number):
@@ -143,7 +162,7 @@ class Clean(Stage):
             for position, (document, unreadable) in enumerate(self._records(number, task, out)):
                 if number == 0:
                     unreadable = admit(document, counts) or unreadable
-                drop = unreadable or one.judge(document, losers, position)
+                drop = unreadable or one.judge_in_time(document, losers, position, limit)
                 if drop is not None:
                     counts[f"dropped:{drop.rule}"] += 1
                     document.metadata["drop"] = {"rule": drop.rule, "value": drop.value}

@@ -10,7 +10,6 @@ the rules that it names in its metadata: by name where that is one, else as ``re
 """
 
 import dataclasses
-import difflib
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,6 +22,7 @@ from data_prep.document import split_id
 from data_prep.filters.c4 import C4Lines
 from data_prep.filters.line_corrections import LineCorrections
 from data_prep.sources import AnySource
+from pipeline.alignment import aligned
 from pipeline.core.errors import ArtifactError
 
 LINE_FILTERS = (C4Lines, LineCorrections)
@@ -153,12 +153,11 @@ def _edits(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Li
     """What stands before ``left``, then for each of its lines: itself, or marked; and what stands in its place."""
     found = [list[Line](), *([Line(text)] for text in left)]
     rewriting = REWRITTEN if rule == REMOVED else rule
-    for kind, begin, end, first, last in difflib.SequenceMatcher(None, left, known, autojunk=False).get_opcodes():
-        if kind != "equal":
-            found[begin + 1 : end + 1] = [
-                [Line(text, rewriting if kind == "replace" else rule)] for text in left[begin:end]
-            ]
-            found[end] += [Line(text) for text in known[first:last]]
+    pairs = [(-1, -1), *aligned(left, known), (len(left), len(known))]
+    for (before, above), (end, last) in itertools.pairwise(pairs):
+        name = rewriting if last > above + 1 else rule
+        found[before + 2 : end + 1] = [[Line(text, name)] for text in left[before + 1 : end]]
+        found[end] += [Line(text) for text in known[above + 1 : last]]
     return found
 
 

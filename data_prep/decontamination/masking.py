@@ -6,21 +6,22 @@ GPT-3 (appendix C) makes a document of each piece; here they stay one document, 
 """
 
 import bisect
-import re
+import functools
+import unicodedata
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from data_prep.decontamination.search import word_count
+from data_prep.dedup.shingles import ALONE, SEPARATOR, character_classes
 
 PIECE_CHARACTERS = 200
 """Shorter pieces are not kept (GPT-3, appendix C)."""
 MOST_PIECES = 10
 """A document that is cut into more pieces is contaminated as a whole (GPT-3, appendix C)."""
 JOINT = "\n\n"
-
-CHUNK = re.compile(r"[\s\u3400-\u4dbf\u4e00-\u9fff]?[^\s\u3400-\u4dbf\u4e00-\u9fff]*")
-"""White space or a Han character begins a new chunk: folding changes nothing across such a boundary, and a word that
-goes on there was no word before it."""
 
 Run = tuple[int, int]
 """The first word of a run, and the word after its last."""
@@ -49,10 +50,12 @@ class Places:
     """Where the words of ``text`` lie in it: folding may change the number of characters, so they are counted."""
 
     def __init__(self, text: str) -> None:
-        matches = [match for match in CHUNK.finditer(text) if match[0]]
+        begins = chunk_beginnings()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")]
+        begins[:1] = True
         self._text = text
-        self._starts = [match.start() for match in matches]
-        self._words = [0, *accumulate(word_count(match[0]) for match in matches)]
+        self._starts = np.flatnonzero(begins).tolist()
+        chunks = (text[start:end] for start, end in pairwise([*self._starts, len(text)]))
+        self._words = [0, *accumulate(map(word_count, chunks))]
 
     def start(self, word: int) -> int:
         """The character that word number ``word`` begins at; the end of the text beyond its last word."""
@@ -78,3 +81,15 @@ class Places:
         if word and self.end(word) > character:
             return self.start(word - 1), self.end(word)
         return character, character
+
+
+@functools.cache
+def chunk_beginnings() -> NDArray[np.bool_]:
+    """(0x110000,): the characters that begin a chunk, such as white space, punctuation and Han.
+
+    Folding changes nothing across such a boundary: none of them joins what stands before it. And a word that goes on
+    after it was no word before it. So chunks can be counted one by one, and hold two words at most.
+    """
+    table = np.isin(character_classes(), (SEPARATOR, ALONE))
+    table[[code for code in np.flatnonzero(table).tolist() if unicodedata.category(chr(code))[0] == "M"]] = False
+    return table

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datatrove.data import Document
 
 from data_prep.decontamination.config import Decontamination
-from data_prep.decontamination.masking import masked
+from data_prep.decontamination.masking import MOST_PIECES, masked
 from data_prep.decontamination.overlap import Overlap, items_in, overlaps
 from data_prep.decontamination.search import Hits, Search
 from data_prep.document import Drop
@@ -44,11 +44,13 @@ class Removal:
         """``text`` without any match, also without those that a cut has made; None when it is not worth keeping."""
         lengths = self.search.ngrams.lengths
         rest: str | None = text
-        while rest is not None and hits.size:
+        for _ in range(MOST_PIECES):
+            if rest is None or not hits.size:
+                return rest
             runs = [(first, first + int(lengths[number])) for first, number in hits.tolist()]
             rest = masked(rest, runs, self.settings.window_characters)
             hits = self.search.hits(rest or "")
-        return rest
+        return None if hits.size else rest
 
 
 def _value(found: Sequence[Overlap]) -> str:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from data_prep.decontamination.config import SHORTEST_WORDS
 from data_prep.decontamination.ngrams import NGrams
+from data_prep.dedup.folding import fold
 from data_prep.dedup.kernel import kernel
-from data_prep.dedup.shingles import character_classes, fold, words, write_words
+from data_prep.dedup.shingles import character_classes, words, write_words
 from data_prep.dedup.xxh64 import xxh64
 
 EMPTY = -1

@@ -27,6 +27,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from data_prep.dedup.folding import fold
 from data_prep.dedup.kernel import kernel
 from data_prep.dedup.xxh64 import xxh64
 
@@ -47,11 +48,6 @@ ALONE_RANGES = (
 """Blocks whose letters are words of their own (Unicode's Blocks.txt)."""
 
 ZERO_WIDTH_SPACE = 0x200B
-
-
-def fold(text: str) -> str:
-    """``text`` without distinctions of case and of composed or decomposed accents."""
-    return text.lower() if text.isascii() else unicodedata.normalize("NFC", text.casefold())
 
 
 def words(text: str) -> list[str]:

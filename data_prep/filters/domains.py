@@ -9,9 +9,9 @@ Lists are files of the user's: nothing is downloaded and none is carried.
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from datatrove.data import Document
@@ -49,7 +49,7 @@ class AllowedDomains(Filter):
     def judge(self, document: Document) -> Drop | None:
         host = host_of(url_of(document))
         allowed = domain_table(self.path)
-        for site in sites(host):
+        for site in sites(host, longest(domain_table, self.path)):
             if site in allowed:
                 subdomains, subdomain = allowed[site], host[: -len(site)].rstrip(".")
                 is_in = not isinstance(subdomains, frozenset) or subdomain in subdomains
@@ -117,7 +117,7 @@ class BlockedDomains(Filter):
     def judge(self, document: Document) -> Drop | None:
         url = url_of(document).lower()
         blocked = entries(self.domains_path)
-        for site in sites(host_of(url)):
+        for site in sites(host_of(url), longest(entries, self.domains_path)):
             if site in blocked:
                 return Drop(f"{self.type}.domain", site)
         strict = strict_pattern(self.strict_words_path).search(url.replace("-", "").replace(".", ""))
@@ -139,11 +139,20 @@ def host_of(url: str) -> str:
         return ""
 
 
-def sites(host: str) -> Iterator[str]:
-    """``host`` and every domain that it lies in, longest first."""
+def sites(host: str, most_characters: int) -> Iterator[str]:
+    """``host`` and every domain that it lies in, longest first, without those of more than ``most_characters``."""
+    start = len(host) - most_characters
+    if start > 0:
+        host = host[start - 1 :].partition(".")[2]
     while host:
         yield host
         host = host.partition(".")[2]
+
+
+@functools.cache
+def longest(table: Callable[[Any], Collection[str]], path: str | None) -> int:
+    """The characters of the longest name in ``table(path)``."""
+    return max(map(len, table(path)), default=0)
 
 
 def list_files(path: str) -> list[Path]:

@@ -17,6 +17,8 @@ from typing import Literal
 import numpy as np
 
 Part = Literal["lines", "paragraphs"]
+_BARE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
+"""From the first to the last letter or digit of a word."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Page:
     @functools.cached_property
     def bare_words(self) -> set[str]:
         """The words in lower case, without the punctuation around them."""
-        return {re.sub(r"^\W+|\W+$", "", word.lower()) for word in self.words}
+        found = (_BARE.search(word.lower()) for word in self.words)
+        return {one[0] if one else "" for one in found}
 
     @functools.cached_property
     def lines(self) -> list[str]:

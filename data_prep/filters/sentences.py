@@ -10,6 +10,7 @@ package is never imported (that would take seconds).
 
 import functools
 import hashlib
+import importlib
 import importlib.util
 import itertools
 import re
@@ -84,9 +85,20 @@ def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
     parameters.collocations = {tuple(row.split("\t")) for row in entries["collocations.tab"]}
     context = (row.split("\t") for row in entries["ortho_context.tab"])
     parameters.ortho_context = defaultdict(int, {word: int(flags) for word, flags in context})
+    take_limits_away()
     tokenizer = PunktSentenceTokenizer()
     tokenizer._params = parameters
     return tokenizer
+
+
+def take_limits_away() -> None:
+    """Let nltk's expressions run to their end.
+
+    From 3.10 on nltk raises TimeoutError after 5 s of wall time, so other work on the machine would decide which page
+    has sentences. Cleaning has a limit of its own, in CPU time (cpu_limit.py).
+    """
+    if importlib.util.find_spec("nltk.redos") is not None:
+        importlib.import_module("nltk.redos").DEFAULT_TIMEOUT = None  # type: ignore[attr-defined]
 
 
 def punkt_folder(punkt_path: str | None = None) -> Path:

@@ -12,7 +12,10 @@ from data_prep.document import Drop
 from data_prep.filters.filter import Filter, filter_settings
 from pipeline.core.settings import Natural
 
-_ADDRESS = re.compile(r"[^\S\n]*\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"(?:(?<![^\S\n])[^\S\n]+)?\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE
+)
+"""With the white space before it, which is tried from its beginning only: a run of spaces costs its length."""
 
 
 @filter_settings

@@ -10,7 +10,9 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 BOMS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 """A byte order mark goes before every declaration (WHATWG Encoding, "decode")."""
 META = re.compile(
-    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)|<\?xml[^>]{0,100}encoding=["']([\w.:-]+)""", re.IGNORECASE
+    rb"""<meta[^>]{0,200}?charset\s*=\s*(?:["']\s*)?([\w.:-]+)"""
+    rb"""|<\?xml[^>]{0,100}encoding=["']([\w.:-]+)""",
+    re.IGNORECASE,
 )
 SUPERSETS = {
     "shift_jis": "cp932",

@@ -17,8 +17,15 @@ from typing import Any, BinaryIO
 import zstandard
 
 PIECE_BYTES = 1 << 20
-ZSTD_SLICE_BYTES = 4096
-"""zstd's streaming decoder has no output limit: 4 KiB of input expand to at most 128 MiB (RLE blocks)."""
+SLICE_BYTES = 4096
+"""What decoders are given at a time: they copy what follows the end of a member, and members may be as short as a
+slice. Also, zstd's streaming decoder has no output limit: 4 KiB of input expand to at most 128 MiB (RLE blocks)."""
+FIRST_BYTES = 512
+"""The first slice of a member: most junk that looks like one shows itself there."""
+HISTORY_BYTES = 2 * PIECE_BYTES
+TIMES_AGAIN = 16
+"""How often a file's bytes may be read again, on average, to look for members in what a broken one took in. Real damage
+needs once or twice; junk that is built so that each member seems to begin inside the one before is passed over."""
 
 
 class Mark(enum.Enum):
@@ -66,16 +73,15 @@ class _Bz2:
 
 
 class _Zstd:
-    def __init__(self, dictionary: zstandard.ZstdCompressionDict | None) -> None:
-        decompressor = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=1 << 31)
+    def __init__(self, decompressor: zstandard.ZstdDecompressor) -> None:
         self._decoder = decompressor.decompressobj(read_across_frames=False)
         self._left = b""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        for start in range(0, len(data), ZSTD_SLICE_BYTES):
-            yield self._decoder.decompress(data[start : start + ZSTD_SLICE_BYTES])
+        for start in range(0, len(data), SLICE_BYTES):
+            yield self._decoder.decompress(data[start : start + SLICE_BYTES])
             if self._decoder.eof:
-                self._left = self._decoder.unused_data + data[start + ZSTD_SLICE_BYTES :]
+                self._left = self._decoder.unused_data + data[start + SLICE_BYTES :]
                 return
 
     @property
@@ -84,16 +90,18 @@ class _Zstd:
 
 
 @dataclass(frozen=True)
-class _Codec:
+class Codec:
+    name: str
+    magic: bytes
     start: re.Pattern[bytes]
     """The first bytes of a member; gzip's also asks for flags that exist, to be found by chance less often."""
     decoder: Callable[[Any], Any]
 
 
 CODECS = (
-    _Codec(re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL), _Gzip),
-    _Codec(re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _Zstd),
-    _Codec(re.compile(rb"BZh[1-9]"), _Bz2),
+    Codec("gzip", b"\x1f\x8b\x08\0", re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL), _Gzip),
+    Codec("zstd", b"\x28\xb5\x2f\xfd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _Zstd),
+    Codec("bz2", b"BZh9", re.compile(rb"BZh[1-9]"), _Bz2),
 )
 ERRORS = (zlib.error, zstandard.ZstdError, OSError, ValueError)
 """What the three decoders raise on damaged input."""
@@ -110,17 +118,22 @@ def pieces(stream: BinaryIO) -> Iterator[Piece]:
     reader = _Reader(stream)
     codec = _codec_of(reader.ahead(MARK_BYTES))
     if codec is None:
-        while block := reader.take():
+        while block := reader.take(PIECE_BYTES):
             yield block
         return
-    dictionary = None
-    while reader.ahead(MARK_BYTES):
-        if codec.decoder is _Zstd and SKIPPABLE.match(reader.data):
-            dictionary = _skippable(reader) or dictionary
-        elif codec.start.match(reader.data):
-            yield from _member(reader, codec, dictionary)
+    decompressor = _decompressor(None)  # one for all members: making it takes longer than a short member
+    while not reader.is_at_end:
+        if codec.decoder is _Zstd and reader.begins_with(SKIPPABLE):
+            if dictionary := _skippable(reader):
+                decompressor = _decompressor(dictionary)
+        elif reader.begins_with(codec.start):
+            yield from _member(reader, codec, decompressor)
         elif reader.skip_to(codec.start):
             yield Mark.DAMAGE
+
+
+def _decompressor(dictionary: zstandard.ZstdCompressionDict | None) -> zstandard.ZstdDecompressor:
+    return zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=1 << 31)
 
 
 def is_compressed(stream: BinaryIO) -> bool:
@@ -131,37 +144,33 @@ def is_compressed(stream: BinaryIO) -> bool:
     return codec is not None
 
 
-def _codec_of(beginning: bytes) -> _Codec | None:
+def _codec_of(beginning: bytes) -> Codec | None:
     return next((codec for codec in CODECS if codec.start.match(beginning)), None)
 
 
-def _member(reader: "_Reader", codec: _Codec, dictionary: object) -> Iterator[Piece]:
+def _member(reader: "_Reader", codec: Codec, decompressor: zstandard.ZstdDecompressor) -> Iterator[Piece]:
     """One member, to its end or to where it breaks; leaves ``reader`` behind it.
 
     A decoder notices a loss late, when it has taken in some of what follows: so the next member is looked for in the
-    last two blocks, and behind them.
+    last HISTORY_BYTES of what it took, and behind them.
     """
-    decoder = codec.decoder(dictionary)
-    blocks: list[bytes] = []
-    start = 1
+    decoder = codec.decoder(decompressor)
+    taken = 0
     loss = Mark.CUT
-    while loss is Mark.CUT and (block := reader.take()):
-        if len(blocks) == 2:
-            del blocks[0]
-            start = 0
-        blocks.append(block)
+    while loss is Mark.CUT and (block := reader.take(SLICE_BYTES if taken else FIRST_BYTES, min(taken, HISTORY_BYTES))):
+        taken += len(block)
         for piece in _decoded(decoder, block):
             if piece is Mark.DAMAGE:
                 loss = piece
             elif piece:
                 yield piece
         if decoder.rest is not None:
-            reader.data = decoder.rest
+            reader.back(len(decoder.rest))
             yield Mark.MEMBER_END
             return
-    reader.data = b"".join(blocks)[start:] + reader.data
+    reader.read_again(min(taken - 1, HISTORY_BYTES))
     reader.skip_to(codec.start)
-    yield Mark.DAMAGE if reader.data else loss
+    yield loss if reader.is_at_end else Mark.DAMAGE
 
 
 def _decoded(decoder: Any, block: bytes) -> Iterator[Piece]:
@@ -176,15 +185,16 @@ def _skippable(reader: "_Reader") -> zstandard.ZstdCompressionDict | None:
 
     Source: IIPC, "Use of the Zstandard compression format in WARC files", frame magic 0x184D2A5D.
     """
-    is_dictionary, size = reader.data[0] == 0x5D, int.from_bytes(reader.data[4:8], "little")
+    head = reader.take(8)
+    is_dictionary, size = head[0] == 0x5D, int.from_bytes(head[4:8], "little")
     if not is_dictionary or size > DICTIONARY_BYTES:
-        reader.skip(8 + size)
+        reader.skip(size)
         return None
-    content = reader.ahead(8 + size)[8 : 8 + size]
-    reader.data = reader.data[8 + size :]
+    content = reader.ahead(size)
+    reader.skip(size)
     try:
         if content.startswith(b"\x28\xb5\x2f\xfd"):
-            content = _first_bytes(_Zstd(None).feed(content), DICTIONARY_BYTES)
+            content = _first_bytes(_Zstd(_decompressor(None)).feed(content), DICTIONARY_BYTES)
         return zstandard.ZstdCompressionDict(content)
     except ERRORS:
         return None
@@ -203,37 +213,69 @@ def _first_bytes(blocks: Iterator[bytes], wanted_bytes: int) -> bytes:
 
 
 class _Reader:
-    """Raw bytes with a look ahead; ``data`` is what was read and not yet taken."""
+    """Raw bytes with a look ahead, and back to what was taken last."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self.data = b""
+        self._data = b""
+        self._place = 0
+        self._read_bytes = 0
+        self._again_bytes = 0
 
     def ahead(self, wanted_bytes: int) -> bytes:
-        while len(self.data) < wanted_bytes and (block := self._stream.read(PIECE_BYTES)):
-            self.data += block
-        return self.data
+        """The next bytes, as many as wanted if the file has them."""
+        while len(self._data) - self._place < wanted_bytes and self._read(0):
+            pass
+        return self._data[self._place : self._place + wanted_bytes]
 
-    def take(self) -> bytes:
-        block = self.data or self._stream.read(PIECE_BYTES)
-        self.data = b""
+    def begins_with(self, pattern: re.Pattern[bytes]) -> bool:
+        self.ahead(MARK_BYTES)
+        return pattern.match(self._data, self._place) is not None
+
+    @property
+    def is_at_end(self) -> bool:
+        return not self.ahead(1)
+
+    def take(self, most_bytes: int, history_bytes: int = 0) -> bytes:
+        """Up to ``most_bytes``, none only at the end; so many bytes before them can be gone back to."""
+        if self._place == len(self._data):
+            self._read(history_bytes)
+        block = self._data[self._place : self._place + most_bytes]
+        self._place += len(block)
         return block
 
+    def back(self, size: int) -> None:
+        """Give the last ``size`` bytes back."""
+        self._place -= size
+
+    def read_again(self, size: int) -> None:
+        """Give the last ``size`` bytes back, unless that was done for so many that the file is made to cost time."""
+        if self._again_bytes + size <= TIMES_AGAIN * (self._read_bytes + PIECE_BYTES):
+            self._again_bytes += size
+            self._place -= size
+
     def skip(self, size: int) -> None:
-        while size > 0 and (block := self.take()):
-            self.data = block[size:]
+        while size > 0 and (block := self.take(min(size, PIECE_BYTES))):
             size -= len(block)
 
     def skip_to(self, pattern: re.Pattern[bytes]) -> bool:
         """Drop bytes up to the first match of ``pattern``, or all of them; whether any was more than padding."""
         loss = False
-        while len(self.ahead(MARK_BYTES)) >= MARK_BYTES:
-            found = pattern.search(self.data)
-            end = found.start() if found else len(self.data) - MARK_BYTES + 1
-            loss = loss or bool(self.data[:end].strip(PADDING))
-            self.data = self.data[end:]
+        while len(self.ahead(MARK_BYTES)) == MARK_BYTES:
+            found = pattern.search(self._data, self._place)
+            end = found.start() if found else len(self._data) - MARK_BYTES + 1
+            loss = bool(self._data[self._place : end].strip(PADDING)) or loss
+            self._place = end
             if found:
                 return loss
-        loss = loss or bool(self.data.strip(PADDING))
-        self.data = b""
-        return loss
+        rest = self.take(MARK_BYTES)
+        return bool(rest.strip(PADDING)) or loss
+
+    def _read(self, history_bytes: int) -> bool:
+        """Read a block; what lies more than ``history_bytes`` before the next byte is forgotten."""
+        block = self._stream.read(PIECE_BYTES)
+        first = self._place - history_bytes
+        self._data = self._data[first:] + block
+        self._place = history_bytes
+        self._read_bytes += len(block)
+        return bool(block)

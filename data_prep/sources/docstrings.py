@@ -16,13 +16,16 @@ from collections.abc import Iterator
 TOKEN = re.compile(
     r"#[^\n]*"
     r"|^[ \t]*(?P<header>(?:async[ \t]+)?def|class)\b"
-    r"|(?P<string>(?P<prefix>\b[rRuUbBfFtT]{1,2})?"
-    r'(?:"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""'
-    r"|'''[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'''"
-    r'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
-    r"|'[^'\\\n]*(?:\\.[^'\\\n]*)*'))",
+    r"|(?P<prefix>\b[rRuUbBfFtT]{1,2})?(?P<quote>\"{3}|'{3}|[\"'])",
     re.MULTILINE | re.DOTALL,
 )
+INSIDE = {
+    '"""': re.compile(r'[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*', re.DOTALL),
+    "'''": re.compile(r"[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*", re.DOTALL),
+    '"': re.compile(r'[^"\\\n]*(?:\\.[^"\\\n]*)*', re.DOTALL),
+    "'": re.compile(r"[^'\\\n]*(?:\\.[^'\\\n]*)*", re.DOTALL),
+}
+"""What a string holds: up to its end, or to where it can have none."""
 HEADERS = ("def", "class", "async")
 HEADER_CHARACTERS = 20_000
 """A def or class line longer than this has no docstring that matters."""
@@ -32,19 +35,45 @@ def docstrings(source: str) -> Iterator[str]:
     """The docstrings of the module, its classes and functions in the order of the source, as they are written."""
     header, end = "", 0
     wanted = True
-    for token in TOKEN.finditer(source):
+    for start, last, token in _tokens(source):
         if wanted:
-            header += source[end : token.start()]
-        end = token.end()
+            header += source[end:start]
+        end = last
         if token["header"]:
             header, wanted = token["header"], True
-        elif token["string"] and wanted:
+        elif token["quote"] and wanted:
             if _is_whole(header):
-                yield _value(token["string"], token["prefix"] or "")
+                yield _value(source[start:last], token["prefix"] or "")
                 wanted = False
             else:
                 header += "''"
                 wanted = header.startswith(HEADERS) and len(header) < HEADER_CHARACTERS
+
+
+def _tokens(source: str) -> "Iterator[tuple[int, int, re.Match[str]]]":
+    """Start and end of each comment, header and string, and the match that it begins with.
+
+    A string without end is none, and a later quote of its kind before the same place has no end either: so each
+    stretch of ``source`` is gone through once for each kind of quote.
+    """
+    endless = dict.fromkeys(INSIDE, 0)
+    place = 0
+    while token := TOKEN.search(source, place):
+        start, place = token.span()
+        if (quote := token["quote"]) is None:
+            yield start, place, token
+            continue
+        if place >= endless[quote]:
+            inside = INSIDE[quote].match(source, place)
+            end = inside.end() if inside else place
+            if source.startswith(quote, end):
+                place = end + len(quote)
+                yield start, place, token
+                continue
+            endless[quote] = end
+        if len(quote) == 3:  # two quotes are an empty string
+            place -= 1
+            yield start, place, token
 
 
 def _is_whole(header: str) -> bool:

@@ -70,8 +70,8 @@ def extract(html: str, extractor: Extractor) -> str | Drop:
     ``no_text``, ``too_nested`` (the depth), or what the page did to the process that read it: ``too_slow``,
     ``too_much_memory``, ``crashed`` (see isolation.py).
     """
-    if (depth := _depth(html)) > DEPTH:
-        return Drop("too_nested", str(depth))
+    if (levels := depth(html)) > DEPTH:
+        return Drop("too_nested", str(levels))
     found = isolated(EXTRACTORS[extractor], html)
     if isinstance(found, Drop):
         return found
@@ -79,7 +79,7 @@ def extract(html: str, extractor: Extractor) -> str | Drop:
     return clean("\n".join(line for line in lines if line)).strip() or Drop("no_text", "")
 
 
-def _depth(html: str) -> int:
+def depth(html: str) -> int:
     """How deep elements nest, by counting tags that open and close."""
     if html.count("<") <= DEPTH:
         return 0

@@ -25,8 +25,8 @@ CPU_SECONDS = 60
 """For one call. resiliparse reads a page of average size in 4 ms, 20 MB of nothing but tags in 12 s."""
 MEMORY_BYTES = 4 << 30
 """What calls may take beyond what the worker holds; 20 MB of nothing but tags take 2.3 GB."""
-WALL_SECONDS = 900
-"""A process without an answer after this time is stuck, not slow."""
+IDLE_SECONDS = 900
+"""A process that took no CPU time for so long is stuck, not slow, however busy the machine is."""
 ATTEMPTS = 3
 """How often a call is made when somebody else ends the process."""
 STATM = Path("/proc/self/statm")
@@ -52,7 +52,10 @@ class _Isolated:
         """
         try:
             self._pipe.send((function, text))
-            if self._pipe.poll(WALL_SECONDS):
+            used = ""
+            while not self._pipe.poll(IDLE_SECONDS) and used != (used := self._cpu_time()):
+                pass
+            if self._pipe.poll():
                 answer: str | Drop = self._pipe.recv()
                 return answer
         except (EOFError, ConnectionError):
@@ -74,6 +77,11 @@ class _Isolated:
         if died_of is signal.SIGXCPU:
             return Drop("too_slow", f"more than {CPU_SECONDS} s of CPU time")
         return Drop("crashed", died_of.name)
+
+    def _cpu_time(self) -> str:
+        """What the process has used; "" where the system does not tell."""
+        stat = Path(f"/proc/{self._process.pid}/stat")
+        return "/".join(stat.read_text().rpartition(")")[2].split()[11:13]) if stat.exists() else ""
 
     @property
     def is_usable(self) -> bool:

@@ -61,25 +61,29 @@ class Jsonl(FieldSource):
 
     def _lines(self, section: Section) -> Iterator[bytes | Drop]:
         """Lines without their ends; a Drop for a line that is too long or lies in damaged bytes."""
-        rest, dropped_bytes = b"", 0
+        line, size = list[bytes](), 0
         with open_raw(section.name) as stream:
             for piece in section_pieces(stream, section):
                 if isinstance(piece, Mark):
                     if piece.is_loss:
                         yield Drop("broken_compression", piece.value)
-                        rest, dropped_bytes = b"", 0
+                        line, size = [], 0
                     continue
-                *lines, rest = (rest + piece).split(b"\n")
-                for line in lines:
-                    size = dropped_bytes + len(line)
-                    yield line if size <= self.record_bytes else Drop("record_too_large", str(size))
-                    dropped_bytes = 0
-                if dropped_bytes + len(rest) > self.record_bytes:
-                    rest, dropped_bytes = b"", dropped_bytes + len(rest)
-        if dropped_bytes:
-            yield Drop("record_too_large", str(dropped_bytes + len(rest)))
-        elif rest:
-            yield rest
+                for number, part in enumerate(piece.split(b"\n")):
+                    if number:
+                        yield self._whole(line, size)
+                        line, size = [], 0
+                    size += len(part)
+                    if size <= self.record_bytes:
+                        line.append(part)
+                    else:
+                        line.clear()
+        if size:
+            yield self._whole(line, size)
+
+    def _whole(self, parts: list[bytes], size: int) -> bytes | Drop:
+        """The line of ``parts``, of which nothing was kept if it has too many bytes."""
+        return b"".join(parts) if size <= self.record_bytes else Drop("record_too_large", str(size))
 
 
 def section_pieces(stream: BinaryIO, section: Section) -> Iterator[Piece]:

@@ -11,11 +11,11 @@ Cleaning rules that look at lines (C4's above all) need whole paragraphs. What i
 doctests, tables, headings; lines of punctuation alone (heading rules, table borders) are left out.
 """
 
-import inspect
+import itertools
 import re
 from collections.abc import Iterator
 
-ITEM = re.compile(r"(?:[-*+•‣–]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#{1,6}|:[\w ]+[^:]*:|\.\.|@\w+|>>>|\.\.\.|>|\|)(?:\s|$)")
+ITEM = re.compile(r"(?:[-*+•‣–]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#{1,6}|:[\w ][^:]*:|\.\.|@\w+|>>>|\.\.\.|>|\|)(?:\s|$)")
 """What begins a list item, heading, field, directive, doctest, quotation or table row."""
 DESCRIBED = re.compile(r"\*{0,2}[\w.`*]+(?: \([^)]*\))?: \S")
 """Google style's ``name (type): text``, whose text may go on below, deeper."""
@@ -31,7 +31,7 @@ def unwrap(text: str) -> str:
     """``text`` with one line for each paragraph or item, and an empty line where there was one."""
     blocks: list[str] = []
     code_indent: int | None = None
-    for block in _blocks(inspect.cleandoc(text).expandtabs(8)):
+    for block in _blocks(without_margin(text)):
         indent = _indent(block[0])
         if code_indent is not None and indent <= code_indent:
             code_indent = None
@@ -41,6 +41,16 @@ def unwrap(text: str) -> str:
         if not verbatim and block[-1].rstrip().endswith("::"):
             code_indent = _indent(block[-1])
     return "\n\n".join(block for block in blocks if block)
+
+
+def without_margin(text: str) -> str:
+    """``inspect.cleandoc(text)``, which takes the square of the number of blank lines that ``text`` begins with."""
+    first, *others = text.expandtabs().split("\n")
+    margin = min((_indent(line) for line in others if line.strip()), default=0)
+    lines = [first.lstrip(), *(line[margin:] for line in others)]
+    while lines and not lines[-1]:
+        lines.pop()
+    return "\n".join(itertools.dropwhile(lambda line: not line, lines))
 
 
 def _indent(line: str) -> int:

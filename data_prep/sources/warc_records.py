@@ -58,8 +58,8 @@ def _record(buffer: "_Buffer", record_bytes: int) -> WarcBytes:
     header = buffer.header()
     if header is None:
         return WarcBytes(b"", buffer.bad_header("header without end"))
-    url = found[1].decode("utf-8", "replace") if (found := TARGET.search(header)) else ""
-    if (length := CONTENT_LENGTH.search(header)) is None:
+    url = found[1].decode("utf-8", "replace") if (found := buffer.first(TARGET, len(header))) else ""
+    if (length := buffer.first(CONTENT_LENGTH, len(header))) is None:
         return WarcBytes(b"", buffer.bad_header("no valid Content-Length"), url)
     content_bytes = int(length[1])
     size = len(header) + content_bytes
@@ -76,13 +76,16 @@ def _record(buffer: "_Buffer", record_bytes: int) -> WarcBytes:
 class _Buffer:
     """Decompressed bytes from the current record on; ``_stop`` is what keeps more from being read, until it is seen.
 
-    ``_without_end``: no header ends in so many of the first bytes, which need not be looked at again.
+    ``_without``: no match of a pattern begins in so many of the first bytes, which need not be looked at again: junk
+    may begin a new header on each of its lines.
+    ``_line_ends``: a run of line ends that was gone through, for the same reason.
     """
 
     def __init__(self, pieces: Iterator[Piece]) -> None:
         self._pieces = pieces
         self._data = bytearray()
-        self._without_end = 0
+        self._without = dict.fromkeys((HEADER_END, TARGET, CONTENT_LENGTH), 0)
+        self._line_ends = (0, 0)
         self._member_end: int | None = None
         self._stop: Mark | _End | None = None
         self._lost = False
@@ -92,7 +95,7 @@ class _Buffer:
     def seek(self) -> Drop | None:
         """Move to the next ``WARC/`` or the end; a fault for damage or junk on the way, once."""
         while True:
-            self._delete(self._behind_line_ends(0))
+            self._delete(_behind_line_ends(self._data, 0))
             if START.match(self._data):
                 self._lost = False
                 return None
@@ -113,11 +116,17 @@ class _Buffer:
 
     def header(self) -> bytes | None:
         """The record's header with its empty line; None when it has no end."""
-        while (end := HEADER_END.search(self._data, self._without_end, HEADER_BYTES)) is None:
-            self._without_end = max(min(len(self._data), HEADER_BYTES) - HEADER_END_BYTES, 0)
+        while (end := self.first(HEADER_END, HEADER_BYTES)) is None:
             if len(self._data) >= HEADER_BYTES or not self._fill():
                 return None
         return bytes(self._data[: end.end()])
+
+    def first(self, pattern: re.Pattern[bytes], end: int) -> re.Match[bytes] | None:
+        """The first match of ``pattern``, one of ``_without``, before ``end``."""
+        found = pattern.search(self._data, self._without[pattern], end)
+        last = found.start() if found else min(len(self._data), end) - HEADER_END_BYTES
+        self._without[pattern] = max(last, 0)
+        return found
 
     def hold(self, size: int) -> bool:
         """Read until the record's ``size`` bytes are here; False when it ends earlier."""
@@ -150,7 +159,7 @@ class _Buffer:
         """
         self._record_in_member = True
         while True:
-            start = self._behind_line_ends(size)
+            start = self._ending_behind(size)
             if self._member_end is not None and size <= self._member_end <= start:
                 return None
             if self._stop is Mark.DAMAGE and start == len(self._data):
@@ -195,9 +204,13 @@ class _Buffer:
             start += 1
         return 0
 
-    def _behind_line_ends(self, start: int) -> int:
-        found = LINE_ENDS.match(self._data, start)
-        return found.end() if found else start
+    def _ending_behind(self, start: int) -> int:
+        """The place behind the line ends at ``start``, which many records may claim to end at."""
+        first, last = self._line_ends
+        if not first <= start <= last:
+            first = last = start
+        self._line_ends = first, _behind_line_ends(self._data, last)
+        return self._line_ends[1]
 
     def _next_member_begins_within(self, size: int) -> bool:
         end = self._member_end
@@ -205,7 +218,8 @@ class _Buffer:
 
     def _delete(self, size: int) -> None:
         del self._data[:size]
-        self._without_end = max(self._without_end - size, 0)
+        self._without = {pattern: max(end - size, 0) for pattern, end in self._without.items()}
+        self._line_ends = (self._line_ends[0] - size, self._line_ends[1] - size)
         if self._member_end is not None:
             self._member_end = self._member_end - size if self._member_end >= size else None
 
@@ -221,3 +235,8 @@ class _Buffer:
             return True
         self._stop = piece
         return False
+
+
+def _behind_line_ends(data: bytearray, start: int) -> int:
+    found = LINE_ENDS.match(data, start)
+    return found.end() if found else start

@@ -99,8 +99,10 @@ def test_lists_decide_the_address(blocked, tmp_path) -> None:
 def test_hosts_and_their_sites() -> None:
     assert host_of("a.org/x") == "a.org"
     assert host_of("http://user:pw@A.org.:80/") == "a.org"
-    assert list(sites("www.a.org")) == ["www.a.org", "a.org", "org"]
-    assert list(sites("")) == []
+    assert list(sites("www.a.org", 99)) == ["www.a.org", "a.org", "org"]
+    assert list(sites("www.a.org", 8)) == list(sites("www.a.org", 5)) == ["a.org", "org"]
+    assert list(sites("a..b", 4)) == ["a..b", ".b", "b"]
+    assert list(sites("", 9)) == []
 
 
 def test_errors(tmp_path) -> None:

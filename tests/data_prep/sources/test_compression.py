@@ -50,7 +50,7 @@ def test_members_end_where_they_end(compress, parts):
 def test_reading_in_small_blocks_changes_nothing(compress, monkeypatch):
     data = compress(NOISE) + compress(b"two")
     monkeypatch.setattr(compression, "PIECE_BYTES", 97)
-    monkeypatch.setattr(compression, "ZSTD_SLICE_BYTES", 13)
+    monkeypatch.setattr(compression, "SLICE_BYTES", 13)
     assert read(data) == [NOISE, Mark.MEMBER_END, b"two", Mark.MEMBER_END]
 
 

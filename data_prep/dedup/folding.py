@@ -1,0 +1,57 @@
+"""Text without distinctions of case and of composed or decomposed accents, in time proportional to its length.
+
+    "E\\u0301cole"  ── casefold ──> "e\\u0301cole"  ── NFC ──> "\\u00e9cole"
+
+Python's NFC sorts a run of combining marks in the square of its length, unless the run is in canonical order already.
+So longer runs than any language has are sorted here first; equivalent text has the same NFC (UAX #15).
+"""
+
+import functools
+import itertools
+import unicodedata
+
+import numpy as np
+from numpy.typing import NDArray
+
+LONG_RUN = 32
+"""Combining marks in a row: Unicode's stream-safe format (UAX #15) allows 30, languages need fewer than ten."""
+
+
+def fold(text: str) -> str:
+    """``text`` without distinctions of case and of composed or decomposed accents."""
+    return text.lower() if text.isascii() else unicodedata.normalize("NFC", _with_sorted_marks(text.casefold()))
+
+
+def _with_sorted_marks(text: str) -> str:
+    """``text`` with its long runs of combining marks in canonical order."""
+    if _marks().isdisjoint(text[:: LONG_RUN // 2]):  # a long run has a mark at one of these places
+        return text
+    is_mark = _mark_table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")]
+    edges = np.flatnonzero(np.diff(is_mark, prepend=False, append=False)).reshape(-1, 2)
+    runs = edges[edges[:, 1] - edges[:, 0] >= LONG_RUN].tolist()
+    ends = [0, *(end for _, end in runs)]
+    starts = [*(start for start, _ in runs), len(text)]
+    others = [text[end:start] for end, start in zip(ends, starts, strict=True)]
+    ordered = [_sorted(text[start:end]) for start, end in runs]
+    return "".join(itertools.chain.from_iterable(itertools.zip_longest(others, ordered, fillvalue="")))
+
+
+def _sorted(run: str) -> str:
+    """A run of combining marks, decomposed, in canonical order."""
+    decomposed = itertools.chain.from_iterable(unicodedata.normalize("NFD", mark) for mark in run)
+    return "".join(sorted(decomposed, key=unicodedata.combining))
+
+
+@functools.cache
+def _marks() -> frozenset[str]:
+    """Every character that decomposes to combining marks alone."""
+    characters = map(chr, range(0x110000))
+    return frozenset(c for c in characters if unicodedata.combining(unicodedata.normalize("NFD", c)[0]))
+
+
+@functools.cache
+def _mark_table() -> NDArray[np.bool_]:
+    """(0x110000,): whether a code point is one of ``_marks``."""
+    table = np.zeros(0x110000, np.bool_)
+    table[list(map(ord, _marks()))] = True
+    return table

@@ -1,0 +1,26 @@
+"""Folding is casefold and NFC, and costs its length."""
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data_prep.dedup.folding import LONG_RUN, fold
+
+PIECES = st.sampled_from(["a", "\u1ed9", "\u0f40", "\u304b", "\uac00", "\u1100\u1161", " ", "\u0130", "\ud800"])
+MARKS = st.sampled_from("\u0301\u0316\u0344\u0345\u0f71\u0f73\u0f75\u0f81\u3099\u0308\u0334\U0001d165")
+RUNS = st.lists(MARKS, max_size=3) | st.lists(MARKS, min_size=LONG_RUN - 2, max_size=LONG_RUN + 20)
+
+
+PARTS = st.lists(st.builds(lambda piece, run: piece + "".join(run), PIECES, RUNS), max_size=4)
+
+
+@given(text=st.text() | PARTS.map("".join))
+def test_equal_to_casefold_and_nfc(text) -> None:
+    assert fold(text) == unicodedata.normalize("NFC", text.casefold())
+
+
+def test_marks_out_of_order_cost_their_number() -> None:
+    """Python's NFC would take hours."""
+    number = 500_000
+    assert fold("a" + "\u0301\u0316" * number) == "\u00e1" + "\u0316" * number + "\u0301" * (number - 1)

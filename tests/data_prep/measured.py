@@ -1,0 +1,203 @@
+"""Everything that reads what a crawl brings, as functions of one text or of bytes: what the cost benchmark measures.
+
+Filters, their rules, extractors and codecs are those of the project's own unions and tables, so a new one is among
+them by itself; one that cannot be built without settings must be named in ``settings_of``.
+"""
+
+import importlib.util
+import io
+import itertools
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+from datatrove.data import Document
+
+from data_prep.clean import Clean, Cleaning
+from data_prep.decontamination.masking import masked
+from data_prep.decontamination.search import word_count
+from data_prep.dedup.shingles import shingle_hashes
+from data_prep.filters import AnyFilter
+from data_prep.filters.c4 import C4Lines
+from data_prep.filters.datatrove_page import PAGES
+from data_prep.filters.fasttext_model import language_model
+from data_prep.filters.filter import Filter
+from data_prep.filters.fineweb_quality import AnyFineWebRule
+from data_prep.filters.gopher_quality import AnyQualityRule
+from data_prep.filters.gopher_repetition import AnyRepetitionRule
+from data_prep.filters.length import page_text
+from data_prep.filters.line_corrections import AnyCorrection
+from data_prep.filters.line_rules import AnyLineRule
+from data_prep.filters.pii import AnyKind
+from data_prep.filters.sentences import count_sentences, sentences_of
+from data_prep.filters.urls import normalize_url
+from data_prep.sources.charset import clean, decode
+from data_prep.sources.compression import CODECS, pieces
+from data_prep.sources.docstrings import docstrings
+from data_prep.sources.extraction import DEPTH, EXTRACTORS, OPTIONAL, depth, looks_like_html
+from data_prep.sources.html import canonical_url
+from data_prep.sources.jsonl import Jsonl
+from data_prep.sources.payload import parse, payload
+from data_prep.sources.prose import unwrap
+from data_prep.sources.warc_records import warc_records
+from data_prep.tokenization.encode import Encoder
+from data_prep.tokenization.encode import parse as parse_tokenizer
+from data_prep.tokenizer import Trained
+from pipeline.marking import marked
+from tests.data_prep.adversarial import TEXTS
+from tests.data_prep.sources.warc_bytes import http, record
+
+Function = Callable[[str], object]
+RECORD_BYTES = 20_000_000
+
+LISTS = {
+    "sites.json": '{"example.org": true}',
+    "sites.txt": "example.org\nbad.example.net\n",
+    "words.txt": "bad\nworse\n",
+}
+"""Files that some filters need."""
+
+
+def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """What filters need that cannot be built without settings."""
+    for name, text in LISTS.items():
+        (folder / name).write_text(text)
+    sites, words = str(folder / "sites.txt"), str(folder / "words.txt")
+    blocked = dict.fromkeys(("strict_words_path", "hard_words_path", "soft_words_path"), words)
+    return {
+        "allowed_domains": {"path": str(folder / "sites.json")},
+        "allowed_urls": {"path": sites},
+        "blocked_domains": {"domains_path": sites, **blocked},
+        "fasttext_classifier": {"path": language_model(), "label": "en", "min_score": 0.0},
+        "datatrove": {"path": "datatrove.pipeline.filters.RegexFilter", "arguments": {"regex_exp": "lorem ipsum"}},
+        "top_ngram": {"words": 2, "max_fraction": 0.2},
+        "duplicate_ngrams": {"words": 5, "max_fraction": 0.15},
+        "cut_phrase": {"phrase": "read more..."},
+    }
+
+
+def members(union: Any) -> tuple[type, ...]:
+    """The classes of a tagged union."""
+    return typing.get_args(typing.get_args(union)[0])
+
+
+def built(union: Any, settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """An instance of each class of ``union``, by its tag."""
+    for cls in members(union):
+        name = next(iter(typing.get_args(typing.get_type_hints(cls)["type"])))
+        yield name, cls(**settings.get(name, {}))
+
+
+def filters(settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Function]]:
+    """Every filter on the text as a page's text and its URL; global ones give keys and lose every second part."""
+    for name, one in built(AnyFilter, settings):
+        if isinstance(one, Filter):
+            yield f"filter {name}", lambda text, one=one: one.judge(page(text))
+        else:
+            yield f"filter {name}: keys", lambda text, one=one: one.keys(page(text))
+            yield f"filter {name}: trim", lambda text, one=one: one.trim(page(text), one.keys(page(text))[2][::2])
+
+
+def rules(settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Function]]:
+    """Every rule by itself: in its filter the first that fails keeps the others from being asked."""
+    for kind, union in (("line rule", AnyLineRule), ("correction", AnyCorrection)):
+        for name, one in built(union, settings):
+            yield f"{kind} {name}", lambda text, one=one: [one.apply(line) for line in text.split("\n")]
+    unions = (AnyQualityRule, AnyRepetitionRule, AnyFineWebRule)
+    for name, one in itertools.chain.from_iterable(built(union, settings) for union in unions):
+        for counting, cut in PAGES.items():
+            yield f"page rule {name}, {counting}", lambda text, one=one, cut=cut: one.failure(cut(text))
+    for name, one in built(AnyKind, settings):
+        yield f"pii {name}", lambda text, one=one: list(one.places(text))
+
+
+def page(text: str) -> Document:
+    return Document(text=text, id="pages.jsonl:0", metadata={"url": text})
+
+
+def extractors() -> Iterator[tuple[str, Function]]:
+    """Every extractor that is installed, as deep as pages may nest, and what looks at a page before and after it."""
+    for name, function in EXTRACTORS.items():
+        if name not in OPTIONAL or importlib.util.find_spec(OPTIONAL[name]):
+            yield f"extractor {name}", lambda html, function=function: as_page(html, function)
+    yield "html: depth", depth
+    yield "html: canonical URL", lambda html: as_page(f"canonical{html}", canonical_url)
+    yield "html: type", lambda html: looks_like_html(html.encode("utf-8", "replace"))
+
+
+def as_page(html: str, function: Callable[[str], str]) -> str | None:
+    """What ``function`` makes of a page that is not too deep to be parsed."""
+    return function(html) if depth(html) <= DEPTH else None
+
+
+def texts() -> Iterator[tuple[str, Function]]:
+    """What else reads a text: decoding, sentences, words, masking, tokenizers, marking."""
+    yield "charset: guess", lambda text: decode(text.encode("utf-8", "replace"))
+    for label in LABELS:
+        yield f"charset: {label}", lambda text, label=label: decode(text.encode("utf-8", "surrogatepass"), label)
+    yield "charset: clean", lambda text: clean(text.replace("a", "\ud800"))
+    yield "prose: unwrap", unwrap
+    yield "docstrings", lambda text: list(docstrings(text))
+    yield "lines of a page", page_text
+    yield "normalized URL", normalize_url
+    yield "sentences: Punkt", sentences_of
+    yield "sentences: count", lambda text: count_sentences(text, len(text) + 2)
+    yield "shingles", lambda text: shingle_hashes(text, 5)
+    yield "decontamination: search and mask", masking()
+    yield "tokenizer: training", lambda text: Trained(vocabulary_size=500).train([text])
+    trained = Trained(vocabulary_size=2000).train([TEXTS["mixture"](200_000)])
+    fast = Encoder(parse_tokenizer(trained, "benchmark"))
+    slow = tokenizers.Tokenizer.from_str(trained)
+    yield "encoder: gigatoken", lambda text: fast.encode([text])
+    yield "encoder: tokenizers", lambda text: slow.encode_batch_fast([text], add_special_tokens=False)
+    yield "marking", marking
+
+
+LABELS = ("utf-8", "utf-16", "cp1252", "gb18030", "shift_jis", "euc-jp", "iso-2022-jp", "euc-kr", "big5", "koi8-u")
+"""One of each family of encodings."""
+
+
+def masking() -> Function:
+    """Every twentieth word of a text is a match, and twice as many of its characters the window."""
+
+    def function(text: str) -> object:
+        return masked(text, [(first, first + 8) for first in range(0, word_count(text) - 8, 20)], 20)
+
+    return function
+
+
+CLEAN = Clean(source=Jsonl(paths=("none.jsonl",)), cleaning=Cleaning(filters=(C4Lines(),)))
+
+
+def marking(text: str) -> object:
+    """The lines of a page of which every third was lost and every seventh rewritten."""
+    lines = text.splitlines()
+    left = [f"{line}!" if n % 7 == 3 else line for n, line in enumerate(lines) if n % 3]
+    return marked(Document(text="\n".join(left), id="a:0"), text, CLEAN)
+
+
+def readers(folder: Path) -> Iterator[tuple[str, Callable[[bytes], object]]]:
+    """What reads bytes: codecs, WARC records and their payload, JSON lines."""
+    for codec in CODECS:
+        yield f"decoder: {codec.name}", lambda data, codec=codec: exhausted(pieces(io.BytesIO(codec.magic + data)))
+    yield "decoder: none", lambda data: exhausted(pieces(io.BytesIO(b"\n" + data)))
+    yield "WARC records", lambda data: exhausted(warc_records(iter([data]), RECORD_BYTES))
+    for header in (b"Transfer-Encoding: chunked\r\n", b"Content-Encoding: gzip\r\n"):
+        yield f"WARC payload, {header.split()[1].decode()}", lambda data, header=header: payload_of(data, header)
+    yield "JSON lines", lambda data: lines_of(data, folder / "lines.jsonl")
+
+
+def lines_of(data: bytes, path: Path) -> int:
+    path.write_bytes(b"{" + data)
+    return exhausted(Jsonl(paths=(str(path),)).read(str(path)))
+
+
+def payload_of(data: bytes, header: bytes) -> object:
+    parsed = parse(record(http(data, extra=header)))
+    return parsed and payload(parsed, RECORD_BYTES)
+
+
+def exhausted(items: Iterator[object]) -> int:
+    return sum(1 for _ in items)
