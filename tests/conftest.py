@@ -1,6 +1,7 @@
 """Where the tests find real data: $HEADRACE_DATA, else the folder shared/data beside the checkout."""
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,11 @@ settings.load_profile("steady")
 """The same examples in every run, on a slow machine too; ``--hypothesis-profile=default`` looks for new ones."""
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:  # the tests run in the background, or under nohup
+        signal.signal(number, lambda *_: None)  # so that the processes they start do not inherit it
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

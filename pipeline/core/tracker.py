@@ -5,22 +5,32 @@
     log_scores(step, scores) ──> metrics.jsonl   {"step": 120, "evaluation": {"piqa": [{"name": "acc", …}, …]}}
                              └─> wandb           evaluation/piqa/acc: 0.52
 
-wandb never asks for a key, never waits for a network and never stops a run: it is online only when it was asked for and
-a key is there, else offline, else off. Each start of an offline run leaves a folder of its own, and what was logged
+wandb never asks for a key, never holds up a run and never ends one: it is online only when it was asked for and a key
+is there, else offline, else off. It is called in a thread of its own. A server that is not there, or that answers
+nothing for ``INIT_SECONDS``, makes it offline; any other failure ends wandb's part with one line. The end of a training
+waits for it ``CLOSING_SECONDS`` at most. Each start of an offline run leaves a folder of its own, and what was logged
 behind a checkpoint is logged again when a run is resumed; so ``rebuild`` makes the run anew from metrics.jsonl, one
 curve whatever happened, under the same id.
 """
 
 import dataclasses
 import os
+import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
+from pipeline.core.background import Background, one_line
+from pipeline.core.errors import RetryableError
 from pipeline.core.settings import settings
+
+INIT_SECONDS = 10
+"""How long wandb's server may take to accept a run; the variable WANDB_INIT_TIMEOUT changes it."""
+CLOSING_SECONDS = 60
+"""How long the end of a training may wait for wandb to send the rest."""
 
 
 @settings
@@ -35,6 +45,8 @@ class Tracking:
     """The run's name in wandb; None lets wandb choose."""
 
 
+Facts = Mapping[str, Any]
+Mode = Literal["online", "offline"]
 EVALUATION = "evaluation"
 """Under this name stand scores, in metrics.jsonl and in wandb."""
 Scores = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -66,9 +78,7 @@ class Product:
 class Tracker:
     """Two sinks behind ``log``."""
 
-    def __init__(
-        self, folder: Path, tracking: Tracking, run_id: str, resume_step: int, facts: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, folder: Path, tracking: Tracking, run_id: str, resume_step: int, facts: Facts) -> None:
         """Open ``folder/metrics.jsonl``, without the rows after ``resume_step``, and wandb's run ``run_id``.
 
         ``facts`` describe the run (settings, addresses) to wandb.
@@ -76,7 +86,7 @@ class Tracker:
         path = folder / "metrics.jsonl"
         _cut(path, resume_step)
         self._file = path.open("ab")
-        self._wandb = _wandb_run(folder, tracking, run_id, facts, continues=True)
+        self._wandb = None if tracking.wandb == "off" else Wandb(lambda: _opened(folder, tracking, run_id, facts))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Record ``values`` at ``step``."""
@@ -100,6 +110,24 @@ class Tracker:
         self._file.close()
         if self._wandb is not None:
             self._wandb.finish()
+
+
+class Wandb:
+    """wandb's run, opened and written in the background: what goes wrong there is a line, never an error."""
+
+    def __init__(self, opened: Callable[[], Any]) -> None:
+        self._calls = Background("wandb", "metrics.jsonl has every row, headrace sync sends them later")
+        self._calls.call(lambda: self._open(opened))
+
+    def log(self, values: Mapping[str, float]) -> None:
+        self._calls.call(lambda: self._run.log(values))
+
+    def finish(self) -> None:
+        self._calls.call(lambda: self._run.finish())
+        self._calls.close(CLOSING_SECONDS)
+
+    def _open(self, opened: Callable[[], Any]) -> None:
+        self._run = opened()
 
 
 def curves(scores: Scores, mark: str = "") -> dict[str, float]:
@@ -136,7 +164,7 @@ def rebuild(
     folder: Path,
     tracking: Tracking,
     run_id: str,
-    facts: Mapping[str, Any],
+    facts: Facts,
     products: Sequence[Product],
     beside: Sequence[tuple[int, str, Scores]] = (),
 ) -> str:
@@ -145,9 +173,29 @@ def rebuild(
 
     Artifacts are listed with their inputs; online wandb links those that went in and those that came out to the run.
     Returns where the run is: its address, or the folder that ``wandb sync`` uploads.
+
+    Raises:
+        RetryableError: when wandb's server refuses the run or does not answer.
     """
+    import wandb
+
+    try:
+        return _rebuild(folder, tracking, run_id, facts, products, beside)
+    except (wandb.Error, OSError) as error:
+        remedy = "run again when its server answers, or with WANDB_MODE=offline"
+        raise RetryableError("wandb", one_line(error), remedy) from None
+
+
+def _rebuild(
+    folder: Path,
+    tracking: Tracking,
+    run_id: str,
+    facts: Facts,
+    products: Sequence[Product],
+    beside: Sequence[tuple[int, str, Scores]],
+) -> str:
     asked = dataclasses.replace(tracking, wandb="auto") if tracking.wandb == "off" else tracking
-    run = _wandb_run(folder, asked, run_id, facts, continues=False)
+    run = _wandb_run(folder, asked, run_id, facts, _mode(asked), continues=False)
     for product in products:
         reference = _artifact(product)
         if product.made_by_run or run.offline:  # offline, wandb has no use_artifact
@@ -205,19 +253,36 @@ def _line(row: Mapping[str, Any]) -> bytes:
     return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Mapping[str, Any], continues: bool) -> Any:
-    """wandb's run ``run_id``: gone on with when it ``continues`` (only online can it), else begun anew in its place."""
-    has_key = bool(os.environ.get("WANDB_API_KEY"))
-    mode = tracking.wandb
-    if mode == "auto":
-        mode = "online" if has_key and os.environ.get("WANDB_MODE") != "offline" else "offline"
-    if mode == "off":
-        return None
+def _opened(folder: Path, tracking: Tracking, run_id: str, facts: Facts) -> Any:
+    """wandb's run ``run_id``, gone on with; offline when its server refuses it or does not answer."""
     import wandb  # half a second, only where it is wanted
 
-    if mode == "online" and not has_key and not wandb.login(prompt=False):
-        mode = "offline"
-    os.environ.setdefault("WANDB_INIT_TIMEOUT", "10")
+    mode = _mode(tracking)
+    try:
+        return _wandb_run(folder, tracking, run_id, facts, mode, continues=True)
+    except (wandb.Error, OSError) as error:
+        if mode == "offline":
+            raise
+        print(f"wandb: {one_line(error)}; it goes on offline in {folder / 'wandb'}", file=sys.stderr, flush=True)
+    wandb.teardown()  # its service would hold the id of the run that failed
+    return _wandb_run(folder, tracking, run_id, facts, "offline", continues=True)
+
+
+def _mode(tracking: Tracking) -> Mode:
+    """What ``tracking`` asks for, as far as there is a key."""
+    import wandb
+
+    has_key = bool(os.environ.get("WANDB_API_KEY"))
+    if tracking.wandb == "online":
+        return "online" if has_key or wandb.login(prompt=False) else "offline"
+    return "online" if tracking.wandb == "auto" and has_key and os.environ.get("WANDB_MODE") != "offline" else "offline"
+
+
+def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode: Mode, continues: bool) -> Any:
+    """wandb's run ``run_id``: gone on with when it ``continues`` (only online can it), else begun anew in its place."""
+    import wandb
+
+    init_seconds = float(os.environ.get("WANDB_INIT_TIMEOUT", INIT_SECONDS))
     run = wandb.init(
         project=tracking.project,
         name=tracking.name,
@@ -226,7 +291,7 @@ def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Mapping[str
         mode=mode,
         dir=str(folder),
         config=dict(facts),
-        settings=wandb.Settings(silent=True, console="off"),
+        settings=wandb.Settings(silent=True, console="off", init_timeout=init_seconds),
     )
     run.define_metric("global_step")
     run.define_metric("*", step_metric="global_step")

@@ -18,7 +18,8 @@ from tests.small_runs import page
 ROOT = Path(__file__).parents[2]
 TORCHRUN = """
 import os, subprocess, sys
-ranks = [subprocess.Popen([sys.executable, os.environ["RANK_SCRIPT"]], start_new_session=True) for _ in range(2)]
+command = [sys.executable, os.environ["RANK_SCRIPT"]]
+ranks = [subprocess.Popen([*command, name], start_new_session=True) for name in ("metrics.jsonl", "other.jsonl")]
 sys.exit(max(abs(rank.wait()) for rank in ranks))
 """
 """Starts two ranks as torchrun does, each in a session of its own."""
@@ -32,12 +33,14 @@ print("a rank", flush=True)
 time.sleep(float(os.environ["SETUP_SECONDS"]))
 signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
 for step in range(1, 1000):
-    with (folder / "metrics.jsonl").open("a") as file:
+    with (folder / sys.argv[1]).open("a") as file:
         file.write(f'{{"step": {step}}}\\n')
     time.sleep(0.05)
     if asked:
         time.sleep(float(os.environ["SAVE_SECONDS"]))
-        error_report.leave(folder, RetryableError("weights", f"stopped on request at step {step}", "run again"))
+        if sys.argv[1] == "metrics.jsonl":
+            error = RetryableError("weights", f"stopped on request at step {step}", "run again")
+            error_report.leave(folder, error)
         sys.exit(75)
 """
 COMMAND = """

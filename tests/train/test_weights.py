@@ -16,6 +16,7 @@ from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError, RetryableError
 from pipeline.core.settings import canonical, decode
 from pipeline.core.tracker import Tracking, read_metrics
+from tests.pipeline.core.wandb_server import server
 from tests.train.training import ROOT, specify, train
 from train.config import ModelConfig, ZeroConfig
 from train.export import load
@@ -188,6 +189,24 @@ def test_every_polite_signal_to_a_rank_saves_at_the_next_step(tmp_path, inputs):
         checkpoints = sorted(path.name for path in (tmp_path / name / "checkpoints").iterdir())
         assert checkpoints == ["step_00000007", "step_00000012"]
         assert (tmp_path / name / "hf/model.safetensors").read_bytes() == expected
+
+
+@pytest.mark.slow
+def test_a_server_of_wandb_that_hangs_ends_no_training_and_no_resume(tmp_path, inputs, monkeypatch):
+    with server("hangs") as address:
+        online = {"WANDB_BASE_URL": address, "WANDB_API_KEY": "0" * 40, "WANDB_INIT_TIMEOUT": "1"}
+        for name, value in online.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("WANDB_MODE", raising=False)
+        monkeypatch.delenv("WANDB_SERVICE", raising=False)
+        folder = str(tmp_path / "online")
+        runs = [[folder, ["train.engine:Engine", "step", 7]], [folder, None]]
+        spec = settings() | {"tracking": {"wandb": "online"}}
+        ends, said = train(specify(tmp_path, inputs, spec, runs))
+    assert ends == [-9, 0], said
+    assert "; it goes on offline in " in said
+    rows = read_metrics(tmp_path / "online/metrics.jsonl")
+    assert [row["step"] for row in rows] == list(range(1, 13))
 
 
 def test_another_zero_stage_goes_on(tmp_path, inputs, run_stage):

@@ -1,5 +1,9 @@
 import json
+import os
+import re
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +13,9 @@ from typing import Any
 import pytest
 from wandb.proto.wandb_internal_pb2 import Record
 
+from pipeline.core.errors import RetryableError
 from pipeline.core.tracker import Product, Tracker, Tracking, new_metrics, read_metrics, rebuild
+from tests.pipeline.core.wandb_server import FAULTS, MORE_FAULTS, server
 
 
 def test_metrics_are_cut_at_the_resumed_step(tmp_path: Path) -> None:
@@ -57,6 +63,60 @@ def test_wandb_is_offline_without_a_key_and_asks_nothing(tmp_path: Path, monkeyp
     tracker.close()
     assert [path.name.endswith("-abc123") for path in (tmp_path / "wandb").glob("offline-run-*")] == [True]
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 1.5}]
+
+
+LOGGING = """
+import os, sys
+from pathlib import Path
+from pipeline.core import tracker
+tracker.CLOSING_SECONDS = float(sys.argv[2])
+run = tracker.Tracker(Path(sys.argv[1]), tracker.Tracking(), "abc123", 0, {})
+for step in range(1, 21):
+    run.log(step, {"loss": 1 / step})
+run.close()
+sys.stderr.flush()
+os._exit(0)  # as a rank ends
+"""
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, *(pytest.param(fault, marks=pytest.mark.slow) for fault in MORE_FAULTS)])
+def test_a_server_that_fails_costs_a_bounded_time_and_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.delenv("WANDB_SERVICE", raising=False)  # that of the tests' own process
+    with server(fault) as address:
+        variables = {
+            "WANDB_BASE_URL": address,
+            "WANDB_API_KEY": "0" * 40,
+            "WANDB_INIT_TIMEOUT": "1",
+            "WANDB_MODE": "online",
+        }
+        command = [sys.executable, "-c", LOGGING, str(tmp_path), "2" if fault == "hangs later" else "60"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ | variables)
+    assert done.returncode == 0, done.stderr
+    assert [row["step"] for row in read_metrics(tmp_path / "metrics.jsonl")] == list(range(1, 21))
+    said, *others = [
+        line for line in done.stderr.splitlines() if line.startswith("wandb: ") and "wandb.login" not in line
+    ]
+    assert not others, (said, others)
+    if fault == "hangs later":
+        assert said == "wandb: did not finish within 2 s; metrics.jsonl has every row, headrace sync sends them later"
+    else:
+        assert said.endswith(f"; it goes on offline in {tmp_path / 'wandb'}")
+        assert sum(record.WhichOneof("record_type") == "history" for record in all_records(tmp_path)) == 20
+
+
+def test_a_rebuild_without_its_server_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setenv("WANDB_INIT_TIMEOUT", "1")
+    with server("errors") as address:
+        monkeypatch.setenv("WANDB_BASE_URL", address)
+        with pytest.raises(RetryableError) as error:
+            rebuild(tmp_path, Tracking(), "refused", {}, [])
+    assert re.fullmatch(
+        r"wandb: \w+: .*; run again when its server answers, or with WANDB_MODE=offline", str(error.value)
+    )
 
 
 BLOCK, FILE_HEADER, CHUNK_HEADER, LAST_CHUNKS = 1 << 15, 7, 7, (1, 4)
