@@ -145,17 +145,17 @@ def key_phases(n_keys: int, shard_keys: int, dedup: Dedup) -> tuple[Phase, ...]:
 
     def write(task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         generator = np.random.default_rng([2, task])
-        with KeyWriter(Line(), out, "keys", dedup.buckets, dedup.memory_bytes) as writer:
+        with KeyWriter(Line(), out, dedup.buckets, dedup.memory_bytes) as writer:
             for _ in range(shard_keys // KEYS_PER_DOCUMENT):
                 lines = generator.integers(0, n_keys, KEYS_PER_DOCUMENT).astype(np.uint64)
                 writer.add(Document("", "", metadata={"keys": mix(np.stack([lines, ~lines], axis=1))}))
         return Counter()
 
     def settle(task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        return Counter(losers=decide(Line(), out, "keys", n_shards, dedup.memory_bytes))
+        return Counter(losers=decide(Line(), out, "keys_write", n_shards, dedup.memory_bytes))
 
     def read(task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        with Losers(out, "keys", dedup.buckets, dedup.memory_bytes) as losers:
+        with Losers(out, "keys_decide", dedup.buckets, dedup.memory_bytes) as losers:
             return Counter(read=sum(losers.of(n).size for n in range(shard_keys // KEYS_PER_DOCUMENT)))
 
     return (
@@ -178,7 +178,10 @@ def run_phase(folder: Path, name: str, phases: tuple[Phase, ...]) -> dict[str, o
     libraries, start = peak_bytes(), time.process_time()
     counts: Counter[str] = Counter()
     for task in range(phase.tasks):
-        counts += phase.run(task, inputs, TaskOutput(folder / "duplicates", name, task))
+        out = TaskOutput(folder / "duplicates", name, task)
+        found = phase.run(task, inputs, out)
+        out.done(found)
+        counts += found
     seconds = time.process_time() - start
     scratch = sum(path.stat().st_size for path in (folder / "duplicates" / "scratch").rglob("*") if path.is_file())
     sizes = {"peak_mb": peak_bytes(), "libraries_mb": libraries, "scratch_mb": scratch}

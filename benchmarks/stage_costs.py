@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import yaml
 import zstandard
@@ -35,6 +34,8 @@ from data_prep.clean import Clean, Cleaning
 from data_prep.dedup.config import Dedup
 from data_prep.document import read_lines
 from data_prep.duplicates import Duplicates
+from data_prep.filters.keys import record_dtype
+from data_prep.filters.unique import UniqueLines
 from data_prep.packed import Packed, Packing
 from data_prep.signatures import Signatures
 from data_prep.sources.jsonl import Jsonl
@@ -74,7 +75,8 @@ def run(stage: Stage, made: dict[str, Artifact], folder: Path) -> dict[str, floa
             out.done(phase.run(task, inputs, out))
         scratch = max(scratch, bytes_below(folder / "scratch"))
     seconds = time.process_time() - start
-    lines = [np.load(path, mmap_mode="r").size for path in (folder / "scratch").glob("keys1/?????.npy")]
+    line_key = record_dtype(UniqueLines.rank_words)
+    lines = [path.stat().st_size // line_key.itemsize for path in folder.glob("scratch/2-filter/keys/*.records")]
     addresses = dict.fromkeys(inputs, "")
     made[stage.name] = finish(folder, stage.description(addresses), {phase.name: phase.tasks for phase in phases})
     costs = {"cpu_seconds": round(seconds, 2), "artifact_mb": bytes_below(folder) / 1e6, "scratch_mb": scratch / 1e6}

@@ -23,7 +23,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 from datatrove.data import Document
@@ -35,10 +35,15 @@ from data_prep.filters.filter import Filter, GlobalFilter
 from data_prep.filters.keys import KeyWriter, Losers, decide
 from data_prep.sources import AnySource
 from data_prep.sources.source import Record, Section
-from pipeline.core.artifact import TaskOutput, read_json, write_json
+from pipeline.core.artifact import Balance, TaskOutput, read_json, write_json
+from pipeline.core.handover import handed
 from pipeline.core.settings import Buckets, settings, unhashed
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
 
+DOCUMENTS = "jsonl.zst"
+"""The suffix of shards of documents."""
+RECORDS = "records"
+"""The phase that counts the records of sections."""
 NOTHING = contextlib.nullcontext()
 """In place of what a pass without a global filter does not need."""
 ATTEMPTS = 2
@@ -122,19 +127,25 @@ class Clean(Stage):
         groups = self.source.groups()
         tasks, buckets = len(groups), self.cleaning.buckets
         is_cut = any(group[-1].of > 1 for group in groups)
-        phases = [Phase("records", tasks, self._count)] if is_cut else []
+        phases = [Phase(RECORDS, tasks, self._count)] if is_cut else []
         for number, one in enumerate(split_passes(self.cleaning.filters)):
-            phases.append(Phase(f"{2 * number}-filter", tasks, functools.partial(self._filter, number)))
+            phases.append(Phase(filter_phase(number), tasks, functools.partial(self._filter, number)))
             if one.closing is not None:
                 run = functools.partial(self._decide, number, one.closing, tasks)
-                phases.append(Phase(f"{2 * number + 1}-{one.closing.type}", buckets, run))  # type: ignore[attr-defined]
+                phases.append(Phase(bucket_phase(number, one.closing), buckets, run))
         return tuple(phases)
+
+    def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
+        kept, dropped = counts["kept"], counted(counts, "dropped:")
+        yield "records_in = kept + dropped", counts["records_in"], kept + dropped
+        yield "kept = documents of all lengths", kept, counted(counts, "length:")
+        yield "kept = documents of all languages", kept, counted(counts, "language:")
 
     def _count(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """The records of the task's section, which is the last that it reads, for the sections behind it."""
         section = self.source.groups()[task][-1]
         if not section.is_last:
-            with out.scratch(records_name(task)) as path:
+            with out.scratch(RECORDS, "json") as path:
                 write_json(path, self.source.count(section))
         return Counter()
 
@@ -143,13 +154,14 @@ class Clean(Stage):
         passes = split_passes(self.cleaning.filters)
         one, last = passes[number], number == len(passes) - 1
         buckets, memory_bytes = self.cleaning.buckets, self.memory_bytes // 2
-        lost = Losers(out, keys_name(number - 1), buckets, memory_bytes) if one.opening else NOTHING
-        keys = KeyWriter(one.closing, out, keys_name(number), buckets, memory_bytes) if one.closing else NOTHING
+        decided = bucket_phase(number - 1, one.opening) if one.opening else ""
+        lost = Losers(out, decided, buckets, memory_bytes) if one.opening else NOTHING
+        keys = KeyWriter(one.closing, out, buckets, memory_bytes) if one.closing else NOTHING
         counts: Counter[str] = Counter()
         level = LEVEL if last else SCRATCH_LEVEL
         with (
-            out.shard("documents", "jsonl.zst") if last else out.scratch(survivors_name(number, task)) as kept_path,
-            out.shard("dropped", "jsonl.zst") if last else out.scratch(dropped_name(number, task)) as dropped_path,
+            out.shard("documents", DOCUMENTS) if last else out.scratch("survivors", DOCUMENTS) as kept_path,
+            out.shard("dropped", DOCUMENTS) if last else out.scratch("dropped", DOCUMENTS) as dropped_path,
             DocumentWriter(kept_path, level) as kept,
             DocumentWriter(dropped_path, level) as dropped,
             lost as losers,
@@ -158,7 +170,7 @@ class Clean(Stage):
         ):
             if last:
                 for earlier in range(number):
-                    dropped.copy(out.scratch_path(dropped_name(earlier, task)))
+                    dropped.copy(handed(out, f"{filter_phase(earlier)}/dropped", task, DOCUMENTS))
             for position, (document, unreadable) in enumerate(self._records(number, task, out)):
                 if number == 0:
                     unreadable = admit(document, counts) or unreadable
@@ -181,36 +193,30 @@ class Clean(Stage):
             for section in self.source.groups()[task]:
                 yield from self.source.read_section(section, self._records_before(section, task, out))
         else:
-            for document in read_documents(out.scratch_path(survivors_name(number - 1, task))):
+            for document in read_documents(handed(out, f"{filter_phase(number - 1)}/survivors", task, DOCUMENTS)):
                 yield document, None
 
     def _records_before(self, section: Section, task: int, out: TaskOutput) -> int:
         """The records of the sections before ``section`` of its file: each is in the task before the next one's."""
         earlier = range(task - section.number, task)
-        return sum(read_json(out.scratch_path(records_name(one))) for one in earlier)
+        return sum(read_json(handed(out, f"{RECORDS}/{RECORDS}", one, "json")) for one in earlier)
 
     def _decide(
         self, number: int, closing: GlobalFilter, shards: int, bucket: int, inputs: Inputs, out: TaskOutput
     ) -> "Counter[str]":
         """The bucket phase after pass ``number``."""
-        decide(closing, out, keys_name(number), shards, self.memory_bytes)
+        decide(closing, out, filter_phase(number), shards, self.memory_bytes)
         return Counter()
 
 
-def keys_name(number: int) -> str:
-    return f"keys{number}"
+def filter_phase(number: int) -> str:
+    """The name of the phase that pass ``number`` is."""
+    return f"{2 * number}-filter"
 
 
-def records_name(task: int) -> str:
-    return f"records/{task:05d}.json"
-
-
-def survivors_name(number: int, task: int) -> str:
-    return f"survivors{number}/{task:05d}.jsonl.zst"
-
-
-def dropped_name(number: int, task: int) -> str:
-    return f"dropped{number}/{task:05d}.jsonl.zst"
+def bucket_phase(number: int, closing: GlobalFilter) -> str:
+    """The name of the phase that decides for ``closing``, after pass ``number``."""
+    return f"{2 * number + 1}-{closing.type}"  # type: ignore[attr-defined]
 
 
 def admit(document: Document, counts: "Counter[str]") -> Drop | None:

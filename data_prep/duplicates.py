@@ -30,7 +30,7 @@ sharded, and whatever the number of buckets.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import ClassVar
 
@@ -44,7 +44,7 @@ from data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members, mix
 from data_prep.dedup.minhash import EMPTY
 from data_prep.dedup.numbering import Numbers, numbers_of, rows_of, shards_of
 from data_prep.dedup.pairing import MEMBERS, members_of, verified_pairs
-from data_prep.dedup.records import records_of
+from data_prep.dedup.records import records_of, runs
 from data_prep.dedup.selection import selected
 from data_prep.dedup.shingle_sets import Hashes, write_sets
 from data_prep.dedup.shingles import shingle_set
@@ -55,13 +55,13 @@ from data_prep.dedup.shuffle import (
     receive,
     receive_blocks,
     receive_sorted,
-    runs,
     save,
     send,
 )
 from data_prep.document import read_documents
 from data_prep.signatures import Signatures
-from pipeline.core.artifact import TaskOutput
+from pipeline.core.artifact import Balance, TaskOutput
+from pipeline.core.handover import handed
 from pipeline.core.stage import Inputs, Phase, Stage
 
 HASHED_AT_ONCE = 1 << 16
@@ -119,22 +119,29 @@ class Duplicates(Stage):
             Phase("removed", own_shards, self._removed),
         )
 
+    def balances(self, counts: Counter[str], inputs: Inputs) -> Iterable[Balance]:
+        yield "documents = kept of clean", counts["documents"], inputs["clean"].counts["kept"]
+        older = [one.open()["duplicates"].counts for one in self.against]
+        stayed = sum(one["documents"] - one["removed_exact"] - one["removed_near"] for one in older)
+        yield "older_documents = what older runs kept", counts["older_documents"], stayed
+
     def _digests(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
         rows = corpus.rows(task)
         digests = corpus.array("digests", task)[rows]
         records = records_of(digest=digests.view("S32").ravel(), **corpus.described(task, rows))
-        send(out, "digests", records, bucket_of(first_words(digests), self.buckets), self.buckets)
+        send(out, "digests", records, bucket_of(first_words(digests), self.buckets))
         return Counter({"documents" if task < corpus.n_own_shards else "older_documents": rows.size})
 
     def _exact(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         shards = Corpus(inputs, self.against).n_shards
-        dtype, by, memory_bytes = dtype_of(out, "digests", shards), ("digest", *BY_PRIORITY), self.memory_bytes // 4
+        source, by, memory_bytes = "digests/digests", ("digest", *BY_PRIORITY), self.memory_bytes // 4
+        dtype = dtype_of(out, source, shards)
         with (
-            Sender(out, "exact", link_dtype(dtype), shards, memory_bytes) as links_of_documents,
-            Sender(out, "copies", COPY, self.buckets, memory_bytes) as copies,
+            Sender(out, "links", link_dtype(dtype), memory_bytes) as links_of_documents,
+            Sender(out, "copies", COPY, memory_bytes) as copies,
         ):
-            for records in receive_sorted(out, "digests", shards, dtype, by, self.memory_bytes // 2):
+            for records in receive_sorted(out, source, shards, dtype, by, self.memory_bytes // 2):
                 bounds = runs(records["digest"])
                 links = links_of(records, np.repeat(bounds[:-1], np.diff(bounds)), np.ones(records.size))
                 links_of_documents.add(links, shards_of(links["document"]))
@@ -147,9 +154,9 @@ class Duplicates(Stage):
         signatures, rows = corpus.array("signatures", task), corpus.rows(task)
         takes_part = np.zeros(len(signatures), np.bool_)
         takes_part[rows] = True
-        takes_part[rows_of(receive(out, "exact", self.buckets, task)["document"])] = False
+        takes_part[rows_of(receive(out, "exact/links", self.buckets, task)["document"])] = False
         rows = np.flatnonzero(takes_part)
-        with Sender(out, "bands", GROUP_MEMBER, self.buckets, self.memory_bytes) as bands:
+        with Sender(out, "bands", GROUP_MEMBER, self.memory_bytes) as bands:
             for here in np.split(rows, range(HASHED_AT_ONCE, rows.size, HASHED_AT_ONCE)):
                 has_words = (signatures[here] != EMPTY).any(axis=1)
                 here = here[has_words]
@@ -159,9 +166,9 @@ class Duplicates(Stage):
 
     def _groups(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
-        n_groups, by = 0, ("hash", "document")
-        with Sender(out, "groups", GROUP_MEMBER, corpus.n_shards, self.memory_bytes // 2) as found:
-            for records in receive_sorted(out, "bands", corpus.n_shards, GROUP_MEMBER, by, self.memory_bytes // 2):
+        n_groups, by, memory_bytes = 0, ("hash", "document"), self.memory_bytes // 2
+        with Sender(out, "groups", GROUP_MEMBER, memory_bytes) as found:
+            for records in receive_sorted(out, "bands/bands", corpus.n_shards, GROUP_MEMBER, by, memory_bytes):
                 here = groups(records, corpus.is_older(records["document"]))
                 n_groups += runs(here["hash"]).size - 1
                 found.add(here, shards_of(here["document"]))
@@ -169,15 +176,15 @@ class Duplicates(Stage):
 
     def _sets(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
-        grouped = receive(out, "groups", self.buckets, task)
+        grouped = receive(out, "groups/groups", self.buckets, task)
         grouped = grouped[np.argsort(grouped["document"], kind="stable")]
         wanted, places = np.unique(grouped["document"], return_inverse=True)
         starts, shingles = write_sets(out, self.shingle_sets(task, wanted, inputs))
         digests = corpus.array("digests", task)[rows_of(wanted)]
         candidates = records_of(**corpus.described(task, rows_of(wanted)), start=starts, shingles=shingles)
-        send(out, "candidates", candidates, bucket_of(mix(wanted), self.buckets), self.buckets)
+        send(out, "candidates", candidates, bucket_of(mix(wanted), self.buckets))
         found = members_of(grouped, first_words(digests)[places], starts[places], shingles[places])
-        send(out, MEMBERS, found, bucket_of(grouped["hash"], self.buckets), self.buckets)
+        send(out, MEMBERS, found, bucket_of(grouped["hash"], self.buckets))
         return Counter(candidates=wanted.size)
 
     def shingle_sets(self, task: int, wanted: Numbers, inputs: Inputs) -> list[Hashes]:
@@ -193,42 +200,45 @@ class Duplicates(Stage):
         )
         with out.shard("pairs", "npy") as path:
             save(path, found.pairs)
-        with Sender(out, "edges-pairs", EDGE, self.buckets, self.memory_bytes // 2) as sender:
+        with Sender(out, "edges", EDGE, self.memory_bytes // 2) as sender:
             for edges in tree_edges(found.documents, found.parents):
                 sender.add(edges, bucket_of(mix(edges["node"]), self.buckets))
         return Counter(pairs_compared=found.compared, pairs_verified=len(found.pairs))
 
     def _stars(self, before: str, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        edges = contract(receive(out, f"edges-{before}", self.buckets, task))
-        send(out, f"edges-{out.phase}", edges, bucket_of(mix(edges["node"]), self.buckets), self.buckets)
+        edges = contract(receive(out, f"{before}/edges", self.buckets, task))
+        send(out, "edges", edges, bucket_of(mix(edges["node"]), self.buckets))
         return Counter()
 
     def _roots(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        roots, left = settle(receive(out, "edges-stars_2", self.buckets, task))
+        roots, left = settle(receive(out, "stars_2/edges", self.buckets, task))
         for kind, edges in (("roots", roots), ("left", left)):
-            with out.scratch(f"{kind}/{task:05d}.npy") as path:
+            with out.scratch(kind, "npy") as path:
                 save(path, edges)
         return Counter(unsettled_edges=len(left))
 
     def _components(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         shards = Corpus(inputs, self.against).n_shards
-        nodes = np.load(out.scratch_path(f"roots/{task:05d}.npy"))
-        left = [np.load(out.scratch_path(f"left/{bucket:05d}.npy")) for bucket in range(self.buckets)]
+        nodes = np.load(handed(out, "roots/roots", task, "npy"))
+        left = [np.load(handed(out, "roots/left", bucket, "npy")) for bucket in range(self.buckets)]
         nodes["neighbour"] = roots_of(nodes["neighbour"], np.concatenate(left))
-        for kind, by, writers in (("candidates", "document", shards), ("copies", "representative", self.buckets)):
-            dtype = np.dtype([("root", "<u8"), *dtype_of(out, kind, writers).descr])
-            with Sender(out, f"{kind}-of-components", dtype, self.buckets, self.memory_bytes // 2) as sender:
-                for block in receive_blocks(out, kind, writers, task):
+        for source, by, writers in (
+            ("sets/candidates", "document", shards),
+            ("exact/copies", "representative", self.buckets),
+        ):
+            dtype = np.dtype([("root", "<u8"), *dtype_of(out, source, writers).descr])
+            with Sender(out, source.partition("/")[2], dtype, self.memory_bytes // 2) as sender:
+                for block in receive_blocks(out, source, writers, task):
                     records = with_roots(block, by, nodes)
                     sender.add(records, bucket_of(mix(records["root"]), self.buckets))
         return Counter()
 
     def _survivors(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        own_shards, name = Corpus(inputs, self.against).n_own_shards, "candidates-of-components"
-        copies = receive(out, "copies-of-components", self.buckets, task)
-        dtype, counts = link_dtype(dtype_of(out, name, self.buckets)), Counter[str]()
-        with Sender(out, "near", dtype, own_shards, self.memory_bytes // 8) as near:
-            for found in selected(out, name, self.buckets, self.threshold, self.memory_bytes * 7 // 8):
+        source = "components/candidates"
+        copies = receive(out, "components/copies", self.buckets, task)
+        dtype, counts = link_dtype(dtype_of(out, source, self.buckets)), Counter[str]()
+        with Sender(out, "links", dtype, self.memory_bytes // 8) as near:
+            for found in selected(out, source, self.buckets, self.threshold, self.memory_bytes * 7 // 8):
                 links = with_copies(links_of(found.records, found.stays, found.similarity), copies)
                 near.add(links, shards_of(links["document"]))
                 counts.update(components=found.components, survivors_compared=found.compared)
@@ -236,7 +246,7 @@ class Duplicates(Stage):
 
     def _removed(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
-        near, equal = (receive(out, name, self.buckets, task) for name in ("near", "exact"))
+        near, equal = (receive(out, f"{phase}/links", self.buckets, task) for phase in ("survivors", "exact"))
         _, first = np.unique(np.concatenate([near["document"], equal["document"]]), return_index=True)
         links = np.concatenate([near, equal])[first]
         removed = removed_of(links, first >= near.size)

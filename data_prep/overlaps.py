@@ -10,7 +10,7 @@ scoring trained weights on another benchmark trains nothing again.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from data_prep.decontamination.config import Benchmark, Decontamination
@@ -18,10 +18,12 @@ from data_prep.decontamination.ngrams import NGrams
 from data_prep.decontamination.overlap import Overlap, items_in, overlaps, save_tally, sum_tallies, write_overlaps
 from data_prep.decontamination.search import Search
 from data_prep.document import read_documents
-from pipeline.core.artifact import TaskOutput, write_json
+from pipeline.core.artifact import Balance, TaskOutput, write_json
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 FORMAT = 1
+NGRAMS, SEARCH = "ngrams", "overlaps"
+"""The phases that hand something on."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,7 +49,11 @@ class Overlaps(Stage):
         last = Phase("items", 1, self._items)
         if not self.benchmarks:
             return (last,)
-        return Phase("ngrams", 1, self._ngrams), Phase("overlaps", shards["unique"], self._search), last
+        return Phase(NGRAMS, 1, self._ngrams), Phase(SEARCH, shards["unique"], self._search), last
+
+    def balances(self, counts: Counter[str], inputs: Inputs) -> Iterable[Balance]:
+        if self.benchmarks:
+            yield "documents = kept of unique", counts["documents"], inputs["unique"].counts["kept"]
 
     def _ngrams(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         ngrams = NGrams.of(self.benchmarks, self.ngram_words)
@@ -55,7 +61,7 @@ class Overlaps(Stage):
         return ngrams.counts
 
     def _search(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        search, found = Search(NGrams.load(out)), list[Overlap]()
+        search, found = Search(NGrams.load(out, NGRAMS)), list[Overlap]()
         items_found, ngrams_found = list[int](), list[int]()
         counts: Counter[str] = Counter({"documents": 0, "dirty_documents": 0})
         for document in read_documents(inputs["unique"].shard("documents", task, "jsonl.zst")):
@@ -74,10 +80,10 @@ class Overlaps(Stage):
     def _items(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         benchmarks: dict[str, dict[str, Any]] = {}
         if self.benchmarks:
-            ngrams = NGrams.load(out)
+            ngrams = NGrams.load(out, NGRAMS)
             tasks = inputs["unique"].shard_count
-            documents = sum_tallies(out, "items", tasks, ngrams.sizes.size).tolist()
-            shares = ngrams.shares(sum_tallies(out, "ngrams", tasks, ngrams.keys.size) > 0)
+            documents = sum_tallies(out, f"{SEARCH}/items", tasks, ngrams.sizes.size).tolist()
+            shares = ngrams.shares(sum_tallies(out, f"{SEARCH}/ngrams", tasks, ngrams.keys.size) > 0)
             for number, size in enumerate(ngrams.sizes.tolist()):
                 name, _, item = ngrams.name(number).partition("/")
                 entry = benchmarks.setdefault(name, {"items": 0, "too_short": [], "dirty": {}})

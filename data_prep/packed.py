@@ -12,7 +12,7 @@ their tokens stay as they are.
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -22,8 +22,9 @@ from pydantic import Field
 
 from data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, split_documents
 from data_prep.tokenization.shards import key_of
-from pipeline.core.artifact import Artifact, FileRecord, TaskOutput, read_json, write_json
+from pipeline.core.artifact import Artifact, Balance, FileRecord, TaskOutput, read_json, write_json
 from pipeline.core.errors import ConfigError
+from pipeline.core.handover import handed
 from pipeline.core.settings import Positive, canonical, settings
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
@@ -77,6 +78,22 @@ class Packed(Stage):
         groups = -(-shards["tokens"] // self.packing.group_shards)
         return (Phase("rows", groups, self._rows), Phase("splits", 1, self._check_splits))
 
+    def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
+        tokens = inputs["tokens"]
+        for split in SPLITS:
+            positions = counts[f"{split}_rows"] * self.packing.row_tokens
+            filled = counts[f"{split}_tokens"] + counts[f"{split}_padding"]
+            yield f"{split}_rows · row_tokens = {split}_tokens + {split}_padding", positions, filled
+        both = {
+            what: sum(counts[f"{split}_{what}"] for split in SPLITS) for what in ("documents", "text_bytes", "tokens")
+        }
+        packed = both["documents"] + counts["forgotten_documents"]
+        yield "documents of both splits + forgotten_documents = documents of tokens", packed, tokens.counts["documents"]
+        if self.packing.forget is None:
+            targets = tokens.counts["tokens"] - tokens.shard_count
+            yield "tokens of both splits = tokens of tokens without the first of each shard", both["tokens"], targets
+            yield "text_bytes of both splits = those of tokens", both["text_bytes"], tokens.counts["text_bytes"]
+
     def _rows(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         tokens = inputs["tokens"]
         first = task * self.packing.group_shards
@@ -87,7 +104,7 @@ class Packed(Stage):
             spans, text_bytes = self._documents(tokens, group, split, forgotten)
             counts.update({f"{split}_{what}": n for what, n in self._pack(spans, split, task, out).items()})
             counts[f"{split}_text_bytes"] += text_bytes
-        with out.scratch(f"documents-{task:05d}.json") as path:
+        with out.scratch("documents", "json") as path:
             write_json(path, {split: counts[f"{split}_documents"] for split in SPLITS})
         if self.packing.forget is not None:
             keys = [np.load(tokens.shard("keys", shard, "npy")) for shard in group]
@@ -130,7 +147,7 @@ class Packed(Stage):
         groups = self.phases({"tokens": inputs["tokens"].shard_count})[0].tasks
         found: Counter[str] = Counter()
         for group in range(groups):
-            found.update(read_json(out.scratch_path(f"documents-{group:05d}.json")))
+            found.update(read_json(handed(out, "rows/documents", group, "json")))
         fraction, remedies = self.packing.validation_fraction, {"train": "lower it", "validation": "raise it"}
         for split in SPLITS:
             if not found[split]:

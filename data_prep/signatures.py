@@ -8,7 +8,7 @@ ids/00007.npy           (n_docs,) S…                    document ids, UTF-8, z
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from data_prep.dedup.shingles import shingle_hashes, shingles
 from data_prep.dedup.shuffle import save
 from data_prep.dedup.sketches import min_hash
 from data_prep.document import digest_of, read_documents
-from pipeline.core.artifact import TaskOutput
+from pipeline.core.artifact import Balance, TaskOutput
 from pipeline.core.stage import Inputs, Phase, Stage
 
 Sketch = Callable[[str], tuple[int, NDArray[np.uint32]]]
@@ -54,6 +54,9 @@ class Signatures(Stage):
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("signatures", shards["clean"], self._run),)
+
+    def balances(self, counts: Counter[str], inputs: Inputs) -> Iterable[Balance]:
+        yield "documents = kept of clean", counts["documents"], inputs["clean"].counts["kept"]
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         sketch = self._by_datasketch() if self.engine == "datasketch" else self._by_kernel()

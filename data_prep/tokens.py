@@ -13,7 +13,7 @@ first token and the E behind it among them. Nothing but E separates documents, a
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
@@ -22,7 +22,7 @@ import numpy as np
 from data_prep.document import read_documents
 from data_prep.tokenization.encode import Encoder, batches
 from data_prep.tokenization.shards import key_of
-from pipeline.core.artifact import TaskOutput
+from pipeline.core.artifact import Balance, TaskOutput
 from pipeline.core.stage import Inputs, Phase, Stage
 
 
@@ -36,6 +36,11 @@ class Tokens(Stage):
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("tokens", shards["unique"], self._run),)
+
+    def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
+        unique = inputs["unique"].counts
+        yield "documents = kept of unique", counts["documents"], unique["kept"]
+        yield "text_bytes = bytes of unique", counts["text_bytes"], unique["bytes"]
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))

@@ -13,7 +13,7 @@ Rules: ``exact_duplicate`` (the text is the survivor's) and ``near_duplicate``, 
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -25,10 +25,12 @@ from data_prep.decontamination.overlap import Overlap, save_tally, sum_tallies, 
 from data_prep.decontamination.removal import Removal
 from data_prep.decontamination.search import Search
 from data_prep.document import DocumentWriter, Drop, read_documents
-from pipeline.core.artifact import TaskOutput
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+from pipeline.core.artifact import Balance, TaskOutput
+from pipeline.core.handover import handed
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
 
-IGNORED = "ignored.npy"
+NGRAMS, TALLIES, IGNORED = "ngrams", "documents/ngrams", "common/ignored"
+"""The phase that hands on the n-grams; which phase hands on what of them, as what."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,11 +58,19 @@ class Unique(Stage):
         last = Phase("unique", shards["clean"], self._run)
         if not self.decontamination.removes:
             return (last,)
-        first, most = Phase("ngrams", 1, self._ngrams), self.decontamination.common_documents
+        first, most = Phase(NGRAMS, 1, self._ngrams), self.decontamination.common_documents
         if most is None:
             return first, last
         common = Phase("common", 1, functools.partial(self._common, most))
         return first, Phase("documents", shards["clean"], self._count), common, last
+
+    def balances(self, counts: Counter[str], inputs: Inputs) -> Iterable[Balance]:
+        duplicates = inputs["duplicates"].counts
+        yield "documents_in = kept of clean", counts["documents_in"], inputs["clean"].counts["kept"]
+        yield "documents_in = kept + dropped", counts["documents_in"], counts["kept"] + counted(counts, "dropped:")
+        for kind in ("exact", "near"):
+            rule = f"dropped:{kind}_duplicate"
+            yield f"{rule} = removed_{kind} of duplicates", counts[rule], duplicates[f"removed_{kind}"]
 
     def _ngrams(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         ngrams = NGrams.of(self.benchmarks, self.decontamination.ngram_words)
@@ -69,7 +79,7 @@ class Unique(Stage):
 
     def _count(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         """Hand on how many documents of a shard hold each n-gram."""
-        search, numbers = Search(NGrams.load(out)), list[int]()
+        search, numbers = Search(NGrams.load(out, NGRAMS)), list[int]()
         for document, drop in _documents(task, inputs):
             if drop is None:
                 numbers += set(search.hits(document.text)[:, 1].tolist())
@@ -78,16 +88,17 @@ class Unique(Stage):
 
     def _common(self, most_documents: int, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         """Hand on which n-grams are in too many documents to count."""
-        ignored = sum_tallies(out, "ngrams", inputs["clean"].shard_count, NGrams.load(out).keys.size) > most_documents
-        with out.scratch(IGNORED) as path, path.open("wb") as stream:
+        n_ngrams = NGrams.load(out, NGRAMS).keys.size
+        ignored = sum_tallies(out, TALLIES, inputs["clean"].shard_count, n_ngrams) > most_documents
+        with out.scratch("ignored", "npy") as path, path.open("wb") as stream:
             np.save(stream, ignored)
         return Counter(common_ngrams=int(ignored.sum()))
 
     def _removal(self, out: TaskOutput) -> Removal | None:
         if not self.decontamination.removes:
             return None
-        ignored = None if self.decontamination.common_documents is None else np.load(out.scratch_path(IGNORED))
-        return Removal(Search(NGrams.load(out), ignored), self.decontamination)
+        ignored = None if self.decontamination.common_documents is None else np.load(handed(out, IGNORED, 0, "npy"))
+        return Removal(Search(NGrams.load(out, NGRAMS), ignored), self.decontamination)
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         removal, overlaps = self._removal(out), list[Overlap]()

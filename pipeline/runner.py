@@ -8,7 +8,7 @@ Resuming is running again: a step whose artifact is whole is passed over, one th
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,9 @@ class Step:
         with turn(self.folder / "parts" / "finish.claim", f"{self.name}.finish"):
             if self.is_whole:
                 return Artifact(self.folder)
-            return finish(self.folder, self.description, {phase.name: phase.tasks for phase in self.phases})
+            inputs = {name: Artifact(folder) for name, folder in self.inputs.items()}
+            phases = {phase.name: phase.tasks for phase in self.phases}
+            return finish(self.folder, self.description, phases, partial(self.stage.balances, inputs=inputs))
 
     def finish_if_complete(self) -> None:
         """``finish`` unless it was done or a task is missing: for cluster jobs, where the last task to end finishes."""

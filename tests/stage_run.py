@@ -1,6 +1,7 @@
 """Runs one stage in this process, without the runner: every phase, every task, then the manifest."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ def run_stage() -> RunStage:
                 out = TaskOutput(folder, phase.name, task)
                 out.done(phase.run(task, inputs, out))
         addresses = {name: artifact.folder.name for name, artifact in inputs.items()}
-        return finish(folder, stage.description(addresses), {phase.name: phase.tasks for phase in phases})
+        tasks = {phase.name: phase.tasks for phase in phases}
+        return finish(folder, stage.description(addresses), tasks, partial(stage.balances, inputs=inputs))
 
     return run

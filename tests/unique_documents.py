@@ -31,7 +31,7 @@ class GivenDocuments(Stage):
         ids = self.ids[task] if self.ids else [f"{task}:{number}" for number in range(len(self.texts[task]))]
         with out.shard("documents", "jsonl.zst") as path:
             write_documents(path, (Document(text=t, id=i) for t, i in zip(self.texts[task], ids, strict=True)))
-        return Counter(documents=len(ids))
+        return Counter(kept=len(ids), bytes=sum(len(text.encode()) for text in self.texts[task]))
 
 
 def unique_documents(

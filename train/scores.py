@@ -168,7 +168,7 @@ def _scored(
     entries: list[Mapping[str, Any]] = []
     configs: dict[str, Mapping[str, Any]] = {}
     with Pace(out.folder, ranks, evaluation.hang_seconds) as pace, distributed.StopRequest() as stop:
-        own, kept = open_subject(ranks), Kept.before(out.scratch_path("answers"), ranks)
+        own, kept = open_subject(ranks), Kept.before(out.own_scratch("answers"), ranks)
         asked = shared(own, Sharing(ranks, pace.answered, kept, stop))
         for scored in score_all(evaluation, held_out, overlaps, asked, pace.expect):
             entries.append(scored.entry)

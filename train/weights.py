@@ -13,11 +13,11 @@ the interruption.
 import dataclasses
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from pipeline.core.artifact import TaskOutput
+from pipeline.core.artifact import Balance, TaskOutput
 from pipeline.core.errors import ConfigError
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage
 from pipeline.core.tracker import Tracking
@@ -62,6 +62,11 @@ class Weights(Stage):
         folder = self.training.initial_weights
         return () if folder is None else initial.raw_files(Path(folder), self.model)
 
+    def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
+        training = self.training
+        yield "steps = training.steps", counts["steps"], training.steps
+        yield "rows = steps · training.batch_rows", counts["rows"], training.steps * training.batch_rows
+
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Train as one of the ranks; only rank 0 registers files and reports counts.
 
@@ -76,7 +81,7 @@ class Weights(Stage):
 
         from train.session import Session
 
-        exported = out.scratch_path("hf")
+        exported = out.own_scratch("hf")
         with distributed.alone(ranks, out.folder):
             session = Session.open(self, inputs, out.folder, ranks)
             state = session.train()

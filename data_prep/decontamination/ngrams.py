@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from data_prep.decontamination.config import SHORTEST_WORDS, Benchmark
 from data_prep.dedup.shingles import words
 from pipeline.core.artifact import TaskOutput
+from pipeline.core.handover import handed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,14 +97,14 @@ class NGrams:
     def save(self, out: TaskOutput) -> None:
         """Hand the arrays on to the later phases of a stage."""
         for field in dataclasses.fields(self):
-            with out.scratch(_scratch(field.name)) as path, path.open("wb") as stream:
+            with out.scratch(field.name, "npy") as path, path.open("wb") as stream:
                 np.save(stream, getattr(self, field.name))
 
     @classmethod
-    def load(cls, out: TaskOutput) -> "NGrams":
-        """What an earlier phase saved; the tasks of one machine share its memory."""
+    def load(cls, out: TaskOutput, phase: str) -> "NGrams":
+        """What the one task of an earlier ``phase`` saved; the tasks of one machine share its memory."""
         arrays: dict[str, Any] = {
-            field.name: np.load(out.scratch_path(_scratch(field.name)), mmap_mode="r")
+            field.name: np.load(handed(out, f"{phase}/{field.name}", 0, "npy"), mmap_mode="r")
             for field in dataclasses.fields(cls)
         }
         return cls(**arrays)
@@ -128,7 +129,3 @@ def key_of(ngram: bytes) -> int:
 
 def _bounds(sizes: Iterable[int]) -> NDArray[np.uint64]:
     return np.cumsum([0, *sizes], dtype=np.uint64)
-
-
-def _scratch(array: str) -> str:
-    return f"ngrams/{array}.npy"

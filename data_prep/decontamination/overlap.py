@@ -22,6 +22,7 @@ from data_prep.decontamination.ngrams import NGrams
 from data_prep.decontamination.search import Hits
 from data_prep.document import LEVEL, read_lines
 from pipeline.core.artifact import TaskOutput
+from pipeline.core.handover import handed
 
 Action = Literal["kept", "dropped", "masked"]
 """What became of the document."""
@@ -73,20 +74,16 @@ def read_overlaps(path: Path) -> Iterator[Overlap]:
     return (Overlap(**orjson.loads(line)) for line in read_lines(path))
 
 
-def save_tally(out: TaskOutput, name: str, numbers: Sequence[int]) -> None:
-    """Hand on how often each number occurs in ``numbers``, as this task's part of the tally ``name``."""
-    with out.scratch(_tally(name, out.task)) as path, path.open("wb") as stream:
+def save_tally(out: TaskOutput, kind: str, numbers: Sequence[int]) -> None:
+    """Hand on how often each number occurs in ``numbers``, as this task's part of a tally."""
+    with out.scratch(kind, "npy") as path, path.open("wb") as stream:
         np.save(stream, np.array(np.unique(np.array(numbers, dtype=np.int64), return_counts=True)))
 
 
-def sum_tallies(out: TaskOutput, name: str, tasks: int, size: int) -> NDArray[np.int64]:
-    """(size,): how often each number below ``size`` occurs in the parts of the tally ``name`` of all ``tasks``."""
+def sum_tallies(out: TaskOutput, source: str, tasks: int, size: int) -> NDArray[np.int64]:
+    """(size,): how often each number below ``size`` occurs in what all ``tasks`` handed on as ``<phase>/<kind>``."""
     total = np.zeros(size, dtype=np.int64)
     for task in range(tasks):
-        numbers, times = np.load(out.scratch_path(_tally(name, task)))
+        numbers, times = np.load(handed(out, source, task, "npy"))
         total[numbers] += times
     return total
-
-
-def _tally(name: str, task: int) -> str:
-    return f"tally/{name}/{task:05d}.npy"

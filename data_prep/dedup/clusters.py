@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from data_prep.dedup.kernel import kernel
 from data_prep.dedup.numbering import Numbers
-from data_prep.dedup.records import Records, records_of
-from data_prep.dedup.shuffle import runs
+from data_prep.dedup.records import Records, records_of, runs
 
 PAIR = np.dtype([("first", "<u8"), ("second", "<u8"), ("jaccard", "<f8")])
 """A verified pair of documents, by number, and its exact Jaccard similarity."""

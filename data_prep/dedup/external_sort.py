@@ -9,21 +9,26 @@ them cannot be preceded by anything still on disk: it is taken out of all window
 order in which they were added) and given out, and the windows are filled up again. More runs than windows fit are
 merged in several passes (Knuth, The Art of Computer Programming 3, 5.4). Nothing is done record by record.
 
+Runs are written and read in chunks, each of which must be what was written.
+
 Memory does not depend on what the records are: blocks may end within a run of equal keys, however long it is.
 ``records.whole_runs`` puts such runs together for who needs them whole; it holds one run at a time.
 """
 
+import array
 import contextlib
 import dataclasses
 import itertools
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from data_prep.dedup.records import Records, columns, equal_range, stable_order
+from data_prep.dedup.slices import checksum
+from pipeline.core.errors import RetryableError
 
 WORKSPACE_BYTES = 56
 """What ``stable_order`` needs for each record beside three values of the widest column."""
@@ -101,12 +106,14 @@ class ExternalSort:
         self._used = 0
 
     def _write(self, blocks: Iterable[Records]) -> "_Run":
-        path, count = self._folder / next(self._names), 0
-        with path.open("wb") as stream:
+        run = _Run(self._folder / next(self._names))
+        most = max(1, min(LEAST_WINDOW, self._memory_bytes // (2 * self._merging)))
+        with run.path.open("wb") as stream:
             for block in blocks:
                 block.tofile(stream)
-                count += block.size
-        return _Run(path, count)
+                for start in range(0, block.size, most):
+                    run.add(block[start : start + most])
+        return run
 
     def _in_order(self, records: Records) -> Iterator[Records]:
         order = stable_order(records, self._by)
@@ -136,18 +143,29 @@ class ExternalSort:
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """Sorted records, one behind the other in a file."""
+    """Sorted records, one behind the other in a file, in chunks that fit in the smallest window."""
 
     path: Path
-    count: int
+    sizes: "array.array[int]" = dataclasses.field(default_factory=lambda: array.array("Q"))
+    """Records of each chunk."""
+    checksums: "array.array[int]" = dataclasses.field(default_factory=lambda: array.array("Q"))
+
+    @property
+    def count(self) -> int:
+        return sum(self.sizes)
+
+    def add(self, chunk: Records) -> None:
+        """Remember the chunk that was written last."""
+        self.sizes.append(chunk.size)
+        self.checksums.append(checksum(chunk))
 
 
 class _Window:
     """The part of a run that is in memory."""
 
     def __init__(self, run: _Run, space: Records, by: Sequence[str]) -> None:
-        self._path, self._space, self._by = run.path, space, by
-        self._start = self._end = 0
+        self._run, self._space, self._by = run, space, by
+        self._start = self._end = self._chunk = 0
         self.unread = run.count
         """Records of the run that are still to be read."""
         self._offset_bytes = 0
@@ -157,15 +175,28 @@ class _Window:
         return self._space.size
 
     def fill(self) -> bool:
-        """Read on until the window is full or the run at its end; is there anything in the window?"""
+        """Read chunks until no other fits in the window or the run is at its end; is there anything in the window?
+
+        Raises:
+            RetryableError: when one is not what was written.
+        """
         left = self._end - self._start
         self._space[:left] = self._space[self._start : self._end].copy()
-        self._start, self._end = 0, left + min(self.capacity - left, self.unread)
-        with self._path.open("rb") as stream:
+        self._start, self._end = 0, left
+        with self._run.path.open("rb") as stream:
             stream.seek(self._offset_bytes)
-            self._offset_bytes += stream.readinto(self._space[left : self._end].view(np.uint8).data)
-        self.unread -= self._end - left
+            while self.unread and self._end + self._run.sizes[self._chunk] <= self.capacity:
+                self._read(stream)
         return self._end > 0
+
+    def _read(self, stream: BinaryIO) -> None:
+        size = self._run.sizes[self._chunk]
+        chunk = self._space[self._end : self._end + size]
+        n_bytes = stream.readinto(chunk.view(np.uint8).data)  # type: ignore[attr-defined]
+        if n_bytes != chunk.nbytes or checksum(chunk) != self._run.checksums[self._chunk]:
+            raise RetryableError(str(self._run.path), "is damaged: what was sorted is not what is read", "run again")
+        self._offset_bytes += n_bytes
+        self._chunk, self._end, self.unread = self._chunk + 1, self._end + size, self.unread - size
 
     def last(self) -> tuple[Any, ...]:
         """The key of the last record in the window."""

@@ -21,13 +21,14 @@ from data_prep.dedup.external_sort import ExternalSort
 from data_prep.dedup.numbering import Numbers
 from data_prep.dedup.records import Records, records_of, run_starts, whole_runs
 from data_prep.dedup.room import room
-from data_prep.dedup.shingle_sets import GatheredSets, Places
+from data_prep.dedup.shingle_sets import PHASE, GatheredSets, Places
 from data_prep.dedup.shuffle import receive_blocks, received, sorting_folder
 from data_prep.dedup.verification import verify
 from pipeline.core.artifact import TaskOutput
 
 MEMBERS = "members"
-"""The records that ``verified_pairs`` receives."""
+"""The records that ``verified_pairs`` receives, from PHASE."""
+SOURCE = f"{PHASE}/{MEMBERS}"
 
 NODE = np.dtype([("hash", "<u8"), ("shingles", "<i8"), ("digest", "<u8"), ("node", "<i8"), ("start", "<i8")])
 """A member of a group: its document's place among the bucket's ones, and where its set starts."""
@@ -77,22 +78,23 @@ def verified_pairs(
     """Compare the documents within the groups that the shards sent to this task.
 
     Args:
-        out: where the phase before left MEMBERS and shingle sets.
-        shards: how many tasks it had.
+        out: of this task.
+        shards: how many tasks of PHASE left MEMBERS and shingle sets.
         is_older: tells which documents are not to be compared with one another.
         threshold: least exact Jaccard similarity of a pair.
         window: see ``verification``.
         memory_bytes: bound on what is held: half for sorting, an eighth for the arrays, the rest for batches. A set is
             held whole, and so are ``window`` documents' places.
     """
-    most = received(out, MEMBERS, shards, out.task)
+    most = received(out, SOURCE, shards, out.task)
     documents, parents, pairs = (room(out, most, kind, memory_bytes // 24) for kind in (np.uint64, np.int64, PAIR))
     n_pairs, compared = 0, 0
     with (
         ExternalSort(NODE, GROUPED, memory_bytes // 2, sorting_folder(out)) as members,
         GatheredSets(out, memory_bytes // 16) as sets,
     ):
-        n_documents = _number(receive_blocks(out, MEMBERS, shards, out.task), members, sets, documents, parents)
+        blocks = receive_blocks(out, SOURCE, shards, out.task)
+        n_documents = _number(blocks, members, sets, documents, parents)
         for batch, pieces in _batches(members.blocks(), window, sets):
             nodes, first, places = np.unique(batch["node"], return_index=True, return_inverse=True)
             bounds, hashes = sets.read(batch["start"][first], batch["shingles"][first])

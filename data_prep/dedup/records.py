@@ -41,6 +41,14 @@ def whole_runs(blocks: Iterable[Records], by: Sequence[str]) -> Iterator[Records
         yield np.concatenate(held)
 
 
+def runs(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each run of equal values in the sorted ``keys`` starts, and their end: (n_runs + 1,)."""
+    if not keys.size:
+        return np.zeros(1, np.int64)
+    changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
+    return np.concatenate(([0], changes, [keys.size])).astype(np.int64)
+
+
 def stable_order(records: Records, by: Sequence[str]) -> NDArray[np.int64]:
     """``np.lexsort`` by the fields ``by``, the first the most significant: (n,).
 

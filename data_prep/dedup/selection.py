@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from data_prep.dedup.corpus import BY_PRIORITY, FIRST_OF_OURS
 from data_prep.dedup.external_sort import ExternalSort
 from data_prep.dedup.kernel import kernel
-from data_prep.dedup.records import Records, whole_runs
+from data_prep.dedup.records import Records, runs, whole_runs
 from data_prep.dedup.shingle_sets import GatheredSets, Hashes
-from data_prep.dedup.shuffle import dtype_of, receive_sorted, runs, sorting_folder
+from data_prep.dedup.shuffle import dtype_of, receive_sorted, sorting_folder
 from data_prep.dedup.verification import jaccard
 from pipeline.core.artifact import TaskOutput
 
@@ -52,22 +52,23 @@ class Selected:
     compared: int
 
 
-def selected(out: TaskOutput, name: str, writers: int, threshold: float, memory_bytes: int) -> Iterator[Selected]:
+def selected(out: TaskOutput, source: str, writers: int, threshold: float, memory_bytes: int) -> Iterator[Selected]:
     """Who stays in the components that are this task's, in blocks.
 
     Args:
-        out: where the ``writers`` tasks of the phase before left records ``name``: ``root`` says which component a
+        out: of this task.
+        source: what the ``writers`` tasks of the phase before left (see ``receive``): ``root`` says which component a
             document is of, BY_PRIORITY (see ``corpus``) who comes first, and whose precedence is of an older run stays
             without being asked; ``start`` and ``shingles`` say where the set lies in its shard.
         threshold: least Jaccard similarity of a duplicate.
         memory_bytes: bound on what is held; larger components are held whole, their sets in a file.
     """
-    dtype, memory_bytes = dtype_of(out, name, writers), memory_bytes // 4
+    dtype, memory_bytes = dtype_of(out, source, writers), memory_bytes // 4
     with (
         GatheredSets(out, memory_bytes // 4) as sets,
         ExternalSort(dtype, ("root", *BY_PRIORITY), memory_bytes, sorting_folder(out)) as sorting,
     ):
-        for records in receive_sorted(out, name, writers, dtype, ("document",), memory_bytes):
+        for records in receive_sorted(out, source, writers, dtype, ("document",), memory_bytes):
             records["start"] = sets.add(records["document"], records["start"], records["shingles"])
             sorting.add(records)
         for records in whole_runs(sorting.blocks(), ("root",)):

@@ -1,6 +1,7 @@
 """The shingle sets of candidates on disk: those of a shard, and those that one bucket needs.
 
-    sets/00007.u64       of the candidates of shard 7, one behind the other; (document, start, shingles) say where
+    sets/00007.u64       of the candidates of shard 7, one behind the other; (document, start, shingles) say where;
+                         behind each one its checksum, XXH64, which is compared whenever the set is read
         │ add            each file is opened once, and read from its beginning to its end
     a nameless file      of the documents of one bucket, in the order of their numbers
         │ read           a batch at a time, from its beginning to its end
@@ -16,23 +17,33 @@ import itertools
 import os
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from data_prep.dedup.kernel import kernel
 from data_prep.dedup.numbering import Numbers, shards_of
+from data_prep.dedup.records import runs
 from data_prep.dedup.room import room
-from data_prep.dedup.shuffle import runs, sorting_folder
+from data_prep.dedup.shuffle import sorting_folder
+from data_prep.dedup.xxh64 import xxh64
 from pipeline.core.artifact import TaskOutput
-from pipeline.core.errors import ArtifactError
+from pipeline.core.errors import RetryableError
+from pipeline.core.handover import damaged, unverified
 
 Hashes = NDArray[np.uint64]
 Places = NDArray[np.int64]
 
+PHASE = "sets"
+"""The phase whose tasks leave the sets."""
+KIND, SUFFIX = "sets", "u64"
+SOURCE = f"{PHASE}/{KIND}"
+
 HASH_BYTES = 8
+CHECKSUM = 1
+"""Words behind each set."""
 GAP_HASHES = 512
 """Between two sets in a file: up to these 4 KiB, reading on costs less than reading anew."""
 
@@ -40,9 +51,10 @@ GAP_HASHES = 512
 def write_sets(out: TaskOutput, sets: list[Hashes]) -> tuple[Places, Places]:
     """Leave the sets of this task's shard as a scratch file; where each starts in it, and its number of shingles."""
     shingles = np.array([one.size for one in sets], np.int64)
-    with out.scratch(_sets_of(out.task)) as path:
-        np.concatenate([np.empty(0, np.uint64), *sets]).tofile(path)
-    return np.cumsum(shingles) - shingles, shingles
+    words = [word for one in sets for word in (one, np.array([xxhash.xxh64_intdigest(one.data)], np.uint64))]
+    with out.scratch(KIND, SUFFIX) as path:
+        np.concatenate([np.empty(0, np.uint64), *words]).tofile(path)
+    return np.cumsum(shingles + CHECKSUM) - shingles - CHECKSUM, shingles
 
 
 class GatheredSets:
@@ -57,7 +69,7 @@ class GatheredSets:
     def __enter__(self) -> "GatheredSets":
         folder = sorting_folder(self._out)
         folder.mkdir(parents=True, exist_ok=True)
-        self._gathered = _Hashes(tempfile.TemporaryFile(dir=folder, buffering=0), folder)
+        self._gathered = _Hashes(tempfile.TemporaryFile(dir=folder, buffering=0))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -65,27 +77,39 @@ class GatheredSets:
         self._gathered.stream.close()
 
     def add(self, documents: Numbers, starts: Places, shingles: Places) -> Places:
-        """Take the sets of ``documents``, which come in ascending order, from their shards; where each starts here."""
-        ends = self._end + np.cumsum(shingles)
+        """Take the sets of ``documents``, which come in ascending order, from their shards; where each starts here.
+
+        Raises:
+            RetryableError: when the file of a shard is damaged or missing.
+        """
+        ends = self._end + np.cumsum(shingles + CHECKSUM)
         for first, last in itertools.pairwise(runs(shards_of(documents)).tolist()):
-            stored = self._open(int(shards_of(documents[first : first + 1])[0]))
+            shard = int(shards_of(documents[first : first + 1])[0])
+            stored = self._open(shard)
             for start, end in self.batches(shingles[first:last]):
                 piece = slice(first + start, first + end)
-                hashes = np.empty(int(shingles[piece].sum()), np.uint64)
-                stored.read(starts[piece], shingles[piece], hashes)
-                hashes.tofile(self._gathered.stream)
+                words = np.empty(int((shingles[piece] + CHECKSUM).sum()), np.uint64)
+                if not stored.read(starts[piece], shingles[piece], words, CHECKSUM):
+                    raise damaged(self._out, SOURCE, shard, SUFFIX)
+                words.tofile(self._gathered.stream)
         self._end = int(ends[-1]) if ends.size else self._end
-        return ends - shingles
+        return ends - shingles - CHECKSUM
 
     def read(self, starts: Places, shingles: Places) -> tuple[Places, Hashes]:
         """The ``bounds`` and ``hashes`` of sets that were added, in ascending order of where they start here.
 
         Of more than two batches a file is mapped.
+
+        Raises:
+            RetryableError: when what was gathered is damaged.
         """
         bounds = np.concatenate(([0], np.cumsum(shingles))).astype(np.int64)
         hashes = room(self._out, int(bounds[-1]), np.uint64, 2 * self._memory_bytes)
         for start, end in self.batches(shingles):
-            self._gathered.read(starts[start:end], shingles[start:end], hashes[bounds[start] : bounds[end]])
+            here = hashes[bounds[start] : bounds[end]]
+            if not self._gathered.read(starts[start:end], shingles[start:end], here, 0):
+                folder = str(sorting_folder(self._out))
+                raise RetryableError(folder, "shingle sets that were gathered there are damaged", "run again")
         return bounds, hashes
 
     def batches(self, shingles: Places) -> Iterator[tuple[int, int]]:
@@ -95,25 +119,34 @@ class GatheredSets:
     def _open(self, shard: int) -> "_Hashes":
         if shard != self._shard:
             self._stored.close()
-            path = self._out.scratch_path(_sets_of(shard))
-            self._shard, self._hashes = shard, _Hashes(self._stored.enter_context(path.open("rb", buffering=0)), path)
+            path = unverified(self._out, SOURCE, shard, SUFFIX)
+            try:
+                stream = self._stored.enter_context(path.open("rb", buffering=0))
+            except FileNotFoundError:
+                raise damaged(self._out, SOURCE, shard, SUFFIX) from None
+            self._shard, self._hashes = shard, _Hashes(stream)
         return self._hashes
-
-
-def _sets_of(shard: int) -> str:
-    return f"sets/{shard:05d}.u64"
 
 
 @dataclasses.dataclass(frozen=True)
 class _Hashes:
-    """A file of hashes, opened without a buffer."""
+    """A file of sets and their checksums, opened without a buffer."""
 
     stream: Any
-    where: Path
 
-    def read(self, starts: Places, shingles: Places, found: Hashes) -> None:
-        """Fill ``found`` with the sets that start at ``starts`` (ascending), one behind the other."""
-        ends = starts + shingles
+    def read(self, starts: Places, shingles: Places, found: Hashes, kept: int) -> bool:
+        """Fill ``found`` with the sets that start at ``starts`` (ascending), one behind the other.
+
+        Args:
+            starts: words from the beginning of the file to each set.
+            shingles: of each.
+            found: its size is that of the sets and of what is kept behind them.
+            kept: CHECKSUM to have each one's checksum, too, else 0.
+
+        Returns:
+            Whether all sets are as they were written.
+        """
+        ends = starts + shingles + CHECKSUM
         cuts = np.flatnonzero(starts[1:] - ends[:-1] > GAP_HASHES) + 1
         first, last = np.concatenate(([0], cuts)), np.concatenate((cuts, [starts.size])) - 1
         lengths = ends[last] - starts[first]
@@ -123,20 +156,24 @@ class _Hashes:
         for start, size in zip((starts[first] * HASH_BYTES).tolist(), (lengths * HASH_BYTES).tolist(), strict=True):
             n_bytes += os.preadv(self.stream.fileno(), [view[at : at + size]], start)
             at += size
-        if n_bytes != read.nbytes:
-            wrong = f"has {read.nbytes - n_bytes} bytes less than were written to it"
-            raise ArtifactError(str(self.where), wrong, "remove the artifact's folder and run again")
-        if read is not found:
-            _pick(read, starts + np.repeat(places - starts[first], last - first + 1), shingles, found)
+        here = starts + np.repeat(places - starts[first], last - first + 1)
+        return n_bytes == read.nbytes and bool(_take(read, read.view(np.uint8), here, shingles, found, kept))
 
 
 @kernel
-def _pick(hashes: Hashes, starts: Places, shingles: Places, found: Hashes) -> None:  # pragma: no cover (compiled)
-    """Fill ``found`` with the pieces of ``hashes``, one behind the other. (Slices let the compiler copy in words.)"""
+def _take(
+    words: Hashes, data: NDArray[np.uint8], starts: Places, shingles: Places, found: Hashes, kept: int
+) -> bool:  # pragma: no cover (compiled)
+    """Fill ``found`` with the sets among ``words``, whose bytes are ``data``, and ``kept`` words behind each, as long
+    as checksums fit. (Slices let the compiler copy in words.)"""
     end = 0
     for piece in range(starts.size):
-        wanted = hashes[starts[piece] : starts[piece] + shingles[piece]]
+        behind = starts[piece] + shingles[piece]
+        if xxh64(data, starts[piece] * HASH_BYTES, behind * HASH_BYTES) != words[behind]:
+            return False
+        wanted = words[starts[piece] : behind + kept]
         place = found[end : end + wanted.size]
         for i in range(wanted.size):
             place[i] = wanted[i]
         end += wanted.size
+    return True

@@ -1,8 +1,8 @@
 """Which of equal keys stays, for all documents, with memory bounded by the settings.
 
-    pass k, task t     ──> keys<k>/<t>.npy, bounds           records of shard t, grouped by bucket
-    bucket phase, b    ──> keys<k>-losers/<b>.npy, bounds    of bucket b of all shards: who loses, grouped by shard
-    pass k+1, task t   <── the slice of shard t in each keys<k>-losers/<b>.npy
+    pass k, task t     ──> keys/<t>.records, .slices      records of shard t, grouped by bucket
+    bucket phase, b    ──> losers/<b>.records, .slices    of bucket b of all shards: who loses, grouped by shard
+    pass k+1, task t   <── the slice of shard t in each losers/<b>.records
 
 A record is one key of one document:
 
@@ -21,13 +21,16 @@ import numpy as np
 from datatrove.data import Document
 
 from data_prep.dedup.external_sort import external_sort
-from data_prep.dedup.records import run_starts, whole_runs
-from data_prep.dedup.shuffle import Sender, bucket_of, receive_blocks, runs, sorting_folder
+from data_prep.dedup.records import run_starts, runs, whole_runs
+from data_prep.dedup.shuffle import Sender, bucket_of, receive_blocks, sorting_folder
 from data_prep.filters.filter import GlobalFilter
 from pipeline.core.artifact import TaskOutput
 
 PLACE = np.dtype([("shard", "<u4"), ("document", "<u4"), ("part", "<u4")])
 """Where a key came from."""
+
+KEYS, LOSERS = "keys", "losers"
+"""The kinds of scratch files."""
 
 NONE = np.empty(0, np.uint32)
 END = 1 << 32
@@ -42,10 +45,10 @@ def record_dtype(rank_words: int) -> "np.dtype":
 class KeyWriter:
     """Takes the keys of one shard's documents and leaves them for ``decide``: a context manager."""
 
-    def __init__(self, rule: GlobalFilter, out: TaskOutput, name: str, buckets: int, memory_bytes: int) -> None:
+    def __init__(self, rule: GlobalFilter, out: TaskOutput, buckets: int, memory_bytes: int) -> None:
         self._rule, self._shard, self._buckets = rule, out.task, buckets
         self._dtype = record_dtype(rule.rank_words)
-        self._sender = Sender(out, name, self._dtype, buckets, memory_bytes)
+        self._sender = Sender(out, KEYS, self._dtype, memory_bytes)
         self._documents = 0
 
     def __enter__(self) -> "KeyWriter":
@@ -65,15 +68,15 @@ class KeyWriter:
         self._documents += 1
 
 
-def decide(rule: GlobalFilter, out: TaskOutput, name: str, shards: int, memory_bytes: int) -> int:
+def decide(rule: GlobalFilter, out: TaskOutput, phase: str, shards: int, memory_bytes: int) -> int:
     """Find the losers among the records of this task's bucket in all shards, leave them for the shards; their number.
 
-    Half of the memory sorts the records, half the losers.
+    The keys are those of ``phase``. Half of the memory sorts the records, half the losers.
     """
     dtype, lost = record_dtype(rule.rank_words), 0
     by = ("key", "rank", "shard", "document", "part")
-    records = receive_blocks(out, name, shards, out.task)
-    with Sender(out, losers_name(name), PLACE, shards, memory_bytes // 2) as sender:
+    records = receive_blocks(out, f"{phase}/{KEYS}", shards, out.task)
+    with Sender(out, LOSERS, PLACE, memory_bytes // 2) as sender:
         last = np.empty(0, dtype)
         for block in external_sort(records, dtype, by, memory_bytes // 2, sorting_folder(out)):
             first = run_starts(block, ("key",))
@@ -85,15 +88,12 @@ def decide(rule: GlobalFilter, out: TaskOutput, name: str, shards: int, memory_b
     return lost
 
 
-def losers_name(name: str) -> str:
-    return f"{name}-losers"
-
-
 class Losers:
     """The losing parts of one shard's documents, to be asked for in ascending order of the documents."""
 
-    def __init__(self, out: TaskOutput, name: str, buckets: int, memory_bytes: int) -> None:
-        records = receive_blocks(out, losers_name(name), buckets, out.task)
+    def __init__(self, out: TaskOutput, phase: str, buckets: int, memory_bytes: int) -> None:
+        """``phase`` decided."""
+        records = receive_blocks(out, f"{phase}/{LOSERS}", buckets, out.task)
         by = ("document", "part")
         self._sorted = external_sort(records, PLACE, by, memory_bytes, sorting_folder(out))
         self._rest = _by_document(self._sorted)

@@ -2,13 +2,17 @@
 
     <root>/<stage>/<address>/
         manifest.json           stage, version, settings, inputs, counts, every file with size and SHA-256
-        parts/<phase>-00007.json    one per finished task: counts and files
-        scratch/                what phases hand to later phases; gone once the artifact is whole
+        parts/<phase>-00007.json    one per finished task: counts, files, and the scratch files that it handed on
+        scratch/<phase>/        what the tasks of a phase hand to later phases; gone once the artifact is whole
         logs/                   not part of the result
         ...                     the result, in files that carry their task's number
 
 Nothing in it depends on when, where or by how many workers it was written, so two runs of one description are equal
 byte for byte (``logs/`` aside).
+
+The files of the result are on the disk before the part record that lists them, and verified by whoever opens the
+artifact. Scratch files are not waited for, but verified before each use: one that a power cut took, or that is damaged,
+makes the task that wrote it run again.
 """
 
 import contextlib
@@ -19,9 +23,11 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import xxhash
 
 from pipeline.core import claim
 from pipeline.core.errors import ArtifactError, TaskError
@@ -40,15 +46,36 @@ class FileRecord:
 
     @classmethod
     def of(cls, path: Path) -> "FileRecord":
-        with path.open("rb") as stream:
-            return cls(os.fstat(stream.fileno()).st_size, _sha256(stream))
+        return cls(*_measured(path, hashlib.sha256()))
 
 
-def _sha256(stream: Any) -> str:
-    total = hashlib.sha256()
-    while block := stream.read(1 << 20):
-        total.update(block)
-    return total.hexdigest()
+@dataclasses.dataclass(frozen=True)
+class HandedFile:
+    """A scratch file that a task handed on: its size in bytes and its XXH3 (128 bits) in hex, which costs no time."""
+
+    bytes: int
+    xxh3: str
+
+    @classmethod
+    def of(cls, path: Path) -> "HandedFile":
+        return cls(*_measured(path, xxhash.xxh3_128()))
+
+
+def _measured(path: Path, total: Any) -> tuple[int, str]:
+    """The size and the hash of a file; ``total`` is a fresh hash object."""
+    with path.open("rb", buffering=0) as stream:
+        while block := stream.read(1 << 16):
+            total.update(block)
+        return os.fstat(stream.fileno()).st_size, total.hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Wait until the bytes of a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -97,6 +124,7 @@ class TaskOutput:
     def __init__(self, folder: Path, phase: str, task: int) -> None:
         self.folder, self.phase, self.task = folder, phase, task
         self._files: dict[str, FileRecord] = {}
+        self._handed: dict[str, HandedFile] = {}
 
     @property
     def part(self) -> Path:
@@ -107,6 +135,7 @@ class TaskOutput:
         """A path to write ``name`` to, as part of the result; checksummed and put in place at the end of the block."""
         with self._whole(name) as temporary:
             yield temporary
+            sync(temporary)
             self._files[name] = FileRecord.of(temporary)
 
     def shard(self, kind: str, suffix: str) -> contextlib.AbstractContextManager[Path]:
@@ -114,19 +143,26 @@ class TaskOutput:
         return self.file(shard_name(kind, self.task, suffix))
 
     @contextlib.contextmanager
-    def scratch(self, name: str) -> Iterator[Path]:
-        """A path to write ``name`` to for a later phase of this artifact (see ``scratch_path``)."""
+    def scratch(self, kind: str, suffix: str) -> Iterator[Path]:
+        """A path to write this task's scratch file of ``kind`` to, for later phases (see core/handover.py)."""
+        name = shard_name(f"{self.phase}/{kind}", self.task, suffix)
         with self._whole(f"scratch/{name}") as temporary:
             yield temporary
+            self._handed[name] = HandedFile.of(temporary)
 
-    def scratch_path(self, name: str) -> Path:
-        """Where an earlier phase's scratch file ``name`` lies."""
+    def own_scratch(self, name: str) -> Path:
+        """A path below the artifact's scratch for what this task keeps there itself."""
         return self.folder / "scratch" / name
 
     def done(self, counts: Mapping[str, int]) -> None:
-        """Leave the part record: this task needs no second run."""
-        files = {name: dataclasses.asdict(record) for name, record in self._files.items()}
-        write_sealed(self.part, {"counts": dict(counts), "files": files})
+        """Leave the part record, once the files of the result are on the disk: this task needs no second run."""
+        for parent in sorted({(self.folder / name).parent for name in self._files}):
+            sync(parent)
+        files, handed = (
+            {name: dataclasses.asdict(record) for name, record in records.items()}
+            for records in (self._files, self._handed)
+        )
+        write_sealed(self.part, {"counts": dict(counts), "files": files, "handed": handed})
 
     @contextlib.contextmanager
     def _whole(self, name: str) -> Iterator[Path]:
@@ -210,15 +246,26 @@ def missing_tasks(folder: Path, phase: str, tasks: int) -> list[int]:
     return [task for task in range(tasks) if part_path(folder, phase, task).name not in present]
 
 
-def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, int]) -> Artifact:
+Balance = tuple[str, int, int]
+"""A sum that counts must come to: in words (``records_in = kept + dropped``), and its two sides."""
+
+
+def finish(
+    folder: Path,
+    description: Mapping[str, Any],
+    phases: Mapping[str, int],
+    balances: Callable[[Counter[str]], Iterable[Balance]] = lambda counts: (),
+) -> Artifact:
     """Sum the parts of all ``phases`` (name → number of tasks), drop what is not the result, write the manifest.
+
+    What ``balances`` finds in the summed counts must hold: a record that vanished on the way is no small matter.
 
     Whoever finds all parts in place may call it, at the same time as others: all write the same bytes. A kill before
     the manifest leaves parts that can be finished again; after it nothing is left to do.
 
     Raises:
         TaskError: while the part of a task is missing.
-        ArtifactError: when one is damaged.
+        ArtifactError: when one is damaged, or the sides of a balance differ.
     """
     counts: Counter[str] = Counter()
     files: dict[str, Any] = {}
@@ -231,6 +278,10 @@ def finish(folder: Path, description: Mapping[str, Any], phases: Mapping[str, in
             part = read_sealed(part_path(folder, phase, task))
             counts.update(part["counts"])
             files.update(part["files"])
+    for words, left, right in balances(counts):
+        if left != right:
+            wrong = f"the books do not balance: {words} would be {left} = {right}"
+            raise ArtifactError(str(folder), wrong, "something was lost: remove this folder and run again")
     shards = list(phases.values())[-1]
     manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": shards}
     manifest |= {"counts": dict(counts), "files": files}

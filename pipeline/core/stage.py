@@ -9,10 +9,10 @@ settings, the addresses of its inputs and the checksums of the raw files that it
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
-from pipeline.core.artifact import Artifact, TaskOutput
+from pipeline.core.artifact import Artifact, Balance, TaskOutput
 from pipeline.core.settings import canonical, digest
 
 Inputs = Mapping[str, Artifact]
@@ -29,6 +29,11 @@ class Phase:
     name: str
     tasks: int
     run: Run
+
+
+def counted(counts: "Counter[str]", prefix: str) -> int:
+    """The sum of the counts whose names begin with ``prefix``."""
+    return sum(number for name, number in counts.items() if name.startswith(prefix))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +58,10 @@ class Stage:
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         """The work, given the number of shards of each input. Known before any input exists: a cluster needs it."""
         raise TypeError(f"{type(self).__name__} does not say what its phases are")
+
+    def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
+        """What must add up before the artifact with these ``counts`` is finished, by itself and with its inputs."""
+        return ()
 
     def raw_files(self) -> tuple[RawFile, ...]:
         """The files from outside the pipeline whose content decides the result."""

@@ -40,7 +40,8 @@ def test_items_and_ngrams_find_each_other(tmp_path):
     made = NGrams.of({"b": b, "a": a}, 13)
     out = TaskOutput(tmp_path, "ngrams", 0)
     made.save(out)
-    loaded = NGrams.load(out)
+    out.done({})
+    loaded = NGrams.load(out, "ngrams")
     for ngrams in (made, loaded):
         assert [ngrams.name(item) for item in range(3)] == ["a/y:1", "b/x:1", "b/x:2"]
         assert ngrams.sizes.tolist() == [1, 2, 0]

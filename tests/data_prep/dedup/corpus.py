@@ -25,7 +25,7 @@ def clean(folder: Path, shards: Sequence[Texts]) -> Artifact:
         out = TaskOutput(folder, "clean", number)
         with out.shard("documents", "jsonl.zst") as path:
             write_documents(path, [Document(text=text, id=name) for name, text in texts.items()])
-        out.done({})
+        out.done({"kept": len(texts)})
     return finish(folder, {"stage": "clean", "settings": {}}, {"clean": len(shards)})
 
 

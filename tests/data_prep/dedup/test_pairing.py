@@ -35,14 +35,14 @@ class Bucket:
         records = [(hash_, self.documents[i]) for hash_, group in enumerate(groups) for i in group]
         members = np.sort(np.array(records, dtype=GROUP_MEMBER), order=["document", "hash"])
         for shard in (0, 1):
-            starts, shingles = write_sets(
-                TaskOutput(self.folder, "sets", shard), [as_array(one) for one in self.sets[shard::2]]
-            )
+            out = TaskOutput(self.folder, "sets", shard)
+            starts, shingles = write_sets(out, [as_array(one) for one in self.sets[shard::2]])
             own = members[shards_of(members["document"]) == shard]
             rows = rows_of(own["document"])
             digests = np.array(self.digests[: len(self.sets)][shard::2], np.uint64)[rows]
             found = members_of(own, digests, starts[rows], shingles[rows])
-            send(TaskOutput(self.folder, "sets", shard), MEMBERS, found, np.zeros(own.size, np.int64), 1)
+            send(out, MEMBERS, found, np.zeros(own.size, np.int64))
+            out.done({})
         out = TaskOutput(self.folder, "pairs", 0)
         return verified_pairs(out, 2, lambda documents: documents < 0, threshold, window, memory_bytes)
 

@@ -53,14 +53,16 @@ def hand_on(folder, components):
     )
     for writer in (0, 1):
         own = records[np.argsort(documents)][writer::2]
-        send(TaskOutput(folder, "components", writer), "x", own, np.zeros(own.size, np.int64), 1)
+        out = TaskOutput(folder, "components", writer)
+        send(out, "x", own, np.zeros(own.size, np.int64))
+        out.done({})
     return records
 
 
 def chosen(folder, components, threshold, memory_bytes=10**7):
     """The place of each one's survivor, and their similarity; the number of comparisons."""
     records = hand_on(folder, components)
-    found = list(selected(TaskOutput(folder, "survivors", 0), "x", 2, threshold, memory_bytes))
+    found = list(selected(TaskOutput(folder, "survivors", 0), "components/x", 2, threshold, memory_bytes))
     assert [one for part in found for one in part.records["id"].tolist()] == records["id"].tolist()
     assert sum(one.components for one in found) == len(components)
     before = np.cumsum([0, *(one.records.size for one in found)])
@@ -130,7 +132,7 @@ def test_memory_is_bounded(tmp_path):
     try:
         goes = sum(
             int((one.stays != np.arange(one.records.size)).sum())
-            for one in selected(TaskOutput(tmp_path, "survivors", 0), "x", 2, 0.8, memory_bytes)
+            for one in selected(TaskOutput(tmp_path, "survivors", 0), "components/x", 2, 0.8, memory_bytes)
         )
         _, peak = tracemalloc.get_traced_memory()
     finally:

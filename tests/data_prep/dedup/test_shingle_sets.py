@@ -12,7 +12,7 @@ from data_prep.dedup.numbering import numbers_of
 from data_prep.dedup.shingle_sets import GatheredSets, write_sets
 from data_prep.dedup.shuffle import sorting_folder
 from pipeline.core.artifact import TaskOutput
-from pipeline.core.errors import ArtifactError
+from pipeline.core.errors import RetryableError
 
 SETS = st.lists(st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=9), max_size=8)
 
@@ -22,7 +22,9 @@ def stored(folder, shards):
     documents, starts, shingles, sets = [], [], [], []
     for shard, own in enumerate(shards):
         arrays = [np.array(sorted(one), np.uint64) for one in own]
-        places, sizes = write_sets(TaskOutput(folder, "sets", shard), arrays)
+        out = TaskOutput(folder, "sets", shard)
+        places, sizes = write_sets(out, arrays)
+        out.done({})
         documents.append(numbers_of(shard, np.arange(len(own))))
         starts.append(places)
         shingles.append(sizes)
@@ -62,11 +64,11 @@ def test_batches_hold_their_memory_and_one_more(tmp_path):
 
 def test_a_file_that_is_cut_short(tmp_path):
     documents, starts, shingles, _ = stored(tmp_path, [[{1, 2}, {3, 4, 5}]])
-    path = tmp_path / "scratch" / "sets" / "00000.u64"
+    path = tmp_path / "scratch/sets/sets/00000.u64"
     path.write_bytes(path.read_bytes()[:-12])
-    message = f"{path}: has 12 bytes less than were written to it; remove the artifact's folder and run again"
+    message = f"{path}: is damaged or missing; run again: task 0 of phase 'sets' is repeated"
     with (
         GatheredSets(TaskOutput(tmp_path, "pairs", 0), 1000) as sets,
-        pytest.raises(ArtifactError, match=f"^{re.escape(message)}$"),
+        pytest.raises(RetryableError, match=f"^{re.escape(message)}$"),
     ):
         sets.add(documents, starts, shingles)

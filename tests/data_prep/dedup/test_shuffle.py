@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.dedup import shuffle
+from data_prep.dedup import slices
+from data_prep.dedup.records import runs
 from data_prep.dedup.shuffle import (
     Sender,
     bucket_of,
@@ -15,11 +16,12 @@ from data_prep.dedup.shuffle import (
     receive_blocks,
     receive_sorted,
     received,
-    runs,
     send,
     sorting_folder,
 )
+from data_prep.dedup.slices import RECORDS, SLICES
 from pipeline.core.artifact import TaskOutput
+from pipeline.core.handover import handed
 
 
 @settings(max_examples=30)
@@ -28,14 +30,16 @@ def test_every_record_arrives_once_in_order(destinations):
     with tempfile.TemporaryDirectory() as folder:
         for writer, own in enumerate(destinations):
             records = np.array([100 * writer + i for i in range(len(own))], dtype=np.uint64)
-            send(TaskOutput(Path(folder), "write", writer), "x", records, np.array(own, dtype=np.int64), 4)
+            out = TaskOutput(Path(folder), "write", writer)
+            send(out, "x", records, np.array(own, dtype=np.int64))
+            out.done({})
         for reader in range(4):
             expected = [
                 100 * w + i for w, own in enumerate(destinations) for i, goes_to in enumerate(own) if goes_to == reader
             ]
-            got = receive(TaskOutput(Path(folder), "read", reader), "x", len(destinations), reader)
-            assert got.tolist() == expected
-            assert received(TaskOutput(Path(folder), "read", reader), "x", len(destinations), reader) == len(expected)
+            out = TaskOutput(Path(folder), "read", reader)
+            assert receive(out, "write/x", len(destinations), reader).tolist() == expected
+            assert received(out, "write/x", len(destinations), reader) == len(expected)
 
 
 def test_byte_strings_of_any_width_arrive_sorted(tmp_path):
@@ -44,11 +48,13 @@ def test_byte_strings_of_any_width_arrive_sorted(tmp_path):
         records = np.array(
             [(i, text) for i, text in enumerate(texts)], [("key", "<u8"), ("text", f"S{1 + 3 * (writer > 1)}")]
         )
-        send(TaskOutput(tmp_path, "write", writer), "x", records, np.zeros(len(texts), np.int64), 1)
+        out = TaskOutput(tmp_path, "write", writer)
+        send(out, "x", records, np.zeros(len(texts), np.int64))
+        out.done({})
     out = TaskOutput(tmp_path, "read", 0)
-    dtype = dtype_of(out, "x", 3)
+    dtype = dtype_of(out, "write/x", 3)
     assert dtype == np.dtype([("key", "<u8"), ("text", "S4")])
-    blocks = list(receive_sorted(out, "x", 3, dtype, ("text", "key"), 1))
+    blocks = list(receive_sorted(out, "write/x", 3, dtype, ("text", "key"), 1))
     assert [block.tolist() for block in blocks] == [[(1, b"a"), (1, b"a")], [(0, b"abcd")], [(0, b"b")]]
 
 
@@ -61,26 +67,28 @@ def test_a_sender_writes_the_files_of_send(destinations, memory_bytes, batch, bl
     records = np.array([(i, b"a%d" % i) for i in range(len(destinations))], dtype=RECORD)
     goes_to = np.array(destinations, dtype=np.int64)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shuffle, "BLOCK_BYTES", block_bytes)
+        patch.setattr(slices, "PIECE_BYTES", block_bytes)
         out = TaskOutput(Path(folder), "write", 0)
-        send(out, "x", records, goes_to, 4)
-        with Sender(out, "y", RECORD, 4, memory_bytes) as sender:
+        send(out, "x", records, goes_to)
+        with Sender(out, "y", RECORD, memory_bytes) as sender:
             for start in range(0, len(records), batch):
                 sender.add(records[start : start + batch], goes_to[start : start + batch])
-        for file in ("00000.npy", "00000-bounds.npy"):
-            assert out.scratch_path(f"y/{file}").read_bytes() == out.scratch_path(f"x/{file}").read_bytes()
+        out.done({})
+        for suffix in (RECORDS, SLICES):
+            one, other = (handed(out, f"write/{kind}", 0, suffix).read_bytes() for kind in "xy")
+            assert one == other
         for reader in range(4):
-            blocks = list(receive_blocks(out, "y", 1, reader))
+            blocks = list(receive_blocks(out, "write/y", 1, reader))
             assert all(0 < block.nbytes <= block_bytes for block in blocks)
             together = np.concatenate([np.empty(0, RECORD), *blocks])
-            assert together.tolist() == receive(out, "x", 1, reader).tolist()
+            assert together.tolist() == receive(out, "write/x", 1, reader).tolist()
 
 
 def test_a_sender_that_fails_leaves_nothing(tmp_path):
     out = TaskOutput(tmp_path, "write", 0)
 
     def send_and_fail() -> None:
-        with Sender(out, "x", RECORD, 4, 200) as sender:
+        with Sender(out, "x", RECORD, 200) as sender:
             sender.add(np.zeros(50, RECORD), np.zeros(50, np.int64))
             assert list(sorting_folder(out).iterdir())
             raise OSError("gone")

@@ -54,15 +54,20 @@ def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int, me
     winners = {min(place for place in places if place[0] == key) for key, *_ in places}
     expected = {place[2:] for place in places if place not in winners}
     with tempfile.TemporaryDirectory() as folder:
-        outs = [TaskOutput(Path(folder), "test", task) for task in range(max(len(shards), buckets))]
-        for out, documents in zip(outs, shards, strict=False):
-            with KeyWriter(Given(), out, "keys", buckets, memory_bytes) as writer:
+        outs = [TaskOutput(Path(folder), "test", task) for task in range(len(shards))]
+        for out, documents in zip(outs, shards, strict=True):
+            with KeyWriter(Given(), out, buckets, memory_bytes) as writer:
                 for rank, keys in documents:
                     writer.add(Document("", "a:0", metadata={"rank": rank, "keys": keys}))
-        lost = sum(decide(Given(), out, "keys", len(shards), memory_bytes) for out in outs[:buckets])
+            out.done({})
+        deciding = [TaskOutput(Path(folder), "decide", bucket) for bucket in range(buckets)]
+        lost = 0
+        for out in deciding:
+            lost += decide(Given(), out, "test", len(shards), memory_bytes)
+            out.done({})
         found = []
-        for out, documents in zip(outs, shards, strict=False):
-            with Losers(out, "keys", buckets, memory_bytes) as losers:
+        for out, documents in zip(outs, shards, strict=True):
+            with Losers(out, "decide", buckets, memory_bytes) as losers:
                 found += [(out.task, n, part) for n in range(len(documents)) for part in losers.of(n).tolist()]
         assert not list(sorting_folder(outs[0]).glob("*"))
     assert set(found) == expected
@@ -81,12 +86,15 @@ def test_memory_is_bounded_whatever_the_keys(tmp_path: Path, distinct: int) -> N
     tracemalloc.start()
     try:
         for out in outs:
-            with KeyWriter(Given(), out, "keys", 1, memory_bytes) as writer:
+            with KeyWriter(Given(), out, 1, memory_bytes) as writer:
                 for keys in drawn[out.task]:
                     writer.add(Document("", "a:0", metadata={"rank": (0, 0), "keys": keys}))
-        lost = decide(Given(), outs[0], "keys", len(outs), memory_bytes)
+            out.done({})
+        deciding = TaskOutput(tmp_path, "decide", 0)
+        lost = decide(Given(), deciding, "test", len(outs), memory_bytes)
+        deciding.done({})
         for out in outs:
-            with Losers(out, "keys", 1, memory_bytes) as losers:
+            with Losers(out, "decide", 1, memory_bytes) as losers:
                 found += sum(losers.of(n).size for n in range(documents))
         _, peak = tracemalloc.get_traced_memory()
     finally:

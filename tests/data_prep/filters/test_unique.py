@@ -23,16 +23,19 @@ MEMORY_BYTES = 2000
 def apply(rule: GlobalFilter, shards: list[list[Document]], buckets: int = 3) -> list[list[Drop | None]]:
     """Run ``rule`` over the documents of ``shards``; the drops, the documents changed in place."""
     with tempfile.TemporaryDirectory() as folder:
-        outs = [TaskOutput(Path(folder), "test", task) for task in range(max(len(shards), buckets))]
-        for out, documents in zip(outs, shards, strict=False):
-            with KeyWriter(rule, out, "keys", buckets, MEMORY_BYTES) as writer:
+        outs = [TaskOutput(Path(folder), "test", task) for task in range(len(shards))]
+        for out, documents in zip(outs, shards, strict=True):
+            with KeyWriter(rule, out, buckets, MEMORY_BYTES) as writer:
                 for document in documents:
                     writer.add(document)
-        for out in reversed(outs[:buckets]):
-            decide(rule, out, "keys", len(shards), MEMORY_BYTES)
+            out.done({})
+        for bucket in reversed(range(buckets)):
+            out = TaskOutput(Path(folder), "decide", bucket)
+            decide(rule, out, "test", len(shards), MEMORY_BYTES)
+            out.done({})
         drops = []
-        for out, documents in zip(outs, shards, strict=False):
-            with Losers(out, "keys", buckets, MEMORY_BYTES) as losers:
+        for out, documents in zip(outs, shards, strict=True):
+            with Losers(out, "decide", buckets, MEMORY_BYTES) as losers:
                 drops.append([rule.trim(document, losers.of(n)) for n, document in enumerate(documents)])
         return drops
 

@@ -24,7 +24,7 @@ DESCRIPTION = {"stage": "letters", "version": 1, "settings": {}, "inputs": {}, "
 
 def write_task(folder: Path, task: int, text: str) -> None:
     out = TaskOutput(folder, "write", task)
-    with out.scratch(f"notes-{task}") as path:
+    with out.scratch("notes", "log") as path:
         path.write_text("for a later phase")
     with out.shard("letters", "txt") as path:
         path.write_text(text)
@@ -163,4 +163,13 @@ def test_a_kill_before_any_touch_of_the_disk_leaves_nothing_behind(tmp_path: Pat
         assert content(folder) == content(tmp_path / "whole"), deaths
         if not killed:
             break
-    assert left_behind == {"kill", "0", "1", "00000.txt", "00001.txt", "00000.json", "00001.json", "manifest.json"}
+    assert left_behind == {
+        "kill",
+        "00000.log",
+        "00001.log",
+        "00000.txt",
+        "00001.txt",
+        "00000.json",
+        "00001.json",
+        "manifest.json",
+    }

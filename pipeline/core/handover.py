@@ -1,0 +1,73 @@
+"""Scratch files that the tasks of one phase hand to those of a later one: verified before use.
+
+    task 3 of phase exact                                     a task of a later phase
+    TaskOutput.scratch("copies", "npy")                       handed(out, "exact/copies", 3, "npy")
+      ├─> scratch/exact/copies/00003.npy ───────────────────────────────┐
+      └─> parts/exact-00003.json: its size and hash, sealed ── compared ┴─> the path, or an error that names the file
+
+A file that is not what was written costs the part record of the task that wrote it, so running again repeats that task
+and goes on. Tasks are deterministic: what others made from the file while it was whole stays right. Nobody waits until
+scratch files are on the disk: those that a power cut took are found here.
+"""
+
+import contextlib
+from pathlib import Path
+
+from pipeline.core.artifact import HandedFile, TaskOutput, part_path, read_sealed, shard_name
+from pipeline.core.errors import RetryableError
+
+
+def handed(out: TaskOutput, source: str, task: int, suffix: str) -> Path:
+    """The scratch file that ``task`` of an earlier phase handed on, after it was found to be what was written.
+
+    Args:
+        out: of a task of the same artifact.
+        source: ``<phase>/<kind>``.
+        task: of that phase.
+        suffix: of the file.
+
+    Raises:
+        RetryableError: see ``damaged``.
+    """
+    path = unverified(out, source, task, suffix)
+    record = _records(part_path(out.folder, _phase(source), task)).get(shard_name(source, task, suffix))
+    if record is None or not _has_size(path, record) or HandedFile.of(path) != record:
+        raise damaged(out, source, task, suffix)
+    return path
+
+
+def unverified(out: TaskOutput, source: str, task: int, suffix: str) -> Path:
+    """The path of a scratch file, for readers of a part of it, who verify that part themselves."""
+    return out.folder / "scratch" / shard_name(source, task, suffix)
+
+
+def damaged(out: TaskOutput, source: str, task: int, suffix: str) -> RetryableError:
+    """The error for a scratch file that is damaged or missing; running again repeats the task that wrote it.
+
+    The part record of that task is removed, and those of all tasks of its phase whose files have other sizes than they
+    were written with: a power cut takes many at once. A finished artifact, whose scratch is gone, keeps its records.
+    """
+    path, phase = unverified(out, source, task, suffix), _phase(source)
+    if (out.folder / "manifest.json").is_file():
+        return RetryableError(str(path), "is gone, as another command finished the artifact", "run again")
+    part_path(out.folder, phase, task).unlink(missing_ok=True)
+    for part in out.folder.glob(f"parts/{phase}-[0-9]*.json"):
+        files = {out.folder / "scratch" / name: record for name, record in _records(part).items()}
+        if not all(_has_size(file, record) for file, record in files.items()):
+            part.unlink(missing_ok=True)
+    return RetryableError(str(path), "is damaged or missing", f"run again: task {task} of phase {phase!r} is repeated")
+
+
+def _phase(source: str) -> str:
+    return source.partition("/")[0]
+
+
+def _records(part: Path) -> dict[str, HandedFile]:
+    """What a part record says of scratch files, by name; nothing where there is no record."""
+    with contextlib.suppress(FileNotFoundError):  # whoever found damage removed it
+        return {name: HandedFile(**record) for name, record in read_sealed(part).get("handed", {}).items()}
+    return {}
+
+
+def _has_size(path: Path, record: HandedFile) -> bool:
+    return path.is_file() and path.stat().st_size == record.bytes
