@@ -27,8 +27,16 @@ from data_prep.sources.jsonl import Jsonl
 from data_prep.tokenizer import Tokenizer, Trained
 from data_prep.tokens import Tokens
 from data_prep.unique import Unique
-from pipeline.core.artifact import Artifact, TaskOutput, finish, missing_tasks
-from pipeline.core.errors import HeadraceError
+from pipeline.core.artifact import (
+    Artifact,
+    TaskOutput,
+    finish,
+    missing_tasks,
+    part_path,
+    read_sealed,
+    write_sealed,
+)
+from pipeline.core.errors import ArtifactError, HeadraceError
 from pipeline.core.settings import decode
 from pipeline.core.stage import Phase, Stage
 from tests.data_prep.decontamination.quiz import quiz
@@ -194,3 +202,48 @@ def test_damage_anywhere_is_found_or_harmless(line, tmp_path: Path, seed: int) -
     for work, state, file, manifest in tries(line):
         for damage in DAMAGES if (state / file).stat().st_size else (lose,):
             survives(work, state, file, damage, f"{seed} {file}", manifest, tmp_path / "damaged")
+
+
+BALANCED = {
+    "clean": ("records_in", "kept", "dropped:", "length:", "language:"),
+    "signatures": ("documents",),
+    "duplicates": ("documents", "older_documents"),
+    "unique": ("documents_in", "kept", "dropped:"),
+    "overlaps": ("documents",),
+    "tokens": ("documents", "text_bytes"),
+    "packed": ("train_documents", "validation_tokens", "train_padding", "train_rows", "validation_text_bytes"),
+}
+"""Counts, or how they begin, that must fit others or those of an input."""
+
+
+@pytest.mark.parametrize(("stage", "name"), [(stage, name) for stage, names in BALANCED.items() for name in names])
+def test_a_count_that_does_not_fit_the_others_ends_before_the_manifest(line, tmp_path: Path, stage, name) -> None:
+    work, states, manifest = next(one for one in line if one[0].stage.name == stage)
+    folder = shutil.copytree(states[-1], tmp_path / "copy")
+    part = part_path(folder, work.phases[-1].name, 0)
+    values = read_sealed(part)
+    full = next((count for count in sorted(manifest["counts"]) if count.startswith(name)), name)
+    values["counts"][full] = values["counts"].get(full, 0) + 1
+    write_sealed(part, values)
+    with pytest.raises(ArtifactError, match="the books do not balance") as error:
+        work.finish(folder)
+    assert error.value.where == str(folder)
+    assert not (folder / "manifest.json").exists()
+
+
+def test_the_error_of_unbalanced_books_says_the_sum(line, tmp_path: Path) -> None:
+    """A pass that read an empty file in the place of survivors once gave records_in 28 and nothing else."""
+    work, states, _ = line[0]
+    folder = shutil.copytree(states[-1], tmp_path / "copy")
+    records = 0
+    for part in folder.glob("parts/*.json"):
+        values = read_sealed(part)
+        values["counts"] = {name: number for name, number in values["counts"].items() if name == "records_in"}
+        records += values["counts"].get("records_in", 0)
+        write_sealed(part, values)
+    with pytest.raises(ArtifactError) as error:
+        work.finish(folder)
+    assert str(error.value) == (
+        f"{folder}: the books do not balance: records_in = kept + dropped would be {records} = 0; "
+        "something was lost: remove this folder and run again"
+    )
