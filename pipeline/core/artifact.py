@@ -9,10 +9,6 @@
 
 Nothing in it depends on when, where or by how many workers it was written, so two runs of one description are equal
 byte for byte (``logs/`` aside).
-
-The files of the result are on the disk before the part record that lists them, and verified by whoever opens the
-artifact. Scratch files are not waited for, but verified before each use: one that a power cut took, or that is damaged,
-makes the task that wrote it run again.
 """
 
 import contextlib
@@ -158,10 +154,8 @@ class TaskOutput:
         """Leave the part record, once the files of the result are on the disk: this task needs no second run."""
         for parent in sorted({(self.folder / name).parent for name in self._files}):
             sync(parent)
-        files, handed = (
-            {name: dataclasses.asdict(record) for name, record in records.items()}
-            for records in (self._files, self._handed)
-        )
+        files = {name: dataclasses.asdict(record) for name, record in self._files.items()}
+        handed = {name: dataclasses.asdict(record) for name, record in self._handed.items()}
         write_sealed(self.part, {"counts": dict(counts), "files": files, "handed": handed})
 
     @contextlib.contextmanager
@@ -258,7 +252,7 @@ def finish(
 ) -> Artifact:
     """Sum the parts of all ``phases`` (name → number of tasks), drop what is not the result, write the manifest.
 
-    What ``balances`` finds in the summed counts must hold: a record that vanished on the way is no small matter.
+    What ``balances`` finds in the summed counts must hold: no record may vanish on the way.
 
     Whoever finds all parts in place may call it, at the same time as others: all write the same bytes. A kill before
     the manifest leaves parts that can be finished again; after it nothing is left to do.
