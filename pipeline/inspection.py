@@ -23,7 +23,7 @@ from data_prep.clean import Clean
 from data_prep.document import read_documents
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode, suggestion
+from pipeline.core.settings import suggestion
 from pipeline.core.terminal import terminal
 from pipeline.facts import NAME_WIDTH, Fact, alternately, one_line
 from pipeline.marking import Line, Page, folded, is_by, pages
@@ -72,7 +72,7 @@ def documents(steps: Sequence[Step], stage: str, rule: str = "", number: str = "
     if not number and rule.isascii() and rule.isdigit():
         rule, number = "", rule
     wanted = _positive(number or str(NUMBER))
-    artifact, clean = need(stage, steps), decode(Clean, need("clean", steps).settings)
+    artifact, clean = need(stage, steps), next(step.stage for step in steps if isinstance(step.stage, Clean))
     kept, dropped = (
         pages([] if accept is None else sample(artifact, kind, accept, wanted), clean)
         for kind, accept in zip(("documents", "dropped"), _choices(rule, artifact, stage), strict=True)

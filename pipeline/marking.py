@@ -23,7 +23,7 @@ from data_prep.filters.c4 import C4Lines
 from data_prep.filters.line_corrections import LineCorrections
 from data_prep.sources import AnySource
 from pipeline.alignment import aligned
-from pipeline.core.errors import ArtifactError
+from pipeline.core.errors import ArtifactError, ConfigError
 
 LINE_FILTERS = (C4Lines, LineCorrections)
 """Filters that judge every line for itself, by ``rules`` in their order."""
@@ -68,10 +68,18 @@ def pages(documents: Sequence[Document], clean: Clean, records: int | None = Non
 
 
 def records_again(source: AnySource, ids: Collection[str], records: int | None = None) -> dict[str, str]:
-    """The texts of the documents ``ids`` as ``source`` gives them; without those whose file is not there any more."""
+    """The texts of the documents ``ids`` as ``source`` gives them; without those whose file is not there any more.
+
+    An id is whatever stands in an artifact, which another user may have written: no file is opened that the source
+    does not list.
+    """
+    try:
+        listed = {file.name for file in source.listing()} if ids else set()
+    except ConfigError:  # none of the source's files is left
+        return {}
     wanted: dict[str, set[int]] = defaultdict(set)
     for file, record in map(split_id, ids):
-        if record is not None and (records is None or record < records):
+        if file in listed and record is not None and (records is None or record < records):
             wanted[file].add(record)
     found = {}
     for file, numbers in wanted.items():

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from data_prep.clean import Clean
 from pipeline.core.artifact import TaskOutput
 from pipeline.core.stage import Inputs, Phase, Stage
 from pipeline.curves import watched
@@ -40,6 +41,8 @@ class Report(Stage):
 
     root: str = dataclasses.field(default="", metadata={"hashed": False})
     """The folder that artifacts are written below."""
+    clean: Clean = dataclasses.field(metadata={"hashed": False})
+    """What cleaned the documents, by this run's own settings: an artifact in a shared root may tell of other files."""
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
         """With the scores of checkpoints that are there: when there are more, a page with them is made."""
@@ -51,7 +54,7 @@ class Report(Stage):
         return (Phase("report", 1, self._run),)
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        page = render("template.html", sections(inputs)).encode("utf-8", "replace")
+        page = render("template.html", sections(inputs, self.clean)).encode("utf-8", "replace")
         with out.file("report.html") as path:
             path.write_bytes(page)
         return Counter(page_bytes=len(page))

@@ -7,6 +7,7 @@ Resuming is running again: a step whose artifact is whole is passed over, one th
 """
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -26,6 +27,8 @@ from train.scores import CheckpointScores, FolderScores
 
 WITHOUT_RUN: Mapping[str, type[Stage]] = {stage.name: stage for stage in (FolderScores, CheckpointScores)}
 """The stages that are no part of the line."""
+ROOT_USER = 0
+"""Can read and write everything anyway."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +138,7 @@ def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], ov
     descriptions = {step.name: step.description for step in steps}
     try:
         write_sealed(path, {"config": values, "descriptions": descriptions, "overrides": list(overrides)})
+        path.chmod(0o644)  # what jobs do follows from it: nobody else writes there, whatever the umask
     except OSError as error:
         told = explained(error, path)
         if isinstance(told, RetryableError):
@@ -161,7 +165,13 @@ def save_step(step: Step) -> Path:
 
 
 def load_steps(file: Path) -> dict[str, Step]:
-    """The steps that ``save`` or ``save_step`` wrote to ``file``, by the names of their stages."""
+    """The steps that ``save`` or ``save_step`` wrote to ``file``, by the names of their stages.
+
+    Raises:
+        ConfigError: when another user wrote it.
+    """
+    if not is_own(file):
+        raise ConfigError(str(file), "was written by another user", "run the command again, or use a root of your own")
     saved = read_sealed(file)
     if "stage" not in saved:
         return {step.name: step for step in load(file)[1]}
@@ -171,17 +181,23 @@ def load_steps(file: Path) -> dict[str, Step]:
 
 
 def newest(root: str) -> Run:
-    """The run below ``root`` that was started last.
+    """The run below ``root`` that this user started last: another's settings may name any file, or any Python class.
 
     Raises:
         ConfigError: when there is none.
     """
-    saved = sorted(Path(root).glob("runs/*/run.json"), key=lambda path: path.stat().st_mtime_ns)
+    found = [path for path in Path(root).glob("runs/*/run.json") if is_own(path)]
+    saved = sorted(found, key=lambda path: path.stat().st_mtime_ns)
     if not saved:
-        raise ConfigError("root", f"no run was started below {root!r}", "give its root, or run headrace first")
+        raise ConfigError("root", f"no run of yours was started below {root!r}", "give its root, or overrides")
     config, steps = load(saved[-1])
     values = read_sealed(saved[-1])
     return Run(config, values["config"], steps, values.get("overrides", []))
+
+
+def is_own(path: Path) -> bool:
+    """Whether ``path`` was written by this user, or by root."""
+    return path.stat().st_uid in (os.geteuid(), ROOT_USER)
 
 
 def run_folder(config: RunConfig) -> Path:

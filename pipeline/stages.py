@@ -24,8 +24,9 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
     """The whole line for ``config``."""
     config.evaluation.check_window(config.model.context)
     benchmarks = config.evaluation.texts()
+    clean = Clean(source=config.source, cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes)
     return (
-        Clean(source=config.source, cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
+        clean,
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),
         Unique.of(config.decontamination, benchmarks),
@@ -44,5 +45,5 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
             evaluation=config.evaluation.light(config.training.evaluate, config.training.evaluate_items),
         ),
         Scores(evaluation=config.evaluation),
-        Report(root=config.root),
+        Report(root=config.root, clean=clean),
     )

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pipeline.core.artifact import FileRecord, read_sealed, write_sealed
+from pipeline.core.containment import refuse_outside
 from pipeline.core.errors import ArtifactError
 from train.state import State, rollback_step
 
@@ -107,6 +108,7 @@ def _manifest(path: Path) -> dict[str, Any]:
     manifest = read_sealed(path / MANIFEST)
     if manifest["format"] != FORMAT:
         raise ArtifactError(str(path), f"has format {manifest['format']}, not {FORMAT}", "remove it")
+    refuse_outside(path / MANIFEST, manifest["files"])
     return manifest
 
 

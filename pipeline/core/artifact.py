@@ -26,6 +26,7 @@ from typing import Any
 import xxhash
 
 from pipeline.core import claim
+from pipeline.core.containment import refuse_outside
 from pipeline.core.errors import ArtifactError, TaskError
 from pipeline.core.owner import UNFINISHED, Owner, aside
 from pipeline.core.settings import digest
@@ -191,6 +192,7 @@ class Artifact:
             raise ArtifactError(str(folder), "is not a finished artifact (no manifest.json)", "run its stage first")
         self.folder = folder
         self.manifest = read_sealed(folder / "manifest.json")
+        refuse_outside(folder / "manifest.json", [*self.manifest["files"], *self.manifest.get("inputs", {}).values()])
 
     @property
     def shard_count(self) -> int:

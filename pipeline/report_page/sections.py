@@ -12,7 +12,6 @@ from typing import Any
 
 from data_prep.clean import Clean
 from pipeline.core.artifact import Artifact
-from pipeline.core.settings import decode
 from pipeline.core.stage import Inputs
 from pipeline.core.tracker import read_metrics
 from pipeline.curves import Point, points
@@ -57,7 +56,7 @@ class Step:
     bytes: int | None
 
 
-def sections(inputs: Inputs) -> dict[str, Any]:
+def sections(inputs: Inputs, cleaning: Clean) -> dict[str, Any]:
     """Everything that the page shows, by the name the template knows it under."""
     clean, unique = inputs["clean"].counts, inputs["unique"].counts
     metrics = read_metrics(inputs["weights"].path("metrics.jsonl"))
@@ -70,7 +69,7 @@ def sections(inputs: Inputs) -> dict[str, Any]:
         "funnel": _funnel(inputs),
         "drops": drops,
         "removed": removed,
-        "samples": _samples(inputs, drops, removed, duplicates),
+        "samples": _samples(inputs, cleaning, drops, removed, duplicates),
         "lengths": figures.columns("lengths", _lengths(clean), "characters, at least", "documents"),
         "languages": shortened(tallies(clean, "language:", sum_of(clean, "language:")), LANGUAGES_SHOWN),
         "duplicates": duplicates,
@@ -149,10 +148,9 @@ def _drops(counts: Counter[str], of: int) -> Drops:
 
 
 def _samples(
-    inputs: Inputs, drops: Drops, removed: Mapping[str, list[Tally]], duplicates: Drops
+    inputs: Inputs, clean: Clean, drops: Drops, removed: Mapping[str, list[Tally]], duplicates: Drops
 ) -> dict[str, list[samples.Pair]]:
     """What each rule of cleaning did to documents, and documents that deduplication dropped."""
-    clean = decode(Clean, inputs["clean"].settings)
     removing = [tally.name for ranked in removed.values() for tally in ranked]
     found = samples.side_by_side(inputs["clean"], clean, [tally.name for tally in drops.rules], removing)
     return found | samples.side_by_side(inputs["unique"], clean, [tally.name for tally in duplicates.rules], kept=0)

@@ -7,7 +7,7 @@ from pipeline.curves import IN_LOOP, Point
 from pipeline.report import Report
 from pipeline.report_page.curves import benchmark_curves, main_metrics
 from tests.pipeline.test_curves import scored_checkpoint
-from tests.pipeline.test_report import full_run, write_report
+from tests.pipeline.test_report import CLEAN, full_run, write_report
 
 
 def point(
@@ -65,12 +65,12 @@ def test_the_page_has_the_pictures_of_what_was_scored(tmp_path: Path):
 
 def test_a_page_is_made_anew_when_more_checkpoints_are_scored(tmp_path: Path):
     addresses = dict.fromkeys(Report.inputs, "abc")
-    before = Report(root=str(tmp_path)).address(addresses)
-    assert before == Report(root=str(tmp_path / "elsewhere")).address(addresses)
+    before = Report(root=str(tmp_path), clean=CLEAN).address(addresses)
+    assert before == Report(root=str(tmp_path / "elsewhere"), clean=CLEAN).address(addresses)
     scored_checkpoint(tmp_path, "other", 100, 0.5)
-    assert Report(root=str(tmp_path)).address(addresses) == before
+    assert Report(root=str(tmp_path), clean=CLEAN).address(addresses) == before
     scored_checkpoint(tmp_path, "abc", 100, 0.5)
-    after = Report(root=str(tmp_path)).address(addresses)
+    after = Report(root=str(tmp_path), clean=CLEAN).address(addresses)
     assert after != before
     scored_checkpoint(tmp_path, "abc", 200, 0.5)
-    assert Report(root=str(tmp_path)).address(addresses) not in (before, after)
+    assert Report(root=str(tmp_path), clean=CLEAN).address(addresses) not in (before, after)

@@ -35,7 +35,7 @@ from tests.command_line import headrace, headrace_here
         (["status", "source=jsonl", "source.paths=[no/such/*.jsonl]"], "headrace: source.paths: "),
         (
             ["status", "root=no/such"],
-            "headrace: root: no run was started below 'no/such'; give its root, or run headrace",
+            "headrace: root: no run of yours was started below 'no/such'; give its root, or overrides",
         ),
     ],
 )

@@ -197,9 +197,9 @@ def empty_run(root: Path) -> dict[str, Artifact]:
     }
 
 
-def write_report(inputs: Mapping[str, Artifact], folder: Path) -> Path:
+def write_report(inputs: Mapping[str, Artifact], folder: Path, clean: Clean = CLEAN) -> Path:
     """Run the stage; the page."""
-    (phase,) = Report().phases({name: found.shard_count for name, found in inputs.items()})
+    (phase,) = Report(clean=clean).phases({name: found.shard_count for name, found in inputs.items()})
     out = TaskOutput(folder, phase.name, 0)
     out.done(phase.run(0, inputs, out))
     return finish(folder, {"stage": "report", "settings": {}}, {phase.name: 1}).path("report.html")
@@ -420,7 +420,7 @@ def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Clean, Artifact], mo
 
 def test_removed_lines_are_struck_through(cleaned: tuple[Clean, Artifact], tmp_path: Path) -> None:
     inputs = empty_run(tmp_path / "empty") | {"clean": cleaned[1]}
-    text = write_report(inputs, tmp_path / "report").read_text()
+    text = write_report(inputs, tmp_path / "report", cleaned[0]).read_text()
     assert text.count('<del dir="auto">Home</del> <span class="mark">c4_lines.end_mark</span>') == 2 * (3 + 3)
     assert text.count('<div class="side-by-side">') == 3 + 3
 

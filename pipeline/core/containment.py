@@ -1,0 +1,17 @@
+"""Names that a manifest gives, kept below its folder: in a shared root another user may have written it."""
+
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
+
+from pipeline.core.errors import ArtifactError
+
+
+def refuse_outside(manifest: Path, names: Iterable[str]) -> None:
+    """Refuse ``names`` from ``manifest`` that would lead out of the folder that they are meant for.
+
+    Raises:
+        ArtifactError: naming the first one.
+    """
+    for name in names:
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise ArtifactError(str(manifest), f"names {name!r}, which leads out of its folder", "do not use it")
