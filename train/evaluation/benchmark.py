@@ -82,7 +82,7 @@ class BenchmarkTexts:
 class Evaluation:
     """What the model is tested on."""
 
-    benchmarks: dict[str, AnyBenchmark] = dataclasses.field(default_factory=dict)
+    benchmarks: dict[AnyText, AnyBenchmark] = dataclasses.field(default_factory=dict)
     """Each benchmark by the name that it has in the table; scored in the order of the names."""
     shots: tuple[Natural, ...] = unhashed(())
     """Asks every benchmark that takes worked examples with each of these numbers of them, as piqa_0shot, piqa_1shot, …,
