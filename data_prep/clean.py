@@ -5,7 +5,7 @@
     tasks:     source groups   buckets          groups      buckets       groups
 
 Where large files are read in sections, a phase ``records`` before them counts what each section holds, so that all
-know the number of their first record.
+know the number of their first record, and verifies each file once.
 
 A global filter (capitals) must see every document, so it ends a pass: the pass leaves the surviving documents and
 their keys in scratch, a bucket phase decides the losers (filters/keys.py), the next pass removes them and goes on.
@@ -23,7 +23,7 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from datatrove.data import Document
@@ -36,9 +36,10 @@ from data_prep.filters.keys import KeyWriter, Losers, decide
 from data_prep.sources import AnySource
 from data_prep.sources.source import Record, Section
 from pipeline.core.artifact import Balance, TaskOutput, read_json, write_json
+from pipeline.core.errors import RetryableError
 from pipeline.core.handover import handed
 from pipeline.core.settings import Buckets, settings, unhashed
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
 
 DOCUMENTS = "jsonl.zst"
 """The suffix of shards of documents."""
@@ -120,11 +121,34 @@ class Clean(Stage):
     """What a task may hold of the keys of global filters; the rest spills."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        own = [file for rule in self.cleaning.filters for file in rule.raw_files()]
-        return (*self.source.files(), *own)
+        return (*self.source.files(), *self._own_files())
+
+    def _own_files(self) -> tuple[RawFile, ...]:
+        """The files of filters."""
+        return tuple(file for rule in self.cleaning.filters for file in rule.raw_files())
+
+    def check_raw_files(self) -> None:
+        """Compare the files of filters. A file of the source is compared by the task that reads it."""
+        if self.planned:
+            refuse_changes(self.planned[len(self._source_files) :], self._own_files())
+
+    @functools.cached_property
+    def _source_files(self) -> tuple[RawFile, ...]:
+        """The planned files of the source, which come before those of filters."""
+        if self.planned is None:
+            return self.source.files()
+        return self.planned[: len(self.planned) - len(self._own_files())]
+
+    def _source_file(self, section: Section) -> RawFile:
+        return next(file for file in self._source_files if file.name == section.name)
+
+    @functools.cached_property
+    def _groups(self) -> list[Sequence[Section]]:
+        """The sections of each task: by the list of files of the plan, as the folder may have changed since."""
+        return self.source.groups(self._source_files)
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
-        groups = self.source.groups()
+        groups = self._groups
         tasks, buckets = len(groups), self.cleaning.buckets
         is_cut = any(group[-1].of > 1 for group in groups)
         phases = [Phase(RECORDS, tasks, self._count)] if is_cut else []
@@ -142,11 +166,17 @@ class Clean(Stage):
         yield "kept = documents of all languages", kept, counted(counts, "language:")
 
     def _count(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        """The records of the task's section, which is the last that it reads, for the sections behind it."""
-        section = self.source.groups()[task][-1]
-        if not section.is_last:
-            with out.scratch(RECORDS, "json") as path:
-                write_json(path, self.source.count(section))
+        """The records of the task's section, which is the last that it reads, for the sections behind it; and the state
+        that its file was read in. Who has the last section of a file has nothing to count, and verifies the file."""
+        section = self._groups[task][-1]
+        with out.scratch(RECORDS, "json") as path:
+            if section.is_last:
+                state, records = self.source.verified(self._source_file(section)), 0
+            else:
+                state = self.source.state(section.name)
+                records = self.source.count(section)
+                self.source.refuse_change(section.name, state)
+            write_json(path, {"records": records, "state": state})
         return Counter()
 
     def _filter(self, number: int, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
@@ -190,16 +220,27 @@ class Clean(Stage):
     def _records(self, number: int, task: int, out: TaskOutput) -> Iterator[Record]:
         """What pass ``number`` reads: the source's records, or what the pass before it kept."""
         if number == 0:
-            for section in self.source.groups()[task]:
-                yield from self.source.read_section(section, self._records_before(section, task, out))
+            for section in self._groups[task]:
+                yield from self._section(section, task, out)
         else:
             for document in read_documents(handed(out, f"{filter_phase(number - 1)}/survivors", task, DOCUMENTS)):
                 yield document, None
 
-    def _records_before(self, section: Section, task: int, out: TaskOutput) -> int:
-        """The records of the sections before ``section`` of its file: each is in the task before the next one's."""
-        earlier = range(task - section.number, task)
-        return sum(read_json(handed(out, f"{RECORDS}/{RECORDS}", one, "json")) for one in earlier)
+    def _section(self, section: Section, task: int, out: TaskOutput) -> Iterator[Record]:
+        """The records of ``section``, of a file that is the planned one and stays so. Its sections are in consecutive
+        tasks."""
+        state = self.source.state(section.name)
+        if section.of == 1:
+            yield from self.source.read_section(section, 0)
+            self.source.verified(self._source_file(section))
+        else:
+            earlier, last = range(task - section.number, task), task - section.number + section.of - 1
+            notes = [read_json(handed(out, f"{RECORDS}/{RECORDS}", one, "json")) for one in (*earlier, last)]
+            if any(note["state"] != state for note in notes):
+                remedy = f"run again; if its content is what it was, remove {out.folder} before"
+                raise RetryableError(section.name, "was written or replaced since its records were counted", remedy)
+            yield from self.source.read_section(section, sum(note["records"] for note in notes[:-1]))
+        self.source.refuse_change(section.name, state)
 
     def _decide(
         self, number: int, closing: GlobalFilter, shards: int, bucket: int, inputs: Inputs, out: TaskOutput

@@ -22,11 +22,11 @@ from pydantic import Field
 
 from data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, split_documents
 from data_prep.tokenization.shards import key_of
-from pipeline.core.artifact import Artifact, Balance, FileRecord, TaskOutput, read_json, write_json
+from pipeline.core.artifact import Artifact, Balance, TaskOutput, read_json, write_json
 from pipeline.core.errors import ConfigError
 from pipeline.core.handover import handed
 from pipeline.core.settings import Positive, canonical, settings
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 
 SPLITS = ("train", "validation")
 
@@ -66,8 +66,7 @@ class Packed(Stage):
         if self.packing.forget is None:
             return ()
         forgotten_ids(self.packing.forget)
-        record = FileRecord.of(Path(self.packing.forget))
-        return (RawFile("forget", record.bytes, record.sha256),)
+        return (raw_file("forget", Path(self.packing.forget)),)
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
         """What the list of forgotten documents holds is in ``raw_files``; where it lies decides nothing."""

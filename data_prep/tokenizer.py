@@ -23,10 +23,10 @@ from pydantic import Field
 from data_prep.document import read_documents
 from data_prep.tokenization.encode import END_OF_TEXT, Encoder, is_special, parse
 from data_prep.tokenization.shards import key_of
-from pipeline.core.artifact import Artifact, FileRecord, TaskOutput
+from pipeline.core.artifact import Artifact, TaskOutput
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import Positive, settings
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 
 BYTES = tokenizers.pre_tokenizers.ByteLevel.alphabet()
 """The 256 characters that stand for the 256 bytes."""
@@ -112,7 +112,7 @@ class GivenFile:
 
     def raw_files(self) -> tuple[RawFile, ...]:
         parse(_text("tokenizer.path", self.path), self.path)
-        return (_raw_file("tokenizer.json", self.path),)
+        return (raw_file("tokenizer.json", Path(self.path)),)
 
     def vocabulary(self) -> int:
         """Tokens of the file."""
@@ -137,7 +137,7 @@ class Gpt2Files:
 
     def raw_files(self) -> tuple[RawFile, ...]:
         self._tokenizer()
-        return (_raw_file("encoder.json", self.encoder), _raw_file("vocab.bpe", self.merges))
+        return (raw_file("encoder.json", Path(self.encoder)), raw_file("vocab.bpe", Path(self.merges)))
 
     def vocabulary(self) -> int:
         """Tokens of the two files."""
@@ -201,11 +201,6 @@ def _text(where: str, path: str) -> str:
         raise ConfigError(where, f"cannot read {path!r} ({error.strerror})", "give the path of the file") from None
     except UnicodeDecodeError:
         raise ConfigError(where, f"{path!r} is not UTF-8 text", "give the path of the right file") from None
-
-
-def _raw_file(name: str, path: str) -> RawFile:
-    record = FileRecord.of(Path(path))
-    return RawFile(name, record.bytes, record.sha256)
 
 
 def _vocabulary(path: str) -> dict[str, int]:

@@ -56,7 +56,9 @@ class PhaseStep(PipelineStep):
         phase = next(phase for phase in self.stage.phases(self.shards) if phase.name == self.phase)
         inputs = {name: Artifact(folder) for name, folder in self.inputs.items()}
         out = TaskOutput(self.folder, self.phase, rank)
+        self.stage.check_raw_files()
         counts = phase.run(rank, inputs, out)
+        self.stage.check_raw_files()
         for label, value in counts.items():
             self.stat_update(label, value=value)
         out.done(counts)
@@ -137,7 +139,7 @@ class TaskExecutor(LocalPipelineExecutor):
         with theirs, ours:
             with system_errors_told(SEMAPHORES):
                 pool = concurrent.futures.ProcessPoolExecutor(
-                    self.workers, context, initializer=_enter_worker, initargs=(theirs, threads, str(log))
+                    self.workers, context, initializer=_serve, initargs=(self, theirs, threads, str(log))
                 )
             tasks: dict[concurrent.futures.Future[bool], int] = {}
             try:
@@ -158,7 +160,7 @@ class TaskExecutor(LocalPipelineExecutor):
     ) -> "dict[concurrent.futures.Future[bool], int]":
         """The task of each future. The pool starts workers here: its fork server may have been killed, or they."""
         try:
-            return {pool.submit(self.run_task, rank): rank for rank in missing}
+            return {pool.submit(_run_task, rank): rank for rank in missing}
         except (BrokenProcessPool, EOFError, ConnectionError):
             raise self._killed() from None
 
@@ -185,6 +187,19 @@ class TaskExecutor(LocalPipelineExecutor):
             raise TaskError(
                 where, f"{type(error).__name__}: {error}", f"see {log}; running again repeats this task only"
             )
+
+
+_served: list[TaskExecutor] = []
+"""The executor whose tasks this worker runs. It comes once, not with each task: the list of raw files may be long."""
+
+
+def _serve(executor: TaskExecutor, life: Connection, threads: int, log: str) -> None:
+    _enter_worker(life, threads, log)
+    _served[:] = [executor]
+
+
+def _run_task(rank: int) -> bool:
+    return _served[0].run_task(rank)
 
 
 def _end_with(life: Connection) -> None:

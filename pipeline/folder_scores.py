@@ -40,7 +40,7 @@ def planned(config: RunConfig, folder: str) -> Step:
     stage = FolderScores(evaluation=evaluation, folder=folder)
     description = stage.description({})
     address = digest(description)
-    return Step(stage, address, Path(config.root) / stage.name / address, {}, {}, description)
+    return Step(stage.planned_as(description), address, Path(config.root) / stage.name / address, {}, {}, description)
 
 
 def show(config: RunConfig, folder: str) -> None:

@@ -100,7 +100,7 @@ def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None
     steps = []
     for stage in stages(config):
         description = (descriptions or {}).get(stage.name) or stage.description(addresses)
-        address = digest(description)
+        address, stage = digest(description), stage.planned_as(description)
         folder = Path(config.root) / stage.name / address
         inputs = {name: folders[name] for name in stage.inputs}
         step = Step(stage, address, folder, inputs, {name: shards[name] for name in stage.inputs}, description)

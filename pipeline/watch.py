@@ -93,7 +93,14 @@ def planned(run: Run, training: Step, path: Path) -> Step:
     inputs = {name: training.inputs[name] for name in stage.inputs}
     description = stage.description({name: folder.name for name, folder in inputs.items()})
     address = digest(description)
-    return Step(stage, address, Path(run.config.root) / CHECKPOINT_SCORES / address, inputs, {}, description)
+    return Step(
+        stage.planned_as(description),
+        address,
+        Path(run.config.root) / CHECKPOINT_SCORES / address,
+        inputs,
+        {},
+        description,
+    )
 
 
 def line(points: list[Point]) -> str:

@@ -57,8 +57,12 @@ def run_rank(step: Step) -> None:
     if not step.missing(phase):
         return
     out = TaskOutput(step.folder, phase.name, 0)
+    is_first = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))) == 0
+    if is_first:
+        step.stage.check_raw_files()
     counts = phase.run(0, {name: Artifact(folder) for name, folder in step.inputs.items()}, out)
-    if int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))) == 0:
+    if is_first:
+        step.stage.check_raw_files()
         out.done(counts)
         step.finish_if_complete()
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from data_prep.tokenization.encode import parse
-from pipeline.core.artifact import FileRecord
 from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.stage import RawFile
+from pipeline.core.stage import RawFile, raw_file
 from train.config import ModelConfig
 from train.shapes import read_shape
 
@@ -37,8 +36,7 @@ def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
     weights = sorted(folder.glob(WEIGHTS))
     if not weights:
         raise ConfigError(SETTING, f"{folder} has no {WEIGHTS}", "save the model in that format")
-    records = [(path.name, FileRecord.of(path)) for path in (folder / "config.json", *weights)]
-    return tuple(RawFile(f"initial_weights/{name}", record.bytes, record.sha256) for name, record in records)
+    return tuple(raw_file(f"initial_weights/{path.name}", path) for path in (folder / "config.json", *weights))
 
 
 def _check_shape(folder: Path, shape: ModelConfig, model: ModelConfig) -> None:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from data_prep.tokenization.encode import Encoder
-from pipeline.core.artifact import FileRecord, TaskOutput, read_json
+from pipeline.core.artifact import TaskOutput, read_json
 from pipeline.core.errors import ConfigError
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+from pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 from train.config import ModelConfig
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.contamination import Overlap
@@ -94,8 +94,7 @@ class FolderScores(Stage):
             remedy = "give the folder of a Hugging Face model"
             raise ConfigError("evaluate", f"{self.folder!r} has no config.json", remedy)
         paths = sorted({path for pattern in MODEL_FILES for path in folder.glob(pattern)})
-        records = [(path.name, FileRecord.of(path)) for path in paths]
-        model = tuple(RawFile(f"model/{name}", record.bytes, record.sha256) for name, record in records)
+        model = tuple(raw_file(f"model/{path.name}", path) for path in paths)
         return model + self.evaluation.raw_files()
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":

@@ -56,7 +56,7 @@ class Session:
         health.check(stage, inputs, folder, stage.model.parameters(vocabulary), ranks)
         train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
         _check_rows(train_rows, stage.model.context)
-        model = _first_model(stage, tokenizer_file, vocabulary)
+        model = _first_model(stage, tokenizer_file, vocabulary, ranks)
         if stage.training.compiles_on(ranks.device.type):
             compile_blocks(model)
         engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
@@ -105,7 +105,7 @@ class Session:
                 pass
 
 
-def _first_model(stage: Weights, tokenizer_file: Path, vocabulary: int) -> Transformer:
+def _first_model(stage: Weights, tokenizer_file: Path, vocabulary: int, ranks: Ranks) -> Transformer:
     """The model as training begins: with random weights, or those of ``training.initial_weights``."""
     model = Transformer(stage.model, vocabulary)
     if stage.training.initial_weights is None:
@@ -114,6 +114,7 @@ def _first_model(stage: Weights, tokenizer_file: Path, vocabulary: int) -> Trans
         folder = Path(stage.training.initial_weights)
         initial.check_tokenizer(folder, tokenizer_file, vocabulary)
         load_into(model, folder)
+        on_first(ranks, stage.check_initial_weights)
     return model
 
 

@@ -67,6 +67,17 @@ class Weights(Stage):
         yield "steps = training.steps", counts["steps"], training.steps
         yield "rows = steps · training.batch_rows", counts["rows"], training.steps * training.batch_rows
 
+    def check_raw_files(self) -> None:
+        """Initial weights are compared where they are loaded (``check_initial_weights``): later they may be removed."""
+
+    def check_initial_weights(self) -> None:
+        """Compare the initial weights with the planned ones.
+
+        Raises:
+            RetryableError: naming the first file that differs.
+        """
+        super().check_raw_files()
+
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Train as one of the ranks; only rank 0 registers files and reports counts.
 

@@ -1,11 +1,9 @@
 """Files of the user's (lists, models) that decide what a filter does: named by path, never downloaded."""
 
-import os
 from pathlib import Path
 
-from data_prep.sources.files import checksum
 from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.stage import RawFile
+from pipeline.core.stage import RawFile, raw_file
 
 
 def need_file(where: str, path: str, what: str) -> None:
@@ -20,7 +18,7 @@ def need_file(where: str, path: str, what: str) -> None:
 
 def own_file(path: str) -> RawFile:
     """The file, for the address of what it decides."""
-    return RawFile(Path(path).name, os.path.getsize(path), checksum(path))
+    return raw_file(Path(path).name, Path(path))
 
 
 def own_text(path: str | Path) -> str:

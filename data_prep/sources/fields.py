@@ -13,6 +13,7 @@ from data_prep.sources.files import COMPRESSIONS, FileSource
 from data_prep.sources.source import ListedFile, Record
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import Positive
+from pipeline.core.stage import RawFile
 
 MOST_SECTIONS = 65_536
 """Of one file: the default cuts 4 TB into so many."""
@@ -43,7 +44,7 @@ class FieldSource(FileSource):
         if self.html_field is not None:
             require(self.extractor)
 
-    def sections(self, file: ListedFile) -> int:
+    def sections(self, file: ListedFile | RawFile) -> int:
         """Only what is not compressed can be read from anywhere; the name tells.
 
         Raises:

@@ -13,7 +13,7 @@ import functools
 import glob
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, cast
 
@@ -21,13 +21,16 @@ import fsspec
 
 from data_prep.sources.source import ListedFile, Source
 from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.stage import RawFile
+from pipeline.core.stage import RawFile, changed, file_state
 
 READ_BYTES = 1 << 20
 COMPRESSIONS = ("", ".gz", ".zst", ".bz2")
 """What may follow a file's own suffix when a folder is searched. How to read a file is decided by its content."""
 CONTENT_KEYS = ("ETag", "etag", "md5Hash", "content_md5", "sha256", "md5", "checksum", "crc32c")
 """Keys of fsspec's info that change whenever the content does: s3fs, gcsfs, adlfs and http name theirs so."""
+
+TIMES = ("created", "mtime", "LastModified")
+"""Keys of fsspec's info for times."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,6 +51,12 @@ class FileSource(Source):
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             sums = pool.map(checksum, [file.name for file in listed])
             return tuple(RawFile(file.name, file.bytes, sha256) for file, sha256 in zip(listed, sums, strict=True))
+
+    def checksum(self, name: str) -> str:
+        return checksum(name)
+
+    def state(self, name: str) -> str:
+        return ":".join(map(str, _state(name)))
 
     def suffixes(self) -> tuple[str, ...]:
         """The suffixes, compression aside, of the files that a folder is searched for."""
@@ -128,23 +137,35 @@ def open_raw(name: str) -> BinaryIO:
 
 
 def checksum(name: str) -> str:
-    """SHA-256 of a file, remembered by this process for as long as its size and modification time stay.
+    """SHA-256 of a file, remembered by this process for as long as its state stays the same.
 
     A remote file whose store keeps a checksum or ETag is not read: the hash is then of the store's own value.
     """
-    if "://" not in name:
-        state = os.stat(name)
-        return _content_sha256(name, (state.st_size, state.st_mtime_ns))
-    system, path = fsspec.core.url_to_fs(name)
-    info = system.info(path)
+    state = _state(name)
+    if state[0] in CONTENT_KEYS:
+        return hashlib.sha256(":".join(map(str, state)).encode()).hexdigest()
+    return _content_sha256(name, state)
+
+
+def _state(name: str) -> tuple[object, ...]:
+    """What changes with the content of a file: (key, its value, size) where its store keeps a checksum or ETag, else
+    size and times.
+
+    Raises:
+        RetryableError: when it is gone.
+    """
+    try:
+        if "://" not in name:
+            return file_state(name)
+        system, path = fsspec.core.url_to_fs(name)
+        system.invalidate_cache()
+        info = system.info(path)
+    except FileNotFoundError:
+        raise changed(name, "was removed") from None
     for key in CONTENT_KEYS:
         if info.get(key):
-            return hashlib.sha256(f"{key}:{info[key]}:{info['size']}".encode()).hexdigest()
-    return _content_sha256(name, (info["size"], *_times(info)))
-
-
-def _times(info: Mapping[str, Any]) -> Iterable[str]:
-    return (str(info[key]) for key in ("created", "mtime", "LastModified") if key in info)
+            return key, info[key], info["size"]
+    return info["size"], *(str(info[key]) for key in TIMES if key in info)
 
 
 @functools.cache

@@ -80,6 +80,12 @@ class InstalledDocs(Source):
     def files(self) -> tuple[RawFile, ...]:
         return tuple(RawFile(file.name, file.bytes, _checksum(file.name)) for file in self.listing())
 
+    def checksum(self, name: str) -> str:
+        """By the RECORD as it is now; "" when the distribution was removed."""
+        _doc_files.cache_clear()
+        _roots.cache_clear()
+        return _checksum(name) if name in _roots() else ""
+
     def read(self, name: str) -> Iterator[Record]:
         if name not in _roots():
             raise ArtifactError(name, "is not installed any more", "run in the environment that listed it")
@@ -169,7 +175,6 @@ def _has_documentation(path: str) -> bool:
     return pure.suffix in (".py", *WRITTEN, *HTML) or pure.name == "METADATA" or bool(LEGAL.fullmatch(pure.name))
 
 
-@functools.cache
 def _checksum(name: str) -> str:
     """SHA-256 over the paths and hashes of the files of ``name``; those of the standard library are read for it."""
     total = hashlib.sha256()

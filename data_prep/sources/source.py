@@ -6,18 +6,23 @@
     a.jsonl, 150 MB     │ section 0 of 2 │ section 1 of 2 │     cut by size alone; a record is of the section that it
     records              0      1      2      3        4        begins in, and keeps the number that it has in the file
 
+A file that changes while the run lasts is refused. A task that reads a whole file compares the file's state before and
+after, and its checksum with the planned one. One task verifies the checksum of a file that is read in sections and
+notes the file's state; a task that reads a section compares the state before and after with that. So each file is
+read a fixed number of times, however many sections it has.
+
 A record that cannot be read is not an error: it comes out with the Drop that says why, and is counted like any other.
 """
 
 import abc
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from datatrove.data import Document
 
 from data_prep.document import Drop
 from pipeline.core.settings import Positive
-from pipeline.core.stage import RawFile
+from pipeline.core.stage import RawFile, changed
 
 Record = tuple[Document, Drop | None]
 """One record of a source: the document, and why it must be dropped if it could not be read whole."""
@@ -83,7 +88,37 @@ class Source(abc.ABC):
         """The records of the file ``name``, in order. The n-th record's id is ``<name>:<n>``, dropped or not; behind
         rows that a damaged file lost, numbers go on where they would have."""
 
-    def sections(self, file: ListedFile) -> int:
+    @abc.abstractmethod
+    def checksum(self, name: str) -> str:
+        """The checksum that ``files`` would give for the file ``name`` now."""
+
+    def state(self, name: str) -> str:
+        """Cheap to ask, and another one after any change of the file ``name``."""
+        return self.checksum(name)
+
+    def verified(self, file: RawFile) -> str:
+        """The state of ``file``, after its content was found to be the planned one.
+
+        Raises:
+            RetryableError: when it is not.
+        """
+        state = self.state(file.name)
+        found = self.checksum(file.name)
+        if found != file.sha256:
+            raise changed(file.name, f"has changed (SHA-256 {found[:12]}, it was {file.sha256[:12]})")
+        self.refuse_change(file.name, state)
+        return state
+
+    def refuse_change(self, name: str, state: str) -> None:
+        """Compare the state of the file ``name`` with ``state``, which it had before.
+
+        Raises:
+            RetryableError: when it has changed.
+        """
+        if self.state(name) != state:
+            raise changed(name, "has changed")
+
+    def sections(self, file: ListedFile | RawFile) -> int:
         """How many sections ``file`` is read in."""
         return 1
 
@@ -95,14 +130,14 @@ class Source(abc.ABC):
         """How many numbers the records that begin in ``section`` take."""
         raise TypeError(f"{type(self).__name__} does not say how it counts the records of a section")
 
-    def groups(self) -> list[Sequence[Section]]:
-        """The files of each task: consecutive, and closed as soon as they hold ``task_bytes``.
+    def groups(self, files: Iterable[ListedFile | RawFile] | None = None) -> list[Sequence[Section]]:
+        """The ``files`` (none given: ``listing``) of each task: consecutive, and closed once they hold ``task_bytes``.
 
         A section of a file closes its task, so each is the last of its task, and in the next task after the one before.
         """
         groups: list[list[Section]] = []
         room = 0
-        for file in self.listing():
+        for file in self.listing() if files is None else files:
             sections = self.sections(file)
             for number in range(sections):
                 if room <= 0:

@@ -9,9 +9,8 @@ from typing import Any
 
 import yaml
 
-from pipeline.core.artifact import FileRecord
 from pipeline.core.errors import ConfigError
-from pipeline.core.stage import RawFile
+from pipeline.core.stage import RawFile, raw_file
 
 SETTING = "evaluation.tasks"
 LOWER_IS_BETTER = (
@@ -48,8 +47,7 @@ def task_files(task: str) -> tuple[RawFile, ...]:
     for path in paths:
         if not path.is_file():
             raise ConfigError(SETTING, f"no file {str(path)!r}", "give paths from where headrace is started")
-    records = [(path.name, FileRecord.of(path)) for path in paths]
-    return tuple(RawFile(f"tasks/{name}", record.bytes, record.sha256) for name, record in records)
+    return tuple(raw_file(f"tasks/{path.name}", path) for path in paths)
 
 
 def _data_files(path: Path) -> list[Path]:

@@ -14,9 +14,8 @@ from typing import Any, BinaryIO, Literal
 
 import zstandard
 
-from pipeline.core.artifact import FileRecord
 from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.stage import RawFile
+from pipeline.core.stage import RawFile, raw_file
 
 MAX_WINDOW_BYTES = 2**31
 """Long-distance zstd files (--long=27 and above) are read too."""
@@ -122,7 +121,7 @@ def read_text(path: Path, from_byte: int = 0, to_byte: int | None = None) -> str
     return text
 
 
-def raw_file(path: Path) -> RawFile:
+def benchmark_file(path: Path) -> RawFile:
     """Name, size and checksum of ``path``.
 
     Raises:
@@ -130,8 +129,7 @@ def raw_file(path: Path) -> RawFile:
     """
     if not path.is_file():
         raise ConfigError("evaluation.benchmarks", f"no file {str(path)!r}", "give its folder as evaluation.data")
-    record = FileRecord.of(path)
-    return RawFile(path.name, record.bytes, record.sha256)
+    return raw_file(path.name, path)
 
 
 @contextlib.contextmanager

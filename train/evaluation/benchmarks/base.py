@@ -19,7 +19,7 @@ from train.evaluation.held_out import HeldOut
 from train.evaluation.item import Answer, Item, Outcome
 from train.evaluation.metrics import Metric
 from train.evaluation.prompt import TextEncoder, shot_numbers, too_many_shots
-from train.evaluation.records import Record, raw_file, read_records
+from train.evaluation.records import Record, benchmark_file, read_records
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class FileBenchmark(Benchmark, Generic[T]):
         without what a prompt adds to them."""
 
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
-        files = tuple(raw_file(data / path) for path in self.paths)
+        files = tuple(benchmark_file(data / path) for path in self.paths)
         if len({file.name for file in files}) < len(files):
             wrong = f"two files have one name, by which items are told apart: {', '.join(self.paths)}"
             raise ConfigError("evaluation.benchmarks", wrong, "rename one")
