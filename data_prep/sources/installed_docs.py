@@ -82,6 +82,7 @@ class InstalledDocs(Source):
 
     def checksum(self, name: str) -> str:
         """By the RECORD as it is now; "" when the distribution was removed."""
+        _checksum.cache_clear()
         _doc_files.cache_clear()
         _roots.cache_clear()
         return _checksum(name) if name in _roots() else ""
@@ -175,6 +176,7 @@ def _has_documentation(path: str) -> bool:
     return pure.suffix in (".py", *WRITTEN, *HTML) or pure.name == "METADATA" or bool(LEGAL.fullmatch(pure.name))
 
 
+@functools.cache
 def _checksum(name: str) -> str:
     """SHA-256 over the paths and hashes of the files of ``name``; those of the standard library are read for it."""
     total = hashlib.sha256()
