@@ -28,7 +28,7 @@ from data_prep.filters.urls import normalize_url
 from data_prep.packed import SPLITS, forgotten_ids
 from data_prep.tokenization.shards import key_of
 from pipeline.config import RunConfig
-from pipeline.core.artifact import Artifact, read_json
+from pipeline.core.artifact import Artifact, read_sealed
 from pipeline.core.errors import ConfigError
 from pipeline.core.settings import decode, digest
 from pipeline.facts import Fact, few
@@ -236,7 +236,7 @@ def _packed_of(weights: Path, root: Path) -> list[Path]:
     if (weights / "manifest.json").is_file():
         description = Artifact(weights).manifest
     elif any(weights.glob("checkpoints/step_*")):
-        planned = (read_json(path)["descriptions"].get("weights") for path in root.glob("runs/*/run.json"))
+        planned = (read_sealed(path)["descriptions"].get("weights") for path in root.glob("runs/*/run.json"))
         description = {digest(one): one for one in planned if one is not None}.get(weights.name)
     if description is None:
         return []

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.core import error_report
-from pipeline.core.artifact import read_json, write_json
+from pipeline.core.artifact import read_sealed, write_sealed
 from pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from pipeline.core.settings import digest
 from pipeline.core.stage import Phase
@@ -70,13 +70,13 @@ def job_name(step: Step, phase: Phase) -> str:
 def record(step: Step, phase: Phase, job: Job) -> None:
     """Remember ``job`` as the latest of ``phase``."""
     path = step.folder / JOBS
-    write_json(path, (read_json(path) if path.is_file() else {}) | {phase.name: dataclasses.asdict(job)})
+    write_sealed(path, (read_sealed(path) if path.is_file() else {}) | {phase.name: dataclasses.asdict(job)})
 
 
 def records(step: Step) -> dict[str, Job]:
     """The latest job of each phase of ``step`` that was ever submitted."""
     path = step.folder / JOBS
-    return {phase: Job(**fields) for phase, fields in read_json(path).items()} if path.is_file() else {}
+    return {phase: Job(**fields) for phase, fields in read_sealed(path).items()} if path.is_file() else {}
 
 
 def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":

@@ -22,7 +22,7 @@ from pathlib import Path
 from rich.table import Table
 
 from pipeline.cluster import Slurm
-from pipeline.core.artifact import read_json, write_json
+from pipeline.core.artifact import read_sealed, write_sealed
 from pipeline.core.errors import ConfigError, TaskError
 from pipeline.core.stage import Phase
 from pipeline.core.terminal import terminal
@@ -98,10 +98,10 @@ def check(slurm: Slurm, run_json: Path) -> None:
 
 def _frozen(run_json: Path) -> Path:
     """A copy of ``run_json`` named after its content: what later runs write does not change what queued jobs read."""
-    values = read_json(run_json)
+    values = read_sealed(run_json)
     name = hashlib.sha256(run_json.read_bytes()).hexdigest()[:12]
     path = run_json.resolve().with_name(f"run-{name}.json")
-    write_json(path, values)
+    write_sealed(path, values)
     return path
 
 

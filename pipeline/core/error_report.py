@@ -6,7 +6,7 @@
 import sys
 from pathlib import Path
 
-from pipeline.core.artifact import read_json, write_json
+from pipeline.core.artifact import read_sealed, write_sealed
 from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
 
 PLACE = "logs/error.json"
@@ -19,16 +19,19 @@ def leave(folder: Path, error: HeadraceError) -> None:
     """Leave ``error`` in the artifact's ``folder``, in the place of an earlier one; on a full disk, only say so."""
     report = {"kind": type(error).__name__, "where": error.where, "wrong": error.wrong, "remedy": error.remedy}
     try:
-        write_json(folder / PLACE, report)
+        write_sealed(folder / PLACE, report)
     except OSError as problem:
         print(f"headrace: {folder / PLACE} could not be written ({problem.strerror})", file=sys.stderr, flush=True)
 
 
 def find(folder: Path) -> HeadraceError | None:
-    """What was left in ``folder``, if anything."""
+    """What was left in ``folder``, if anything; of a report that is damaged, that it is."""
     if not (folder / PLACE).is_file():
         return None
-    report = read_json(folder / PLACE)
+    try:
+        report = read_sealed(folder / PLACE)
+    except ArtifactError as error:
+        return error
     return KINDS.get(report["kind"], TaskError)(report["where"], report["wrong"], report["remedy"])
 
 

@@ -11,7 +11,7 @@ from data_prep.document import read_documents
 from data_prep.tokenization.shards import PackedRows
 from pipeline import forget
 from pipeline.__main__ import compose, decoded
-from pipeline.core.artifact import Artifact, write_json, write_sealed
+from pipeline.core.artifact import Artifact, write_sealed
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import digest
 from pipeline.runner import newest, plan, run_folder
@@ -175,7 +175,7 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     description = {"stage": "weights", "inputs": {"packed": packed.folder.name}}
     (root / "weights" / digest(description) / "checkpoints/step_00000001").mkdir(parents=True)
     (root / "weights/not-begun").mkdir()
-    write_json(run_folder(plain.config) / "run.json", {"descriptions": {"weights": description}})
+    write_sealed(run_folder(plain.config) / "run.json", {"descriptions": {"weights": description}})
     out = dict(list(forget.seen_by(root, ids)))
     assert out == {root / "weights" / name: 2 for name in ("finished", "mixed", digest(description))}
     assert list(forget.seen_by(root, [])) == []

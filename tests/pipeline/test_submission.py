@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pipeline import jobs
 from pipeline.cluster import Slurm
 from pipeline.core import error_report
-from pipeline.core.artifact import TaskOutput, read_json, write_json
+from pipeline.core.artifact import TaskOutput, read_json, write_sealed
 from pipeline.core.errors import ConfigError, TaskError
 from pipeline.core.settings import decode
 from pipeline.core.stage import Inputs, Phase, Stage
@@ -134,7 +134,7 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 @pytest.fixture
 def run_json(tmp_path: Path) -> Path:
     path = tmp_path / "root" / "runs" / "feedfeed" / "run.json"
-    write_json(path, {"config": {}, "descriptions": {}})
+    write_sealed(path, {"config": {}, "descriptions": {}})
     return path
 
 
@@ -218,7 +218,7 @@ def test_no_value_is_read_by_a_shell(
     (work / "site env").write_text("")
     nasty_steps = make_steps(work / "root")
     nasty_run = work / "root" / "runs" / NASTY / "run.json"
-    write_json(nasty_run, {"config": {"x": NASTY}})
+    write_sealed(nasty_run, {"config": {"x": NASTY}})
     slurm = Slurm(
         partition=NASTY, account=NASTY, qos=NASTY, data_memory=NASTY, data_time=NASTY, train_time=NASTY,
         train_memory=NASTY, site_env="site env", options=(f"--comment={NASTY}",),
@@ -377,7 +377,7 @@ def test_what_a_later_run_writes_does_not_change_what_queued_jobs_read(
 ) -> None:
     submit(steps, Slurm(), run_json)
     before = read_json(run_json)
-    write_json(run_json, {"config": {"until": "letters"}})
+    write_sealed(run_json, {"config": {"until": "letters"}})
     read_by_jobs = {argument for argv in fake.argv for argument in argv if "run-" in argument}
     assert [read_json(Path(path)) for path in read_by_jobs] == [before]
 

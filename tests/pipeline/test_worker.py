@@ -14,7 +14,7 @@ import pytest
 from pipeline import runner, worker
 from pipeline.__main__ import compose, decoded
 from pipeline.core import error_report
-from pipeline.core.artifact import TaskOutput, part_path, read_json
+from pipeline.core.artifact import TaskOutput, part_path, read_sealed
 from pipeline.core.claim import QUIET_SECONDS, claim_of, claimed
 from pipeline.core.errors import ConfigError, RetryableError
 from pipeline.core.owner import Owner
@@ -123,7 +123,7 @@ def test_an_input_that_is_not_there_is_an_error_that_says_so(
     assert run(run_json, "signatures", "signatures", "0") == 1
     message = f"{clean.folder}: is not a finished artifact (no manifest.json); run its stage first"
     assert f"headrace: {message}\n" in capsys.readouterr().err
-    assert read_json(signatures.folder / "logs" / "error.json") == {
+    assert read_sealed(signatures.folder / "logs" / "error.json") == {
         "kind": "ArtifactError",
         "where": str(clean.folder),
         "wrong": "is not a finished artifact (no manifest.json)",
