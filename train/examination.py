@@ -45,7 +45,8 @@ class Examination:
     def scores(self, step: int) -> dict[str, list[dict[str, Any]]]:
         """The metrics of each benchmark after ``step``, the same on all ranks, which call it together."""
         vocabulary = self.encoder.vocabulary_size
-        scorer = scorer_of(assembled(self.weights(), self.model, vocabulary), self.model.context, self.evaluation)
+        model = assembled(self.weights(), self.model, vocabulary)
+        scorer = scorer_of(model, self.model.context, self.evaluation, "weights")
         subject = Subject(scorer, self.encoder, vocabulary)
         asked = shared(subject, Sharing(self.ranks, lambda queries: self.watchdog.beat(step)))
         return {

@@ -10,19 +10,21 @@ Names are translated by train/families.py. A mixture of both families has no cla
 our own names, and ``load`` reads it.
 """
 
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
 from pipeline.core.artifact import write_json
 from pipeline.core.errors import ArtifactError
+from pipeline.core.system_errors import of_rust
 from train.config import ModelConfig
 from train.families import Family, family_of
 from train.model.transformer import Transformer
@@ -41,7 +43,10 @@ def export(
     tensors: dict[str, Tensor] = {}
     for name, value in weights:
         tensors.update(_abroad(name, value, config, family))
-    save_file({name: value.contiguous() for name, value in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
+    try:
+        save_file({name: value.contiguous() for name, value in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
+    except SafetensorError as error:
+        raise of_rust(error, folder / WEIGHTS) from None
     end = Tokenizer.from_file(str(tokenizer_file)).token_to_id(END_OF_TEXT)
     write_json(folder / "config.json", {**shape_abroad(config, family), "vocab_size": vocabulary, **_ends(end)})
     write_json(folder / "tokenizer_config.json", _tokenizer_config(config))
@@ -55,9 +60,41 @@ def load(folder: Path) -> Transformer:
         ArtifactError: when the folder is incomplete, or the model is of a kind that Transformer does not compute.
     """
     config, vocabulary = read_shape(folder)
+    check_memory(folder, config.parameters(vocabulary))
+    check_layers(folder, config.layers)
     model = Transformer(config, vocabulary)
     load_into(model, folder)
     return model.eval()
+
+
+def check_memory(folder: Path, parameters: int) -> None:
+    """Refuse a model of so many fp32 ``parameters`` that this machine has not the memory for.
+
+    Raises:
+        ArtifactError: when that is so by the config.json in ``folder``.
+    """
+    needed, there = 4 * parameters, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        wrong = f"needs {needed / 1e9:,.1f} GB by its config.json, this machine has {there / 1e9:,.1f} GB of memory"
+        raise ArtifactError(str(folder), wrong, "give a smaller model, or take a larger machine")
+
+
+def check_layers(folder: Path, layers: int) -> None:
+    """Refuse a config.json in ``folder`` with more ``layers`` than there are weights: building them would not end.
+
+    Raises:
+        ArtifactError: saying how many there are, or which file cannot be read.
+    """
+    weights = 0
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, "pt") as opened:
+                weights += len(opened.keys())
+        except SafetensorError as error:
+            raise ArtifactError(str(file), f"cannot be read ({error})", "fetch it again") from None
+    if 0 < weights < layers:
+        wrong = f"has {layers:,} layers by its config.json and {weights:,} weights"
+        raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
 
 
 def load_into(model: Transformer, folder: Path) -> None:

@@ -8,21 +8,23 @@ samples/<name>.jsonl      per item: prompts, choices, log-likelihoods, outcome
 lm_eval/                  table and samples as lm-evaluation-harness writes them
 """
 
+import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from data_prep.tokenization.encode import Encoder
 from pipeline.core.artifact import TaskOutput, read_json
-from pipeline.core.errors import ConfigError
+from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 from train.config import ModelConfig
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.contamination import Overlap
 from train.evaluation.held_out import HeldOut
 from train.evaluation.subject import Subject
+from train.shapes import is_ours
 
 if TYPE_CHECKING:
     from train.distributed import Ranks
@@ -93,6 +95,8 @@ class FolderScores(Stage):
         if not (folder / "config.json").is_file():
             remedy = "give the folder of a Hugging Face model"
             raise ConfigError("evaluate", f"{self.folder!r} has no config.json", remedy)
+        with _asked_for():
+            is_ours(folder)
         paths = sorted({path for pattern in MODEL_FILES for path in folder.glob(pattern)})
         model = tuple(raw_file(f"model/{path.name}", path) for path in paths)
         return model + self.evaluation.raw_files()
@@ -101,7 +105,11 @@ class FolderScores(Stage):
         """Score every benchmark; counts benchmarks, items, queries and tokens."""
         from train.evaluation.folder import open_folder
 
-        return _scored(self.evaluation, None, {}, lambda ranks: open_folder(Path(self.folder), self.evaluation), out)
+        def subject(ranks: "Ranks") -> Subject:
+            with _asked_for():
+                return open_folder(Path(self.folder), self.evaluation)
+
+        return _scored(self.evaluation, None, {}, subject, out)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,17 +142,27 @@ class CheckpointScores(Stage):
             ArtifactError: when the checkpoint is damaged, or was removed before it was read.
         """
         from train.consolidation import read_checkpoint
-        from train.evaluation.scorer import scorer_of
+        from train.evaluation.scorer import check_finite, scorer_of
 
         encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
 
         def subject(ranks: "Ranks") -> Subject:
             model = read_checkpoint(Path(self.checkpoint), self.model, encoder.vocabulary_size, ranks)
-            scorer = scorer_of(model, self.model.context, self.evaluation)
+            check_finite(model, self.checkpoint)
+            scorer = scorer_of(model, self.model.context, self.evaluation, self.checkpoint)
             return Subject(scorer, encoder, encoder.vocabulary_size)
 
         held_out = HeldOut(inputs["tokens"], inputs["packed"], encoder)
         return _scored(self.evaluation, held_out, {}, subject, out)
+
+
+@contextlib.contextmanager
+def _asked_for() -> Iterator[None]:
+    """Raise what is wrong with the folder as an error of the command line that names it: no other start can help."""
+    try:
+        yield
+    except ArtifactError as error:
+        raise ConfigError("evaluate", f"{error.where} {error.wrong}", error.remedy) from error
 
 
 def _scored(

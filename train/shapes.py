@@ -6,17 +6,28 @@ A mixture of their parts has no class in ``transformers``: its file has model_ty
 """
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.artifact import read_json
 from pipeline.core.errors import ArtifactError, ConfigError
 from pipeline.core.settings import decode
 from train.config import ModelConfig
 from train.families import GPT1, GPT2, LLAMA, Family
 
 OWN_TYPE = "headrace"
+WIDTHS_AND_HEADS = {
+    "gpt2": ("n_embd", "n_head"),
+    "openai-gpt": ("n_embd", "n_head"),
+    "llama": ("hidden_size", "num_attention_heads"),
+}
+"""Types of models whose heads share the width evenly, unless config.json has a head_dim."""
+SIZES = (
+    *("n_layer", "n_embd", "n_head", "n_positions"),
+    *("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size"),
+)
+"""Names of sizes in config.json; each may be absent, or a list with one for each layer."""
 
 
 def read_shape(folder: Path) -> tuple[ModelConfig, int]:
@@ -40,7 +51,7 @@ def is_ours(folder: Path) -> bool:
     foreign = _read(folder)
     try:
         _shape_home(folder, foreign)
-    except (ArtifactError, ConfigError, KeyError):
+    except (ArtifactError, ConfigError, KeyError, TypeError, ValueError):
         return False
     return True
 
@@ -98,7 +109,32 @@ def shape_abroad(config: ModelConfig, family: Family | None) -> dict[str, Any]:
 def _read(folder: Path) -> dict[str, Any]:
     if not (folder / "config.json").is_file():
         raise ArtifactError(str(folder), "has no config.json", "give the folder of a Hugging Face model")
-    return dict(read_json(folder / "config.json"))
+    try:
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))  # Mamba2's holds Infinity
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(str(folder), f"has a config.json that is not JSON ({error})", "fetch it again") from None
+    if not isinstance(found, dict):
+        wrong = f"has a config.json that holds no object but {type(found).__name__}"
+        raise ArtifactError(str(folder), wrong, "fetch it again")
+    _check_sizes(folder, found)
+    if found.get("quantization_config"):
+        method = dict(found["quantization_config"]).get("quant_method", "unknown")
+        wrong = f"holds quantized weights (quantization_config in config.json: {method})"
+        raise ArtifactError(str(folder), wrong, "give the folder of the weights in fp32, fp16 or bf16")
+    return found
+
+
+def _check_sizes(folder: Path, found: Mapping[str, Any]) -> None:
+    """Refuse sizes that no model has, which libraries meet with errors of all kinds."""
+    for name in SIZES:
+        size = found.get(name)
+        if isinstance(size, (int, float, str)) and (not isinstance(size, int) or size < 1):
+            wrong = f"has {name}={size!r} in config.json"
+            raise ArtifactError(str(folder), wrong, "give a whole number of at least 1 there")
+    width, heads = WIDTHS_AND_HEADS.get(str(found.get("model_type")), ("", ""))
+    if width in found and heads in found and not found.get("head_dim") and found[width] % found[heads]:
+        wrong = f"has {width}={found[width]} in config.json, no multiple of {heads}={found[heads]}"
+        raise ArtifactError(str(folder), wrong, "give the config.json that belongs to the weights")
 
 
 def _shape_home(folder: Path, foreign: Mapping[str, Any]) -> ModelConfig:

@@ -1,5 +1,6 @@
 """Arrays that may be larger than memory: then a file is mapped, which the system pages in and out."""
 
+import os
 import tempfile
 from typing import Any
 
@@ -17,4 +18,5 @@ def room(out: TaskOutput, size: int, dtype: "np.dtype[Any] | type", memory_bytes
     folder = sorting_folder(out)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder) as file:
+        os.posix_fallocate(file.fileno(), 0, size * np.dtype(dtype).itemsize)  # a full disk kills who writes to a map
         return np.asarray(np.memmap(file, dtype, "w+", shape=(size,)))

@@ -76,26 +76,47 @@ def sync(path: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` to ``path`` whole or not at all."""
+    """Write ``value`` to ``path`` whole or not at all.
+
+    Raises:
+        TaskError: when it holds NaN or infinity, which JSON cannot say.
+    """
+    text = json_text(value, path, indent=1, sort_keys=True) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = aside(path)
     with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
     temporary.replace(path)
+
+
+def json_text(value: Any, path: Path, **style: Any) -> str:
+    """``value`` as the JSON that is to be written to ``path``.
+
+    Raises:
+        TaskError: when it holds NaN or infinity, which JSON cannot say.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, **style)
+    except ValueError as error:
+        raise TaskError(str(path), f"cannot be written as JSON ({error})", "look for NaN in what led to it") from None
 
 
 def read_json(path: Path) -> Any:
     """Read JSON from ``path``.
 
     Raises:
-        ArtifactError: when the file is not JSON.
+        ArtifactError: when the file is not JSON, which NaN and infinity are not either.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
         raise ArtifactError(str(path), f"is not JSON ({error})", "remove it and run again") from None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
 
 
 def write_sealed(path: Path, values: Mapping[str, Any]) -> None:

@@ -15,17 +15,20 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
-from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError
+from pipeline.core.system_errors import explained
 from train.evaluation.benchmark import Evaluation
-from train.evaluation.scorer import Scorer, load_scorer, scorer_of
+from train.evaluation.scorer import Scorer, check_finite, load_scorer, scorer_of
 from train.evaluation.subject import Subject
+from train.export import check_layers, check_memory
 from train.shapes import is_ours
 
 WINDOWS = ("n_positions", "max_position_embeddings", "n_ctx")
 """Where a config.json says how many positions its model has; in lm-evaluation-harness's order."""
+WHOLE_MODEL = "give the folder of a whole model"
 USUAL_WINDOW_TOKENS = 2048
 """What lm-evaluation-harness takes where nothing is told (models/utils.py, resolve_max_length): BLOOM, Mamba."""
 
@@ -94,21 +97,27 @@ def open_folder(folder: Path, evaluation: Evaluation) -> Subject:
 
     Raises:
         ArtifactError: when the folder holds no whole causal language model, or no tokenizer.
+        HeadraceError: when the system refuses to read it, or has no such device.
     """
-    tokenizer = _tokenizer(folder)
-    is_home = is_ours(folder) and any(folder.glob("*.safetensors"))
-    scorer = load_scorer(folder, evaluation) if is_home else _foreign_scorer(folder, evaluation, tokenizer)
-    return Subject(scorer, tokenizer, _vocabulary(scorer), tokenizer.opening, tokenizer.end)
+    try:
+        tokenizer = _tokenizer(folder)
+        is_home = is_ours(folder) and any(folder.glob("*.safetensors"))
+        scorer = load_scorer(folder, evaluation) if is_home else _foreign_scorer(folder, evaluation, tokenizer)
+        return Subject(scorer, tokenizer, _vocabulary(scorer), tokenizer.opening, tokenizer.end)
+    except HeadraceError:
+        raise
+    except Exception as error:  # transformers runs a class of its own for each kind of model: any error may come
+        wrong = f"cannot be opened ({type(error).__name__}: {_first_line(error)})"
+        raise explained(error, folder) or ArtifactError(str(folder), wrong, WHOLE_MODEL) from error
 
 
 def _tokenizer(folder: Path) -> FolderTokenizer:
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         wrong = f"has no tokenizer that transformers opens ({_first_line(error)})"
-        raise ArtifactError(
-            str(folder), wrong, "put the model's tokenizer.json and tokenizer_config.json there"
-        ) from None
+        remedy = "put the model's tokenizer.json and tokenizer_config.json there"
+        raise explained(error, folder) or ArtifactError(str(folder), wrong, remedy) from error
     if tokenizer.bos_token_id is None and tokenizer.eos_token_id is None:
         wrong = "has a tokenizer without a token for the beginning or the end of a text"
         raise ArtifactError(str(folder), wrong, "name one in tokenizer_config.json (eos_token)")
@@ -121,15 +130,17 @@ def _tokenizer(folder: Path) -> FolderTokenizer:
 
 def _foreign_scorer(folder: Path, evaluation: Evaluation, tokenizer: FolderTokenizer) -> Scorer:
     try:
+        check_memory(folder, _parameters(folder))
         model, found = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True, output_loading_info=True
+            folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False, output_loading_info=True
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         wrong = f"holds no causal language model that transformers opens ({_first_line(error)})"
-        raise ArtifactError(str(folder), wrong, "give the folder of a whole model") from None
+        raise explained(error, folder) or ArtifactError(str(folder), wrong, WHOLE_MODEL) from error
     if found["missing_keys"]:
         wrong = f"lacks {len(found['missing_keys'])} weights, {sorted(found['missing_keys'])[0]!r} among them"
         raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
+    check_finite(model, str(folder))
     foreign = Foreign(model.eval())
     if _looks_ahead(foreign):
         wrong = f"holds a {type(model).__name__} whose tokens see those behind them"
@@ -137,7 +148,20 @@ def _foreign_scorer(folder: Path, evaluation: Evaluation, tokenizer: FolderToken
     config = getattr(model.config, "text_config", None) or model.config
     windows = [getattr(config, name, None) for name in WINDOWS]
     window = next((int(size) for size in windows if size is not None), tokenizer.window_tokens)
-    return scorer_of(foreign, window, evaluation)
+    return scorer_of(foreign, window, evaluation, str(folder))
+
+
+def _parameters(folder: Path) -> int:
+    """The values of the model that config.json describes, counted without taking memory for them.
+
+    Raises:
+        ArtifactError: when it has more layers than the folder has weights.
+    """
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    check_layers(folder, getattr(config, "num_hidden_layers", None) or 1)
+    with torch.device("meta"):
+        blank = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+    return sum(value.numel() for value in blank.parameters())
 
 
 @torch.inference_mode()
@@ -145,7 +169,7 @@ def _looks_ahead(model: Foreign) -> bool:
     """Whether what the model expects after a token depends on the token that stands there."""
     tokens_BT = torch.tensor([[0, 0], [0, 1]])
     one_V, other_V = model(tokens_BT, tokens_BT, tokens_BT)[:, 0]
-    return not torch.allclose(one_V, other_V, rtol=1e-3, atol=1e-3)
+    return not torch.allclose(one_V, other_V, rtol=1e-3, atol=1e-3, equal_nan=True)
 
 
 @torch.inference_mode()

@@ -8,6 +8,7 @@ import contextlib
 import gzip
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -19,6 +20,10 @@ from pipeline.core.stage import RawFile, raw_file
 
 MAX_WINDOW_BYTES = 2**31
 """Long-distance zstd files (--long=27 and above) are read too."""
+
+
+HALF_A_PAIR = re.compile("[\ud800-\udfff]")
+"""What JSON may escape and no text can be encoded with."""
 
 
 class Record:
@@ -93,8 +98,11 @@ def read_records(path: Path) -> list[Record]:
             except UnicodeDecodeError as error:
                 wrong = f"is not UTF-8 (byte {error.object[error.start]:#04x})"
                 raise ArtifactError(f"{path}:{number}", wrong, "convert the file to UTF-8") from None
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise ArtifactError(f"{path}:{number}", f"is not JSON ({error})", "give one object a line") from None
+            if b"\\u" in line and (half := HALF_A_PAIR.search(json.dumps(values, ensure_ascii=False))):
+                wrong = f"holds half of a surrogate pair ({half[0]!r})"
+                raise ArtifactError(f"{path}:{number}", wrong, "write the whole character")
             records.append(Record(path.name, number, path, values))
     if not records:
         raise ArtifactError(str(path), "holds no records", "give a file with one JSON object a line")

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from pipeline.core.errors import ConfigError
+from pipeline.core.errors import ArtifactError, ConfigError, TaskError
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.item import Answer, Attention, HeadWeights, Tokens
 from train.evaluation.pieces import Piece, PieceKey, pieces
@@ -78,9 +78,15 @@ class Scorer:
     batch_tokens: int
     """Rows times positions of a batch, padding and known beginnings included; a longer row is a batch of its own."""
     device: torch.device
+    origin: str = "evaluation"
+    """Where the model comes from, for errors."""
 
     def answers(self, queries: Sequence[Tokens]) -> tuple[list[Answer], Tally]:
-        """One answer per query, in their order. Equal pieces are computed once."""
+        """One answer per query, in their order. Equal pieces are computed once.
+
+        Raises:
+            TaskError: when a log-likelihood is not finite.
+        """
         tally = Tally()
         askers: dict[PieceKey, list[int]] = defaultdict(list)
         distinct: dict[PieceKey, Piece] = {}
@@ -95,6 +101,9 @@ class Scorer:
             for number in askers[key]:
                 sums[number] += values.sum()
                 greedy[number] &= likeliest.all()
+        if not np.isfinite(sums).all():
+            wrong = f"gives a log-likelihood of {sums[~np.isfinite(sums)][0]}"
+            raise TaskError(self.origin, wrong, "try evaluation.precision=fp32, or give a model that was trained well")
         found = zip(sums.tolist(), greedy.tolist(), queries, strict=True)
         return [Answer(total, likeliest, len(query.continuation)) for total, likeliest, query in found], tally
 
@@ -193,10 +202,23 @@ def load_scorer(folder: Path, evaluation: Evaluation) -> Scorer:
         ArtifactError: when the folder holds no whole model.
     """
     model = load(folder)
-    return scorer_of(model, model.config.context, evaluation)
+    check_finite(model, str(folder))
+    return scorer_of(model, model.config.context, evaluation, str(folder))
 
 
-def scorer_of(model: torch.nn.Module, window_tokens: int, evaluation: Evaluation) -> Scorer:
+def check_finite(model: torch.nn.Module, origin: str) -> None:
+    """Refuse a model with a weight that is NaN or infinite: nothing that it says could be written down.
+
+    Raises:
+        ArtifactError: naming ``origin``, where the model comes from, and the first such weight.
+    """
+    for name, value in model.named_parameters():
+        if not torch.isfinite(value).all():
+            wrong = f"holds weights that are NaN or infinite ({name})"
+            raise ArtifactError(origin, wrong, "give a model whose training went well, an earlier checkpoint, say")
+
+
+def scorer_of(model: torch.nn.Module, window_tokens: int, evaluation: Evaluation, origin: str) -> Scorer:
     """A scorer of ``model``, which it moves to the device and casts to the precision asked for.
 
     Raises:
@@ -207,7 +229,9 @@ def scorer_of(model: torch.nn.Module, window_tokens: int, evaluation: Evaluation
         raise ConfigError("evaluation.device", "no GPU is visible here", "take auto or cpu")
     device = torch.device("cuda" if there and evaluation.device != "cpu" else "cpu")
     model = model.to(device, torch.bfloat16 if evaluation.precision == "bf16" else torch.float32)
-    return Scorer(model=model, window_tokens=window_tokens, batch_tokens=evaluation.batch_tokens, device=device)
+    return Scorer(
+        model=model, window_tokens=window_tokens, batch_tokens=evaluation.batch_tokens, device=device, origin=origin
+    )
 
 
 def likeliest_of_rest(logits_V: torch.Tensor, piece: Piece) -> bool:

@@ -4,6 +4,7 @@ import pytest
 from data_prep.dedup.room import room
 from data_prep.dedup.shuffle import sorting_folder
 from pipeline.core.artifact import TaskOutput
+from tests.disks import small_disk
 
 
 @pytest.mark.parametrize(("memory_bytes", "in_memory"), [(4000, True), (3999, False)])
@@ -18,3 +19,8 @@ def test_what_does_not_fit_is_in_a_file_without_a_name(tmp_path, memory_bytes, i
 
 def test_room_for_nothing(tmp_path):
     assert room(TaskOutput(tmp_path, "pairs", 0), 0, np.int64, 0).size == 0
+
+
+def test_room_on_a_full_disk_is_an_error_and_not_a_killed_process(tmp_path):
+    with small_disk(tmp_path / "disk", "1m") as disk, pytest.raises(OSError, match="No space left on device"):
+        room(TaskOutput(disk, "pairs", 0), 500_000, np.int64, 0)

@@ -6,6 +6,7 @@ import io
 import json
 from unittest.mock import patch
 
+import orjson
 import pytest
 import zstandard
 from hypothesis import given
@@ -144,3 +145,26 @@ def test_a_real_file(data_folder):
     records = list(Jsonl(paths=(path,)).read(path))
     assert len(records) == 499
     assert all(drop is None for _, drop in records)
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("[" * 100_000, "not_json"),
+        ('{"text": ' + "[" * 100_000 + "]" * 100_000 + "}", "not_json"),
+        ('{"text": "half a pair \\ud83d"}', "half a pair \ufffd"),
+        ('{"\\udc00": 1, "text": "kept"}', "kept"),
+        ('{"text": "kept", "date": ' + "9" * 4_000 + ', "url": NaN}', "kept"),
+        ('{"text": ' + "9" * 5_000 + "}", "not_json"),
+        ('{"text": NaN}', "no_text"),
+        ('"text"', "not_json"),
+        ('\ufeff{"text": "kept"}\r', "kept"),
+    ],
+    ids=["deep", "deep text", "half a pair", "half a key", "large", "huge", "NaN", "no object", "mark"],
+)
+def test_a_line_that_is_odd_is_kept_or_dropped_with_a_reason(tmp_path, line, outcome):
+    path = tmp_path / "pages.jsonl"
+    path.write_text(line + "\n", newline="")
+    ((document, drop),) = Jsonl(paths=(str(path),)).read(str(path))
+    assert outcome == (drop.rule if drop else document.text)
+    orjson.dumps(document.metadata)

@@ -15,7 +15,9 @@ from pipeline.core.artifact import (
     finish,
     missing_tasks,
     part_path,
+    read_json,
     read_sealed,
+    write_json,
 )
 from pipeline.core.errors import ArtifactError, TaskError
 
@@ -173,3 +175,22 @@ def test_a_kill_before_any_touch_of_the_disk_leaves_nothing_behind(tmp_path: Pat
         "00001.json",
         "manifest.json",
     }
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_json_never_holds_a_number_that_is_not_finite(tmp_path: Path, value: float) -> None:
+    path = tmp_path / "scores.json"
+    with pytest.raises(TaskError) as caught:
+        write_json(path, {"acc": value})
+    assert str(caught.value).startswith(f"{path}: cannot be written as JSON (")
+    assert not list(tmp_path.iterdir())
+    path.write_text(json.dumps({"acc": value}))  # what older versions left
+    with pytest.raises(ArtifactError) as poisoned:
+        read_json(path)
+    assert str(poisoned.value) == f"{path}: is not JSON ({json.dumps(value)} is no number); remove it and run again"
+
+
+def test_json_that_is_nested_too_deep_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("[" * 100_000)
+    with pytest.raises(ArtifactError, match=r"run\.json: is not JSON \(maximum recursion depth"):
+        read_json(tmp_path / "run.json")

@@ -114,3 +114,29 @@ def test_a_damaged_file(tmp_path, suffix):
         with pytest.raises(ArtifactError) as caught:
             read_records(path)
         assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("[" * 100_000, "is not JSON (maximum recursion depth exceeded"),
+        ('{"query": "\\ud83d"}', "holds half of a surrogate pair ('\\ud83d'); write the whole character"),
+        ('{"\\udc00": 1}', "holds half of a surrogate pair ('\\udc00')"),
+        ('{"query": ' + "9" * 5_000 + "}", "is not JSON (Exceeds the limit"),
+        ('"text"', "is not a JSON object but str; give one object a line"),
+        ("NaN", "is not a JSON object but float"),
+    ],
+    ids=["deep", "half a pair", "half a key", "huge", "no object", "NaN"],
+)
+def test_a_line_that_is_odd_is_named(tmp_path, line, wrong):
+    path = tmp_path / "quiz.jsonl"
+    path.write_text('{"query": "\\ud83d\\ude00 ok"}\r\n' + line + "\r\n")
+    with pytest.raises(ArtifactError) as caught:
+        read_records(path)
+    assert str(caught.value).startswith(f"{path}:2: {wrong}")
+
+
+def test_a_byte_order_mark_carriage_returns_and_a_number_that_is_none_are_read_past(tmp_path):
+    path = tmp_path / "quiz.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"query": "a", "weight": NaN}\r\n{"query": "b"}\r\n')
+    assert [record.text("query") for record in read_records(path)] == ["a", "b"]

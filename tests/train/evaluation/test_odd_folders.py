@@ -1,0 +1,196 @@
+"""Hugging Face folders that cannot be scored: one error that says why, whatever transformers raises."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM
+
+from pipeline.core.artifact import read_json, write_json
+from pipeline.core.errors import ArtifactError, ConfigError, TaskError
+from tests.command_line import headrace_here
+from tests.train.conftest import END, bytes_tokenizer
+from train.evaluation.benchmark import Evaluation
+from train.evaluation.folder import open_folder
+from train.evaluation.item import Tokens
+from train.scores import FolderScores
+
+CPU = Evaluation(device="cpu")
+SIZES = {
+    "gpt2": ("n_embd", "n_head", "n_layer"),
+    "gpt_neox": ("hidden_size", "num_attention_heads", "num_hidden_layers"),
+}
+
+
+def make(folder: Path, kind: str) -> Path:
+    """A tiny model with a tokenizer of bytes."""
+    torch.manual_seed(0)
+    if kind == "gpt2":
+        model = GPT2LMHeadModel(GPT2Config(vocab_size=257, n_positions=32, n_embd=16, n_layer=1, n_head=2))
+    else:
+        sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+        model = GPTNeoXForCausalLM(GPTNeoXConfig(vocab_size=257, max_position_embeddings=32, **sizes))
+    model.save_pretrained(folder)
+    bytes_tokenizer().save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": END, "bos_token": END}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.fixture(scope="module", params=["gpt2", "gpt_neox"])
+def model(request, tmp_path_factory) -> Path:
+    """One that our Transformer computes, and one that transformers does."""
+    return make(tmp_path_factory.mktemp("models") / request.param, request.param)
+
+
+@pytest.fixture
+def folder(model: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be spoiled."""
+    return Path(shutil.copytree(model, tmp_path / model.name))
+
+
+def spoil(folder: Path, **values: object) -> None:
+    """Put ``values`` into config.json; ``width``, ``heads`` and ``layers`` by the name that this kind has for them."""
+    names = dict(zip(("width", "heads", "layers"), SIZES[folder.name], strict=True))
+    config = read_json(folder / "config.json")
+    write_json(folder / "config.json", config | {names.get(key, key): value for key, value in values.items()})
+
+
+def refusal(folder: Path) -> str:
+    """What the command says, after the folder; before any rank starts where config.json tells it."""
+
+    def look() -> None:
+        FolderScores(evaluation=CPU, folder=str(folder)).raw_files()
+        open_folder(folder, CPU)
+
+    with pytest.raises((ArtifactError, ConfigError)) as caught:
+        look()
+    said = str(caught.value)
+    assert len(said.splitlines()) == 1
+    assert str(folder) in said
+    return said.partition(str(folder))[2]
+
+
+def test_quantized_weights(folder: Path) -> None:
+    spoil(folder, quantization_config={"quant_method": "gptq", "bits": 4})
+    wrong = " holds quantized weights (quantization_config in config.json: gptq)"
+    assert refusal(folder) == f"{wrong}; give the folder of the weights in fp32, fp16 or bf16"
+
+
+@pytest.mark.parametrize("size", [0, -4, 2.5, "two"])
+@pytest.mark.parametrize("name", ["heads", "width", "layers"])
+def test_a_size_that_no_model_has(folder: Path, name: str, size: object) -> None:
+    spoil(folder, **{name: size})
+    assert f"={size!r} in config.json; give a whole number of at least 1 there" in refusal(folder)
+
+
+def test_heads_that_do_not_divide_the_width(folder: Path) -> None:
+    spoil(folder, heads=3)
+    assert refusal(folder)
+
+
+@pytest.mark.parametrize(("name", "size"), [("width", 2**26), ("vocab_size", 2**40)])
+def test_more_memory_than_the_machine_has(folder: Path, name: str, size: int) -> None:
+    spoil(folder, **{name: size})
+    assert "GB by its config.json, this machine has" in refusal(folder)
+
+
+def test_more_layers_than_weights(folder: Path) -> None:
+    spoil(folder, layers=10**6)
+    assert " has 1,000,000 layers by its config.json and " in refusal(folder)
+
+
+@pytest.mark.parametrize("change", ["missing", "other shape", "cut off"])
+def test_weights_that_are_not_whole(folder: Path, change: str) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    name = next(name for name in tensors if name.endswith("dense.weight") or name.endswith("c_proj.weight"))
+    if change == "missing":
+        del tensors[name]
+    elif change == "other shape":
+        tensors[name] = torch.zeros(3, 5)
+    save_file(tensors, path, {"format": "pt"})
+    if change == "cut off":
+        path.write_bytes(path.read_bytes()[:-100])
+    assert refusal(folder)
+
+
+def test_no_weights(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    assert refusal(folder)
+
+
+def test_no_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    assert "has no tokenizer that transformers opens" in refusal(folder)
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "[" * 100_000, "\ud800"])
+def test_a_config_that_is_none(folder: Path, content: str) -> None:
+    (folder / "config.json").write_bytes(content.encode("utf-8", "surrogatepass"))
+    assert "config.json" in refusal(folder)
+
+
+@pytest.mark.parametrize("content", ["[]", "{", "[" * 100_000, '{"model": {"type": "BPE"}}'])
+def test_a_tokenizer_that_is_none(folder: Path, content: str) -> None:
+    (folder / "tokenizer.json").write_text(content)
+    assert refusal(folder)
+
+
+def test_code_of_its_own_is_refused_without_a_question(folder: Path) -> None:
+    code = {"AutoConfig": "configuration_own.OwnConfig", "AutoModelForCausalLM": "modeling_own.Own"}
+    spoil(folder, model_type="own", architectures=["Own"], auto_map=code)
+    assert "custom code" in refusal(folder)
+
+
+def test_a_kernel_that_is_not_installed(folder: Path) -> None:
+    spoil(folder, attn_implementation="flash_attention_2")
+    if folder.name == "gpt2":
+        assert open_folder(folder, CPU), "our Transformer computes it without kernels"
+    else:
+        assert "(ImportError: " in refusal(folder)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite(folder: Path, value: float) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    name = next(name for name in tensors if name.endswith("bias"))
+    tensors[name][0] = value
+    save_file(tensors, path, {"format": "pt"})
+    assert "holds weights that are NaN or infinite (" in refusal(folder)
+
+
+def test_arithmetic_that_overflows(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    save_file({name: torch.full_like(value, 1e38) for name, value in tensors.items()}, path, {"format": "pt"})
+    subject, tokens = open_folder(folder, CPU), torch.arange(4).numpy()
+    with pytest.raises(TaskError) as caught:
+        subject.scorer.answers([Tokens(tokens, tokens)])
+    assert str(caught.value).startswith(f"{folder}: gives a log-likelihood of nan; try evaluation.precision=fp32")
+
+
+def test_the_command_ends_with_status_2_before_a_rank_starts(folder: Path, tmp_path: Path) -> None:
+    spoil(folder, heads=0)
+    result = headrace_here("evaluate", str(folder), f"root={tmp_path}/root")
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1].startswith(f"headrace: evaluate: {folder} has ")
+    assert not (tmp_path / "root").exists()
+
+
+@pytest.mark.slow
+def test_weights_that_are_not_finite_leave_nothing_that_spoils_the_next_command(folder: Path, tmp_path: Path) -> None:
+    path = folder / "model.safetensors"
+    whole, tensors = path.read_bytes(), load_file(path)
+    save_file({name: torch.full_like(value, float("nan")) for name, value in tensors.items()}, path, {"format": "pt"})
+    command = ["evaluate", str(folder), "--limit", "4", f"root={tmp_path}/root", "evaluation.device=cpu"]
+    for _ in range(2):
+        result = headrace_here(*command)
+        assert result.returncode == 2
+        assert result.stderr.splitlines()[-1].startswith(f"headrace: evaluate: {folder} holds weights that are NaN")
+    path.write_bytes(whole)
+    assert headrace_here(*command).returncode == 0
