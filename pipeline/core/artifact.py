@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import json
 import os
 import shutil
 from collections import Counter
@@ -25,7 +24,7 @@ from typing import Any
 
 import xxhash
 
-from pipeline.core import claim
+from pipeline.core import claim, strict_json
 from pipeline.core.containment import refuse_outside
 from pipeline.core.errors import ArtifactError, TaskError
 from pipeline.core.owner import UNFINISHED, Owner, aside
@@ -81,7 +80,7 @@ def write_json(path: Path, value: Any) -> None:
     Raises:
         TaskError: when it holds NaN or infinity, which JSON cannot say.
     """
-    text = json_text(value, path, indent=1, sort_keys=True) + "\n"
+    text = strict_json.dumps(value, path, indent=1, sort_keys=True) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = aside(path)
     with temporary.open("w", encoding="utf-8") as stream:
@@ -91,32 +90,13 @@ def write_json(path: Path, value: Any) -> None:
     temporary.replace(path)
 
 
-def json_text(value: Any, path: Path, **style: Any) -> str:
-    """``value`` as the JSON that is to be written to ``path``.
-
-    Raises:
-        TaskError: when it holds NaN or infinity, which JSON cannot say.
-    """
-    try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, **style)
-    except ValueError as error:
-        raise TaskError(str(path), f"cannot be written as JSON ({error})", "look for NaN in what led to it") from None
-
-
 def read_json(path: Path) -> Any:
     """Read JSON from ``path``.
 
     Raises:
-        ArtifactError: when the file is not JSON, which NaN and infinity are not either.
+        ArtifactError: when the file is not JSON.
     """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(str(path), f"is not JSON ({error})", "remove it and run again") from None
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    return strict_json.loads(path.read_bytes(), path)
 
 
 def write_sealed(path: Path, values: Mapping[str, Any]) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.artifact import TaskOutput, json_text, write_json
+from pipeline.core import strict_json
+from pipeline.core.artifact import TaskOutput, write_json
 from train.evaluation import harness_format, harness_samples
 from train.evaluation.answering import answered
 from train.evaluation.benchmark import AnyBenchmark, Evaluation
@@ -137,7 +138,7 @@ def write_logs(
 def _write_lines(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput) -> None:
     with out.file(name) as path, path.open("w", encoding="utf-8") as stream:
         for row in rows:
-            stream.write(json_text(row, path) + "\n")
+            stream.write(strict_json.dumps(row, path) + "\n")
 
 
 def samples(scored: Scored) -> list[dict[str, Any]]:
