@@ -7,12 +7,16 @@ Inputs come from tests/data_prep/sources/malformed.py, the same for the same see
     readers    one process reads file by file, as the stage does; it is watched from outside
     stage      ``clean`` with conf/cleaning/c4.yaml (or no filters), each phase by the executor of users' runs
 
-and the two must agree on every record. ``crashes``: a reader died or raised, or the executor lost a worker. ``hangs``:
-no record for HANG_SECONDS. ``unaccounted``: files whose records are not numbered 0, 1, 2 … among kept and dropped
-together (of a Parquet row group, what is behind damage has one number), that differ between readers and stage, or that
-lost a record which no damage touched. ``peak_rss_mb``: the
-most that any process held (workers are looked at every 20 ms, the readers' process knows its own). ``--first`` goes on
-with a later input: pieces of a large run. Exit status 1 when a figure that must be 0 is not.
+and the two must agree on every record. For each input one of the functions of tests/data_prep/measured.py, drawn at
+random (a filter, a rule, a decoder, training and encoding of a tokenizer, marking), also gets a text or bytes made to
+be slow, in a process of its own: ``calls`` that returned.
+
+``crashes``: a reader or call died or raised, or the executor lost a worker. ``hangs``: no record for HANG_SECONDS.
+``unaccounted``: files whose records are not numbered 0, 1, 2 … among kept and dropped together (of a Parquet row group,
+what is behind damage has one number), that differ between readers and stage, or that lost a record which no damage
+touched. ``peak_rss_mb``: the most that any process held (workers are looked at every 20 ms, the readers' process knows
+its own). ``--first`` goes on with a later input: pieces of a large run. Exit status 1 when a figure that must be 0 is
+not.
 """
 
 import argparse
@@ -20,6 +24,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import random
 import resource
 import sys
 import tempfile
@@ -45,12 +50,16 @@ from pipeline.core.artifact import finish
 from pipeline.core.errors import TaskError
 from pipeline.core.settings import decode
 from pipeline.executor import PhaseStep, TaskExecutor
+from tests.data_prep.adversarial import hostile_bytes, hostile_text
+from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts
 from tests.data_prep.sources.malformed import KINDS, LIMIT_BYTES, Malformed, malformed
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 HANG_SECONDS = 150
 """For one record: more than twice what the extractor's process is given."""
 TASK_BYTES = 4_000_000
+SIZES = (10, 1_000, 30_000)
+"""Most characters or bytes of an input that is made to be slow."""
 Seen = dict[str, list[str]]
 """For each file the rule that dropped each of its records, or "kept"."""
 
@@ -162,6 +171,44 @@ def agree(files: dict[str, Malformed], readers: Seen, stage: Seen, totals: dict[
             fail(totals, "unaccounted", f"{path}: {one} {other}")
 
 
+def call(pipe: Connection, numbers: range, seed: int) -> None:
+    """Give one function after the other a hostile input, and report each: what it was, seconds."""
+    with tempfile.TemporaryDirectory() as name:
+        settings = settings_of(Path(name))
+        of_text = [*filters(settings), *rules(settings), *extractors(), *texts()]
+        of_bytes = list(readers(Path(name)))
+        for number in numbers:
+            chance = random.Random(f"{seed}:{number}:call")
+            title, function = chance.choice([*of_text, *of_bytes])
+            make = hostile_bytes if (title, function) in of_bytes else hostile_text
+            start = time.perf_counter()
+            function(make(chance, chance.choice(SIZES)))
+            pipe.send((f"{number}: {title}", time.perf_counter() - start))
+    pipe.close()
+
+
+def answers(numbers: range, seed: int, totals: dict[str, Any]) -> None:
+    """Whether every call of ``numbers`` returned; the first that did not ends the batch's calls."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=call, args=(theirs, numbers, seed))
+    process.start()
+    theirs.close()
+    returned, last = 0, "the first call"
+    with contextlib.suppress(EOFError):
+        while ours.poll(HANG_SECONDS):
+            last, seconds = ours.recv()
+            returned += 1
+            totals["longest_seconds"] = max(totals["longest_seconds"], seconds)
+        process.kill()
+        fail(totals, "hangs", f"the call after {last}")
+    process.join()
+    totals["calls"] += returned
+    if process.exitcode not in (0, -9):
+        fail(totals, "crashes", f"the call after {last}: exit status {process.exitcode}")
+    elif returned != len(numbers):
+        fail(totals, "unaccounted", f"{len(numbers) - returned} calls after {last}")
+
+
 def fail(totals: dict[str, Any], what: str, where: str) -> None:
     totals[what] += 1
     print(f"{what}: {where:.500}", file=sys.stderr, flush=True)
@@ -211,7 +258,7 @@ def main() -> int:
     options = parser.parse_args()
     totals: dict[str, Any] = {"benchmark": "fuzz_sources", "inputs": options.inputs, "first": options.first}
     totals |= {"seed": options.seed, "records": 0, "kept": 0, "dropped": Counter(), "crashes": 0, "hangs": 0}
-    totals |= {"unaccounted": 0, "longest_seconds": 0.0, "peak_rss_mb": 0.0}
+    totals |= {"calls": 0, "unaccounted": 0, "longest_seconds": 0.0, "peak_rss_mb": 0.0}
     preset = yaml.safe_load(PRESET.read_text(encoding="utf-8"))
     cleaning = decode(Cleaning, preset | {"buckets": 2, **({"filters": []} if options.no_filters else {})})
     last = options.first + options.inputs
@@ -223,6 +270,7 @@ def main() -> int:
                 if Path(name, kind).exists():
                     stage |= clean(kind, Path(name), cleaning, options.workers, totals)
             agree(files, read(files, totals), stage, totals)
+            answers(range(first, min(first + options.batch, last)), options.seed, totals)
         print(f"{min(first + options.batch, last)} of {last}", file=sys.stderr, flush=True)
     totals["dropped"] = dict(totals["dropped"].most_common())
     totals |= {key: round(totals[key], 2) for key in ("longest_seconds", "peak_rss_mb")}

@@ -55,20 +55,20 @@ def warc_records(pieces: Iterator[Piece], record_bytes: int) -> Iterator[WarcByt
 
 
 def _record(buffer: "_Buffer", record_bytes: int) -> WarcBytes:
-    header = buffer.header()
-    if header is None:
+    header_bytes = buffer.header()
+    if header_bytes is None:
         return WarcBytes(b"", buffer.bad_header("header without end"))
-    url = found[1].decode("utf-8", "replace") if (found := buffer.first(TARGET, len(header))) else ""
-    if (length := buffer.first(CONTENT_LENGTH, len(header))) is None:
+    url = found[1].decode("utf-8", "replace") if (found := buffer.first(TARGET, header_bytes)) else ""
+    if (length := buffer.first(CONTENT_LENGTH, header_bytes)) is None:
         return WarcBytes(b"", buffer.bad_header("no valid Content-Length"), url)
     content_bytes = int(length[1])
-    size = len(header) + content_bytes
+    size = header_bytes + content_bytes
     if content_bytes > record_bytes:
         whole = buffer.skip(size)
         return WarcBytes(b"", Drop("record_too_large", str(content_bytes)) if whole else buffer.cut(size, 0), url)
     if not buffer.hold(size):
-        return WarcBytes(b"", buffer.cut(size, len(header)), url)
-    if (fault := buffer.ending(size, len(header))) is not None:
+        return WarcBytes(b"", buffer.cut(size, header_bytes), url)
+    if (fault := buffer.ending(size, header_bytes)) is not None:
         return WarcBytes(b"", fault, url)
     return WarcBytes(buffer.take(size))
 
@@ -114,12 +114,12 @@ class _Buffer:
                 return None
             self._fill()
 
-    def header(self) -> bytes | None:
-        """The record's header with its empty line; None when it has no end."""
+    def header(self) -> int | None:
+        """The bytes of the record's header with its empty line; None when it has no end."""
         while (end := self.first(HEADER_END, HEADER_BYTES)) is None:
             if len(self._data) >= HEADER_BYTES or not self._fill():
                 return None
-        return bytes(self._data[: end.end()])
+        return end.end()
 
     def first(self, pattern: re.Pattern[bytes], end: int) -> re.Match[bytes] | None:
         """The first match of ``pattern``, one of ``_without``, before ``end``."""

@@ -130,3 +130,13 @@ JUNK: dict[str, Callable[[int], bytes]] = {
     "random bytes": lambda length: Random(3).randbytes(length),
 }
 """By name: the content of a file of about so many bytes."""
+
+
+def hostile_text(chance: Random, most_characters: int) -> str:
+    """One of TEXTS of up to so many characters."""
+    return chance.choice(sorted(TEXTS.items()))[1](chance.randrange(1, most_characters))
+
+
+def hostile_bytes(chance: Random, most_bytes: int) -> bytes:
+    """One of JUNK of up to so many bytes."""
+    return chance.choice(sorted(JUNK.items()))[1](chance.randrange(1, most_bytes))

@@ -18,6 +18,7 @@ from random import Random
 import brotli
 import zstandard
 
+from tests.data_prep.adversarial import hostile_bytes
 from tests.data_prep.sources.malformed_html import good_page, odd_page, sentence
 from tests.data_prep.sources.malformed_rows import good_line, odd_line, odd_table
 from tests.data_prep.sources.warc_bytes import http, record
@@ -118,7 +119,11 @@ def _magic(chance: Random, part: bytes, whole: bytes) -> bytes:
     return chance.choice(MAGICS) + part
 
 
-DAMAGES = (_flipped, _flipped, _cut, _zeroed, _doubled, _noisy, _foreign, _magic)
+def _junk(chance: Random, part: bytes, whole: bytes) -> bytes:
+    return part + hostile_bytes(chance, 20_000)
+
+
+DAMAGES = (_flipped, _flipped, _cut, _zeroed, _doubled, _noisy, _foreign, _magic, _junk)
 MAGICS = (
     b"\x1f\x8b\x08", b"\x1f\x8b\x08\x1f", b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8, b"BZh9",
     b"\x28\xb5\x2f\xfd\x00\xa8", b"\x5d\x2a\x4d\x18\xff\xff\xff\x7f", b"\x50\x2a\x4d\x18\x05\0\0\0", b"WARC/1.0\r\n",

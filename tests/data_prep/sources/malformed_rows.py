@@ -7,6 +7,7 @@ from random import Random
 import pyarrow
 from pyarrow import parquet
 
+from tests.data_prep.adversarial import hostile_text
 from tests.data_prep.sources.malformed_html import good_page, odd_page, sentence
 
 VALUES = (
@@ -29,10 +30,9 @@ def odd_line(field: str, limit_bytes: int, chance: Random) -> bytes:
         size = chance.choice([3, 60]) * limit_bytes
         return b'{"' + field.encode() + b'": "' + b"x" * size + b'"}\n'
     if kind < 0.6:
-        text = sentence(3) if field == "text" else odd_page(chance).decode("latin-1")
-        row = {
-            key: json.dumps(value) for key, value in ((field, text), ("url", "http://x/"), ("id", 1), ("date", "2026"))
-        }
+        text = _odd_text(chance) if field == "text" else odd_page(chance).decode("latin-1")
+        url = chance.choice(["http://x/", text[:20_000]])
+        row = {key: json.dumps(value) for key, value in ((field, text), ("url", url), ("id", 1), ("date", "2026"))}
         for key in chance.sample([*row, "other", "", "\\ud800"], chance.choice([1, 2])):
             row[key] = chance.choice(VALUES)
         line = "{" + ", ".join(f'"{key}": {value}' for key, value in row.items()) + "}"
@@ -47,6 +47,13 @@ def odd_line(field: str, limit_bytes: int, chance: Random) -> bytes:
         line.replace(b":", b""), line.replace(b'"', b"'"), chance.choice(VALUES).encode() + b"\n", line.replace(b"e",
         b"\0"),
     ])  # fmt: skip
+
+
+def _odd_text(chance: Random) -> str:
+    """A sentence, or text that is made to be slow, also as an address."""
+    if chance.random() < 0.5:
+        return sentence(3)
+    return chance.choice(["", "\n", "http://"]) + hostile_text(chance, chance.choice([100, 3_000, 30_000]))
 
 
 def odd_table(chance: Random) -> bytes:
