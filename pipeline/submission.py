@@ -173,7 +173,7 @@ def _sbatch(arguments: Sequence[str], step: Step) -> int:
     answer = ask(["sbatch", "--parsable", *arguments])
     number = answer.stdout.strip().split(";")[0]
     if answer.returncode or not number.isdigit():
-        said = (answer.stderr + answer.stdout).strip()
+        said = ", ".join((answer.stderr + answer.stdout).strip().splitlines())
         remedy = "correct the cluster settings and run again (jobs submitted before this one stay in the queue)"
-        raise TaskError("cluster=slurm", f"sbatch refused the job of stage {step.name!r}:\n{said}", remedy)
+        raise TaskError("cluster=slurm", f"sbatch refused the job of stage {step.name!r}: {said}", remedy)
     return int(number)

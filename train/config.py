@@ -92,7 +92,7 @@ class AdamW:
     """Adam with decoupled weight decay (Loshchilov and Hutter 2019); defaults of GPT-3 (Brown et al. 2020, app. B)."""
 
     type: Literal["adamw"] = "adamw"
-    learning_rate: Annotated[float, Field(gt=0, le=10)]
+    learning_rate: Annotated[float, Field(ge=0, le=10)]
     """The peak; the schedule scales it."""
     beta1: BelowOne = 0.9
     """Decay of the mean of gradients."""

@@ -62,6 +62,7 @@ ZERO_MEANS = {
     "Dedup.seed": "a seed like any other",
     "Decontamination.window_characters": "the match alone",
     "ModelConfig.dropout": "off",
+    "AdamW.learning_rate": "no update",
     "AdamW.beta1": "no memory of gradients",
     "AdamW.beta2": "no memory of squares",
     "AdamW.weight_decay": "off",
@@ -200,7 +201,7 @@ def test_the_tables_hold_nothing_else() -> None:
             "optimizer.learning_rate=nan",
             "optimizer.learning_rate: must be a finite number (got nan); correct the value",
         ),
-        ("optimizer.learning_rate=-1", "optimizer.learning_rate: must be above 0 (got -1); correct the value"),
+        ("optimizer.learning_rate=-1", "optimizer.learning_rate: must be at least 0 (got -1); correct the value"),
         (
             "optimizer.learning_rate=inf",
             "optimizer.learning_rate: must be a finite number (got inf); correct the value",

@@ -4,10 +4,10 @@ import json
 
 import pytest
 from datatrove.data import Document
-from rich.console import Console
 
 from pipeline import inspection
 from pipeline.core.errors import ConfigError
+from pipeline.core.terminal import terminal
 from pipeline.marking import Line, Page
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, c4_corpus, plain_corpus
@@ -100,7 +100,7 @@ def test_a_page_cannot_steer_the_terminal(
     printed = capsys.readouterr().out
     assert "text              �]0;owned� �\n" in printed
     assert not set(printed) & set("\x1b\x07\u202e\r")
-    monkeypatch.setattr(inspection, "Console", lambda **kind: Console(force_terminal=True, no_color=True, width=120))
+    monkeypatch.setattr(inspection, "terminal", lambda: terminal(force_terminal=True, no_color=True, width=120))
     inspection.show(found)
     printed = capsys.readouterr().out
     assert "�]0;owned� �" in printed
@@ -114,8 +114,8 @@ def test_a_wide_terminal_shows_two_columns(
     found = inspection.documents(c4.steps, "clean", "c4_lines.end_mark", "1")
     widths = {}
     for width in (99, 120):
-        console = Console(force_terminal=True, color_system="standard", width=width)
-        monkeypatch.setattr(inspection, "Console", lambda console=console, **kind: console)
+        console = terminal(force_terminal=True, color_system="standard", width=width)
+        monkeypatch.setattr(inspection, "terminal", lambda console=console: console)
         inspection.show(found)
         widths[width] = capsys.readouterr().out
     assert "│" not in widths[99]

@@ -309,7 +309,8 @@ def test_a_refusal_is_shown_in_full(fake: FakeSlurm, steps: list[Step], run_json
     with pytest.raises(TaskError) as caught:
         submit(steps, Slurm(), run_json)
     assert str(caught.value) == (
-        "cluster=slurm: sbatch refused the job of stage 'letters':\n" + words.rstrip() + "; "
+        "cluster=slurm: sbatch refused the job of stage 'letters': "
+        "sbatch: error: invalid partition specified: x, sbatch: error: Batch job submission failed: Nope; "
         "correct the cluster settings and run again (jobs submitted before this one stay in the queue)"
     )
     assert list(jobs.records(steps[0])) == ["sort"]

@@ -130,8 +130,8 @@ def test_first_weights_are_gpt2s_and_gpt1s(place, residual):
             {"width": 12, "positions": "rope"},
             "model: rope needs an even head width, not 3; correct the model's settings",
         ),
-        ({"dropout": 1.0}, "model: dropout 1.0 is not in [0, 1); correct the model's settings"),
-        ({"layers": 0}, "model: has a size of 0; give sizes of at least 1"),
+        ({"dropout": 1.0}, "dropout: must be below 1 (got 1.0); correct the value"),
+        ({"layers": 0}, "layers: must be at least 1 (got 0); correct the value"),
     ],
 )
 def test_impossible_shapes_are_refused(change, message):
