@@ -1,6 +1,6 @@
 """How fast updates are through the engine: tokens per second, MFU, peak memory, wait for data. Prints one JSON line.
 
-    python benchmarks/train_step.py --model gpt2_124m|gpt2_350m|gpt2_1.3b|tiny [--micro-rows 16] [--accumulation 1]
+    python benchmarks/train_step.py --model gpt2_124m|gpt2_350m|gpt2_1.3b|demo|tiny [--micro-rows 16] [--accumulation 1]
                                     [--stage 1] [--steps 20] [--warm-up 5] [--compile auto|on|off]
 
 One rank; random tokens in packed rows of three documents each, read ahead as in training. The first updates
@@ -42,6 +42,7 @@ def gpt(layers: int, width: int, heads: int, context: int) -> ModelConfig:
 
 MODELS = {
     "tiny": (gpt(2, 128, 4, 128), 2048),
+    "demo": (gpt(4, 160, 5, 256), 8192),
     "gpt2_124m": (gpt(12, 768, 12, 1024), 50304),
     "gpt2_350m": (gpt(24, 1024, 16, 1024), 50304),
     "gpt2_1.3b": (gpt(24, 2048, 16, 2048), 50304),

@@ -32,6 +32,11 @@ POLL_SECONDS = 0.5
 MAIN_PID = "HEADRACE_MAIN_PID"
 """Environment variable: the process without which a rank must not go on."""
 
+PASSIVE_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Threads of the ranks sleep while they wait for each other. OpenMP lets them spin, which on a machine with other work
+takes the cores from the threads that are waited for. The number of threads does not follow the load: results are
+bitwise equal only with as many threads."""
+
 WORKER = (
     "import sys; sys.path[:] = filter(None, sys.path); "
     "from pipeline.worker import leave, main; leave(main(sys.argv[1:]))"
@@ -55,7 +60,7 @@ def launch(stage: Stage, folder: Path, file: Path, ranks: int) -> None:
     (folder / TRAIL).unlink(missing_ok=True)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     command += ["--no-python", sys.executable, "-u", "-c", WORKER, str(file), stage.name]
-    environment = os.environ | {MAIN_PID: str(os.getpid())}
+    environment = PASSIVE_THREADS | os.environ | {MAIN_PID: str(os.getpid())}
     with log.open("ab") as words:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment, start_new_session=True
