@@ -167,8 +167,9 @@ def rows_of(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fac
         if not here.size:
             continue
         yield "split", split
-        rows = [np.load(packed.path(f"rows/{split}-{one:05d}.npy"), mmap_mode="r") for one in range(group + 1)]
-        before = sum(len(offsets) - 1 for offsets in rows[:-1])
+        files = [packed.path(f"rows/{split}-{one:05d}.npy") for one in range(group + 1)]
+        before = sum(np.load(file, mmap_mode="r").size - 1 for file in files[:-1])
+        offsets = np.load(files[-1])
         for span in here[np.argsort(spans["start"][here])]:
-            row = before + int(np.searchsorted(rows[-1], span, side="right")) - 1
+            row = before + int(np.searchsorted(offsets, span, side="right")) - 1
             yield "row", f"{row} of {split}: {spans[span]['length']:,} tokens from {spans[span]['start']} on"

@@ -3,22 +3,23 @@
     PackedRows  row number ──> spans (shard, start, length)        spans/<split>-00000.npy, rows/<split>-00000.npy
     TokenShards shard, start, stop ──> token ids                   tokens/00007.bin, bounds/00007.npy
 
-Files are mapped, and at most ``OPEN_FILES`` of a kind at a time: a corpus may have more shards than a process may have
-open files.
+A file's form is kept once it was looked at; its values are read where they are wanted (open_files.py), since a corpus
+may have more files than a process may have open.
 """
 
+import dataclasses
 import functools
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from data_prep.tokenization.open_files import FILES
 from data_prep.tokenization.packing import Spans
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError
-
-OPEN_FILES = 256
 
 
 def key_of(purpose: str, document_id: str) -> int:
@@ -27,46 +28,67 @@ def key_of(purpose: str, document_id: str) -> int:
     return int.from_bytes(hashlib.sha256(f"{purpose}\0{document_id}".encode()).digest()[:8], "little")
 
 
+@dataclasses.dataclass(frozen=True)
+class StoredArray:
+    """Values of one type, one after the other in a file from byte ``offset`` on."""
+
+    path: Path
+    dtype: "np.dtype[Any]"
+    offset: int
+    size: int
+
+    @classmethod
+    def npy(cls, path: Path) -> "StoredArray":
+        """The array of one dimension in a .npy file."""
+        mapped = np.load(path, mmap_mode="r")
+        return cls(path, mapped.dtype, mapped.offset, mapped.size)
+
+    def __getitem__(self, part: slice) -> NDArray[Any]:
+        """A copy of the values of ``part``, which has no step."""
+        start, stop, _ = part.indices(self.size)
+        length_bytes = max(0, stop - start) * self.dtype.itemsize
+        return np.frombuffer(FILES.read(self.path, self.offset + start * self.dtype.itemsize, length_bytes), self.dtype)
+
+
 class TokenShards:
     """All token shards of one ``tokens`` artifact."""
 
     def __init__(self, artifact: Artifact) -> None:
         self._artifact = artifact
-        self._tokens = functools.lru_cache(OPEN_FILES)(self._open_tokens)
-        self._bounds = functools.lru_cache(OPEN_FILES)(self._open_bounds)
+        self._tokens = functools.cache(self._stored_tokens)
+        self._bounds = functools.cache(self._stored_bounds)
 
     def __len__(self) -> int:
         return self._artifact.shard_count
 
     def slice(self, shard: int, start: int, stop: int) -> NDArray[Any]:
-        """The ids tokens[start:stop] of ``shard``, uint16 or uint32: a read-only view of the file."""
+        """The ids tokens[start:stop] of ``shard``, uint16 or uint32."""
         return self._tokens(shard)[start:stop]
 
     def document(self, shard: int, start: int) -> int:
         """The number, within ``shard``, of the document that predicts from position ``start``."""
-        return int(np.searchsorted(self._bounds(shard), start, side="right")) - 1
+        return int(np.searchsorted(self.bounds(shard), start, side="right")) - 1
 
     def bounds(self, shard: int) -> NDArray[np.uint64]:
         """(documents + 1,): where the end of text lies that begins each document, and the last one."""
-        return self._bounds(shard)
+        return self._bounds(shard)[:]
 
     def text_bytes(self, shard: int) -> NDArray[np.uint32]:
         """(documents,): the UTF-8 bytes of each text."""
         array: NDArray[np.uint32] = np.load(self._artifact.shard("text_bytes", shard, "npy"))
         return array
 
-    def _open_bounds(self, shard: int) -> NDArray[np.uint64]:
-        array: NDArray[np.uint64] = np.load(self._artifact.shard("bounds", shard, "npy"), mmap_mode="r")
-        return array
+    def _stored_bounds(self, shard: int) -> StoredArray:
+        return StoredArray.npy(self._artifact.shard("bounds", shard, "npy"))
 
-    def _open_tokens(self, shard: int) -> NDArray[Any]:
+    def _stored_tokens(self, shard: int) -> StoredArray:
         path = self._artifact.shard("tokens", shard, "bin")
-        tokens = int(self._bounds(shard)[-1]) + 1
+        tokens = int(self._bounds(shard)[-1:][0]) + 1
         token_bytes, rest = divmod(path.stat().st_size, tokens)
         if rest or token_bytes not in (2, 4):
             wrong = f"{path.stat().st_size} bytes cannot hold the {tokens} tokens that bounds tells of"
             raise ArtifactError(str(path), wrong, f"remove {self._artifact.folder} and run again")
-        return np.memmap(path, dtype=f"<u{token_bytes}", mode="r")
+        return StoredArray(path, np.dtype(f"<u{token_bytes}"), 0, tokens)
 
 
 class PackedRows:
@@ -76,9 +98,9 @@ class PackedRows:
         self._artifact, self._split = artifact, split
         self.row_tokens: int = artifact.settings["packing"]["row_tokens"]
         groups = range(artifact.manifest["phases"]["rows"])
-        self._rows = [self._open("rows", group) for group in groups]
-        self._spans = [self._open("spans", group) for group in groups]
-        self._first_row = np.cumsum([0] + [len(rows) - 1 for rows in self._rows])
+        self._rows = [self._stored("rows", group) for group in groups]
+        self._spans = [self._stored("spans", group) for group in groups]
+        self._first_row = np.cumsum([0] + [rows.size - 1 for rows in self._rows])
 
     def __len__(self) -> int:
         return int(self._first_row[-1])
@@ -92,9 +114,9 @@ class PackedRows:
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
         group = int(np.searchsorted(self._first_row, row, side="right")) - 1
-        first, last = self._rows[group][row - self._first_row[group] :][:2].tolist()
+        here = row - int(self._first_row[group])
+        first, last = self._rows[group][here : here + 2].tolist()
         return self._spans[group][first:last]
 
-    def _open(self, kind: str, group: int) -> NDArray[Any]:
-        array: NDArray[Any] = np.load(self._artifact.path(f"{kind}/{self._split}-{group:05d}.npy"), mmap_mode="r")
-        return array
+    def _stored(self, kind: str, group: int) -> StoredArray:
+        return StoredArray.npy(self._artifact.path(f"{kind}/{self._split}-{group:05d}.npy"))

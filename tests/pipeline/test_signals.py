@@ -29,7 +29,7 @@ from pathlib import Path
 from pipeline.core import error_report
 from pipeline.core.errors import RetryableError
 folder, asked = Path(os.environ["FOLDER"]), []
-print("a rank", flush=True)
+print("a rank", os.environ["OMP_WAIT_POLICY"], flush=True)
 time.sleep(float(os.environ["SETUP_SECONDS"]))
 signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
 for step in range(1, 1000):
@@ -144,9 +144,10 @@ def test_the_ranks_save_and_end(tmp_path: Path, training, number: signal.Signals
 
 
 def test_before_the_first_step_it_ends_at_once(tmp_path: Path, training) -> None:
+    """The ranks, whose threads sleep while they wait, have said that they began."""
     command = training(SETUP_SECONDS="100")
     log = tmp_path / "logs/ranks.log"
-    command.wait_for(lambda: log.is_file() and log.read_text() == "a rank\n" * 2)
+    command.wait_for(lambda: log.is_file() and log.read_text() == "a rank PASSIVE\n" * 2)
     os.killpg(command.process.pid, signal.SIGINT)
     status, lines = command.end()
     assert (status, lines[-1]) == (130, NOT_SAVED)

@@ -1,0 +1,103 @@
+"""A corpus of many shards is read with few files open."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_prep.tokenization.open_files import OpenFiles
+from data_prep.tokenization.packing import SPAN
+from pipeline.core.artifact import FileRecord, write_sealed
+from pipeline.core.errors import ArtifactError
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_no_more_files_are_open_than_allowed(tmp_path: Path) -> None:
+    files, paths = OpenFiles(4), [tmp_path / str(number) for number in range(9)]
+    for number, path in enumerate(paths):
+        path.write_bytes(bytes(range(number, number + 20)))
+    before = len(os.listdir("/proc/self/fd"))
+    wrong: list[tuple[int, int]] = []
+
+    def read_all(seed: int) -> None:
+        generator = np.random.default_rng(seed)
+        for number, offset in generator.integers(0, 9, (2000, 2)).tolist():
+            if files.read(paths[number], offset, 5) != bytes(range(number + offset, number + offset + 5)):
+                wrong.append((number, offset))
+
+    threads = [threading.Thread(target=read_all, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(os.listdir("/proc/self/fd")) == before + 4
+
+
+def test_a_file_that_ends_too_early_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "00007.bin"
+    path.write_bytes(b"0123")
+    assert OpenFiles(1).read(path, 1, 3) == b"123"
+    with pytest.raises(ArtifactError) as error:
+        OpenFiles(1).read(path, 2, 4)
+    assert str(error.value) == (f"{path}: ends at byte 4, before byte 6; remove its artifact's folder and run again")
+
+
+def stored(folder: Path, values: dict, files: dict[str, np.ndarray]) -> None:
+    """An artifact with these ``files``, written without the waits for the disk that a stage makes."""
+    for kind in {name.partition("/")[0] for name in files}:
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    records = {}
+    for name, array in files.items():
+        if name.endswith(".npy"):
+            np.save(folder / name, array)
+        else:
+            array.tofile(folder / name)
+        record = FileRecord.of(folder / name)
+        records[name] = {"bytes": record.bytes, "sha256": record.sha256}
+    write_sealed(folder / "manifest.json", values | {"files": records, "counts": {}})
+
+
+def corpus(folder: Path, shards: int) -> None:
+    """Each shard holds one document, of its own number, and is one group with one row of two spans."""
+    tokens, packed = {}, {}
+    for shard in range(shards):
+        tokens[f"tokens/{shard:05d}.bin"] = np.full(9, shard, "<u2")
+        tokens[f"bounds/{shard:05d}.npy"] = np.array([0, 8], "<u8")
+        packed[f"spans/train-{shard:05d}.npy"] = np.array([(shard, 0, 4), (shards - 1 - shard, 4, 4)], SPAN)
+        packed[f"rows/train-{shard:05d}.npy"] = np.array([0, 2], "<u8")
+    stored(folder / "tokens", {"shards": shards}, tokens)
+    settings = {"packing": {"row_tokens": 8}}
+    stored(folder / "packed", {"shards": 1, "settings": settings, "phases": {"rows": shards}}, packed)
+
+
+READING = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+from pathlib import Path
+import numpy as np
+from pipeline.core.artifact import Artifact
+from train.data import Rows
+folder = Path(sys.argv[1])
+rows = [Rows(Artifact(folder / "packed"), Artifact(folder / "tokens"), "train") for _ in range(3)]
+order = np.random.default_rng(0).permutation(len(rows[0]))
+for first in range(0, len(order), 100):
+    for one in rows:
+        numbers = order[first : first + 100]
+        expected = np.repeat(np.stack([numbers, len(order) - 1 - numbers], axis=1), 4, axis=1)
+        assert np.array_equal(one.batch(numbers).inputs, expected)
+print(len(order))
+"""
+
+
+@pytest.mark.parametrize("shards", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_a_mixture_of_three_corpora_is_read_with_256_descriptors(tmp_path: Path, shards: int) -> None:
+    corpus(tmp_path, shards)
+    command = [sys.executable, "-c", READING, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    assert (done.returncode, done.stdout) == (0, f"{shards}\n"), done.stderr
