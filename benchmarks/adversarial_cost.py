@@ -72,6 +72,7 @@ def measured(
 ) -> Measured:
     """``function`` at the size at which it takes ``seconds``, or at the largest size."""
     size = SMALLEST
+    function(make(SMALLEST))  # what it loads and compiles is not its cost
     while (used := cpu_seconds(function, make(size))) < seconds and size < largest:
         size *= 2
     if used < seconds:
@@ -100,7 +101,6 @@ def tables(only: str, seconds: float, largest: int) -> Iterator[tuple[str, list[
         for functions, inputs in ((of_text, TEXTS), (readers(Path(name)), JUNK)):
             for title, function in functions:
                 if only in title:
-                    function(next(iter(inputs.values()))(SMALLEST))  # what it loads and compiles is not its cost
                     yield (
                         title,
                         [measured(text, function, make, seconds, largest) for text, make in inputs.items()],

@@ -19,8 +19,8 @@ from typing import Any
 
 CPU_SECONDS = 60.0
 """For any page. C4's filters take a page of average size in less than a millisecond."""
-CPU_SECONDS_PER_CHARACTER = 2e-5
-"""For each character more. The slowest preset takes 3e-6 on text that is made to be slow."""
+CPU_SECONDS_PER_CHARACTER = 1e-4
+"""For each character more: twice what the slowest filter, datatrove's words, takes for text that is made to be slow."""
 TICK_SECONDS = 0.5
 
 
