@@ -112,7 +112,7 @@ class Clean(Stage):
     """Reads the source's records and keeps the documents that get through the filters."""
 
     name: ClassVar[str] = "clean"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     source: AnySource
     """Where the records come from."""
     cleaning: Cleaning

@@ -162,6 +162,7 @@ class Tokenizer(Stage):
     """``tokenizer.json``; counts ``vocabulary`` and, when trained, ``sample_documents`` and ``sample_bytes``."""
 
     name: ClassVar[str] = "tokenizer"
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("unique",)
 
     settings: TokenizerSettings

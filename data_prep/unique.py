@@ -38,6 +38,7 @@ class Unique(Stage):
     """Splits each shard of ``clean`` by what ``duplicates`` found, and by what the texts of benchmarks are found in."""
 
     name: ClassVar[str] = "unique"
+    version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("clean", "duplicates")
 
     decontamination: Decontamination = NOTHING

@@ -13,13 +13,12 @@ a message.
 """
 
 import dataclasses
-import os
 import shutil
 import sys
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipeline.core.artifact import FileRecord, read_sealed, write_sealed
+from pipeline.core.artifact import FileRecord, read_sealed, sync, write_sealed
 from pipeline.core.containment import refuse_outside
 from pipeline.core.errors import ArtifactError
 from train.state import State, rollback_step
@@ -59,12 +58,12 @@ def put_in_force(folder: Path, writing: Path, state: State, records: dict[str, F
     """Make ``writing``, which has the files of all ranks, the checkpoint of ``state``: by its manifest and a rename."""
     files = {file: dataclasses.asdict(record) for file, record in records.items()}
     write_sealed(writing / MANIFEST, {"format": FORMAT, **dataclasses.asdict(state), "files": files})
-    _sync_folder(writing / STATE)
-    _sync_folder(writing)
+    sync(writing / STATE)
+    sync(writing)
     final = folder / name(state.step)
     remove(final)
     writing.rename(final)
-    _sync_folder(folder)
+    sync(folder)
 
 
 def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path, State] | None:
@@ -94,7 +93,7 @@ def verify(path: Path) -> State:
     for file, record in manifest["files"].items():
         if not (path / file).is_file() or FileRecord.of(path / file) != FileRecord(**record):
             raise ArtifactError(str(path / file), "is damaged or missing", f"remove {path}")
-    return State(**{field.name: manifest[field.name] for field in dataclasses.fields(State)})
+    return State(**{field.name: manifest[field.name] for field in dataclasses.fields(State) if field.name in manifest})
 
 
 def state_files(path: Path) -> list[Path]:
@@ -153,14 +152,5 @@ def remove(path: Path) -> None:
 
 def _settled(path: Path) -> FileRecord:
     """The file's record, once its bytes are on the disk."""
-    with path.open("rb") as stream:
-        os.fsync(stream.fileno())
+    sync(path)
     return FileRecord.of(path)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -88,7 +88,7 @@ class Session:
                 return train(self.job, self.state, None, None, stop)
         facts = canonical(self.stage)
         steps = self.stage.training.steps - self.state.step
-        tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts)
+        tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts, self.state.curve)
         try:
             with watchdog, self.job.saver, StopRequest() as stop, Progress("weights", steps, "steps") as progress:
                 return train(self.job, self.state, tracker, progress, stop)

@@ -24,6 +24,8 @@ class State:
     """Of the last steps, as far as they decide whether the next one is left out (train/guards.py)."""
     left_out: list[list[int]] = dataclasses.field(default_factory=list)
     """First and last step of each stretch whose updates are not in the weights; the loss of the last was a spike."""
+    curve: str | None = None
+    """SHA-256 of metrics.jsonl up to this step, in a checkpoint; None in those of older versions."""
 
     def after(self, rows: int, tokens: int) -> "State":
         """The state one update of ``rows`` and ``tokens`` later."""

@@ -74,7 +74,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
             job.saver.wait()
         if stops:
             if state.step > saved_step:
-                job.saver.begin(state, job.engine)
+                save(job, state, tracker)
             job.saver.wait()
             raise stopped("weights", f"at step {state.step}")
 
@@ -102,13 +102,18 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         if tracker and values:
             tracker.log(state.step, values)
         if training.saves_at(state.step):
-            if tracker:
-                tracker.settle()
-            job.saver.begin(state, job.engine)
+            save(job, state, tracker)
             saved_step = state.step
         job.watchdog.beat(state.step)
     job.saver.wait()
     return state
+
+
+def save(job: Job, state: State, tracker: Tracker | None) -> None:
+    """Begin a checkpoint of ``state``, once the curve up to it is on the disk."""
+    if tracker:
+        state = dataclasses.replace(state, curve=tracker.settle())
+    job.saver.begin(state, job.engine)
 
 
 def validate(job: Job) -> dict[str, float]:

@@ -14,6 +14,8 @@ curve whatever happened, under the same id.
 """
 
 import dataclasses
+import hashlib
+import itertools
 import os
 import sys
 import uuid
@@ -24,7 +26,7 @@ from typing import Any, Literal
 import orjson
 
 from pipeline.core.background import Background, one_line
-from pipeline.core.errors import RetryableError
+from pipeline.core.errors import ArtifactError, RetryableError
 from pipeline.core.settings import settings
 
 INIT_SECONDS = 10
@@ -78,38 +80,60 @@ class Product:
 class Tracker:
     """Two sinks behind ``log``."""
 
-    def __init__(self, folder: Path, tracking: Tracking, run_id: str, resume_step: int, facts: Facts) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        tracking: Tracking,
+        run_id: str,
+        resume_step: int,
+        facts: Facts,
+        settled: str | None = None,
+    ) -> None:
         """Open ``folder/metrics.jsonl``, without the rows after ``resume_step``, and wandb's run ``run_id``.
 
-        ``facts`` describe the run (settings, addresses) to wandb.
+        Args:
+            folder: the artifact's.
+            tracking: where else metrics go.
+            run_id: wandb's.
+            resume_step: the last step whose rows stay.
+            facts: settings and addresses, which describe the run to wandb.
+            settled: the SHA-256 of the rows up to ``resume_step``, as ``settle`` returned it; None when unknown.
+
+        Raises:
+            ArtifactError: when these rows are not the ones that were settled.
         """
         path = folder / "metrics.jsonl"
-        _cut(path, resume_step)
+        self._sha256 = hashlib.sha256(_cut(path, resume_step, settled))
         self._file = path.open("ab")
         self._wandb = None if tracking.wandb == "off" else Wandb(lambda: _opened(folder, tracking, run_id, facts))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Record ``values`` at ``step``."""
-        self._file.write(_line({"step": step, **values}))
-        self._file.flush()
+        self._write({"step": step, **values})
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **values})
 
     def log_scores(self, step: int, scores: Scores) -> None:
         """Record what benchmarks gave at ``step``, in a row of its own."""
-        self._file.write(_line({"step": step, EVALUATION: scores}))
-        self._file.flush()
+        self._write({"step": step, EVALUATION: scores})
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **curves(scores)})
 
-    def settle(self) -> None:
-        """Have all rows on the disk: a checkpoint that follows is never ahead of its curve."""
+    def settle(self) -> str:
+        """Wait until all rows are on the disk, so that no checkpoint is ahead of its curve; the SHA-256 of the rows."""
         os.fsync(self._file.fileno())
+        return self._sha256.hexdigest()
 
     def close(self) -> None:
         self._file.close()
         if self._wandb is not None:
             self._wandb.finish()
+
+    def _write(self, row: Mapping[str, Any]) -> None:
+        line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
+        self._file.write(line)
+        self._file.flush()
+        self._sha256.update(line)
 
 
 class Wandb:
@@ -223,34 +247,34 @@ def _artifact(product: Product) -> Any:
     return artifact
 
 
-def _cut(path: Path, last_step: int) -> None:
+def _cut(path: Path, last_step: int, settled: str | None) -> bytes:
     """Leave the rows up to ``last_step``: by rename, so that a kill leaves them all and an older writer loses its file.
 
-    Rows are in the order of their steps, and those up to a checkpoint were on the disk before it. A line that cannot be
-    read lies behind them: a node was lost.
+    Rows are in the order of their steps, and those up to a checkpoint were on the disk before it: their SHA-256 is
+    ``settled``. A line after them that cannot be read was cut off when a node was lost. Returns what is left.
+
+    Raises:
+        ArtifactError: when the rows up to the checkpoint are not the ones that were written.
     """
-    kept = b""
-    for line in path.read_bytes().splitlines(keepends=True) if path.is_file() else []:
-        if not line.endswith(b"\n") or not _is_row_until(line, last_step):
-            break
-        kept += line
+    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+    kept = b"".join(itertools.takewhile(lambda line: _is_row_until(line, last_step), lines))
+    if settled and path.is_file() and hashlib.sha256(kept).hexdigest() != settled:
+        wrong = f"is damaged: its rows up to step {last_step} are not what was written"
+        raise ArtifactError(str(path), wrong, "bring it back, or remove it and run again to go on without them")
     temporary = path.with_name(f"tmp-{path.name}")
     with temporary.open("wb") as file:
         file.write(kept)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+    return kept
 
 
 def _is_row_until(line: bytes, last_step: int) -> bool:
     try:
-        return bool(orjson.loads(line)["step"] <= last_step)
-    except orjson.JSONDecodeError:
+        return line.endswith(b"\n") and bool(orjson.loads(line)["step"] <= last_step)
+    except (orjson.JSONDecodeError, KeyError, TypeError):
         return False
-
-
-def _line(row: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _opened(folder: Path, tracking: Tracking, run_id: str, facts: Facts) -> Any:

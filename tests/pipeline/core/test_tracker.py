@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from wandb.proto.wandb_internal_pb2 import Record
 
-from pipeline.core.errors import RetryableError
+from pipeline.core.errors import ArtifactError, RetryableError
 from pipeline.core.tracker import Product, Tracker, Tracking, new_metrics, read_metrics, rebuild
 from tests.pipeline.core.wandb_server import FAULTS, MORE_FAULTS, server
 
@@ -208,6 +208,38 @@ def test_what_a_lost_node_left_behind_the_checkpoint_is_cut_off(tmp_path: Path) 
     path.write_bytes(b'{"step":1}\n{"step":2}\n' + bytes(40) + b'\n{"step":4}\n')
     Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}).close()
     assert path.read_bytes() == b'{"step":1}\n{"step":2}\n'
+
+
+@pytest.mark.parametrize("at", [0, 3, 8, 10, 11, 21, None])
+def test_a_damaged_row_before_the_checkpoint_is_named(tmp_path: Path, at: int | None) -> None:
+    """A flipped digit, key, brace or line end; None: an empty file, as after a power cut."""
+    tracker = Tracker(tmp_path, Tracking(wandb="off"), "run", 0, {})
+    for step in (1, 2):
+        tracker.log(step, {})
+    settled = tracker.settle()
+    tracker.log(3, {})
+    tracker.close()
+    path = tmp_path / "metrics.jsonl"
+    rows = path.read_bytes()
+    damaged = b"" if at is None else rows[:at] + bytes([rows[at] ^ 2]) + rows[at + 1 :]
+    path.write_bytes(damaged)
+    with pytest.raises(ArtifactError) as error:
+        Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}, settled)
+    assert str(error.value) == (
+        f"{path}: is damaged: its rows up to step 2 are not what was written; "
+        "bring it back, or remove it and run again to go on without them"
+    )
+    assert path.read_bytes() == damaged
+    path.write_bytes(rows)
+    resumed = Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}, settled)
+    assert resumed.settle() == settled
+    resumed.close()
+    assert path.read_bytes() == rows[:22]
+
+
+def test_without_its_curve_a_training_goes_on(tmp_path: Path) -> None:
+    Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}, "a hash").close()
+    assert read_metrics(tmp_path / "metrics.jsonl") == []
 
 
 def test_an_older_writer_cannot_reach_the_curve_of_a_resumed_run(tmp_path: Path) -> None:
