@@ -47,7 +47,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.kill_data import below
 from pipeline.__main__ import compose, decoded
-from pipeline.core.tracker import read_metrics
+from pipeline.core.metrics_file import read_metrics
 from pipeline.launch import WORKER
 from pipeline.runner import plan, save
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.core.artifact import Artifact, read_json
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.settings import digest
-from pipeline.core.tracker import EVALUATION, Scores, read_metrics
+from pipeline.core.tracker import EVALUATION, Scores
 
 CHECKPOINT_SCORES = "checkpoint_scores"
 """The folder of what ``headrace watch`` leaves, beside that of the weights."""

@@ -22,10 +22,10 @@ from typing import Any
 from pipeline.core import error_report
 from pipeline.core.artifact import part_path
 from pipeline.core.errors import HeadraceError, RetryableError
+from pipeline.core.metrics_file import new_metrics
 from pipeline.core.progress import TRAIL, Progress
 from pipeline.core.signals import Stop
 from pipeline.core.stage import Stage
-from pipeline.core.tracker import new_metrics
 from train.weights import Weights
 
 POLL_SECONDS = 0.5

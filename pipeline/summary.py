@@ -13,8 +13,8 @@ from typing import Any
 from rich.table import Table
 
 from pipeline.core.artifact import Artifact
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.terminal import terminal
-from pipeline.core.tracker import read_metrics
 from pipeline.report_page.formatting import decimal
 from pipeline.report_page.scores import ScoreTable
 from pipeline.report_page.sections import held_out

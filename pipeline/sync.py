@@ -12,8 +12,9 @@ from pathlib import Path
 
 from pipeline.core.artifact import read_sealed
 from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.settings import canonical
-from pipeline.core.tracker import Product, read_metrics, rebuild
+from pipeline.core.tracker import Product, rebuild
 from pipeline.curves import scores_of, source_of, watched
 from pipeline.facts import Fact
 from pipeline.runner import Step

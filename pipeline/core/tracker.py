@@ -14,8 +14,6 @@ curve whatever happened, under the same id.
 """
 
 import dataclasses
-import hashlib
-import itertools
 import os
 import sys
 import uuid
@@ -23,10 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import orjson
-
 from pipeline.core.background import Background, one_line
-from pipeline.core.errors import ArtifactError, RetryableError
+from pipeline.core.errors import RetryableError
+from pipeline.core.metrics_file import MetricsFile, read_metrics
 from pipeline.core.settings import settings
 
 INIT_SECONDS = 10
@@ -102,38 +99,29 @@ class Tracker:
         Raises:
             ArtifactError: when these rows are not the ones that were settled.
         """
-        path = folder / "metrics.jsonl"
-        self._sha256 = hashlib.sha256(_cut(path, resume_step, settled))
-        self._file = path.open("ab")
+        self._metrics = MetricsFile(folder / "metrics.jsonl", resume_step, settled)
         self._wandb = None if tracking.wandb == "off" else Wandb(lambda: _opened(folder, tracking, run_id, facts))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Record ``values`` at ``step``."""
-        self._write({"step": step, **values})
+        self._metrics.write({"step": step, **values})
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **values})
 
     def log_scores(self, step: int, scores: Scores) -> None:
         """Record what benchmarks gave at ``step``, in a row of its own."""
-        self._write({"step": step, EVALUATION: scores})
+        self._metrics.write({"step": step, EVALUATION: scores})
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **curves(scores)})
 
     def settle(self) -> str:
         """Wait until all rows are on the disk, so that no checkpoint is ahead of its curve; the SHA-256 of the rows."""
-        os.fsync(self._file.fileno())
-        return self._sha256.hexdigest()
+        return self._metrics.settle()
 
     def close(self) -> None:
-        self._file.close()
+        self._metrics.close()
         if self._wandb is not None:
             self._wandb.finish()
-
-    def _write(self, row: Mapping[str, Any]) -> None:
-        line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
-        self._file.write(line)
-        self._file.flush()
-        self._sha256.update(line)
 
 
 class Wandb:
@@ -162,26 +150,6 @@ def curves(scores: Scores, mark: str = "") -> dict[str, float]:
         for metric in metrics
         if not metric["group"]
     }
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The rows of a metrics.jsonl; a last line that was cut off by a kill is left out."""
-    return new_metrics(path, 0)[0]
-
-
-def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
-    """The whole rows from byte ``start`` on, and the byte after them.
-
-    A file that was cut since, and may have grown again, is read from its beginning: no row ends before ``start``.
-    """
-    if not path.is_file():
-        return [], 0
-    with path.open("rb") as file:
-        file.seek(max(0, start - 1))
-        if start and file.read(1) != b"\n":
-            start = file.seek(0)
-        lines = file.read().split(b"\n")[:-1]
-    return [orjson.loads(line) for line in lines], start + sum(len(line) + 1 for line in lines)
 
 
 def rebuild(
@@ -245,36 +213,6 @@ def _artifact(product: Product) -> Any:
     artifact = wandb.Artifact(product.name, type=product.stage, metadata=metadata)
     artifact.add_reference(product.manifest.resolve().as_uri())
     return artifact
-
-
-def _cut(path: Path, last_step: int, settled: str | None) -> bytes:
-    """Leave the rows up to ``last_step``: by rename, so that a kill leaves them all and an older writer loses its file.
-
-    Rows are in the order of their steps, and those up to a checkpoint were on the disk before it: their SHA-256 is
-    ``settled``. A line after them that cannot be read was cut off when a node was lost. Returns what is left.
-
-    Raises:
-        ArtifactError: when the rows up to the checkpoint are not the ones that were written.
-    """
-    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-    kept = b"".join(itertools.takewhile(lambda line: _is_row_until(line, last_step), lines))
-    if settled and path.is_file() and hashlib.sha256(kept).hexdigest() != settled:
-        wrong = f"is damaged: its rows up to step {last_step} are not what was written"
-        raise ArtifactError(str(path), wrong, "bring it back, or remove it and run again to go on without them")
-    temporary = path.with_name(f"tmp-{path.name}")
-    with temporary.open("wb") as file:
-        file.write(kept)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    return kept
-
-
-def _is_row_until(line: bytes, last_step: int) -> bool:
-    try:
-        return line.endswith(b"\n") and bool(orjson.loads(line)["step"] <= last_step)
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return False
 
 
 def _opened(folder: Path, tracking: Tracking, run_id: str, facts: Facts) -> Any:

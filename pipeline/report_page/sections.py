@@ -12,8 +12,8 @@ from typing import Any
 
 from data_prep.clean import Clean
 from pipeline.core.artifact import Artifact
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.stage import Inputs
-from pipeline.core.tracker import read_metrics
 from pipeline.curves import Point, points
 from pipeline.report_page import figures, pairs, samples
 from pipeline.report_page.curves import benchmark_curves

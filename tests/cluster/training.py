@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from pipeline.core.artifact import read_json
-from pipeline.core.tracker import read_metrics
+from pipeline.core.metrics_file import read_metrics
 from tests.cluster.line import Line, submit
 from tests.cluster.one_machine import client, until
 

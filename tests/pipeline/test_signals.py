@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.core import error_report
-from pipeline.core.tracker import read_metrics
+from pipeline.core.metrics_file import read_metrics
 from tests.small_runs import page
 
 ROOT = Path(__file__).parents[2]

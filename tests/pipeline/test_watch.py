@@ -11,8 +11,8 @@ from pipeline.__main__ import changed, compose, decoded
 from pipeline.commands import split_words
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ConfigError, TaskError
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.settings import decode
-from pipeline.core.tracker import read_metrics
 from pipeline.curves import IN_LOOP, points
 from pipeline.runner import Run, Step
 from tests.train.conftest import make_inputs

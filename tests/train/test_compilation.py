@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from pipeline.core.tracker import read_metrics
+from pipeline.core.metrics_file import read_metrics
 from tests.train.test_weights import stage
 from train.config import TrainingConfig, ZeroConfig
 

@@ -10,8 +10,8 @@ import pytest
 
 from data_prep.tokenization.encode import Encoder
 from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.settings import canonical, decode
-from pipeline.core.tracker import read_metrics
 from tests.train.test_weights import BENCHMARKS, settings, stage
 from tests.train.training import ROOT
 from train.config import TrainingConfig

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.core import error_report
 from pipeline.core.errors import RetryableError
-from pipeline.core.tracker import read_metrics
+from pipeline.core.metrics_file import read_metrics
 from tests.train.test_weights import same, settings
 from tests.train.training import ROOT, specify
 

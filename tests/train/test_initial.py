@@ -12,8 +12,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.settings import decode
-from pipeline.core.tracker import read_metrics
 from tests.train.conftest import bytes_tokenizer
 from tests.train.test_weights import MODEL, settings
 from train import initial

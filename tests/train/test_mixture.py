@@ -13,9 +13,9 @@ from data_prep.tokenizer import Tokenizer, Trained
 from data_prep.tokens import Tokens
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.settings import decode, digest
 from pipeline.core.stage import Inputs
-from pipeline.core.tracker import read_metrics
 from tests.unique_documents import unique_documents
 from train.apportionment import Stretch
 from train.config import ModelConfig

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from pipeline.core.artifact import read_json
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.stage import Inputs
-from pipeline.core.tracker import read_metrics
 from tests.train.conftest import make_inputs
 from tests.train.test_guards import MODEL
 from tests.train.test_hang import LAUNCH

@@ -14,8 +14,9 @@ import pytest
 
 from pipeline.core.artifact import Artifact
 from pipeline.core.errors import ArtifactError, ConfigError, RetryableError
+from pipeline.core.metrics_file import read_metrics
 from pipeline.core.settings import canonical, decode
-from pipeline.core.tracker import Tracking, read_metrics
+from pipeline.core.tracker import Tracking
 from tests.pipeline.core.wandb_server import server
 from tests.train.training import ROOT, specify, train
 from train.config import ModelConfig, ZeroConfig

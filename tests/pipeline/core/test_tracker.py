@@ -14,7 +14,8 @@ import pytest
 from wandb.proto.wandb_internal_pb2 import Record
 
 from pipeline.core.errors import ArtifactError, RetryableError
-from pipeline.core.tracker import Product, Tracker, Tracking, new_metrics, read_metrics, rebuild
+from pipeline.core.metrics_file import new_metrics, read_metrics
+from pipeline.core.tracker import Product, Tracker, Tracking, rebuild
 from tests.pipeline.core.wandb_server import FAULTS, MORE_FAULTS, server
 
 
