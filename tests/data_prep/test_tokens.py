@@ -128,14 +128,3 @@ def test_tokens_that_do_not_match_their_bounds_are_refused(inputs, tmp_path, run
         f"{path}: {path.stat().st_size} bytes cannot hold the {stored} tokens that bounds tells of; "
         f"remove {out.folder} and run again"
     )
-
-
-def test_more_shards_than_files_may_be_open(tmp_path, run_stage, monkeypatch):
-    monkeypatch.setattr("data_prep.tokenization.shards.OPEN_FILES", 2)
-    texts = [[f"page {i}"] for i in range(5)]
-    inputs = {"unique": unique_documents(tmp_path / "unique", texts)}
-    inputs["tokenizer"] = run_stage(Tokenizer(settings=Trained()), inputs, tmp_path / "tokenizer")
-    shards = TokenShards(run_stage(Tokens(), inputs, tmp_path / "tokens"))
-    encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
-    assert texts_of(shards, encoder) == texts
-    assert shards._tokens.cache_info().currsize == 2

@@ -120,12 +120,9 @@ def test_a_damaged_manifest_part_or_run_json_is_named(steps: list[Step], tmp_pat
     run_json = tmp_path / "run.json"
     shutil.copy(next((step.folder.parents[1] / "runs").glob("*/run.json")), run_json)
     phase = step.phases[-1].name
-    unfinished = tmp_path / "unfinished"
-    shutil.copytree(copy, unfinished)
-    (unfinished / "manifest.json").unlink()
     opened = {
         copy / "manifest.json": lambda: Artifact(copy),
-        part_path(unfinished, phase, 0): step_finish(step, unfinished),
+        part_path(copy, phase, 0): step_finish(step, copy),
         run_json: lambda: load(run_json),
     }
     for path, open_it in opened.items():

@@ -165,12 +165,12 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     seen = [name for name in names if ("split", "train") in plain.why(name)]
     ids = [*seen[:2], *(name for name in names if ("split", "validation") in plain.why(name))][:3]
     without = forget.without(plain.run, forget.find(plain.steps, ids))
-    write_sealed(root / "weights/finished/manifest.json", {"inputs": {"packed": packed.folder.name}})
+    write_sealed(root / "weights/finished/manifest.json", {"inputs": {"packed": packed.folder.name}, "files": {}})
     other = without.steps[-1].folder.name
-    write_sealed(root / "weights/innocent/manifest.json", {"inputs": {"packed": other}})
-    write_sealed(root / "weights/orphan/manifest.json", {"inputs": {"packed": "deleted"}})
+    write_sealed(root / "weights/innocent/manifest.json", {"inputs": {"packed": other}, "files": {}})
+    write_sealed(root / "weights/orphan/manifest.json", {"inputs": {"packed": "deleted"}, "files": {}})
     sources = [{"name": "own", "packed": None}, {"name": "with them", "packed": packed.folder.name}]
-    mixed = {"inputs": {"packed": other}, "settings": {"mixture": {"sources": sources}}}
+    mixed = {"files": {}, "inputs": {"packed": other}, "settings": {"mixture": {"sources": sources}}}
     write_sealed(root / "weights/mixed/manifest.json", mixed)
     description = {"stage": "weights", "inputs": {"packed": packed.folder.name}}
     (root / "weights" / digest(description) / "checkpoints/step_00000001").mkdir(parents=True)

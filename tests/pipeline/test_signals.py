@@ -213,10 +213,10 @@ if __name__ == "__main__":
 def test_finished_tasks_are_kept(tmp_path: Path, number: signal.Signals) -> None:
     """Five of six are done; the sixth waits."""
     command = Command(tmp_path, TASKS)
-    command.wait_for(lambda: len(list(tmp_path.glob("parts/*"))) == 5)
+    command.wait_for(lambda: len(list(tmp_path.glob("parts/*.json"))) == 5)
     os.killpg(command.process.pid, number)
     assert command.end() == (128 + number, [NOT_SAVED])
-    assert len(list(tmp_path.glob("parts/*"))) == 5
+    assert len(list(tmp_path.glob("parts/*.json"))) == 5
     assert "Traceback" not in (tmp_path / "logs/write.log").read_text()
 
 
