@@ -1,6 +1,7 @@
 """One flipped byte in any file of any artifact: who reads it stops and names it; who does not writes what it did."""
 
 import json
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -110,6 +111,24 @@ def test_training_names_what_is_damaged(steps: list[Step], tmp_path: Path, stage
     with pytest.raises(ArtifactError) as error:
         Rows(opened["packed"], opened["tokens"], "train").batch(np.array([0]))
     assert str(error.value) == f"{damaged}: is damaged or missing; remove {copy} and run again"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_flipped_bit_and_any_cut_in_any_finished_file_is_found(
+    steps: list[Step], tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    for step in steps:
+        copy = tmp_path / step.name
+        shutil.copytree(step.folder, copy)
+        for name in Artifact(copy).manifest["files"]:
+            whole = (copy / name).read_bytes()
+            damaged = bytearray(whole)
+            damaged[chance.randrange(len(whole))] ^= 1 << chance.randrange(8)
+            for content in (bytes(damaged), whole[: chance.randrange(len(whole))], b""):
+                (copy / name).write_bytes(content)
+                with pytest.raises(ArtifactError, match="is damaged or missing"):
+                    Artifact(copy).path(name)
 
 
 def test_a_damaged_manifest_part_or_run_json_is_named(steps: list[Step], tmp_path: Path) -> None:
