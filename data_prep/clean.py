@@ -26,7 +26,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
+import numpy as np
 from datatrove.data import Document
+from numpy.typing import NDArray
 
 from data_prep.document import LEVEL, SCRATCH_LEVEL, DocumentWriter, Drop, read_documents
 from data_prep.filters import AnyFilter
@@ -69,24 +71,27 @@ class Pass:
     filters: tuple[Filter, ...]
     closing: GlobalFilter | None
 
-    def judge(self, document: Document, losers: Losers | None, number: int) -> Drop | None:
-        """Why the shard's document ``number`` is dropped, or None."""
-        if self.opening is not None and losers is not None:
-            drop = self.opening.trim(document, losers.of(number))
+    def judge(self, document: Document, lost: "NDArray[np.uint32] | None") -> Drop | None:
+        """Why ``document``, which loses the parts ``lost``, is dropped, or None."""
+        if self.opening is not None and lost is not None:
+            drop = self.opening.trim(document, lost)
             if drop is not None:
                 return drop
         return next((drop for rule in self.filters if (drop := rule.judge(document))), None)
 
     def judge_in_time(self, document: Document, losers: Losers | None, number: int, limit: CpuLimit) -> Drop | None:
-        """``judge``, or ``too_slow`` for a document that is over ``limit`` twice: the first also pays for loading."""
+        """``judge`` the shard's document ``number``; or ``too_slow`` for one that is over ``limit`` twice: the first
+        also pays for loading."""
+        lost = None if losers is None else losers.of(number)  # reading them is not the document's cost
         text, metadata = document.text, document.metadata
         for _ in range(ATTEMPTS):
             document.metadata = {key: dict(one) if isinstance(one, dict) else one for key, one in metadata.items()}
             limit.start(len(text))
             try:
-                drop = self.judge(document, losers, number)
+                drop = self.judge(document, lost)
                 limit.stop()
             except TooSlow:
+                limit.forget()
                 document.text, document.metadata = text, metadata
             else:
                 return drop
@@ -139,8 +144,10 @@ class Clean(Stage):
             return self.source.files()
         return self.planned[: len(self.planned) - len(self._own_files())]
 
-    def _source_file(self, section: Section) -> RawFile:
-        return next(file for file in self._source_files if file.name == section.name)
+    @functools.cached_property
+    def _source_file(self) -> Mapping[str, RawFile]:
+        """The planned files of the source by name."""
+        return {file.name: file for file in self._source_files}
 
     @functools.cached_property
     def _groups(self) -> list[Sequence[Section]]:
@@ -170,8 +177,10 @@ class Clean(Stage):
         that its file was read in. Who has the last section of a file has nothing to count, and verifies the file."""
         section = self._groups[task][-1]
         with out.scratch(RECORDS, "json") as path:
-            if section.is_last:
-                state, records = self.source.verified(self._source_file(section)), 0
+            if section.of == 1:
+                state, records = "", 0  # nobody asks
+            elif section.is_last:
+                state, records = self.source.verified(self._source_file[section.name]), 0
             else:
                 state = self.source.state(section.name)
                 records = self.source.count(section)
@@ -232,7 +241,7 @@ class Clean(Stage):
         state = self.source.state(section.name)
         if section.of == 1:
             yield from self.source.read_section(section, 0)
-            self.source.verified(self._source_file(section))
+            self.source.verified(self._source_file[section.name])
         else:
             earlier, last = range(task - section.number, task), task - section.number + section.of - 1
             notes = [read_json(handed(out, f"{RECORDS}/{RECORDS}", one, "json")) for one in (*earlier, last)]

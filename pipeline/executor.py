@@ -85,14 +85,20 @@ class TaskExecutor(LocalPipelineExecutor):
             return True
         with claimed(claim_of(self._part(rank))) as is_ours:
             if is_ours:
-                self._run_for_rank(rank, local_rank=1)
+                try:
+                    self._run_for_rank(rank, local_rank=1)
+                except FileNotFoundError:  # it was suspended: another process took over and swept its unfinished file
+                    if not self.is_rank_completed(rank):
+                        raise
         return is_ours
 
     def run_task_in_turn(self, rank: int) -> None:
         """``run_task``, after waiting for the process that holds the task."""
         waiting = Waiting(f"{self.step.name} task {rank}")
         while not self.run_task(rank):
-            waiting.until_free(claim_of(self._part(rank)))
+            waiting.begin()
+            while not (self.is_rank_completed(rank) or waiting.any_free([claim_of(self._part(rank))])):
+                time.sleep(POLL_SECONDS)
 
     def run(self) -> None:
         """Run the missing tasks, and wait for those that another command holds.
@@ -176,8 +182,6 @@ class TaskExecutor(LocalPipelineExecutor):
         error = future.exception()
         if error is None or isinstance(error, HeadraceError):
             future.result()
-        elif isinstance(error, FileNotFoundError) and self.is_rank_completed(rank):
-            return  # it was suspended; another process took the task over and removed what this one was writing
         elif isinstance(error, BrokenProcessPool):
             raise self._killed() from None
         elif told := explained(error, self.step.folder):

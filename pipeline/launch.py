@@ -85,13 +85,14 @@ def _follow(process: "subprocess.Popen[bytes]", stage: Stage, folder: Path) -> N
 
 
 def _ask_to_stop(process: "subprocess.Popen[bytes]", stage: Stage) -> None:
-    """Have the ranks save and end, and wait until they have."""
-    print(f"{stage.name}: saving and stopping (a second signal ends it at once)", file=sys.stderr, flush=True)
+    """Ask the ranks to save and end; returns when they have."""
     ranks = _ranks(process)
     for rank in ranks:
         _send(rank, signal.SIGUSR1)
     if not ranks:
         process.terminate()
+    with contextlib.suppress(BrokenPipeError):  # the reader of the output got the signal as well
+        print(f"{stage.name}: saving and stopping (a second signal ends it at once)", file=sys.stderr, flush=True)
     process.wait()
 
 

@@ -65,7 +65,7 @@ class Step:
 
     def finish(self) -> Artifact:
         """Write the manifest, once all parts are there, unless another process has."""
-        with turn(self.folder / "parts" / "finish.claim", f"{self.name}.finish"):
+        with turn(self.folder / "logs" / "finish.claim", f"{self.name}.finish"):
             if self.is_whole:
                 return Artifact(self.folder)
             inputs = {name: Artifact(folder) for name, folder in self.inputs.items()}

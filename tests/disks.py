@@ -1,6 +1,8 @@
 """Disks and users for tests of what the operating system refuses. All of it is private to one test."""
 
 import contextlib
+import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +19,7 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
     """A file system of its own of ``size`` (``200k``) at ``folder``; skips where none can be mounted."""
     folder.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True).returncode:
+    if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no file system can be mounted here (needs root)")
     try:
         yield folder
@@ -25,8 +27,16 @@ def small_disk(folder: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
+def give_away(path: Path) -> None:
+    """Makes ``path`` a stranger's; skips where that is not allowed."""
+    try:
+        os.chown(path, STRANGER, STRANGER)
+    except PermissionError:
+        pytest.skip("files cannot be given away here (needs root)")
+
+
 def make_read_only(disk: Path) -> None:
-    """Have nothing more written to ``disk``, which ``small_disk`` made."""
+    """Refuses all further writing to ``disk``, which ``small_disk`` made."""
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
 
 

@@ -83,15 +83,15 @@ def check_layers(folder: Path, layers: int) -> None:
     """Refuse a config.json in ``folder`` with more ``layers`` than there are weights: building them would not end.
 
     Raises:
-        ArtifactError: saying how many there are, or which file cannot be read.
+        ArtifactError: saying how many there are.
     """
     weights = 0
     for file in sorted(folder.glob("*.safetensors")):
         try:
             with safe_open(file, "pt") as opened:
                 weights += len(opened.keys())
-        except SafetensorError as error:
-            raise ArtifactError(str(file), f"cannot be read ({error})", "fetch it again") from None
+        except SafetensorError:  # who loads the weights names it, if it is one that the model needs
+            return
     if 0 < weights < layers:
         wrong = f"has {layers:,} layers by its config.json and {weights:,} weights"
         raise ArtifactError(str(folder), wrong, "give a folder with whole weights")

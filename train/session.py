@@ -89,11 +89,12 @@ class Session:
         facts = canonical(self.stage)
         steps = self.stage.training.steps - self.state.step
         tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts, self.state.curve)
-        try:
-            with watchdog, self.job.saver, StopRequest() as stop, Progress("weights", steps, "steps") as progress:
-                return train(self.job, self.state, tracker, progress, stop)
-        finally:
-            tracker.close()
+        with StopRequest() as stop:  # torchrun asks rank 0 to end once the others have, maybe before wandb is done
+            try:
+                with watchdog, self.job.saver, Progress("weights", steps, "steps") as progress:
+                    return train(self.job, self.state, tracker, progress, stop)
+            finally:
+                tracker.close()
 
     def export(self, folder: Path) -> None:
         """Write Hugging Face's folder from rank 0; all ranks bring their share of the weights."""

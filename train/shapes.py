@@ -117,8 +117,8 @@ def _read(folder: Path) -> dict[str, Any]:
         wrong = f"has a config.json that holds no object but {type(found).__name__}"
         raise ArtifactError(str(folder), wrong, "fetch it again")
     _check_sizes(folder, found)
-    if found.get("quantization_config"):
-        method = dict(found["quantization_config"]).get("quant_method", "unknown")
+    if quantization := found.get("quantization_config"):
+        method = quantization.get("quant_method", "unknown") if isinstance(quantization, dict) else quantization
         wrong = f"holds quantized weights (quantization_config in config.json: {method})"
         raise ArtifactError(str(folder), wrong, "give the folder of the weights in fp32, fp16 or bf16")
     return found
@@ -132,7 +132,8 @@ def _check_sizes(folder: Path, found: Mapping[str, Any]) -> None:
             wrong = f"has {name}={size!r} in config.json"
             raise ArtifactError(str(folder), wrong, "give a whole number of at least 1 there")
     width, heads = WIDTHS_AND_HEADS.get(str(found.get("model_type")), ("", ""))
-    if width in found and heads in found and not found.get("head_dim") and found[width] % found[heads]:
+    are_whole = isinstance(found.get(width), int) and isinstance(found.get(heads), int)
+    if are_whole and not found.get("head_dim") and found[width] % found[heads]:
         wrong = f"has {width}={found[width]} in config.json, no multiple of {heads}={found[heads]}"
         raise ArtifactError(str(folder), wrong, "give the config.json that belongs to the weights")
 

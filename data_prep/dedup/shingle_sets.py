@@ -154,10 +154,17 @@ class _Hashes:
         read = found if lengths.sum() == found.size else np.empty(int(lengths.sum()), np.uint64)
         view, n_bytes, at = read.view(np.uint8).data, 0, 0
         for start, size in zip((starts[first] * HASH_BYTES).tolist(), (lengths * HASH_BYTES).tolist(), strict=True):
-            n_bytes += os.preadv(self.stream.fileno(), [view[at : at + size]], start)
+            n_bytes += self._fill(view[at : at + size], start)
             at += size
         here = starts + np.repeat(places - starts[first], last - first + 1)
         return n_bytes == read.nbytes and bool(_take(read, read.view(np.uint8), here, shingles, found, kept))
+
+    def _fill(self, view: memoryview, start: int) -> int:
+        """Read the bytes from ``start`` on into ``view``; how many there were. (One call reads less than 2 GiB.)"""
+        filled = 0
+        while filled < len(view) and (got := os.preadv(self.stream.fileno(), [view[filled:]], start + filled)):
+            filled += got
+        return filled
 
 
 @kernel

@@ -109,6 +109,9 @@ SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 MARK_BYTES = 8
 """Enough to recognize a member's start, and the head of zstd's skippable frames (magic, u32 size)."""
 DICTIONARY_BYTES = 100_000_000
+MOST_DICTIONARIES = 16
+"""Frames of a file that are taken for dictionaries: a small one can cost a large decompression. Later ones are skipped.
+A WARC file has one; files that were put together have one each."""
 PADDING = b"\0\r\n"
 """What some tools leave between members: no loss."""
 
@@ -122,9 +125,11 @@ def pieces(stream: BinaryIO) -> Iterator[Piece]:
             yield block
         return
     decompressor = _decompressor(None)  # one for all members: making it takes longer than a short member
+    frames = 0
     while not reader.is_at_end:
         if codec.decoder is _Zstd and reader.begins_with(SKIPPABLE):
-            if dictionary := _skippable(reader):
+            frames += 1
+            if dictionary := _skippable(reader, frames <= MOST_DICTIONARIES):
                 decompressor = _decompressor(dictionary)
         elif reader.begins_with(codec.start):
             yield from _member(reader, codec, decompressor)
@@ -180,13 +185,13 @@ def _decoded(decoder: Any, block: bytes) -> Iterator[Piece]:
         yield Mark.DAMAGE
 
 
-def _skippable(reader: "_Reader") -> zstandard.ZstdCompressionDict | None:
+def _skippable(reader: "_Reader", may_be_dictionary: bool) -> zstandard.ZstdCompressionDict | None:
     """Pass a skippable frame (magic, u32 size, content); the dictionary it holds, if it is one that can be used.
 
     Source: IIPC, "Use of the Zstandard compression format in WARC files", frame magic 0x184D2A5D.
     """
     head = reader.take(8)
-    is_dictionary, size = head[0] == 0x5D, int.from_bytes(head[4:8], "little")
+    is_dictionary, size = may_be_dictionary and head[0] == 0x5D, int.from_bytes(head[4:8], "little")
     if not is_dictionary or size > DICTIONARY_BYTES:
         reader.skip(size)
         return None

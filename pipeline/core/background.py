@@ -5,50 +5,50 @@ call(a) call(b) ──> thread: a, b, …      caller goes on at once
 close(seconds)  ──> waits so long at most
 """
 
-import concurrent.futures
+import queue
 import sys
+import threading
 from collections.abc import Callable
 
-Call = concurrent.futures.Future[None]
+Call = Callable[[], object]
 
 MOST_WAITING = 10_000
 """Calls that may wait for one that hangs; with more the service is given up."""
 
 
 class Background:
-    """Makes the calls of the service ``name``."""
+    """Makes the calls of the service ``name``. Its thread is a daemon: one that hangs does not keep the process."""
 
     def __init__(self, name: str, without: str) -> None:
         """``without`` says, in the line about a failure, what goes on without the service."""
         self._name, self._without = name, without
-        self._thread = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._last: Call | None = None
-        self._made = self._done = 0
+        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._given_up = False
+        self._thread = threading.Thread(target=self._make, name=name, daemon=True)
+        self._thread.start()
 
-    def call(self, function: Callable[[], object]) -> None:
+    def call(self, function: Call) -> None:
         """Call ``function`` after all earlier ones, unless one of them failed."""
-        if self._made - self._done >= MOST_WAITING:
+        if self._calls.qsize() >= MOST_WAITING:
             self._give_up(f"has not answered for {MOST_WAITING:,} calls")
         if not self._given_up:
-            self._made += 1
-            self._last = self._thread.submit(self._make, function)
-            self._last.add_done_callback(self._look_at)
+            self._calls.put(function)
 
     def close(self, seconds: float) -> None:
         """Wait ``seconds`` at most for what was called; what is not done by then is left out."""
-        if self._last and concurrent.futures.wait([self._last], seconds).not_done:
+        self._calls.put(None)
+        self._thread.join(seconds)
+        if self._thread.is_alive():
             self._give_up(f"did not finish within {seconds:g} s")
-        self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _make(self, function: Callable[[], object]) -> None:
-        if not self._given_up:
-            function()
-
-    def _look_at(self, call: Call) -> None:
-        self._done += 1
-        if not call.cancelled() and (error := call.exception()):
-            self._give_up(one_line(error))
+    def _make(self) -> None:
+        while (function := self._calls.get()) is not None:
+            if self._given_up:
+                continue
+            try:
+                function()
+            except Exception as error:  # noqa: BLE001 whatever the service raises ends its own part only
+                self._give_up(one_line(error))
 
     def _give_up(self, wrong: str) -> None:
         if not self._given_up:

@@ -191,8 +191,8 @@ def _beat(claim: Path, released: threading.Event) -> None:
     while not released.wait(HEARTBEAT_SECONDS):
         try:
             os.utime(claim, follow_symlinks=False)
-        except FileNotFoundError:
-            return
+        except FileNotFoundError:  # another process looks whose it is, and puts it back
+            continue
         except OSError as error:
             print(f"{claim}: heartbeat failed ({error.strerror})", file=sys.stderr, flush=True)
 

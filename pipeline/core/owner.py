@@ -65,10 +65,10 @@ class Owner:
             return False
         try:
             os.kill(self.pid, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, OverflowError):  # no process has a number so large
             return True
-        except (PermissionError, OverflowError):  # another user's process runs; no process has such a number
-            return self.pid >= 2**31
+        except PermissionError:  # a process of another user has the number: its start time tells which one it is
+            pass
         state, started = _state(self.pid)
         return state in ZOMBIE or (started != "" and started != self.started)
 

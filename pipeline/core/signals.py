@@ -9,6 +9,7 @@ A signal that was ignored when the command began (SIGHUP under nohup) stays igno
 
 import contextlib
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -45,23 +46,31 @@ def stoppable() -> Iterator[None]:
 
 
 def _raise(number: int, frame: FrameType | None) -> None:
-    if number == signal.SIGHUP:
-        _drop_lost_terminal()
+    _drop_lost_output()
     raise Stop(number)
 
 
-def _drop_lost_terminal() -> None:
-    """Send output that went to a closed terminal nowhere: an error there must not hide the stop."""
+def _drop_lost_output() -> None:
+    """Send output that has lost its terminal, or the reader of its pipe, nowhere: an error there must not hide the
+    stop. Ctrl-C ends ``tee`` in ``headrace … | tee log`` too."""
     for stream in (sys.stdout, sys.stderr):
-        try:
-            os.write(stream.fileno(), b"")
-        except OSError:
+        if _is_lost(stream.fileno()):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _is_lost(file: int) -> bool:
+    poll = select.poll()
+    poll.register(file, 0)
+    try:
+        os.write(file, b"")
+    except OSError:
+        return True
+    return any(event & (select.POLLERR | select.POLLNVAL) for _, event in poll.poll(0))
 
 
 @contextlib.contextmanager
 def kept_from_children() -> Iterator[None]:
-    """Let processes that begin inside the block, and theirs, never see Ctrl-C or the terminal's end; this one sees
+    """Keeps Ctrl-C and the terminal's end from processes that begin inside the block, and from theirs; this one sees
     them after the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
     try:

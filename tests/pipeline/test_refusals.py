@@ -4,7 +4,6 @@ Each gives one line with its cause and what to do, the right exit status, and no
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from pipeline import worker
 from pipeline.__main__ import compose, decoded
 from pipeline.runner import Step, plan, save
 from tests.command_line import headrace_here
-from tests.disks import STRANGER, bound_by_permissions, make_read_only, small_disk, with_shared_memory
+from tests.disks import bound_by_permissions, give_away, make_read_only, small_disk, with_shared_memory
 from tests.small_runs import c4_corpus
 
 CODE = Path(__file__).parents[2]
@@ -149,7 +148,7 @@ def test_a_half_done_artifact_of_somebody_else(tmp_path: Path) -> None:
     command = bound_by_permissions(worker_command(overrides, "signatures", "signatures"))
     (signatures.folder / "manifest.json").unlink()
     (signatures.folder / "parts" / "signatures-00000.json").unlink()
-    os.chown(signatures.folder / "signatures", STRANGER, STRANGER)
+    give_away(signatures.folder / "signatures")
     done = outcome_of(command)
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
@@ -161,7 +160,7 @@ def test_an_artifact_that_may_not_be_read(tmp_path: Path) -> None:
     overrides = settings(tmp_path, tmp_path / "runs")
     clean, _ = make(overrides)
     for path in (clean.folder / "manifest.json", clean.folder / "documents" / "00000.jsonl.zst"):
-        os.chown(path, STRANGER, STRANGER)
+        give_away(path)
         path.chmod(0)
         done = outcome_of(bound_by_permissions(pipeline(["inspect", "clean", f"root={tmp_path}/runs"])))
         assert done.returncode == 1
@@ -178,7 +177,7 @@ def test_a_log_that_may_not_be_written_is_no_killed_worker(tmp_path: Path) -> No
     (clean.folder / "parts" / "0-filter-00000.json").unlink()
     log = clean.folder / "logs" / "0-filter.log"
     log.touch()
-    os.chown(log, STRANGER, STRANGER)
+    give_away(log)
     done = outcome_of(bound_by_permissions(pipeline(overrides)))
     assert done.returncode == 1
     assert said(done).startswith(f"headrace: {log}: Permission denied (it belongs to nobody, you are root);")
@@ -205,7 +204,7 @@ def test_a_home_that_belongs_to_somebody_else(tmp_path: Path) -> None:
     """Neither libraries' caches nor their settings are needed."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
-    os.chown(home, STRANGER, STRANGER)
+    give_away(home)
     overrides = settings(tmp_path, tmp_path / "runs", until="clean")
     command = ["env", f"HOME={home}", *worker_command(overrides, "clean", "0-filter")]
     assert outcome_of(bound_by_permissions(command)).returncode == 0

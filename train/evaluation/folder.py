@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
-from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError
+from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
 from pipeline.core.system_errors import explained
 from train.evaluation.benchmark import Evaluation
 from train.evaluation.scorer import Scorer, check_finite, load_scorer, scorer_of
@@ -97,6 +97,7 @@ def open_folder(folder: Path, evaluation: Evaluation) -> Subject:
 
     Raises:
         ArtifactError: when the folder holds no whole causal language model, or no tokenizer.
+        RetryableError: when there is no memory for it at present.
         HeadraceError: when the system refuses to read it, or has no such device.
     """
     try:
@@ -106,6 +107,11 @@ def open_folder(folder: Path, evaluation: Evaluation) -> Subject:
         return Subject(scorer, tokenizer, _vocabulary(scorer), tokenizer.opening, tokenizer.end)
     except HeadraceError:
         raise
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        wrong = f"does not fit into the memory that is free ({_first_line(error)})"
+        raise RetryableError(
+            str(folder), wrong, "free memory, or give another evaluation.device, and run again"
+        ) from error
     except Exception as error:  # transformers runs a class of its own for each kind of model: any error may come
         wrong = f"cannot be opened ({type(error).__name__}: {_first_line(error)})"
         raise explained(error, folder) or ArtifactError(str(folder), wrong, WHOLE_MODEL) from error

@@ -36,6 +36,7 @@ def test_a_process_is_dead_once_it_ended_even_before_anybody_waited_for_it() -> 
     child = Owner(me.node, me.namespace, process.pid, stat[19])
     assert not child.is_dead
     assert Owner(me.node, me.namespace, process.pid, "1").is_dead, "its number belongs to another process by now"
+    assert Owner(me.node, me.namespace, 1, "999999").is_dead, "of another user, too"
     process.send_signal(signal.SIGKILL)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert child.is_dead, "a zombie"

@@ -89,7 +89,7 @@ def test_a_server_that_fails_costs_a_bounded_time_and_no_row(
         variables = {
             "WANDB_BASE_URL": address,
             "WANDB_API_KEY": "0" * 40,
-            "WANDB_INIT_TIMEOUT": "1",
+            "WANDB_INIT_TIMEOUT": "60" if fault == "hangs later" else "1",
             "WANDB_MODE": "online",
         }
         command = [sys.executable, "-c", LOGGING, str(tmp_path), "2" if fault == "hangs later" else "60"]

@@ -80,6 +80,18 @@ def test_quantized_weights(folder: Path) -> None:
     assert refusal(folder) == f"{wrong}; give the folder of the weights in fp32, fp16 or bf16"
 
 
+@pytest.mark.parametrize("quantization", ["gptq", [1]])
+def test_quantized_weights_in_other_words(folder: Path, quantization: object) -> None:
+    spoil(folder, quantization_config=quantization)
+    assert f" holds quantized weights (quantization_config in config.json: {quantization});" in refusal(folder)
+
+
+@pytest.mark.parametrize("size", [None, [4, 4]])
+def test_a_size_that_is_no_number(folder: Path, size: object) -> None:
+    spoil(folder, heads=size)
+    assert refusal(folder)
+
+
 @pytest.mark.parametrize("size", [0, -4, 2.5, "two"])
 @pytest.mark.parametrize("name", ["heads", "width", "layers"])
 def test_a_size_that_no_model_has(folder: Path, name: str, size: object) -> None:

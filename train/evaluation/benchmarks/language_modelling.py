@@ -3,7 +3,7 @@
     file ── documents ── de-tokenizer ── tokens ──> windows, each token predicted once:
 
     non-overlapping       | E a b c d | d e f g h | h i       E: end of text; predicted: a b c d, e f g h, i
-    stride_tokens: Positive | None
+    stride_tokens: 2      | E a b c d | c d e f | e f g h     as much as fits before the next two
 
 perplexity per unit = exp(nats of all tokens / units), bits per unit = nats / ln 2 / units. The units are counted in the
 file as it is, whatever was de-tokenized and however it was cut into tokens: "scaled before exponentiation" (Radford et
