@@ -143,6 +143,21 @@ def test_the_ranks_save_and_end(tmp_path: Path, training, number: signal.Signals
     assert is_over(tmp_path)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_reader_of_the_output_that_ends_with_it_hinders_no_save(
+    training: Callable[..., Command], tmp_path: Path, number: signal.Signals
+) -> None:
+    """``headrace … 2>&1 | tee log``: Ctrl-C ends tee as well."""
+    command = training()
+    command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > 2)
+    assert command.process.stderr is not None
+    command.process.stderr.close()
+    command.process.send_signal(number)
+    assert command.process.wait(120) == 128 + number
+    reported = error_report.find(tmp_path)
+    assert str(reported).startswith("weights: stopped on request at step ")
+
+
 def test_before_the_first_step_it_ends_at_once(tmp_path: Path, training) -> None:
     """The ranks, whose threads sleep while they wait, have said that they began."""
     command = training(SETUP_SECONDS="100")
