@@ -231,7 +231,7 @@ def _opened(folder: Path, tracking: Tracking, run_id: str, facts: Facts) -> Any:
 
 
 def _mode(tracking: Tracking) -> Mode:
-    """What ``tracking`` asks for, as far as there is a key."""
+    """The mode that ``tracking`` asks for; offline without a key."""
     import wandb
 
     has_key = bool(os.environ.get("WANDB_API_KEY"))

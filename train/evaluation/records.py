@@ -23,7 +23,7 @@ MAX_WINDOW_BYTES = 2**31
 
 
 HALF_A_PAIR = re.compile("[\ud800-\udfff]")
-"""What JSON may escape and no text can be encoded with."""
+"""Half of a surrogate pair: JSON can escape it, UTF-8 cannot encode it."""
 
 
 class Record:
