@@ -29,13 +29,13 @@ import nltk
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.clean import Clean, Cleaning
-from data_prep.document import read_documents
-from data_prep.filters.bad_words import LISTS
-from data_prep.filters.sentences import punkt_folder
-from data_prep.sources.jsonl import Jsonl
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.settings import decode
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.c4.bad_words import LISTS
+from headrace.data_prep.filters.sentences import punkt_folder
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.settings import decode
 from tests.data_prep.c4_reference import Page, c4
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"

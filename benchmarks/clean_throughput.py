@@ -33,12 +33,11 @@ from datatrove.pipeline.filters import C4QualityFilter
 from datatrove.pipeline.readers import JsonlReader
 from datatrove.pipeline.writers import JsonlWriter
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.clean import Clean, Cleaning
-from data_prep.document import read_lines
-from data_prep.sources.jsonl import Jsonl
-from pipeline.core.artifact import TaskOutput, finish
-from pipeline.core.settings import decode
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_lines
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.core.artifact import TaskOutput, finish
+from headrace.pipeline.core.settings import decode
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 Texts = dict[str, str]

@@ -37,19 +37,18 @@ from datatrove.pipeline.tokens import DocumentTokenizer
 from datatrove.pipeline.writers import JsonlWriter
 from datatrove.utils.hashing import HashConfig
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.clean import Clean, Cleaning
-from data_prep.dedup.config import Dedup
-from data_prep.duplicates import Duplicates
-from data_prep.packed import Packed, Packing
-from data_prep.signatures import Signatures
-from data_prep.sources.jsonl import Jsonl
-from data_prep.tokenizer import Gpt2Files
-from data_prep.tokens import Tokens
-from data_prep.unique import Unique
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.settings import decode
-from pipeline.core.stage import Stage
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.packed import Packed, Packing
+from headrace.data_prep.signatures import Signatures
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.tokenizer import Gpt2Files
+from headrace.data_prep.tokens import Tokens
+from headrace.data_prep.unique import Unique
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage import Stage
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 STEPS = ("clean", "dedup", "tokens", "packed")

@@ -19,7 +19,6 @@ import json
 import os
 import platform
 import random
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -28,15 +27,14 @@ from pathlib import Path
 import orjson
 import yaml
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.decontamination.ngrams import NGrams
-from data_prep.decontamination.overlap import items_in
-from data_prep.decontamination.search import Search
-from data_prep.dedup.minhash import permutations, signature
-from data_prep.dedup.shingles import shingle_hashes, words
-from data_prep.document import read_lines
-from pipeline.core.settings import decode
-from train.evaluation.benchmark import Evaluation
+from headrace.data_prep.decontamination.ngrams import NGrams
+from headrace.data_prep.decontamination.overlap import items_in
+from headrace.data_prep.decontamination.search import Search
+from headrace.data_prep.dedup.minhash import permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hashes, words
+from headrace.data_prep.document import read_lines
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.settings import Evaluation
 
 STANDARD = Path(__file__).parents[1] / "conf" / "evaluation" / "standard.yaml"
 PERMUTATIONS = permutations(112, 1)

@@ -45,15 +45,15 @@ from datatrove.utils.logging import logger
 from datatrove.utils.word_tokenizers import WordTokenizer
 from numpy.typing import NDArray
 
-from data_prep.dedup.config import Dedup
-from data_prep.dedup.minhash import permutations, signature
-from data_prep.dedup.shingles import shingle_hashes, shingles, words
-from data_prep.document import Drop, write_documents
-from data_prep.duplicates import Duplicates
-from data_prep.signatures import Signatures
-from data_prep.sources.extraction import extract
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.settings import decode
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.minhash import permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hashes, shingles, words
+from headrace.data_prep.document import Drop, write_documents
+from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.signatures import Signatures
+from headrace.data_prep.sources.extraction import extract
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.settings import decode
 
 WORDS = 5
 SEEDS = 50
@@ -151,7 +151,7 @@ def run(stage: Any, inputs: dict[str, Artifact], folder: Path) -> Artifact:
 
 
 class OurWords(WordTokenizer):
-    """What ``data_prep.dedup.shingles`` takes for words, as a tokenizer of datatrove."""
+    """What ``headrace.data_prep.dedup.shingles`` takes for words, as a tokenizer of datatrove."""
 
     def word_tokenize(self, text: str) -> list[str]:
         return words(text)

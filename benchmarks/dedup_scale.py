@@ -34,16 +34,16 @@ from typing import ClassVar
 import numpy as np
 from datatrove.data import Document
 
-from data_prep.dedup.config import Dedup
-from data_prep.dedup.lsh import mix
-from data_prep.dedup.numbering import Numbers, numbers_of, rows_of
-from data_prep.dedup.shuffle import save
-from data_prep.document import Drop
-from data_prep.duplicates import Duplicates
-from data_prep.filters.filter import GlobalFilter
-from data_prep.filters.keys import KeyWriter, Losers, decide
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.stage import Inputs, Phase
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.lsh import mix
+from headrace.data_prep.dedup.numbering import Numbers, numbers_of, rows_of
+from headrace.data_prep.document import Drop
+from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.filters.filter import GlobalFilter
+from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
+from headrace.data_prep.shuffle.exchange import save
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.stage import Inputs, Phase
 
 CLUSTERED = 0.25
 COPIES = 0.2

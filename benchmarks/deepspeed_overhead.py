@@ -14,21 +14,18 @@ import json
 import os
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.train_step import fresh, random_batches
-from train import distributed, optimizer
-from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
-from train.engine import Engine
-from train.objectives.causal import DeviceBatch, nll
+from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.distributed import processes
+from headrace.train.engine import optimizer
+from headrace.train.engine.engine import Engine
+from headrace.train.objectives.causal import DeviceBatch, nll
 
 MODEL = ModelConfig(layers=4, width=384, heads=6, kv_heads=6, context=256, mlp_width=1536)
 VOCABULARY = 8192
@@ -95,7 +92,7 @@ def main() -> None:
     for name, value in {"pairs": 15, "rows": 4, "accumulation": 1}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     asked = parser.parse_args()
-    ranks = distributed.start("auto")
+    ranks = processes.start("auto")
     precision = "bf16" if ranks.device.type == "cuda" else "fp32"
     training = TrainingConfig(
         steps=1,

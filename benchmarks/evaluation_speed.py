@@ -29,13 +29,13 @@ from evaluation_parity import STANDARD, benchmark_names, folder_of
 from lm_eval.api.instance import Instance
 from lm_eval.models.huggingface import HFLM
 
-from pipeline.core.settings import decode
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.base import Sources
-from train.evaluation.folder import open_folder
-from train.evaluation.item import Text
-from train.evaluation.prompt import encode
-from train.evaluation.subject import Subject
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.prompt import encode
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Text
+from headrace.train.inference.subject import Subject
+from headrace.train.inference.transformers_model import open_folder
 
 BAR_RATIO = 3.0
 BAR_NATS = 1e-4

@@ -39,17 +39,17 @@ from typing import Any
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.clean import Clean, Cleaning
-from data_prep.document import read_documents
-from data_prep.sources import AnySource
-from data_prep.sources.html import Html
-from data_prep.sources.jsonl import Jsonl
-from data_prep.sources.parquet import Parquet
-from data_prep.sources.warc import Warc
-from pipeline.core.artifact import finish
-from pipeline.core.errors import TaskError
-from pipeline.core.settings import decode
-from pipeline.executor import PhaseStep, TaskExecutor
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.sources import AnySource
+from headrace.data_prep.sources.html import Html
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.warc import Warc
+from headrace.pipeline.core.artifact import finish
+from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from tests.data_prep.adversarial import hostile_bytes, hostile_text
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts
 from tests.data_prep.sources.malformed import KINDS, LIMIT_BYTES, Malformed, malformed

@@ -8,6 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-python}
+export PYTHONPATH=src:. # where headrace is not installed
 
 "$python" benchmarks/gpu_checks.py
 "$python" benchmarks/plan_memory.py --device cuda

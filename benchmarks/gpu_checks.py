@@ -21,14 +21,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.deepspeed_overhead import Plain
 from benchmarks.train_step import MODELS, fresh, random_batches
-from train.model import head
-from train.model.attention import attend, block_mask, document_mask
-from train.model.transformer import compile_blocks
-from train.objectives.causal import nll
+from headrace.train.model import head
+from headrace.train.model.attention import attend, block_mask, document_mask
+from headrace.train.model.transformer import compile_blocks
+from headrace.train.objectives.causal import nll
 
 CONFIG, VOCABULARY = MODELS["tiny"]
 CUDA = torch.device("cuda")

@@ -30,8 +30,7 @@ import zstandard
 from resiliparse.extract.html2text import extract_plain_text
 from selectolax.lexbor import LexborHTMLParser
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.sources.extraction import EXTRACTORS
+from headrace.data_prep.sources.extraction import EXTRACTORS
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 PACKAGES = ("resiliparse", "trafilatura", "justext", "readability-lxml", "selectolax", "lxml")

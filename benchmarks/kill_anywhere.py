@@ -46,10 +46,9 @@ os.environ |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "SLURM_CPUS_PER_
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.kill_data import below
-from pipeline.__main__ import compose, decoded
-from pipeline.core.metrics_file import read_metrics
-from pipeline.launch import WORKER
-from pipeline.runner import plan, save
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.run.planner import plan, save
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace
 
 WAYS = {"command": 1, "torchrun": 1, "srun": 3}
@@ -117,7 +116,7 @@ class Training:
         return self.metrics.read_bytes().count(b"\n") if self.metrics.exists() else 0
 
     def start(self, way: str) -> Running:
-        worker = [sys.executable, "-c", WORKER, str(self.run_json), "weights"]
+        worker = [sys.executable, "-m", "headrace.pipeline.run.worker", str(self.run_json), "weights"]
         if way == "command":
             return Running(way, [self._process(command(self.root, *self.settings), {})])
         if way == "torchrun":

@@ -20,7 +20,6 @@ import argparse
 import io
 import json
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -28,9 +27,8 @@ from pathlib import Path
 
 import zstandard
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.filters import language_ngrams
-from data_prep.filters.fasttext_model import language_model, load
+from headrace.data_prep.filters.fasttext_model import language_model, load
+from headrace.data_prep.filters.language import ngrams
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 WINDOW_BYTES = 1 << 27
@@ -40,7 +38,7 @@ Answer = tuple[str, float]
 
 
 def langdetect(text: str) -> Answer:
-    return language_ngrams.identify(text) or ("unknown", 0.0)
+    return ngrams.identify(text) or ("unknown", 0.0)
 
 
 def fasttext(characters: int | None = None) -> Callable[[str], Answer]:
@@ -66,7 +64,7 @@ def name(answer: Answer) -> str:
 
 
 def known_to_both() -> set[str]:
-    theirs = {ONE_NAME.get(language, language) for language in language_ngrams.load()[0]}
+    theirs = {ONE_NAME.get(language, language) for language in ngrams.load()[0]}
     return theirs & {name(answer) for answer in load(language_model())("", -1)}
 
 

@@ -44,11 +44,10 @@ from datatrove.pipeline.dedup import minhash
 from datatrove.utils.hashing import HashConfig
 from datatrove.utils.word_tokenizers import WordTokenizer
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.dedup.minhash import permutations, signature
-from data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingles, words
-from data_prep.dedup.sketches import SCHEME
-from data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.dedup.minhash import permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingles, words
+from headrace.data_prep.dedup.sketches import SCHEME
+from headrace.data_prep.sources.jsonl import Jsonl
 
 WORDS, HASHES, SEED = 5, 112, 1
 

@@ -20,15 +20,13 @@ from pathlib import Path
 import torch
 import torch._dynamo
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from train import distributed
-from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
-from train.distributed import Ranks
-from train.engine import Engine
-from train.memory import Footprint
-from train.model.transformer import Transformer, initialize
-from train.objectives.causal import DeviceBatch, nll
+from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.cost.memory import Footprint
+from headrace.train.distributed import processes
+from headrace.train.distributed.processes import Ranks
+from headrace.train.engine.engine import Engine
+from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.objectives.causal import DeviceBatch, nll
 
 SMALL = ModelConfig(layers=1, width=32, heads=2, kv_heads=2, context=32, mlp_width=64)
 STATES = ModelConfig(layers=6, width=512, heads=8, kv_heads=8, context=64, mlp_width=2048)
@@ -104,7 +102,7 @@ def measure(case: Footprint, ranks: Ranks) -> int:
 
 def run(name: str, device: str) -> None:
     """One case in this process, which ends with it."""
-    ranks = distributed.start(device)
+    ranks = processes.start(device)
     case = footprint(name, ranks.world, device)
     small = footprint(name, ranks.world, device)
     small_zero = ZeroConfig(stage=min(case.zero.stage, 2), bucket_elements=1_000_000)  # one engine of stage 3 a process

@@ -25,16 +25,14 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable
-from pathlib import Path
 
 from datatrove.pipeline.readers import WarcReader
 from fastwarc.warc import ArchiveIterator
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.sources.compression import pieces
-from data_prep.sources.payload import parse, payload
-from data_prep.sources.warc import Warc
-from data_prep.sources.warc_records import warc_records
+from headrace.data_prep.sources.compression import pieces
+from headrace.data_prep.sources.payload import parse, payload
+from headrace.data_prep.sources.warc import Warc
+from headrace.data_prep.sources.warc_records import warc_records
 
 LIMIT_BYTES = 20_000_000
 

@@ -18,7 +18,6 @@ each page is read so often, with other words appended to its lines, to make more
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -29,22 +28,21 @@ import orjson
 import yaml
 import zstandard
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.clean import Clean, Cleaning
-from data_prep.dedup.config import Dedup
-from data_prep.document import read_lines
-from data_prep.duplicates import Duplicates
-from data_prep.filters.keys import record_dtype
-from data_prep.filters.unique import UniqueLines
-from data_prep.packed import Packed, Packing
-from data_prep.signatures import Signatures
-from data_prep.sources.jsonl import Jsonl
-from data_prep.tokenizer import Tokenizer, Trained
-from data_prep.tokens import Tokens
-from data_prep.unique import Unique
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.settings import decode
-from pipeline.core.stage import Stage
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.document import read_lines
+from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.filters.keys import record_dtype
+from headrace.data_prep.filters.unique import UniqueLines
+from headrace.data_prep.packed import Packed, Packing
+from headrace.data_prep.signatures import Signatures
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.tokenizer import Tokenizer, Trained
+from headrace.data_prep.tokens import Tokens
+from headrace.data_prep.unique import Unique
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage import Stage
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 WARM_UP_PAGES = 100

@@ -20,7 +20,6 @@ import json
 import os
 import platform
 import statistics
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -31,14 +30,13 @@ import numpy as np
 import tokenizers
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from data_prep.clean import Clean, Cleaning
-from data_prep.document import read_documents
-from data_prep.sources.jsonl import Jsonl
-from data_prep.tokenization.encode import Encoder, batches, parse
-from data_prep.tokenizer import Gpt2Files, Tokenizer, TokenizerSettings, Trained
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.stage import Stage
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.tokenization.encode import Encoder, batches, parse
+from headrace.data_prep.tokenizer import Gpt2Files, Tokenizer, TokenizerSettings, Trained
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.stage import Stage
 
 
 def build(stage: Stage, folder: Path, **inputs: Artifact) -> Artifact:

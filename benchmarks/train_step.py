@@ -5,7 +5,7 @@
 
 One rank; random tokens in packed rows of three documents each, read ahead as in training. The first updates
 (``--warm-up``, compilation among them) are left out; rate and MFU are those of the median update. MFU is
-(6N + 12LdT) · tokens/s over the dense bf16 peak (train/throughput.py); bf16 with fp32 master weights and optimizer
+(6N + 12LdT) · tokens/s over the dense bf16 peak (train/loop/throughput.py); bf16 with fp32 master weights and optimizer
 states on a GPU, fp32 on a CPU, where no peak is known and the peak of memory is the process's. ``data_wait_seconds`` is
 the median wait for a batch that the loop had to be given before it could go on.
 """
@@ -16,24 +16,20 @@ import os
 import platform
 import resource
 import statistics
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from train import distributed
-from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
-from train.data import Batch
-from train.engine import Engine
-from train.model.transformer import Transformer, compile_blocks, initialize
-from train.objectives.causal import DeviceBatch, nll
-from train.plan import flops_per_token
-from train.prefetch import Prefetch
-from train.throughput import peak_flops
+from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.cost.flops import flops_per_token
+from headrace.train.data.prefetch import Prefetch
+from headrace.train.data.rows import Batch
+from headrace.train.distributed import processes
+from headrace.train.engine.engine import Engine
+from headrace.train.loop.throughput import peak_flops
+from headrace.train.model.transformer import Transformer, compile_blocks, initialize
+from headrace.train.objectives.causal import DeviceBatch, nll
 
 
 def gpt(layers: int, width: int, heads: int, context: int) -> ModelConfig:
@@ -87,7 +83,7 @@ def main() -> None:
     for name, value in {"micro-rows": 16, "accumulation": 1, "stage": 1, "steps": 20, "warm-up": 5}.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     asked = parser.parse_args()
-    (config, vocabulary), ranks = MODELS[asked.model], distributed.start("auto")
+    (config, vocabulary), ranks = MODELS[asked.model], processes.start("auto")
     precision = "bf16" if ranks.device.type == "cuda" else "fp32"
     training = TrainingConfig(
         steps=1,

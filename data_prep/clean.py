@@ -30,18 +30,18 @@ import numpy as np
 from datatrove.data import Document
 from numpy.typing import NDArray
 
-from data_prep.document import LEVEL, SCRATCH_LEVEL, DocumentWriter, Drop, read_documents
-from data_prep.filters import AnyFilter
-from data_prep.filters.cpu_limit import CpuLimit, TooSlow
-from data_prep.filters.filter import Filter, GlobalFilter
-from data_prep.filters.keys import KeyWriter, Losers, decide
-from data_prep.sources import AnySource
-from data_prep.sources.source import Record, Section
-from pipeline.core.artifact import Balance, TaskOutput, read_json, write_json
-from pipeline.core.errors import RetryableError
-from pipeline.core.handover import handed
-from pipeline.core.settings import Buckets, settings, unhashed
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
+from headrace.data_prep.document import LEVEL, SCRATCH_LEVEL, DocumentWriter, Drop, read_documents
+from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
+from headrace.data_prep.filters.filter import Filter, GlobalFilter
+from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
+from headrace.data_prep.sources import AnySource
+from headrace.data_prep.sources.source import Record, Section
+from headrace.pipeline.core.artifact import Balance, TaskOutput, read_json, write_json
+from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.settings import Buckets, settings, unhashed
+from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
 
 DOCUMENTS = "jsonl.zst"
 """The suffix of shards of documents."""

@@ -36,19 +36,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from data_prep.dedup.clusters import EDGE, contract, roots_of, settle, tree_edges, with_roots
-from data_prep.dedup.config import Dedup
-from data_prep.dedup.corpus import BY_PRIORITY, Corpus, Older, first_words
-from data_prep.dedup.links import COPY, link_dtype, links_of, removed_of, with_copies
-from data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members, mix
-from data_prep.dedup.minhash import EMPTY
-from data_prep.dedup.numbering import Numbers, numbers_of, rows_of, shards_of
-from data_prep.dedup.pairing import MEMBERS, members_of, verified_pairs
-from data_prep.dedup.records import records_of, runs
-from data_prep.dedup.selection import selected
-from data_prep.dedup.shingle_sets import Hashes, write_sets
-from data_prep.dedup.shingles import shingle_set
-from data_prep.dedup.shuffle import (
+from headrace.data_prep.dedup.clusters import EDGE, contract, roots_of, settle, tree_edges, with_roots
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.corpus import BY_PRIORITY, Corpus, Older, first_words
+from headrace.data_prep.dedup.links import COPY, link_dtype, links_of, removed_of, with_copies
+from headrace.data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members, mix
+from headrace.data_prep.dedup.minhash import EMPTY
+from headrace.data_prep.dedup.numbering import Numbers, numbers_of, rows_of, shards_of
+from headrace.data_prep.dedup.pairing import MEMBERS, members_of, verified_pairs
+from headrace.data_prep.dedup.selection import selected
+from headrace.data_prep.dedup.shingle_sets import Hashes, write_sets
+from headrace.data_prep.dedup.shingles import shingle_set
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.shuffle.exchange import (
     Sender,
     bucket_of,
     dtype_of,
@@ -58,11 +58,11 @@ from data_prep.dedup.shuffle import (
     save,
     send,
 )
-from data_prep.document import read_documents
-from data_prep.signatures import Signatures
-from pipeline.core.artifact import Balance, TaskOutput
-from pipeline.core.handover import handed
-from pipeline.core.stage import Inputs, Phase, Stage
+from headrace.data_prep.shuffle.records import records_of, runs
+from headrace.data_prep.signatures import Signatures
+from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 HASHED_AT_ONCE = 1 << 16
 """Documents whose bands are in memory at once."""

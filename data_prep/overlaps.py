@@ -13,13 +13,20 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from data_prep.decontamination.config import Benchmark, Decontamination
-from data_prep.decontamination.ngrams import NGrams
-from data_prep.decontamination.overlap import Overlap, items_in, overlaps, save_tally, sum_tallies, write_overlaps
-from data_prep.decontamination.search import Search
-from data_prep.document import read_documents
-from pipeline.core.artifact import Balance, TaskOutput, write_json
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage
+from headrace.data_prep.decontamination.config import Benchmark, Decontamination
+from headrace.data_prep.decontamination.ngrams import NGrams
+from headrace.data_prep.decontamination.overlap import (
+    Overlap,
+    items_in,
+    overlaps,
+    save_tally,
+    sum_tallies,
+    write_overlaps,
+)
+from headrace.data_prep.decontamination.search import Search
+from headrace.data_prep.document import read_documents
+from headrace.pipeline.core.artifact import Balance, TaskOutput, write_json
+from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 FORMAT = 1
 NGRAMS, SEARCH = "ngrams", "overlaps"

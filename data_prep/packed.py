@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, split_documents
-from data_prep.tokenization.shards import key_of
-from pipeline.core.artifact import Artifact, Balance, TaskOutput, read_json, write_json
-from pipeline.core.errors import ConfigError
-from pipeline.core.handover import handed
-from pipeline.core.settings import Positive, canonical, settings
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
+from headrace.data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, split_documents
+from headrace.data_prep.tokenization.shards import key_of
+from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput, read_json, write_json
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.settings import Positive, canonical, settings
+from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 
 SPLITS = ("train", "validation")
 

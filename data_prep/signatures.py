@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.config import Dedup, Engine
-from data_prep.dedup.minhash import permutations, signature
-from data_prep.dedup.shingles import shingle_hashes, shingles
-from data_prep.dedup.shuffle import save
-from data_prep.dedup.sketches import min_hash
-from data_prep.document import digest_of, read_documents
-from pipeline.core.artifact import Balance, TaskOutput
-from pipeline.core.stage import Inputs, Phase, Stage
+from headrace.data_prep.dedup.config import Dedup, Engine
+from headrace.data_prep.dedup.minhash import permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hashes, shingles
+from headrace.data_prep.dedup.sketches import min_hash
+from headrace.data_prep.document import digest_of, read_documents
+from headrace.data_prep.shuffle.exchange import save
+from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 Sketch = Callable[[str], tuple[int, NDArray[np.uint32]]]
 """Text → the number of its shingles, and its signature."""

@@ -20,13 +20,13 @@ import numpy as np
 import tokenizers
 from pydantic import Field
 
-from data_prep.document import read_documents
-from data_prep.tokenization.encode import END_OF_TEXT, Encoder, is_special, parse
-from data_prep.tokenization.shards import key_of
-from pipeline.core.artifact import Artifact, TaskOutput
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import Positive, settings
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.tokenization.encode import END_OF_TEXT, Encoder, is_special, parse
+from headrace.data_prep.tokenization.shards import key_of
+from headrace.pipeline.core.artifact import Artifact, TaskOutput
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, settings
+from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 
 BYTES = tokenizers.pre_tokenizers.ByteLevel.alphabet()
 """The 256 characters that stand for the 256 bytes."""

@@ -19,11 +19,11 @@ from typing import BinaryIO, ClassVar
 
 import numpy as np
 
-from data_prep.document import read_documents
-from data_prep.tokenization.encode import Encoder, batches
-from data_prep.tokenization.shards import key_of
-from pipeline.core.artifact import Balance, TaskOutput
-from pipeline.core.stage import Inputs, Phase, Stage
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.tokenization.encode import Encoder, batches
+from headrace.data_prep.tokenization.shards import key_of
+from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,15 +19,15 @@ from typing import ClassVar
 import numpy as np
 from datatrove.data import Document
 
-from data_prep.decontamination.config import NOTHING, Benchmark, Decontamination
-from data_prep.decontamination.ngrams import NGrams
-from data_prep.decontamination.overlap import Overlap, save_tally, sum_tallies, write_overlaps
-from data_prep.decontamination.removal import Removal
-from data_prep.decontamination.search import Search
-from data_prep.document import DocumentWriter, Drop, read_documents
-from pipeline.core.artifact import Balance, TaskOutput
-from pipeline.core.handover import handed
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
+from headrace.data_prep.decontamination.config import NOTHING, Benchmark, Decontamination
+from headrace.data_prep.decontamination.ngrams import NGrams
+from headrace.data_prep.decontamination.overlap import Overlap, save_tally, sum_tallies, write_overlaps
+from headrace.data_prep.decontamination.removal import Removal
+from headrace.data_prep.decontamination.search import Search
+from headrace.data_prep.document import DocumentWriter, Drop, read_documents
+from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
 
 NGRAMS, TALLIES, IGNORED = "ngrams", "documents/ngrams", "common/ignored"
 """The phase that hands on the n-grams; which phase hands on what of them, as what."""

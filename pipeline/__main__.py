@@ -17,15 +17,15 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from pipeline import help_text
-from pipeline.commands import COMMANDS, split_words
-from pipeline.config import RunConfig, check
-from pipeline.core.errors import ConfigError, HeadraceError
-from pipeline.core.settings import decode, refuse_secrets, suggestion
-from pipeline.core.signals import Stop, stoppable
-from pipeline.core.system_errors import system_errors_told
-from pipeline.line import carry_out
-from pipeline.runner import Run, newest, plan
+from headrace.pipeline.commands import help_text
+from headrace.pipeline.commands.table import COMMANDS, split_words
+from headrace.pipeline.config import RunConfig, check
+from headrace.pipeline.core.errors import ConfigError, HeadraceError
+from headrace.pipeline.core.settings import decode, refuse_secrets, suggestion
+from headrace.pipeline.core.signals import Stop, stoppable
+from headrace.pipeline.core.system_errors import system_errors_told
+from headrace.pipeline.run.line import carry_out
+from headrace.pipeline.run.planner import Run, newest, plan
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"

@@ -2,21 +2,21 @@
 
 import os
 
-from data_prep.clean import Cleaning
-from data_prep.decontamination.config import Decontamination
-from data_prep.dedup.config import Dedup
-from data_prep.packed import Packing
-from data_prep.sources import AnySource
-from data_prep.tokenizer import TokenizerSettings
-from pipeline.cluster import AnyCluster, Slurm
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import Positive, settings, unhashed
-from pipeline.core.tracker import Tracking
-from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
-from train.evaluation.benchmark import Evaluation
-from train.mixture import Mixture
-from train.schedule import Schedule
-from train.zero import deepspeed_config, plan_batches
+from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.decontamination.config import Decontamination
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.packed import Packing
+from headrace.data_prep.sources import AnySource
+from headrace.data_prep.tokenizer import TokenizerSettings
+from headrace.pipeline.clusters.settings import AnyCluster, Slurm
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, settings, unhashed
+from headrace.pipeline.core.tracker import Tracking
+from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.data.mixture import Mixture
+from headrace.train.engine.zero import deepspeed_config, plan_batches
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.loop.schedule import Schedule
 
 
 @settings

@@ -4,20 +4,20 @@ raw pages -> clean -> signatures -> duplicates -> unique -> overlaps -> tokenize
           -> weights -> scores -> report
 """
 
-from data_prep.clean import Clean
-from data_prep.duplicates import Duplicates
-from data_prep.overlaps import Overlaps
-from data_prep.packed import Packed
-from data_prep.signatures import Signatures
-from data_prep.tokenizer import Tokenizer
-from data_prep.tokens import Tokens
-from data_prep.unique import Unique
-from pipeline.config import RunConfig
-from pipeline.core.stage import Stage
-from pipeline.report import Report
-from train.mixture import Mix
-from train.scores import Scores
-from train.weights import Weights
+from headrace.data_prep.clean import Clean
+from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.overlaps import Overlaps
+from headrace.data_prep.packed import Packed
+from headrace.data_prep.signatures import Signatures
+from headrace.data_prep.tokenizer import Tokenizer
+from headrace.data_prep.tokens import Tokens
+from headrace.data_prep.unique import Unique
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.stage import Stage
+from headrace.pipeline.report.stage import Report
+from headrace.train.data.mixture import Mix
+from headrace.train.scores import Scores
+from headrace.train.weights import Weights
 
 
 def stages(config: RunConfig) -> tuple[Stage, ...]:

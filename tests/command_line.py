@@ -7,12 +7,12 @@ from contextlib import redirect_stderr, redirect_stdout
 
 import pytest
 
-from pipeline.__main__ import main
+from headrace.pipeline.__main__ import main
 
 
 def headrace(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     """A process of its own, which ``text`` is piped to."""
-    command = [sys.executable, "-m", "pipeline", *arguments]
+    command = [sys.executable, "-m", "headrace", *arguments]
     return subprocess.run(command, capture_output=True, text=True, input=text, timeout=120)
 
 

@@ -9,11 +9,11 @@ import json
 import random
 from pathlib import Path
 
-from pipeline import why
-from pipeline.__main__ import compose, decoded
-from pipeline.config import RunConfig
-from pipeline.core.artifact import Artifact
-from pipeline.runner import Run, Step, plan
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.commands import why
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.run.planner import Run, Step, plan
 
 WORDS = tuple("river water mill wheel stone grain flour channel gate power bread town season winter".split())  # noqa: SIM905
 

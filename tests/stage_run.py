@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.stage import Stage
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.stage import Stage
 
 RunStage = Callable[..., Artifact]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from pipeline.core.artifact import TaskOutput
-from pipeline.core.errors import TaskError
-from pipeline.core.stage import Inputs, Phase, Stage
+from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data_prep.clean import Clean, Cleaning
-from data_prep.document import read_documents
-from data_prep.filters import AnyFilter
-from data_prep.sources.jsonl import Jsonl
-from pipeline.core.settings import decode
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.core.settings import decode
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.__main__ import compose, decoded, names_setting
-from pipeline.commands import split_words
-from pipeline.help_text import EXAMPLES
+from headrace.pipeline.__main__ import compose, decoded, names_setting
+from headrace.pipeline.commands.help_text import EXAMPLES
+from headrace.pipeline.commands.table import split_words
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("slurm/*.md")])

@@ -10,9 +10,9 @@ from typing import ClassVar
 import zstandard
 from datatrove.data import Document
 
-from data_prep.document import write_documents
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.stage import Inputs, Phase, Stage
+from headrace.data_prep.document import write_documents
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

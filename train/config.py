@@ -14,11 +14,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import LARGEST, Natural, Positive, PositiveNumber, Seed, settings, unhashed
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import LARGEST, Natural, Positive, PositiveNumber, Seed, settings, unhashed
 
 Epsilon = Annotated[float, Field(gt=0, le=1)]
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
+
+CHUNK_LOGITS = 2**27
+"""The most logits that the output layer holds at once (train/model/head.py), 512 MiB in fp32: 2,670 positions of GPT-2,
+enough to fill a matrix product."""
 
 
 @settings

@@ -15,19 +15,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from data_prep.tokenization.encode import Encoder
-from pipeline.core.artifact import TaskOutput, read_json
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
-from train.config import ModelConfig
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.contamination import Overlap
-from train.evaluation.held_out import HeldOut
-from train.evaluation.subject import Subject
-from train.shapes import is_ours
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.core.artifact import TaskOutput, read_json
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
+from headrace.train.config import ModelConfig
+from headrace.train.evaluation.contamination import Overlap
+from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.families.hf_config import is_ours
+from headrace.train.inference.subject import Subject
 
 if TYPE_CHECKING:
-    from train.distributed import Ranks
+    from headrace.train.distributed.processes import Ranks
 
 MODEL_FILES = ("*.json", "*.safetensors", "*.bin", "*.model", "*.txt")
 """What a Hugging Face folder keeps weights, shape and tokenizer in."""
@@ -52,7 +52,7 @@ class Scores(Stage):
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Score every benchmark with the exported model; counts benchmarks, items, queries and tokens."""
-        from train.evaluation.scorer import load_scorer
+        from headrace.train.inference.scorer import load_scorer
 
         weights = inputs["weights"]
         encoder = Encoder.load(weights.path("hf/tokenizer.json"))
@@ -103,7 +103,7 @@ class FolderScores(Stage):
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Score every benchmark; counts benchmarks, items, queries and tokens."""
-        from train.evaluation.folder import open_folder
+        from headrace.train.inference.transformers_model import open_folder
 
         def subject(ranks: "Ranks") -> Subject:
             with _asked_for():
@@ -141,8 +141,8 @@ class CheckpointScores(Stage):
         Raises:
             ArtifactError: when the checkpoint is damaged, or was removed before it was read.
         """
-        from train.consolidation import read_checkpoint
-        from train.evaluation.scorer import check_finite, scorer_of
+        from headrace.train.checkpoint.consolidation import read_checkpoint
+        from headrace.train.inference.scorer import check_finite, scorer_of
 
         encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
 
@@ -174,17 +174,17 @@ def _scored(
 ) -> "Counter[str]":
     """Our benchmarks, then lm-evaluation-harness's tasks, then the tables of both: answered by all ranks together,
     written by rank 0."""
-    from train import distributed
-    from train.evaluation.harness_samples import by_task
-    from train.evaluation.kept import Kept
-    from train.evaluation.pace import Pace
-    from train.evaluation.scoring import samples, score_all, write_logs, write_samples, write_tables
-    from train.evaluation.sharing import Sharing, shared
+    from headrace.train.distributed import processes
+    from headrace.train.evaluation.lm_eval.samples import by_task
+    from headrace.train.evaluation.scoring import samples, score_all, write_logs, write_samples, write_tables
+    from headrace.train.inference.answer_log import Kept
+    from headrace.train.inference.pace import Pace
+    from headrace.train.inference.sharing import Sharing, shared
 
-    ranks = distributed.start(evaluation.device, "evaluation.device")
+    ranks = processes.start(evaluation.device, "evaluation.device")
     entries: list[Mapping[str, Any]] = []
     configs: dict[str, Mapping[str, Any]] = {}
-    with Pace(out.folder, ranks, evaluation.hang_seconds) as pace, distributed.StopRequest() as stop:
+    with Pace(out.folder, ranks, evaluation.hang_seconds) as pace, processes.StopRequest() as stop:
         own, kept = open_subject(ranks), Kept.before(out.own_scratch("answers"), ranks)
         asked = shared(own, Sharing(ranks, pace.answered, kept, stop))
         for scored in score_all(evaluation, held_out, overlaps, asked, pace.expect):
@@ -194,7 +194,7 @@ def _scored(
                 write_samples(name, rows, out)
                 configs |= write_logs(by_task(name, rows), out)
         if evaluation.tasks:
-            from train.evaluation.harness import score_tasks
+            from headrace.train.evaluation.lm_eval.harness import score_tasks
 
             found = score_tasks(evaluation, shared(own, Sharing(ranks, pace.beat, kept, stop)))
             entries += found.entries

@@ -3,7 +3,7 @@
     weights/<address>/
         hf/                     config.json, model.safetensors, tokenizer.json, tokenizer_config.json: the result
         metrics.jsonl           one row per logged step, one per step that benchmarks were scored after
-        checkpoints/step_*/     to go on from; the last one stays (train/checkpoint.py)
+        checkpoints/step_*/     to go on from; the last one stays (train/checkpoint/store.py)
         lock                    held while a training writes here
 
 Running again goes on from the newest whole checkpoint; in fp32 on a CPU the result is the same bit for bit as without
@@ -17,22 +17,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from pipeline.core.artifact import Balance, TaskOutput
-from pipeline.core.errors import ConfigError
-from pipeline.core.stage import Inputs, Phase, RawFile, Stage
-from pipeline.core.tracker import Tracking
-from train import initial
-from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
-from train.evaluation.benchmark import Evaluation
-from train.mixture import Mix
-from train.schedule import Schedule
-
-UNHASHED = {"hashed": False}
-"""Of settings that say how the weights are computed, not which."""
+from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.stage import Inputs, Phase
+from headrace.train.loop.pretraining import Pretraining
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Weights(Stage):
+class Weights(Pretraining):
     """Trains, and exports to Hugging Face's format; counts steps, rows, target tokens and parameters."""
 
     name: ClassVar[str] = "weights"
@@ -40,43 +31,13 @@ class Weights(Stage):
     inputs: ClassVar[tuple[str, ...]] = ("tokenizer", "tokens", "packed")
     distributed: ClassVar[bool] = True
 
-    model: ModelConfig
-    optimizer: AdamW
-    schedule: Schedule
-    training: TrainingConfig
-    mixture: Mix = dataclasses.field(default_factory=Mix)
-    zero: ZeroConfig = dataclasses.field(default_factory=ZeroConfig, metadata=UNHASHED)
-    tracking: Tracking = dataclasses.field(default_factory=Tracking, metadata=UNHASHED)
-    evaluation: Evaluation = dataclasses.field(default_factory=Evaluation, metadata=UNHASHED)
-    """What ``training.evaluate_every`` scores."""
-
-    def __post_init__(self) -> None:
-        if self.training.evaluate_every is not None and not self.evaluation.benchmarks:
-            wrong = f"is {self.training.evaluate_every}, and evaluation has no benchmarks"
-            raise ConfigError("training.evaluate_every", wrong, "give it some, or null")
-
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("weights", 1, self.run),)
-
-    def raw_files(self) -> tuple[RawFile, ...]:
-        folder = self.training.initial_weights
-        return () if folder is None else initial.raw_files(Path(folder), self.model)
 
     def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
         training = self.training
         yield "steps = training.steps", counts["steps"], training.steps
         yield "rows = steps · training.batch_rows", counts["rows"], training.steps * training.batch_rows
-
-    def check_raw_files(self) -> None:
-        """Initial weights are compared where they are loaded (``check_initial_weights``): later they may be removed."""
-
-    def check_initial_weights(self) -> None:
-        """Compare the initial weights with the planned ones.
-
-        Raises:
-            RetryableError: naming the first file that differs.
-        """
-        super().check_raw_files()
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Train as one of the ranks; only rank 0 registers files and reports counts.
@@ -86,14 +47,14 @@ class Weights(Stage):
             RetryableError: when another training holds the folder, or this one was asked to stop.
             TaskError: when training diverged.
         """
-        from train import distributed
+        from headrace.train.distributed import processes
 
-        ranks = distributed.start(self.training.device)  # before DeepSpeed is imported: it asks for the device once
+        ranks = processes.start(self.training.device)  # before DeepSpeed is imported: it asks for the device once
 
-        from train.session import Session
+        from headrace.train.loop.session import Session
 
         exported = out.own_scratch("hf")
-        with distributed.alone(ranks, out.folder):
+        with processes.alone(ranks, out.folder):
             session = Session.open(self, inputs, out.folder, ranks)
             state = session.train()
             session.export(exported)

@@ -13,8 +13,8 @@ from typing import Annotated, Literal, Protocol
 
 from pydantic import Field
 
-from pipeline.core.settings import LARGEST, Natural, Positive, settings
-from pipeline.core.stage import RawFile
+from headrace.pipeline.core.settings import LARGEST, Natural, Positive, settings
+from headrace.pipeline.core.stage import RawFile
 
 SHORTEST_WORDS = 8
 """Fewer words in common say nothing: GPT-3's minimum, "due to spurious collisions at lower values"."""

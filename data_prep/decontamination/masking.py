@@ -14,8 +14,8 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.decontamination.search import word_count
-from data_prep.dedup.shingles import ALONE, SEPARATOR, character_classes
+from headrace.data_prep.decontamination.search import word_count
+from headrace.data_prep.dedup.shingles import ALONE, SEPARATOR, character_classes
 
 PIECE_CHARACTERS = 200
 """Shorter pieces are not kept (GPT-3, appendix C)."""

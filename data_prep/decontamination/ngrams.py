@@ -18,10 +18,10 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from data_prep.decontamination.config import SHORTEST_WORDS, Benchmark
-from data_prep.dedup.shingles import words
-from pipeline.core.artifact import TaskOutput
-from pipeline.core.handover import handed
+from headrace.data_prep.decontamination.config import SHORTEST_WORDS, Benchmark
+from headrace.data_prep.dedup.shingles import words
+from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.handover import handed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,11 +18,11 @@ import orjson
 import zstandard
 from numpy.typing import NDArray
 
-from data_prep.decontamination.ngrams import NGrams
-from data_prep.decontamination.search import Hits
-from data_prep.document import LEVEL, read_lines
-from pipeline.core.artifact import TaskOutput
-from pipeline.core.handover import handed
+from headrace.data_prep.decontamination.ngrams import NGrams
+from headrace.data_prep.decontamination.search import Hits
+from headrace.data_prep.document import LEVEL, read_lines
+from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.handover import handed
 
 Action = Literal["kept", "dropped", "masked"]
 """What became of the document."""

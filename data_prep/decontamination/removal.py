@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from datatrove.data import Document
 
-from data_prep.decontamination.config import Decontamination
-from data_prep.decontamination.masking import MOST_PIECES, masked
-from data_prep.decontamination.overlap import Overlap, items_in, overlaps
-from data_prep.decontamination.search import Hits, Search
-from data_prep.document import Drop
+from headrace.data_prep.decontamination.config import Decontamination
+from headrace.data_prep.decontamination.masking import MOST_PIECES, masked
+from headrace.data_prep.decontamination.overlap import Overlap, items_in, overlaps
+from headrace.data_prep.decontamination.search import Hits, Search
+from headrace.data_prep.document import Drop
 
 RULE = "contaminated"
 

@@ -13,12 +13,12 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.decontamination.config import SHORTEST_WORDS
-from data_prep.decontamination.ngrams import NGrams
-from data_prep.dedup.folding import fold
-from data_prep.dedup.kernel import kernel
-from data_prep.dedup.shingles import character_classes, words, write_words
-from data_prep.dedup.xxh64 import xxh64
+from headrace.data_prep.decontamination.config import SHORTEST_WORDS
+from headrace.data_prep.decontamination.ngrams import NGrams
+from headrace.data_prep.dedup.folding import fold
+from headrace.data_prep.dedup.shingles import character_classes, words, write_words
+from headrace.data_prep.dedup.xxh64 import xxh64
+from headrace.data_prep.kernel import kernel
 
 EMPTY = -1
 SLOTS_PER_KEY = 2

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError
 
 SHOWN = (0.5, 0.3)
 """Similarities below any usual threshold whose chance to become candidates tells what comparisons will cost."""

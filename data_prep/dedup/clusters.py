@@ -18,9 +18,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.kernel import kernel
-from data_prep.dedup.numbering import Numbers
-from data_prep.dedup.records import Records, records_of, runs
+from headrace.data_prep.dedup.numbering import Numbers
+from headrace.data_prep.kernel import kernel
+from headrace.data_prep.shuffle.records import Records, records_of, runs
 
 PAIR = np.dtype([("first", "<u8"), ("second", "<u8"), ("jaccard", "<f8")])
 """A verified pair of documents, by number, and its exact Jaccard similarity."""

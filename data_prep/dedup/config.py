@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from data_prep.dedup.banding import Banding, choose
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import Buckets, Positive, settings, unhashed
+from headrace.data_prep.dedup.banding import Banding, choose
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Buckets, Positive, settings, unhashed
 
 MOST_HASHES = 4096
 Hashes = Annotated[int, Field(ge=1, le=MOST_HASHES)]

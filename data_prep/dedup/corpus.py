@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.numbering import Numbers, numbers_of, shards_of
-from pipeline.core.artifact import Artifact
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.settings import canonical, unhashed
-from pipeline.core.stage import Inputs, Stage
+from headrace.data_prep.dedup.numbering import Numbers, numbers_of, shards_of
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.settings import canonical, unhashed
+from headrace.pipeline.core.stage import Inputs, Stage
 
 SETTING = "dedup.against"
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.numbering import rows_of
-from data_prep.dedup.records import Records, records_of
+from headrace.data_prep.dedup.numbering import rows_of
+from headrace.data_prep.shuffle.records import Records, records_of
 
 COPY = np.dtype([("document", "<u8"), ("representative", "<u8")])
 """A document with the text of another one, and that one."""

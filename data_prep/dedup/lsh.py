@@ -11,8 +11,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.numbering import Numbers
-from data_prep.dedup.records import runs
+from headrace.data_prep.dedup.numbering import Numbers
+from headrace.data_prep.shuffle.records import runs
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 """2^64 divided by the golden ratio, odd (Knuth, The Art of Computer Programming 3, 6.4)."""

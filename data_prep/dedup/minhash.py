@@ -17,7 +17,7 @@ On the resemblance and containment of documents, 1997).
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.kernel import kernel
+from headrace.data_prep.kernel import kernel
 
 EMPTY = 0xFFFFFFFF
 """Every value of the signature of a document without words."""

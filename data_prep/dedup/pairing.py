@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.clusters import PAIR
-from data_prep.dedup.external_sort import ExternalSort
-from data_prep.dedup.numbering import Numbers
-from data_prep.dedup.records import Records, records_of, run_starts, whole_runs
-from data_prep.dedup.room import room
-from data_prep.dedup.shingle_sets import PHASE, GatheredSets, Places
-from data_prep.dedup.shuffle import receive_blocks, received, sorting_folder
-from data_prep.dedup.verification import verify
-from pipeline.core.artifact import TaskOutput
+from headrace.data_prep.dedup.clusters import PAIR
+from headrace.data_prep.dedup.numbering import Numbers
+from headrace.data_prep.dedup.shingle_sets import PHASE, GatheredSets, Places
+from headrace.data_prep.dedup.verification import verify
+from headrace.data_prep.shuffle.capacity import room
+from headrace.data_prep.shuffle.exchange import receive_blocks, received, sorting_folder
+from headrace.data_prep.shuffle.external_sort import ExternalSort
+from headrace.data_prep.shuffle.records import Records, records_of, run_starts, whole_runs
+from headrace.pipeline.core.artifact import TaskOutput
 
 MEMBERS = "members"
 """The records that ``verified_pairs`` receives, from PHASE."""

@@ -22,14 +22,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.corpus import BY_PRIORITY, FIRST_OF_OURS
-from data_prep.dedup.external_sort import ExternalSort
-from data_prep.dedup.kernel import kernel
-from data_prep.dedup.records import Records, runs, whole_runs
-from data_prep.dedup.shingle_sets import GatheredSets, Hashes
-from data_prep.dedup.shuffle import dtype_of, receive_sorted, sorting_folder
-from data_prep.dedup.verification import jaccard
-from pipeline.core.artifact import TaskOutput
+from headrace.data_prep.dedup.corpus import BY_PRIORITY, FIRST_OF_OURS
+from headrace.data_prep.dedup.shingle_sets import GatheredSets, Hashes
+from headrace.data_prep.dedup.verification import jaccard
+from headrace.data_prep.kernel import kernel
+from headrace.data_prep.shuffle.exchange import dtype_of, receive_sorted, sorting_folder
+from headrace.data_prep.shuffle.external_sort import ExternalSort
+from headrace.data_prep.shuffle.records import Records, runs, whole_runs
+from headrace.pipeline.core.artifact import TaskOutput
 
 MOST_COUNTERS = 1 << 22
 """Counters of shingles, 4 bytes each. Two shingles that share one count as more common than they are."""

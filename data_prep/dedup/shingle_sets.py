@@ -23,15 +23,15 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from data_prep.dedup.kernel import kernel
-from data_prep.dedup.numbering import Numbers, shards_of
-from data_prep.dedup.records import runs
-from data_prep.dedup.room import room
-from data_prep.dedup.shuffle import sorting_folder
-from data_prep.dedup.xxh64 import xxh64
-from pipeline.core.artifact import TaskOutput
-from pipeline.core.errors import RetryableError
-from pipeline.core.handover import damaged, unverified
+from headrace.data_prep.dedup.numbering import Numbers, shards_of
+from headrace.data_prep.dedup.xxh64 import xxh64
+from headrace.data_prep.kernel import kernel
+from headrace.data_prep.shuffle.capacity import room
+from headrace.data_prep.shuffle.exchange import sorting_folder
+from headrace.data_prep.shuffle.records import runs
+from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.handover import damaged, unverified
 
 Hashes = NDArray[np.uint64]
 Places = NDArray[np.int64]

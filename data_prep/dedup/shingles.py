@@ -27,9 +27,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from data_prep.dedup.folding import fold
-from data_prep.dedup.kernel import kernel
-from data_prep.dedup.xxh64 import xxh64
+from headrace.data_prep.dedup.folding import fold
+from headrace.data_prep.dedup.xxh64 import xxh64
+from headrace.data_prep.kernel import kernel
 
 SEPARATOR, LETTER, MARK, ALONE, SKIPPED = range(5)
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from data_prep.dedup.shingles import shingle_set, shingles
-from data_prep.dedup.sketches import min_hash, min_hashes
-from data_prep.document import read_documents
-from pipeline.core.artifact import Artifact
-from pipeline.core.errors import ConfigError
+from headrace.data_prep.dedup.shingles import shingle_set, shingles
+from headrace.data_prep.dedup.sketches import min_hash, min_hashes
+from headrace.data_prep.document import read_documents
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from data_prep.dedup.shingles import shingle_hash32
-from pipeline.core.artifact import Artifact
+from headrace.data_prep.dedup.shingles import shingle_hash32
+from headrace.pipeline.core.artifact import Artifact
 
 if TYPE_CHECKING:
     from datasketch import MinHash

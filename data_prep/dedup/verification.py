@@ -14,9 +14,9 @@ document is compared with the next ``window`` ones at most, which bounds time an
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.clusters import find
-from data_prep.dedup.kernel import kernel
-from data_prep.dedup.shingle_sets import Hashes
+from headrace.data_prep.dedup.clusters import find
+from headrace.data_prep.dedup.shingle_sets import Hashes
+from headrace.data_prep.kernel import kernel
 
 
 @kernel

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.dedup.kernel import kernel
+from headrace.data_prep.kernel import kernel
 
 PRIME_1 = np.uint64(0x9E3779B185EBCA87)
 PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)

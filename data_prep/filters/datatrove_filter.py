@@ -11,10 +11,10 @@ from typing import Any, Literal
 from datatrove.data import Document
 from datatrove.pipeline.filters.base_filter import BaseFilter, get_filter_result
 
-from data_prep.document import Drop
-from data_prep.filters.filter import Filter, filter_settings
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import suggestion
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import suggestion
 
 
 @filter_settings

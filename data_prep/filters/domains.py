@@ -16,13 +16,13 @@ from urllib.parse import urlsplit
 
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.own_files import need_file, own_file, own_text
-from data_prep.filters.urls import normalize_url, url_of
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.settings import Positive
-from pipeline.core.stage import RawFile
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.own_files import need_file, own_file, own_text
+from headrace.data_prep.filters.urls import normalize_url, url_of
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.settings import Positive
+from headrace.pipeline.core.stage import RawFile
 
 MOST_CHARACTERS = 2000
 """No host has more than 253 characters, with a user's name and password before it somewhat more."""

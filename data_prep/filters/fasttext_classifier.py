@@ -7,13 +7,13 @@ from typing import Literal
 
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.fasttext_model import load
-from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.own_files import need_file, own_file
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import Fraction, suggestion
-from pipeline.core.stage import RawFile
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.fasttext_model import load
+from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.own_files import need_file, own_file
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Fraction, suggestion
+from headrace.pipeline.core.stage import RawFile
 
 
 @filter_settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import fasttext
 
-from pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 CARRIED = Path("resources/lid.176.ftz")
 ALL_LABELS = -1.0

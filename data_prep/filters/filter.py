@@ -16,9 +16,9 @@ from datatrove.data import Document
 from datatrove.pipeline.filters.base_filter import BaseFilter
 from typing_extensions import dataclass_transform
 
-from data_prep.document import Drop
-from pipeline.core.settings import STRICT
-from pipeline.core.stage import RawFile
+from headrace.data_prep.document import Drop
+from headrace.pipeline.core.settings import STRICT
+from headrace.pipeline.core.stage import RawFile
 
 F = TypeVar("F")
 

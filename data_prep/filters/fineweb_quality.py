@@ -12,11 +12,11 @@ from datatrove.data import Document
 from datatrove.utils.text import TERMINAL_PUNCTUATION
 from pydantic import Field
 
-from data_prep.document import Drop
-from data_prep.filters.datatrove_page import first_failure
-from data_prep.filters.filter import Filter, filter_settings
-from data_prep.filters.gopher_page import Page, PageRule, above, below, repeats, share
-from pipeline.core.settings import Fraction, Natural, NaturalNumber, settings
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.gopher.datatrove_page import first_failure
+from headrace.data_prep.filters.gopher.page import Page, PageRule, above, below, repeats, share
+from headrace.pipeline.core.settings import Fraction, Natural, NaturalNumber, settings
 
 MARKS = tuple(sorted(TERMINAL_PUNCTUATION))
 """What ends a sentence in any script, as datatrove lists it."""

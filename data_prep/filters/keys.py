@@ -20,11 +20,11 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from datatrove.data import Document
 
-from data_prep.dedup.external_sort import external_sort
-from data_prep.dedup.records import run_starts, runs, whole_runs
-from data_prep.dedup.shuffle import Sender, bucket_of, receive_blocks, sorting_folder
-from data_prep.filters.filter import GlobalFilter
-from pipeline.core.artifact import TaskOutput
+from headrace.data_prep.filters.filter import GlobalFilter
+from headrace.data_prep.shuffle.exchange import Sender, bucket_of, receive_blocks, sorting_folder
+from headrace.data_prep.shuffle.external_sort import external_sort
+from headrace.data_prep.shuffle.records import run_starts, runs, whole_runs
+from headrace.pipeline.core.artifact import TaskOutput
 
 PLACE = np.dtype([("shard", "<u4"), ("document", "<u4"), ("part", "<u4")])
 """Where a key came from."""

@@ -14,11 +14,11 @@ from typing import Annotated, Literal
 from datatrove.data import Document
 from pydantic import Field
 
-from data_prep.document import Drop
-from data_prep.filters.filter import Filter, count_removed, filter_settings
-from data_prep.filters.gopher_page import above, share
-from data_prep.filters.line_rules import FewWords
-from pipeline.core.settings import Fraction, Positive, settings
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.c4.line_rules import FewWords
+from headrace.data_prep.filters.filter import Filter, count_removed, filter_settings
+from headrace.data_prep.filters.gopher.page import above, share
+from headrace.pipeline.core.settings import Fraction, Positive, settings
 
 COUNTED = (
     "likes",

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.stage import RawFile, raw_file
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.stage import RawFile, raw_file
 
 
 def need_file(where: str, path: str, what: str) -> None:

@@ -17,10 +17,10 @@ import phonenumbers
 from datatrove.data import Document
 from pydantic import Field
 
-from data_prep.document import Drop
-from data_prep.filters.filter import Filter, filter_settings
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import AnyText, settings, suggestion
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import AnyText, settings, suggestion
 
 Place = tuple[int, int]
 """Where something stands in a text: start, end."""

@@ -18,8 +18,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.stage import RawFile
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.stage import RawFile
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer

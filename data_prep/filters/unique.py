@@ -11,12 +11,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.filter import GlobalFilter, count_removed
-from data_prep.filters.sentences import has_sentences, punkt_files, sentences_of
-from data_prep.filters.urls import hash_words, url_of
-from pipeline.core.settings import Natural, Positive, settings
-from pipeline.core.stage import RawFile
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import GlobalFilter, count_removed
+from headrace.data_prep.filters.sentences import has_sentences, punkt_files, sentences_of
+from headrace.data_prep.filters.urls import hash_words, url_of
+from headrace.pipeline.core.settings import Natural, Positive, settings
+from headrace.pipeline.core.stage import RawFile
 
 
 def page_rank(document: Document) -> "np.ndarray":

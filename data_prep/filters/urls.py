@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.filter import Filter, GlobalFilter, filter_settings
-from pipeline.core.settings import settings
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import Filter, GlobalFilter, filter_settings
+from headrace.pipeline.core.settings import settings
 
 DATE_BYTES = 32
 """Dates are compared as text by their first 32 bytes: ISO 8601, as WARC-Date gives it, sorts by time."""

@@ -8,9 +8,9 @@ from typing import Literal
 
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.filter import Filter, filter_settings
-from pipeline.core.settings import Natural
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.pipeline.core.settings import Natural
 
 _ADDRESS = re.compile(
     r"(?:(?<![^\S\n])[^\S\n]+)?\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE

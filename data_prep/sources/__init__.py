@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from data_prep.sources.html import Html
-from data_prep.sources.installed_docs import InstalledDocs
-from data_prep.sources.jsonl import Jsonl
-from data_prep.sources.parquet import Parquet
-from data_prep.sources.warc import Warc
+from headrace.data_prep.sources.html import Html
+from headrace.data_prep.sources.installed_docs import InstalledDocs
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.warc import Warc
 
 AnySource = Annotated[Html | InstalledDocs | Jsonl | Parquet | Warc, Field(discriminator="type")]

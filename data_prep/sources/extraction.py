@@ -14,10 +14,10 @@ from typing import Literal
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
-from data_prep.document import Drop
-from data_prep.sources.charset import clean
-from data_prep.sources.isolation import isolated
-from pipeline.core.errors import ConfigError
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.charset import clean
+from headrace.data_prep.sources.isolation import isolated
+from headrace.pipeline.core.errors import ConfigError
 
 Extractor = Literal["resiliparse", "all_text", "trafilatura", "readability"]
 """``resiliparse`` is the default: on 1,497 hand-checked pages its F1 (0.837) is as good as trafilatura's (0.827) at 13

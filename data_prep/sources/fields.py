@@ -6,14 +6,14 @@ from typing import Any
 
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.sources.charset import clean, decode
-from data_prep.sources.extraction import Extractor, extract, require
-from data_prep.sources.files import COMPRESSIONS, FileSource
-from data_prep.sources.source import ListedFile, Record
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import Positive
-from pipeline.core.stage import RawFile
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.charset import clean, decode
+from headrace.data_prep.sources.extraction import Extractor, extract, require
+from headrace.data_prep.sources.files import COMPRESSIONS, FileSource
+from headrace.data_prep.sources.source import ListedFile, Record
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive
+from headrace.pipeline.core.stage import RawFile
 
 MOST_SECTIONS = 65_536
 """Of one file: the default cuts 4 TB into so many."""

@@ -19,9 +19,9 @@ from typing import Any, BinaryIO, cast
 
 import fsspec
 
-from data_prep.sources.source import ListedFile, Source
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.stage import RawFile, changed, file_state
+from headrace.data_prep.sources.source import ListedFile, Source
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.stage import RawFile, changed, file_state
 
 READ_BYTES = 1 << 20
 COMPRESSIONS = ("", ".gz", ".zst", ".bz2")

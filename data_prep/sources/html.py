@@ -9,14 +9,14 @@ from typing import Literal
 from datatrove.data import Document
 from resiliparse.parse.html import HTMLTree
 
-from data_prep.document import Drop
-from data_prep.sources.charset import clean, decode
-from data_prep.sources.compression import pieces
-from data_prep.sources.extraction import Extractor, extract, require
-from data_prep.sources.files import FileSource, open_raw
-from data_prep.sources.isolation import isolated
-from data_prep.sources.source import Record
-from pipeline.core.settings import Positive, settings
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.charset import clean, decode
+from headrace.data_prep.sources.compression import pieces
+from headrace.data_prep.sources.extraction import Extractor, extract, require
+from headrace.data_prep.sources.files import FileSource, open_raw
+from headrace.data_prep.sources.isolation import isolated
+from headrace.data_prep.sources.source import Record
+from headrace.pipeline.core.settings import Positive, settings
 
 
 @settings

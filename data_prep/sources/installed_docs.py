@@ -25,15 +25,15 @@ from typing import Literal
 
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.sources.charset import clean, decode
-from data_prep.sources.docstrings import docstrings
-from data_prep.sources.extraction import Extractor, extract, require
-from data_prep.sources.prose import unwrap
-from data_prep.sources.source import ListedFile, Record, Source
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.settings import Positive, settings, suggestion
-from pipeline.core.stage import RawFile
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.charset import clean, decode
+from headrace.data_prep.sources.docstrings import docstrings
+from headrace.data_prep.sources.extraction import Extractor, extract, require
+from headrace.data_prep.sources.prose import unwrap
+from headrace.data_prep.sources.source import ListedFile, Record, Source
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.settings import Positive, settings, suggestion
+from headrace.pipeline.core.stage import RawFile
 
 WRITTEN = (".md", ".rst", ".txt")
 HTML = (".html", ".htm")

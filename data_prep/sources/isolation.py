@@ -18,8 +18,8 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from data_prep.document import Drop
-from pipeline.core.errors import RetryableError, TaskError
+from headrace.data_prep.document import Drop
+from headrace.pipeline.core.errors import RetryableError, TaskError
 
 CPU_SECONDS = 60
 """For one call. resiliparse reads a page of average size in 4 ms, 20 MB of nothing but tags in 12 s."""

@@ -11,12 +11,12 @@ from typing import Any, BinaryIO, Literal
 import orjson
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.sources.compression import PIECE_BYTES, Mark, Piece, is_compressed, pieces
-from data_prep.sources.fields import FieldSource
-from data_prep.sources.files import open_raw
-from data_prep.sources.source import Record, Section
-from pipeline.core.settings import settings
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.compression import PIECE_BYTES, Mark, Piece, is_compressed, pieces
+from headrace.data_prep.sources.fields import FieldSource
+from headrace.data_prep.sources.files import open_raw
+from headrace.data_prep.sources.source import Record, Section
+from headrace.pipeline.core.settings import settings
 
 
 @settings

@@ -11,11 +11,11 @@ import pyarrow
 from datatrove.data import Document
 from pyarrow import parquet
 
-from data_prep.document import Drop
-from data_prep.sources.fields import FieldSource
-from data_prep.sources.files import open_raw
-from data_prep.sources.source import Record, Section
-from pipeline.core.settings import Positive, settings, unhashed
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.fields import FieldSource
+from headrace.data_prep.sources.files import open_raw
+from headrace.data_prep.sources.source import Record, Section
+from headrace.pipeline.core.settings import Positive, settings, unhashed
 
 BROKEN = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
 """What pyarrow raises on damaged files; an OSError with a number is about the machine."""

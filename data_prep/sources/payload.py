@@ -13,10 +13,10 @@ from typing import Literal
 
 from fastwarc.warc import ArchiveIterator, WarcRecord
 
-from data_prep.document import Drop
-from data_prep.sources.charset import clean
-from data_prep.sources.compression import Mark, pieces
-from data_prep.sources.extraction import looks_like_html
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.charset import clean
+from headrace.data_prep.sources.compression import Mark, pieces
+from headrace.data_prep.sources.extraction import looks_like_html
 
 CHUNK = re.compile(rb"(?:\r?\n)?([0-9a-fA-F]{1,8})[^\r\n]{0,200}\r?\n")
 

@@ -20,9 +20,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from pipeline.core.settings import Positive
-from pipeline.core.stage import RawFile, changed
+from headrace.data_prep.document import Drop
+from headrace.pipeline.core.settings import Positive
+from headrace.pipeline.core.stage import RawFile, changed
 
 Record = tuple[Document, Drop | None]
 """One record of a source: the document, and why it must be dropped if it could not be read whole."""

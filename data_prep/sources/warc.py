@@ -14,15 +14,15 @@ from typing import Literal
 from datatrove.data import Document
 from fastwarc.warc import WarcRecord, WarcRecordType
 
-from data_prep.document import Drop
-from data_prep.sources.charset import clean, decode
-from data_prep.sources.compression import pieces
-from data_prep.sources.extraction import Extractor, extract, looks_like_html, require
-from data_prep.sources.files import FileSource, open_raw
-from data_prep.sources.payload import Parsed, parse, payload
-from data_prep.sources.source import Record
-from data_prep.sources.warc_records import WarcBytes, warc_records
-from pipeline.core.settings import Positive, settings
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.charset import clean, decode
+from headrace.data_prep.sources.compression import pieces
+from headrace.data_prep.sources.extraction import Extractor, extract, looks_like_html, require
+from headrace.data_prep.sources.files import FileSource, open_raw
+from headrace.data_prep.sources.payload import Parsed, parse, payload
+from headrace.data_prep.sources.source import Record
+from headrace.data_prep.sources.warc_records import WarcBytes, warc_records
+from headrace.pipeline.core.settings import Positive, settings
 
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 UNKNOWN_TYPES = ("", "application/octet-stream", "unk", "unknown/unknown", "application/unknown", "*/*")

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from data_prep.document import Drop
-from data_prep.sources.compression import Mark, Piece
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.compression import Mark, Piece
 
 HEADER_BYTES = 1 << 16
 """A header larger than this is not one."""

@@ -17,8 +17,8 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from data_prep.tokenization.fast_bpe import FastBpe, proven
-from pipeline.core.errors import ArtifactError, ConfigError
+from headrace.data_prep.tokenization.fast_bpe import FastBpe, proven
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 END_OF_TEXT = "<|endoftext|>"
 """Ends one document and begins the next. GPT-2's name for it."""

@@ -12,7 +12,7 @@ import resource
 import threading
 from pathlib import Path
 
-from pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.errors import ArtifactError
 
 MOST_OPEN = 512
 SHARE = 4

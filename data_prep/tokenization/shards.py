@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from data_prep.tokenization.open_files import FILES
-from data_prep.tokenization.packing import Spans
-from pipeline.core.artifact import Artifact
-from pipeline.core.errors import ArtifactError
+from headrace.data_prep.tokenization.open_files import FILES
+from headrace.data_prep.tokenization.packing import Spans
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ArtifactError
 
 
 def key_of(purpose: str, document_id: str) -> int:

@@ -24,11 +24,11 @@ from typing import Any
 
 import xxhash
 
-from pipeline.core import claim, strict_json
-from pipeline.core.containment import refuse_outside
-from pipeline.core.errors import ArtifactError, TaskError
-from pipeline.core.owner import UNFINISHED, Owner, aside
-from pipeline.core.settings import digest
+from headrace.pipeline.core import claim, strict_json
+from headrace.pipeline.core.containment import refuse_outside
+from headrace.pipeline.core.errors import ArtifactError, TaskError
+from headrace.pipeline.core.owner import UNFINISHED, Owner, aside
+from headrace.pipeline.core.settings import digest
 
 FORMAT = 2
 

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pipeline.core.owner import Owner, aside
+from headrace.pipeline.core.owner import Owner, aside
 
 HEARTBEAT_SECONDS = 10.0
 SILENCE_SECONDS = 180.0

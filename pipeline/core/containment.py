@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.errors import ArtifactError
 
 
 def refuse_outside(manifest: Path, names: Iterable[str]) -> None:

@@ -6,8 +6,8 @@
 import sys
 from pathlib import Path
 
-from pipeline.core.artifact import read_sealed, write_sealed
-from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.artifact import read_sealed, write_sealed
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
 
 PLACE = "logs/error.json"
 """Below the artifact's folder."""

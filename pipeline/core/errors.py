@@ -11,7 +11,7 @@ arguments. Secrets in them (a signed URL that a library names) are shown as ``**
 errors: they are dropped with a reason and counted.
 """
 
-from pipeline.core.secrets import redacted
+from headrace.pipeline.core.secrets import redacted
 
 
 class HeadraceError(Exception):

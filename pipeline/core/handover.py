@@ -13,8 +13,8 @@ scratch files are on the disk: those that a power cut took are found here.
 import contextlib
 from pathlib import Path
 
-from pipeline.core.artifact import HandedFile, TaskOutput, part_path, read_sealed, shard_name
-from pipeline.core.errors import RetryableError
+from headrace.pipeline.core.artifact import HandedFile, TaskOutput, part_path, read_sealed, shard_name
+from headrace.pipeline.core.errors import RetryableError
 
 
 def handed(out: TaskOutput, source: str, task: int, suffix: str) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.errors import ArtifactError
 
 
 class MetricsFile:

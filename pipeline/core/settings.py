@@ -20,8 +20,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import dataclass_transform
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.secrets import secret_places
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.secrets import secret_places
 
 T = TypeVar("T")
 

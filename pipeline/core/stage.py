@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pipeline.core.artifact import Artifact, Balance, FileRecord, TaskOutput
-from pipeline.core.errors import RetryableError
-from pipeline.core.settings import canonical, digest, unhashed
+from headrace.pipeline.core.artifact import Artifact, Balance, FileRecord, TaskOutput
+from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.settings import canonical, digest, unhashed
 
 Inputs = Mapping[str, Artifact]
 """The finished artifacts a stage reads, by stage name."""

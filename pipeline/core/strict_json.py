@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.errors import ArtifactError, TaskError
+from headrace.pipeline.core.errors import ArtifactError, TaskError
 
 
 def dumps(value: Any, path: Path, **style: Any) -> str:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from pipeline.core.errors import HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
 
 OWN_FOLDER = "give a folder of yours: root=FOLDER"
 NO_ROOM = "make room and run again"

@@ -21,10 +21,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pipeline.core.background import Background, one_line
-from pipeline.core.errors import RetryableError
-from pipeline.core.metrics_file import MetricsFile, read_metrics
-from pipeline.core.settings import settings
+from headrace.pipeline.core.background import Background, one_line
+from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.metrics_file import MetricsFile, read_metrics
+from headrace.pipeline.core.settings import settings
 
 INIT_SECONDS = 10
 """How long wandb's server may take to accept a run; the variable WANDB_INIT_TIMEOUT changes it."""

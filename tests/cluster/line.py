@@ -69,7 +69,7 @@ def _sentence(order: random.Random) -> str:
 
 def headrace(*arguments: str) -> "subprocess.CompletedProcess[str]":
     """The command with the settings of the small line."""
-    command = [sys.executable, "-m", "pipeline", *arguments[:1], *SETTINGS, *arguments[1:]]
+    command = [sys.executable, "-m", "headrace", *arguments[:1], *SETTINGS, *arguments[1:]]
     environment = os.environ | {"COLUMNS": "250"}  # a row of a table is a line
     return subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, env=environment)
 

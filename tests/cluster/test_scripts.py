@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from pipeline.core import error_report
-from pipeline.core.errors import TaskError
-from pipeline.launch import WORKER
-from pipeline.submission import SCRIPTS
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.run.submission import SCRIPTS
 from tests.cluster.one_machine import OneMachineSlurm, client, until
 
 NASTY = "a b; touch $HOME/x $(touch x) `touch x` 'q\" é *"
 JOB_SECONDS = 90
+WORKER = "headrace.pipeline.run.worker"
 
 RECORD = """#!{python}
 import json, os, signal, sys, time
@@ -81,7 +81,7 @@ def test_array_runs_the_worker_once_per_index_with_its_arguments_as_they_are(
     assert reaches(job, "COMPLETED")
     records = recorded(tmp_path)
     argv = [record["argv"] for record in records]
-    assert argv == [["-c", WORKER, f"{NASTY}.json", NASTY, "sort", index, "40"] for index in "378"]
+    assert argv == [["-m", WORKER, f"{NASTY}.json", NASTY, "sort", index, "40"] for index in "378"]
     assert {record["cwd"] for record in records} == {str(work)}
     assert not [path for path in tmp_path.rglob("*") if path.name == "x"]
     words = Path(f"{work}/100%A-{job}_7.log").read_text()
@@ -131,7 +131,7 @@ def test_train_gives_every_rank_its_number_and_one_address(
     ]
     meeting = {(environment["MASTER_ADDR"], environment["MASTER_PORT"]) for environment in environments}
     assert meeting == {("127.0.0.1", str(15000 + job % 15000))}
-    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {("-c", WORKER, "run.json", "weights")}
+    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {("-m", WORKER, "run.json", "weights")}
 
 
 def outcomes(folder: Path) -> list[str]:

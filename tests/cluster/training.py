@@ -5,8 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
-from pipeline.core.artifact import read_json
-from pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.artifact import read_json
+from headrace.pipeline.core.metrics_file import read_metrics
 from tests.cluster.line import Line, submit
 from tests.cluster.one_machine import client, until
 

@@ -15,37 +15,37 @@ from typing import Any
 import tokenizers
 from datatrove.data import Document
 
-from data_prep.clean import Clean, Cleaning
-from data_prep.decontamination.masking import masked
-from data_prep.decontamination.search import word_count
-from data_prep.dedup.shingles import shingle_hashes
-from data_prep.filters import AnyFilter
-from data_prep.filters.c4 import C4Lines
-from data_prep.filters.datatrove_page import PAGES
-from data_prep.filters.fasttext_model import language_model
-from data_prep.filters.filter import Filter
-from data_prep.filters.fineweb_quality import AnyFineWebRule
-from data_prep.filters.gopher_quality import AnyQualityRule
-from data_prep.filters.gopher_repetition import AnyRepetitionRule
-from data_prep.filters.length import page_text
-from data_prep.filters.line_corrections import AnyCorrection
-from data_prep.filters.line_rules import AnyLineRule
-from data_prep.filters.pii import AnyKind
-from data_prep.filters.sentences import count_sentences, sentences_of
-from data_prep.filters.urls import normalize_url
-from data_prep.sources.charset import clean, decode
-from data_prep.sources.compression import CODECS, pieces
-from data_prep.sources.docstrings import docstrings
-from data_prep.sources.extraction import DEPTH, EXTRACTORS, OPTIONAL, depth, looks_like_html
-from data_prep.sources.html import canonical_url
-from data_prep.sources.jsonl import Jsonl
-from data_prep.sources.payload import parse, payload
-from data_prep.sources.prose import unwrap
-from data_prep.sources.warc_records import warc_records
-from data_prep.tokenization.encode import Encoder
-from data_prep.tokenization.encode import parse as parse_tokenizer
-from data_prep.tokenizer import Trained
-from pipeline.marking import marked
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.decontamination.masking import masked
+from headrace.data_prep.decontamination.search import word_count
+from headrace.data_prep.dedup.shingles import shingle_hashes
+from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters.c4.length import page_text
+from headrace.data_prep.filters.c4.line_rules import AnyLineRule
+from headrace.data_prep.filters.c4.lines import C4Lines
+from headrace.data_prep.filters.fasttext_model import language_model
+from headrace.data_prep.filters.filter import Filter
+from headrace.data_prep.filters.fineweb_quality import AnyFineWebRule
+from headrace.data_prep.filters.gopher.datatrove_page import PAGES
+from headrace.data_prep.filters.gopher.quality import AnyQualityRule
+from headrace.data_prep.filters.gopher.repetition import AnyRepetitionRule
+from headrace.data_prep.filters.line_corrections import AnyCorrection
+from headrace.data_prep.filters.pii import AnyKind
+from headrace.data_prep.filters.sentences import count_sentences, sentences_of
+from headrace.data_prep.filters.urls import normalize_url
+from headrace.data_prep.sources.charset import clean, decode
+from headrace.data_prep.sources.compression import CODECS, pieces
+from headrace.data_prep.sources.docstrings import docstrings
+from headrace.data_prep.sources.extraction import DEPTH, EXTRACTORS, OPTIONAL, depth, looks_like_html
+from headrace.data_prep.sources.html import canonical_url
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.payload import parse, payload
+from headrace.data_prep.sources.prose import unwrap
+from headrace.data_prep.sources.warc_records import warc_records
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
+from headrace.data_prep.tokenizer import Trained
+from headrace.pipeline.report.marking import marked
 from tests.data_prep.adversarial import TEXTS
 from tests.data_prep.sources.warc_bytes import http, record
 

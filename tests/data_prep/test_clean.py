@@ -17,13 +17,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from resiliparse.extract.html2text import extract_plain_text
 
-from data_prep.clean import Clean, Cleaning, split_passes
-from data_prep.document import read_documents
-from data_prep.filters.bad_words import LISTS
-from data_prep.filters.sentences import punkt_folder
-from data_prep.sources.jsonl import Jsonl
-from pipeline.core.artifact import Artifact
-from pipeline.core.settings import decode
+from headrace.data_prep.clean import Clean, Cleaning, split_passes
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.c4.bad_words import LISTS
+from headrace.data_prep.filters.sentences import punkt_folder
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.settings import decode
 from tests.data_prep.c4_reference import Page, c4, cleaned
 
 CONF = Path(__file__).parents[2] / "conf" / "cleaning"
@@ -356,7 +356,7 @@ def test_presets_run_on_real_pages(name, run_stage, tmp_path, data_folder, sente
 @pytest.mark.parametrize("name", ["c4", "c4_paper", "c4_gopher", "none"])
 def test_presets_list_every_setting(name) -> None:
     """What the YAML leaves out would be a hidden default."""
-    from pipeline.core.settings import canonical
+    from headrace.pipeline.core.settings import canonical
 
     written = yaml.safe_load((CONF / f"{name}.yaml").read_text(encoding="utf-8"))
     assert canonical(preset(name)) | {"buckets": 16} == written

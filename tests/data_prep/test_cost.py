@@ -15,18 +15,18 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.decontamination.masking import Places, chunk_beginnings
-from data_prep.dedup.folding import fold
-from data_prep.filters.domains import BlockedDomains
-from data_prep.filters.gopher_page import Page
-from data_prep.filters.sentences import punkt, sentences_of
-from data_prep.filters.web_addresses import _ADDRESS, WithoutAddresses
-from data_prep.sources import charset, prose
-from data_prep.sources.compression import pieces
-from data_prep.sources.docstrings import docstrings
-from data_prep.sources.jsonl import Jsonl
-from data_prep.sources.warc_records import warc_records
-from data_prep.tokenizer import WORD_BYTES, Trained, byte_level
+from headrace.data_prep.decontamination.masking import Places, chunk_beginnings
+from headrace.data_prep.dedup.folding import fold
+from headrace.data_prep.filters.domains import BlockedDomains
+from headrace.data_prep.filters.gopher.page import Page
+from headrace.data_prep.filters.sentences import punkt, sentences_of
+from headrace.data_prep.filters.web_addresses import _ADDRESS, WithoutAddresses
+from headrace.data_prep.sources import charset, prose
+from headrace.data_prep.sources.compression import pieces
+from headrace.data_prep.sources.docstrings import docstrings
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.warc_records import warc_records
+from headrace.data_prep.tokenizer import WORD_BYTES, Trained, byte_level
 from tests.data_prep.adversarial import JUNK, TEXTS
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts
 
@@ -159,7 +159,7 @@ def test_junk_that_looks_like_warc(name) -> None:
 
 
 def test_a_long_line_in_small_pieces(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("data_prep.sources.compression.PIECE_BYTES", 64)
+    monkeypatch.setattr("headrace.data_prep.sources.compression.PIECE_BYTES", 64)
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "' + b"a" * 8_000_000 + b'"}\n{"text": "b"}\n')
     assert [len(document.text) for document, _ in Jsonl(paths=(str(path),)).read(str(path))] == [8_000_000, 1]

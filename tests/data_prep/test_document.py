@@ -3,7 +3,14 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.document import LEVEL, SCRATCH_LEVEL, DocumentWriter, read_documents, read_lines, write_documents
+from headrace.data_prep.document import (
+    LEVEL,
+    SCRATCH_LEVEL,
+    DocumentWriter,
+    read_documents,
+    read_lines,
+    write_documents,
+)
 
 values = st.one_of(st.text(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))
 documents = st.lists(

@@ -15,14 +15,14 @@ from datasketch import MinHashLSH
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.dedup.config import Dedup
-from data_prep.dedup.shingles import shingles
-from data_prep.dedup.sketches import min_hash
-from data_prep.document import digest_of
-from data_prep.duplicates import Duplicates
-from pipeline.core.artifact import Artifact
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.shingles import shingles
+from headrace.data_prep.dedup.sketches import min_hash
+from headrace.data_prep.document import digest_of
+from headrace.data_prep.duplicates import Duplicates
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
 from tests.data_prep.dedup.corpus import deal, deduplicate, family, slow_jaccard
 
 LENIENT = Dedup(bands=40, rows=2, buckets=3)
@@ -44,7 +44,7 @@ def stories(data_folder):
 def _no_waiting_for_the_disk():
     """Hundreds of small artifacts are written here, and none of them has to survive a power cut."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipeline.core.artifact.os.fsync", lambda _: None)
+        patch.setattr("headrace.pipeline.core.artifact.os.fsync", lambda _: None)
         yield
 
 

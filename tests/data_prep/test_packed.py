@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.packed import Packed, Packing, held_out
-from data_prep.tokenization.shards import PackedRows, TokenShards, key_of
-from data_prep.tokenizer import Tokenizer, Trained
-from data_prep.tokens import Tokens
-from pipeline.core.artifact import Artifact
-from pipeline.core.errors import ConfigError
+from headrace.data_prep.packed import Packed, Packing, held_out
+from headrace.data_prep.tokenization.shards import PackedRows, TokenShards, key_of
+from headrace.data_prep.tokenizer import Tokenizer, Trained
+from headrace.data_prep.tokens import Tokens
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
 from tests.unique_documents import unique_documents
 
 LENGTHS = np.random.default_rng(7).lognormal(3, 1, (5, 30)).astype(int)

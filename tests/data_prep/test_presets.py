@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data_prep.clean import Clean, Cleaning
-from data_prep.document import read_documents
-from data_prep.filters.fasttext_model import language_model
-from data_prep.sources.jsonl import Jsonl
-from pipeline.core.settings import decode
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.fasttext_model import language_model
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.core.settings import decode
 
 PRESETS = sorted((Path(__file__).parents[2] / "conf" / "cleaning").glob("*.yaml"))
 PROSE = [

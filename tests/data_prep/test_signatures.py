@@ -3,10 +3,10 @@ import random
 
 import numpy as np
 
-from data_prep.dedup.config import Dedup
-from data_prep.dedup.minhash import EMPTY, permutations, signature
-from data_prep.dedup.shingles import shingle_hashes
-from data_prep.signatures import Signatures
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.minhash import EMPTY, permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hashes
+from headrace.data_prep.signatures import Signatures
 from tests.data_prep.dedup.corpus import clean, family
 
 SHARDS = [

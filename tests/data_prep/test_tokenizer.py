@@ -15,10 +15,10 @@ import regex
 import tokenizers
 from transformers import GPT2Tokenizer
 
-from data_prep.tokenization.encode import END_OF_TEXT, Encoder
-from data_prep.tokenizer import GivenFile, Gpt2Files, Tokenizer, TokenizerSettings, Trained
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode
+from headrace.data_prep.tokenization.encode import END_OF_TEXT, Encoder
+from headrace.data_prep.tokenizer import GivenFile, Gpt2Files, Tokenizer, TokenizerSettings, Trained
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
 from tests.unique_documents import json_texts, unique_documents
 
 TEXTS = [["the cat sat on the mat. " * 3, "a dog ran. " * 4], ["the dog sat on the cat. " * 3], []]
@@ -77,8 +77,8 @@ TRAIN = """
 import sys
 from pathlib import Path
 from collections import Counter
-from data_prep.tokenizer import Trained
-from pipeline.core.artifact import Artifact
+from headrace.data_prep.tokenizer import Trained
+from headrace.pipeline.core.artifact import Artifact
 sys.stdout.write(Trained(vocabulary_size=2000).build(Artifact(Path(sys.argv[1])), Counter()))
 """
 

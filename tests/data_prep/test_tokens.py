@@ -8,11 +8,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from data_prep.tokenization.encode import END_OF_TEXT, Encoder
-from data_prep.tokenization.shards import TokenShards
-from data_prep.tokenizer import GivenFile, Gpt2Files, Tokenizer, Trained
-from data_prep.tokens import Tokens
-from pipeline.core.errors import ArtifactError
+from headrace.data_prep.tokenization.encode import END_OF_TEXT, Encoder
+from headrace.data_prep.tokenization.shards import TokenShards
+from headrace.data_prep.tokenizer import GivenFile, Gpt2Files, Tokenizer, Trained
+from headrace.data_prep.tokens import Tokens
+from headrace.pipeline.core.errors import ArtifactError
 from tests.unique_documents import json_texts, unique_documents
 
 TEXTS = [["the cat sat", "", f"a page about {END_OF_TEXT} and so on"], [], ["naïve 猫"]]
@@ -95,7 +95,7 @@ def test_order_and_repetition_of_tasks_do_not_matter(inputs, tmp_path, run_stage
 
 
 def test_real_text_in_75_languages_comes_back_in_many_batches(tmp_path, run_stage, data_folder, monkeypatch):
-    monkeypatch.setattr("data_prep.tokenization.encode.BATCH_BYTES", 10_000)
+    monkeypatch.setattr("headrace.data_prep.tokenization.encode.BATCH_BYTES", 10_000)
     sentences = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[::20]
     pages = json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 60)
     folder = data_folder("tokenizer")

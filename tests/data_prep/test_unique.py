@@ -2,11 +2,11 @@ import dataclasses
 
 import pytest
 
-from data_prep.decontamination.config import Decontamination
-from data_prep.decontamination.overlap import read_overlaps
-from data_prep.document import read_documents
-from data_prep.unique import Unique
-from pipeline.core.artifact import Artifact
+from headrace.data_prep.decontamination.config import Decontamination
+from headrace.data_prep.decontamination.overlap import read_overlaps
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.unique import Unique
+from headrace.pipeline.core.artifact import Artifact
 from tests.data_prep.decontamination.quiz import numbered, quiz
 from tests.data_prep.dedup.corpus import deduplicate
 

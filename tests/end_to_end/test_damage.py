@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.__main__ import compose, decoded
-from pipeline.core.artifact import Artifact, part_path
-from pipeline.core.errors import ArtifactError
-from pipeline.runner import Step, load, plan, save
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.core.artifact import Artifact, part_path
+from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.run.planner import Step, load, plan, save
+from headrace.train.data.rows import Rows
 from tests.small_runs import page
-from train.data import Rows
 
 UNREAD = {("clean", "dropped"), ("unique", "dropped"), ("duplicates", "clusters"), ("duplicates", "pairs")}
 UNREAD |= {("overlaps", "items.json")}

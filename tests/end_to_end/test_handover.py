@@ -16,18 +16,18 @@ from typing import Any
 import pytest
 import yaml
 
-from data_prep.clean import Clean, Cleaning
-from data_prep.decontamination.config import Decontamination
-from data_prep.dedup.config import Dedup
-from data_prep.duplicates import Duplicates
-from data_prep.overlaps import Overlaps
-from data_prep.packed import Packed, Packing
-from data_prep.signatures import Signatures
-from data_prep.sources.jsonl import Jsonl
-from data_prep.tokenizer import Tokenizer, Trained
-from data_prep.tokens import Tokens
-from data_prep.unique import Unique
-from pipeline.core.artifact import (
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.decontamination.config import Decontamination
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.overlaps import Overlaps
+from headrace.data_prep.packed import Packed, Packing
+from headrace.data_prep.signatures import Signatures
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.tokenizer import Tokenizer, Trained
+from headrace.data_prep.tokens import Tokens
+from headrace.data_prep.unique import Unique
+from headrace.pipeline.core.artifact import (
     Artifact,
     TaskOutput,
     finish,
@@ -36,9 +36,9 @@ from pipeline.core.artifact import (
     read_sealed,
     write_sealed,
 )
-from pipeline.core.errors import ArtifactError, HeadraceError
-from pipeline.core.settings import decode
-from pipeline.core.stage import Phase, Stage
+from headrace.pipeline.core.errors import ArtifactError, HeadraceError
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage import Phase, Stage
 from tests.data_prep.decontamination.quiz import quiz
 from tests.small_runs import c4_corpus, page
 

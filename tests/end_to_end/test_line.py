@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import read_metrics
 
 DATA_STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
 STAGES = (*DATA_STAGES, "weights", "scores", "report")
 
 
 def command(root: Path, *overrides: str) -> list[str]:
-    return [sys.executable, "-m", "pipeline", "experiment=smoke", f"root={root}", "tracking=file", *overrides]
+    return [sys.executable, "-m", "headrace", "experiment=smoke", f"root={root}", "tracking=file", *overrides]
 
 
 def headrace(root: Path, *overrides: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import read_metrics
 from tests.end_to_end.test_line import command, exported, headrace
 
 TRAINING = ("until=weights", "training.steps=40", "training.save_every=1000", "training.validate_every=40")

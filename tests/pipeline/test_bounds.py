@@ -12,17 +12,17 @@ import pytest
 from datatrove.data import Document
 from pydantic import TypeAdapter, ValidationError
 
-from data_prep.filters.filter import Filter
-from data_prep.filters.gopher_page import Page, PageRule
-from data_prep.filters.line_corrections import Correction
-from data_prep.filters.line_rules import LineRule
-from pipeline.__main__ import compose, decoded
-from pipeline.config import RunConfig
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import STRICT, decode
+from headrace.data_prep.filters.c4.line_rules import LineRule
+from headrace.data_prep.filters.filter import Filter
+from headrace.data_prep.filters.gopher.page import Page, PageRule
+from headrace.data_prep.filters.line_corrections import Correction
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import STRICT, decode
+from headrace.train.inference.generation.settings import Sampling
+from headrace.train.loop.schedule import Constant, Cosine, WarmupStableDecay
 from tests.command_line import headrace_here
-from train.generation.settings import Sampling
-from train.schedule import Constant, Cosine, WarmupStableDecay
 
 PAGE = "The mill stands by the river.\nIt has stood there, people say, for 300 years.\n\n- Mail: a@example.org"
 EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "")

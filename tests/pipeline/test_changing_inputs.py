@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from data_prep.clean import Clean, Cleaning
-from data_prep.sources.jsonl import Jsonl
-from data_prep.sources.source import Record, Section
-from data_prep.tokenization.encode import END_OF_TEXT
-from data_prep.tokenizer import GivenFile, Tokenizer, byte_level
-from pipeline.__main__ import compose, decoded
-from pipeline.core.artifact import Artifact
-from pipeline.core.errors import RetryableError
-from pipeline.core.settings import canonical
-from pipeline.core.stage import RawFile, refuse_changes
-from pipeline.runner import Step, execute, load, plan, save
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.source import Record, Section
+from headrace.data_prep.tokenization.encode import END_OF_TEXT
+from headrace.data_prep.tokenizer import GivenFile, Tokenizer, byte_level
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.settings import canonical
+from headrace.pipeline.core.stage import RawFile, refuse_changes
+from headrace.pipeline.run.planner import Step, execute, load, plan, save
 
 REMEDY = "since the run was planned; run again: new content has an address of its own"
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from pipeline.__main__ import CONF, compose, decoded
-from pipeline.config import RunConfig
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import canonical
-from pipeline.help_text import field_meanings
+from headrace.pipeline.__main__ import CONF, compose, decoded
+from headrace.pipeline.commands.help_text import field_meanings
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import canonical
 
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name != "experiment")
 OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]

@@ -68,7 +68,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     """What ``headrace --help | head`` does, with a reader that reads nothing at all."""
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", "pipeline", "--help"]
+    command = [sys.executable, "-m", "headrace", "--help"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")

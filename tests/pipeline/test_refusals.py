@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import worker
-from pipeline.__main__ import compose, decoded
-from pipeline.runner import Step, plan, save
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.run import worker
+from headrace.pipeline.run.planner import Step, plan, save
 from tests.command_line import headrace_here
 from tests.disks import bound_by_permissions, give_away, make_read_only, small_disk, with_shared_memory
 from tests.small_runs import c4_corpus
@@ -48,7 +48,7 @@ def said(process: "subprocess.CompletedProcess[str]") -> str:
 
 
 def pipeline(overrides: list[str]) -> list[str]:
-    return [sys.executable, "-m", "pipeline", *overrides]
+    return [sys.executable, "-m", "headrace", *overrides]
 
 
 def outcome_of(command: list[str], cwd: Path = CODE) -> "subprocess.CompletedProcess[str]":
@@ -60,7 +60,7 @@ def worker_command(overrides: list[str], stage: str, phase: str) -> list[str]:
     values = compose(overrides)
     config = decoded(values)
     run_json = save(config, values, plan(config), overrides)
-    return [sys.executable, "-m", "pipeline.worker", str(run_json), stage, phase, "0", "1"]
+    return [sys.executable, "-m", "headrace.pipeline.run.worker", str(run_json), stage, phase, "0", "1"]
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_a_log_that_may_not_be_written_is_no_killed_worker(tmp_path: Path) -> No
 def test_the_current_folder_was_removed(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    remove = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", "env", f"PYTHONPATH={CODE}"]
+    remove = ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", "env", f"PYTHONPATH={CODE / 'src'}"]
     done = outcome_of([*remove, *pipeline(["status", f"root={tmp_path}"])], cwd=gone)
     assert (done.returncode, said(done)) == (
         2,

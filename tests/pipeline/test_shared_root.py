@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from data_prep.clean import Clean, Cleaning
-from data_prep.document import read_documents, write_documents
-from data_prep.sources.jsonl import Jsonl
-from pipeline import inspection
-from pipeline.core import error_report
-from pipeline.core.artifact import Artifact, FileRecord, read_sealed, write_json, write_sealed
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.marking import pages
-from pipeline.runner import load_steps, newest, save
-from pipeline.submission import SCRIPTS
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_documents, write_documents
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.commands import inspect
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.artifact import Artifact, FileRecord, read_sealed, write_json, write_sealed
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.report.marking import pages
+from headrace.pipeline.run.planner import load_steps, newest, save
+from headrace.pipeline.run.submission import SCRIPTS
+from headrace.train.checkpoint import store
 from tests.small_runs import Corpus, build, c4_corpus
-from train import checkpoint
 
 STAND_INS = {
     "scontrol": 'case "$*" in *hostnames*) echo n1;; *job*) echo JobState=RUNNING;; *) echo NodeAddr=n1;; esac',
@@ -97,7 +97,7 @@ def test_inspect_goes_by_the_settings_of_the_user(c4: Corpus, tmp_path: Path, pr
     copy = dataclasses.replace(step, folder=tmp_path / "clean" / step.address)
     shutil.copytree(step.folder, copy.folder)
     forged(copy.folder, private)
-    found = inspection.documents([copy], "clean", "kept", "40")
+    found = inspect.documents([copy], "clean", "kept", "40")
     assert f"{private}:0" in {page.document.id for page in found.kept}
     assert "diary" not in str(found)
 
@@ -117,11 +117,9 @@ def test_a_manifest_names_nothing_outside_its_folder(name: str, run_stage, tmp_p
 
 def test_nor_does_that_of_a_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "step_00000001"
-    write_sealed(
-        path / "manifest.json", {"format": checkpoint.FORMAT, "files": {"../../x": {"bytes": 1, "sha256": "0"}}}
-    )
+    write_sealed(path / "manifest.json", {"format": store.FORMAT, "files": {"../../x": {"bytes": 1, "sha256": "0"}}})
     with pytest.raises(ArtifactError, match="which leads out of its folder"):
-        checkpoint.verify(path)
+        store.verify(path)
 
 
 def test_the_run_of_another_user_is_not_the_newest(c4: Corpus, tmp_path: Path, monkeypatch) -> None:
@@ -131,7 +129,7 @@ def test_the_run_of_another_user_is_not_the_newest(c4: Corpus, tmp_path: Path, m
     assert run_json.stat().st_mode & 0o022 == 0
     assert newest(str(tmp_path)).values == values
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    monkeypatch.setattr("pipeline.runner.ROOT_USER", -1)
+    monkeypatch.setattr("headrace.pipeline.run.planner.ROOT_USER", -1)
     with pytest.raises(ConfigError, match="no run of yours was started below"):
         newest(str(tmp_path))
     with pytest.raises(ConfigError, match="was written by another user"):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core import error_report
-from pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.metrics_file import read_metrics
 from tests.small_runs import page
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +26,8 @@ sys.exit(max(abs(rank.wait()) for rank in ranks))
 RANK = """
 import os, signal, sys, time
 from pathlib import Path
-from pipeline.core import error_report
-from pipeline.core.errors import RetryableError
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.errors import RetryableError
 folder, asked = Path(os.environ["FOLDER"]), []
 print("a rank", os.environ["OMP_WAIT_POLICY"], flush=True)
 time.sleep(float(os.environ["SETUP_SECONDS"]))
@@ -46,10 +46,10 @@ for step in range(1, 1000):
 COMMAND = """
 import sys
 from pathlib import Path
-from pipeline.core.settings import decode
-from pipeline.core.signals import Stop, stoppable
-from pipeline.launch import launch
-from train.weights import Weights
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.signals import Stop, stoppable
+from headrace.pipeline.run.launch import launch
+from headrace.train.weights import Weights
 MODEL = {"layers": 2, "width": 32, "heads": 4, "kv_heads": 4, "context": 64, "mlp_width": 64}
 SETTINGS = {
     "model": MODEL,
@@ -71,7 +71,7 @@ class Command:
     """A process in a group of its own, and what it says."""
 
     def __init__(self, folder: Path, script: str, stderr: int = subprocess.PIPE, **variables: str) -> None:
-        paths = os.pathsep.join([str(folder / "stand_in"), str(ROOT)])
+        paths = os.pathsep.join([str(folder / "stand_in"), str(ROOT / "src")])
         self.process = subprocess.Popen(
             [sys.executable, "-c", script, str(folder)],
             stderr=stderr,
@@ -210,8 +210,8 @@ def test_a_closed_terminal_takes_no_lines_and_the_ranks_save(tmp_path: Path, tra
 TASKS = """
 import sys
 from pathlib import Path
-from pipeline.core.signals import Stop, stoppable
-from pipeline.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.core.signals import Stop, stoppable
+from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from tests.stand_in import Squares
 if __name__ == "__main__":
     try:
@@ -239,7 +239,9 @@ def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     """``headrace watch`` waits for checkpoints."""
     (tmp_path / "pages.jsonl").write_text(json.dumps({"text": page(0)}) + "\n")
     settings = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/runs", "until=weights"]
-    main = "import sys; from pipeline.__main__ import main; sys.argv[1:] = {}; main()".format(["watch", *settings])
+    main = "import sys; from headrace.pipeline.__main__ import main; sys.argv[1:] = {}; main()".format(
+        ["watch", *settings]
+    )
     command = Command(tmp_path, main)
     assert command.process.stderr.readline().startswith("watching ")
     os.kill(command.process.pid, signal.SIGTERM)

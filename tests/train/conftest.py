@@ -9,9 +9,9 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from data_prep.packed import Packed, Packing
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.stage import Inputs
+from headrace.data_prep.packed import Packed, Packing
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.stage import Inputs
 from tests.stage_run import RunStage
 
 END = "<|endoftext|>"

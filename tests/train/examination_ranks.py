@@ -11,9 +11,9 @@ import json
 import sys
 from pathlib import Path
 
+from headrace.train.distributed.processes import Ranks
 from tests.train.forks import on_ranks
 from tests.train.training import run
-from train.distributed import Ranks
 
 
 def train(inputs: dict, stage: dict, folder: str, ranks: Ranks) -> None:
@@ -22,7 +22,7 @@ def train(inputs: dict, stage: dict, folder: str, ranks: Ranks) -> None:
 
 if __name__ == "__main__":
     spec = json.loads(Path(sys.argv[1]).read_text())
-    for module in ("torch._dynamo", "train.session"):  # load both once, not in every fork
+    for module in ("torch._dynamo", "headrace.train.loop.session"):  # load both once, not in every fork
         importlib.import_module(module)
     for folder, stage in spec["trainings"].items():
         on_ranks(2, functools.partial(train, spec["inputs"], stage, folder))

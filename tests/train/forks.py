@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import torch
 
-from train import distributed
-from train.distributed import Ranks
+from headrace.train.distributed import processes
+from headrace.train.distributed.processes import Ranks
 
 
 def on_ranks(world: int, work: Callable[[Ranks], None]) -> None:
@@ -42,7 +42,7 @@ def fork(rank: int, world: int, port: int, work: Callable[[Ranks], None]) -> int
         numbers = {"RANK": rank, "WORLD_SIZE": world, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": world}
         os.environ.update({name: str(number) for name, number in (numbers | {"MASTER_PORT": port}).items()})
         os.environ["MASTER_ADDR"] = "127.0.0.1"
-        work(distributed.start("cpu"))
+        work(processes.start("cpu"))
         torch.distributed.barrier()
         os._exit(0)
     finally:  # a fork must not go on as its parent

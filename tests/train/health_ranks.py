@@ -10,23 +10,24 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline.core.errors import HeadraceError
-from train import distributed, health
-from train.distributed import Ranks, gather
+from headrace.pipeline.core.errors import HeadraceError
+from headrace.train.distributed import processes
+from headrace.train.distributed.processes import Ranks, gather
+from headrace.train.loop import preflight
 
 
 def outcome(folder: Path, value: str, ranks: Ranks) -> str:
     try:
-        health.check_agreement(gather({"settings": value}))
-        health.check_folder(folder, ranks)
+        preflight.check_agreement(gather({"settings": value}))
+        preflight.check_folder(folder, ranks)
     except HeadraceError as error:
         return str(error)
     return "healthy"
 
 
 if __name__ == "__main__":
-    cases, ranks = Path(sys.argv[1]), distributed.start("cpu")
-    health.SHOWING_SECONDS = 0.5
+    cases, ranks = Path(sys.argv[1]), processes.start("cpu")
+    preflight.SHOWING_SECONDS = 0.5
     found = [outcome(Path(case[ranks.rank][0]), case[ranks.rank][1], ranks) for case in json.loads(cases.read_text())]
     cases.with_name(f"found-{ranks.rank}.json").write_text(json.dumps(found))
     gather(None)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
+from headrace.train.objectives.causal import DeviceBatch
 from tests.train.updates import (
     LEARNING_RATE,
     ROWS,
@@ -28,7 +29,6 @@ from tests.train.updates import (
     first_model,
     select,
 )
-from train.objectives.causal import DeviceBatch
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 

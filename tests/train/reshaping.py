@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from headrace.train.config import AdamW, TrainingConfig, ZeroConfig
+from headrace.train.data.order import share
+from headrace.train.data.rows import IGNORED
+from headrace.train.distributed import processes
+from headrace.train.distributed.processes import Ranks
+from headrace.train.engine.engine import Engine
+from headrace.train.objectives.causal import nll
 from tests.train import forks, updates
-from train import distributed
-from train.config import AdamW, TrainingConfig, ZeroConfig
-from train.data import IGNORED
-from train.distributed import Ranks
-from train.engine import Engine
-from train.objectives.causal import nll
-from train.order import share
 
 LEARNING_RATE, WARMUP_STEPS = 3e-3, 5
 
@@ -66,7 +66,7 @@ def update(engine: Engine, step: int) -> float:
     parts = [updates.select(whole, rows) for rows in mine.split(engine.plan.micro_rows)]
     targets = int((whole.targets != IGNORED).sum())
     own, _ = engine.update(nll, parts, targets, LEARNING_RATE * min(1.0, (step + 1) / WARMUP_STEPS))
-    return distributed.total(engine.ranks, [own])[0] / targets
+    return processes.total(engine.ranks, [own])[0] / targets
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 import torch
 
-from pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.train.config import TrainingConfig, ZeroConfig
 from tests.train.test_weights import stage
-from train.config import TrainingConfig, ZeroConfig
 
 
 def test_auto_compiles_on_a_gpu_alone():

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core import error_report
-from pipeline.core.errors import RetryableError
-from pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.metrics_file import read_metrics
 from tests.train.test_weights import same, settings
 from tests.train.training import ROOT, specify
 
@@ -19,7 +19,7 @@ LAUNCH += [sys.executable, "-m", "tests.train.training"]
 @pytest.mark.slow
 def test_a_rank_that_is_stopped_ends_the_run_and_it_goes_on(tmp_path: Path, inputs) -> None:
     whole, hung = tmp_path / "whole", tmp_path / "hung"
-    stop = ["train.engine:Engine", "gradient", 7, "SIGSTOP", "1"]
+    stop = ["headrace.train.engine.engine:Engine", "gradient", 7, "SIGSTOP", "1"]
     for folder in (whole, hung):
         folder.mkdir()
     spec = specify(whole, inputs, settings(), [[str(whole), None]])
@@ -32,7 +32,7 @@ def test_a_rank_that_is_stopped_ends_the_run_and_it_goes_on(tmp_path: Path, inpu
     assert isinstance(left, RetryableError)
     assert left.wrong == "rank 0 finished no step for 10 s after step 6"
     assert f"headrace: {left}" in done.stderr.splitlines()
-    assert "train/trainer.py" in done.stderr
+    assert "train/loop/trainer.py" in done.stderr
     assert "in train" in done.stderr
     assert read_metrics(hung / "metrics.jsonl")[-1]["step"] == 6
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from pipeline.core.artifact import read_json
-from pipeline.core.metrics_file import read_metrics
-from pipeline.core.stage import Inputs
+from headrace.pipeline.core.artifact import read_json
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.stage import Inputs
+from headrace.train.data.mixture import Mix, training_data
 from tests.train.conftest import make_inputs
-from tests.train.test_guards import MODEL
+from tests.train.loop.test_loss_guard import MODEL
 from tests.train.test_hang import LAUNCH
 from tests.train.training import ROOT, specify, train
-from train.mixture import Mix, training_data
 
 SPIKES, STEPS, BATCH_ROWS = (25, 27), 36, 8
 LEFT_OUT: dict[int | None, list[list[int]]] = {None: [[25, 25], [27, 27]], 9: [[19, 25], [19, 27]]}
@@ -65,14 +65,14 @@ def same(found: Path, expected: Path) -> None:
 
 
 KILLS: dict[str, list[Any]] = {
-    "as the spike is left out": ["train.engine:Engine", "step", 25],
-    "as weights are read": ["train.engine:Engine", "load", 1],
-    "as weights are taken over": ["train.partitions", "take_over", 1],
-    "just after it went back": ["train.engine:Engine", "gradient", 26],
-    "as it goes back again": ["train.engine:Engine", "load", 2],
-    "in the save after that": ["train.fragments", "save_file", 8],
-    "later": ["train.engine:Engine", "gradient", 34],
-    "never, but it was asked to stop in between": ["train.engine:Engine", "gradient", 23, "SIGUSR1"],
+    "as the spike is left out": ["headrace.train.engine.engine:Engine", "step", 25],
+    "as weights are read": ["headrace.train.engine.engine:Engine", "load", 1],
+    "as weights are taken over": ["headrace.train.engine.partitions", "take_over", 1],
+    "just after it went back": ["headrace.train.engine.engine:Engine", "gradient", 26],
+    "as it goes back again": ["headrace.train.engine.engine:Engine", "load", 2],
+    "in the save after that": ["headrace.train.engine.fragments", "save_file", 8],
+    "later": ["headrace.train.engine.engine:Engine", "gradient", 34],
+    "never, but it was asked to stop in between": ["headrace.train.engine.engine:Engine", "gradient", 23, "SIGUSR1"],
 }
 
 
@@ -107,7 +107,7 @@ def test_it_goes_back_to_the_whole_state(tmp_path: Path, spiked: Inputs) -> None
 
 def test_one_that_it_would_lead_back_to_is_damaged(tmp_path: Path, spiked: Inputs) -> None:
     whole, damaged = tmp_path / "whole", tmp_path / "damaged"
-    kill = ["train.engine:Engine", "snapshot", 7]  # for the save behind step 20's, which is waited for
+    kill = ["headrace.train.engine.engine:Engine", "snapshot", 7]  # for the save behind step 20's, which is waited for
     stage = settings(spike_rollback_every=9, keep_last=3)
     ends, said = train(specify(tmp_path, spiked, stage, [[str(whole), None], [str(damaged), kill]]))
     assert ends == [0, -9], said
@@ -127,7 +127,7 @@ def test_two_ranks_go_back_alike_and_to_the_same_weights_after_a_kill(tmp_path: 
     ends, said = train(specify(tmp_path, spiked, stage, [[str(alone), None]]))
     assert ends == [0], said
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    kill = ["train.engine:Engine", "load", 1, "SIGKILL", "1"]
+    kill = ["headrace.train.engine.engine:Engine", "load", 1, "SIGKILL", "1"]
     for folder, how, is_whole in ((whole, None, True), (killed, kill, False), (killed, None, True)):
         folder.mkdir(exist_ok=True)
         spec = specify(folder, spiked, stage, [[str(folder), how]])

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import yaml
 
-from data_prep.decontamination.config import Decontamination
-from data_prep.overlaps import Overlaps
-from pipeline.core.settings import decode
-from tests.train.evaluation.conftest import line, one_thread, story, write_lines
-from train.data import IGNORED, Rows
-from train.evaluation.benchmark import Evaluation
-from train.export import load
-from train.scores import Scores
+from headrace.data_prep.decontamination.config import Decontamination
+from headrace.data_prep.overlaps import Overlaps
+from headrace.pipeline.core.settings import decode
+from headrace.train.data.rows import IGNORED, Rows
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.families.hf_folder import load
+from headrace.train.scores import Scores
+from tests.train.small_models import line, one_thread, story, write_lines
 
 __all__ = ["line", "one_thread", "write_lines"]
 

@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.artifact import Artifact
-from pipeline.core.errors import ArtifactError, ConfigError, RetryableError
-from pipeline.core.metrics_file import read_metrics
-from pipeline.core.settings import canonical, decode
-from pipeline.core.tracker import Tracking
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.settings import canonical, decode
+from headrace.pipeline.core.tracker import Tracking
+from headrace.train.config import ModelConfig, ZeroConfig
+from headrace.train.families.hf_folder import load
+from headrace.train.weights import Weights
 from tests.pipeline.core.wandb_server import server
 from tests.train.training import ROOT, specify, train
-from train.config import ModelConfig, ZeroConfig
-from train.export import load
-from train.weights import Weights
 
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
 BENCHMARKS = {"agreement": {"type": "agreement", "limit": 8}, "validation": {"type": "validation", "limit": 2}}
@@ -71,17 +71,17 @@ def same(found: Path, expected: Path) -> None:
 
 
 KILLS = {
-    "an update": ["train.engine:Engine", "step", 7],
-    "the copy": ["train.engine:Engine", "snapshot", 2],
-    "the writing": ["train.fragments", "save_file", 2],
-    "the checksums": ["train.checkpoint", "_settled", 2],
-    "the manifest": ["train.checkpoint", "write_sealed", 2],
-    "the rename": ["train.checkpoint:Path", "rename", 2],
-    "the removal of an old one": ["train.checkpoint:shutil", "rmtree", 1],
-    "the validation after the last step": ["train.trainer", "validate", 3],
-    "the export": ["train.export", "save_file", 1],
-    "the registration": ["train.weights:shutil", "copyfile", 3],
-    "the scores": ["train.examination:Examination", "scores", 3],
+    "an update": ["headrace.train.engine.engine:Engine", "step", 7],
+    "the copy": ["headrace.train.engine.engine:Engine", "snapshot", 2],
+    "the writing": ["headrace.train.engine.fragments", "save_file", 2],
+    "the checksums": ["headrace.train.checkpoint.store", "_settled", 2],
+    "the manifest": ["headrace.train.checkpoint.store", "write_sealed", 2],
+    "the rename": ["headrace.train.checkpoint.store:Path", "rename", 2],
+    "the removal of an old one": ["headrace.train.checkpoint.store:shutil", "rmtree", 1],
+    "the validation after the last step": ["headrace.train.loop.trainer", "validate", 3],
+    "the export": ["headrace.train.families.hf_folder", "save_file", 1],
+    "the registration": ["headrace.train.weights:shutil", "copyfile", 3],
+    "the scores": ["headrace.train.loop.examination:Examination", "scores", 3],
 }
 
 
@@ -160,7 +160,7 @@ def test_a_second_training_of_the_same_folder_is_refused(tmp_path, inputs, run_s
 
 
 def test_a_request_to_stop_leaves_a_checkpoint(tmp_path, inputs, run_stage, monkeypatch):
-    from train import trainer
+    from headrace.train.loop import trainer
 
     asked = []
 
@@ -180,7 +180,7 @@ def test_a_request_to_stop_leaves_a_checkpoint(tmp_path, inputs, run_stage, monk
 def test_every_polite_signal_to_a_rank_saves_at_the_next_step(tmp_path, inputs):
     runs = [[str(tmp_path / "whole"), None]]
     for name in SIGNALS:
-        asked = ["train.engine:Engine", "step", 7, name]
+        asked = ["headrace.train.engine.engine:Engine", "step", 7, name]
         runs += [[str(tmp_path / name), asked], [str(tmp_path / name), None]]
     ends, said = train(specify(tmp_path, inputs, settings(save_every=1000), runs))
     assert ends == [0, *[1, 0] * len(SIGNALS)], said
@@ -201,7 +201,7 @@ def test_a_server_of_wandb_that_hangs_ends_no_training_and_no_resume(tmp_path, i
         monkeypatch.delenv("WANDB_MODE", raising=False)
         monkeypatch.delenv("WANDB_SERVICE", raising=False)
         folder = str(tmp_path / "online")
-        runs = [[folder, ["train.engine:Engine", "step", 7]], [folder, None]]
+        runs = [[folder, ["headrace.train.engine.engine:Engine", "step", 7]], [folder, None]]
         spec = settings() | {"tracking": {"wandb": "online"}}
         ends, said = train(specify(tmp_path, inputs, spec, runs))
     assert ends == [-9, 0], said

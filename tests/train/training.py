@@ -18,10 +18,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.settings import decode
-from pipeline.core.stage import Inputs
-from train.weights import Weights
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage import Inputs
+from headrace.train.weights import Weights
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,7 +83,10 @@ if __name__ == "__main__":
     spec = json.loads(Path(sys.argv[1]).read_text())
     if "RANK" in os.environ:
         run(spec, *spec["runs"][0])
-    for module in ("torch._dynamo", "train.session"):  # torch.optim needs the first: load both once, not in every fork
+    for module in (
+        "torch._dynamo",
+        "headrace.train.loop.session",
+    ):  # torch.optim needs the first: load both once, not in every fork
         importlib.import_module(module)
     ends = []
     for arguments in spec["runs"]:

@@ -17,17 +17,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.data.order import share
+from headrace.train.data.rows import IGNORED
+from headrace.train.distributed import processes
+from headrace.train.distributed.processes import Ranks
+from headrace.train.engine.engine import Engine
+from headrace.train.families.hf_folder import load
+from headrace.train.loop.schedule import Constant
+from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.objectives.causal import DeviceBatch, nll
 from tests.train.forks import on_ranks
-from train import distributed
-from train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
-from train.data import IGNORED
-from train.distributed import Ranks
-from train.engine import Engine
-from train.export import load
-from train.model.transformer import Transformer, initialize
-from train.objectives.causal import DeviceBatch, nll
-from train.order import share
-from train.schedule import Constant
 
 VOCABULARY, ROWS, TOKENS, SEED = 61, 16, 24, 1
 EMPTY_ROW = 5
@@ -125,7 +125,7 @@ def learn(case: Case, ranks: Ranks) -> Curve:
         targets = int((whole.targets != IGNORED).sum())
         learning_rate = LEARNING_RATE * schedule.factor(step, case.steps)
         own, norm = engine.update(nll, parts, targets, learning_rate)
-        losses.append(distributed.total(ranks, [own])[0] / targets)
+        losses.append(processes.total(ranks, [own])[0] / targets)
         norms.append(norm)
         weights.append(dict(engine.weights()))
     return curve(losses, norms, weights)

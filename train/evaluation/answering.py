@@ -8,12 +8,12 @@ Generate ─────────────────────── g
 from collections import defaultdict
 from collections.abc import Sequence
 
-from train.evaluation.item import AnyAnswer, Attention, Generate, Query, Written
-from train.evaluation.prompt import encode
-from train.evaluation.scorer import Tally
-from train.evaluation.subject import Subject
-from train.generation.generator import generator_of
-from train.generation.settings import Sampling
+from headrace.train.evaluation.prompt import encode
+from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.generation.settings import Sampling
+from headrace.train.inference.item import AnyAnswer, Attention, Generate, Query, Written
+from headrace.train.inference.scorer import Tally
+from headrace.train.inference.subject import Subject
 
 
 def answered(queries: Sequence[Query], subject: Subject) -> tuple[list[AnyAnswer], Tally]:

@@ -13,9 +13,9 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from train.evaluation.benchmarks.base import Benchmark
-from train.evaluation.item import Item, Outcome
-from train.evaluation.metrics import Metric
+from headrace.train.evaluation.benchmarks.base import Benchmark
+from headrace.train.evaluation.metrics import Metric
+from headrace.train.inference.item import Item, Outcome
 
 CLEAN, DIRTY, TOO_SHORT = "clean", "dirty", "too_short"
 PARTS = (CLEAN, DIRTY)

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from data_prep.tokenization.encode import Encoder
-from data_prep.tokenization.shards import TokenShards
-from pipeline.core.artifact import Artifact
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.shards import TokenShards
+from headrace.pipeline.core.artifact import Artifact
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

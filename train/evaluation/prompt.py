@@ -9,12 +9,12 @@ The harness's names: delimiter = target_delimiter (" "), shot delimiter = fewsho
 import random
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
-from pipeline.core.errors import ConfigError
-from train.evaluation.item import Likelihood, Text, Tokens
+from headrace.pipeline.core.errors import ConfigError
+from headrace.train.inference.item import Likelihood, Text, Tokens
+from headrace.train.inference.subject import TextEncoder
 
 
 def shot_numbers(queries: Sequence[str], shots: int, seed: int | str) -> list[list[int]]:
@@ -45,21 +45,6 @@ def shot_numbers(queries: Sequence[str], shots: int, seed: int | str) -> list[li
 
 def too_many_shots(shots: int, records: int) -> ConfigError:
     return ConfigError("evaluation.benchmarks", f"{shots} shots of {records} records", "ask for fewer shots")
-
-
-class TextEncoder(Protocol):
-    """What turns prompts into tokens."""
-
-    end_of_text: int
-    """What an empty context becomes."""
-
-    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text, without anything added."""
-        ...
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of ``ids``."""
-        ...
 
 
 def encode(queries: Sequence[Likelihood], encoder: TextEncoder, opening: Sequence[int] = ()) -> list[Tokens]:

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO, Literal
 
 import zstandard
 
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.stage import RawFile, raw_file
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.stage import RawFile, raw_file
 
 MAX_WINDOW_BYTES = 2**31
 """Long-distance zstd files (--long=27 and above) are read too."""

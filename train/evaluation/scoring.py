@@ -9,17 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.core import strict_json
-from pipeline.core.artifact import TaskOutput, write_json
-from train.evaluation import harness_format, harness_samples
-from train.evaluation.answering import answered
-from train.evaluation.benchmark import AnyBenchmark, Evaluation
-from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
-from train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
-from train.evaluation.held_out import HeldOut
-from train.evaluation.item import Answer, AnyAnswer, Generate, Item, Outcome, Text, Written
-from train.evaluation.subject import Subject
-from train.evaluation.table import markdown
+from headrace.pipeline.core import strict_json
+from headrace.pipeline.core.artifact import TaskOutput, write_json
+from headrace.train.evaluation.answering import answered
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from headrace.train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
+from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.lm_eval import file_format
+from headrace.train.evaluation.lm_eval import samples as logged_samples
+from headrace.train.evaluation.settings import AnyBenchmark, Evaluation
+from headrace.train.evaluation.table import markdown
+from headrace.train.inference.item import Answer, AnyAnswer, Generate, Item, Outcome, Text, Written
+from headrace.train.inference.subject import Subject
 
 FORMAT = 1
 COUNTED = ("items", "queries", "tokens", "truncated_contexts")
@@ -88,8 +89,8 @@ def write_tables(
         write_json(path, {**report, "precision": evaluation.precision, "benchmarks": entries})
     with out.file("scores.md") as path:
         path.write_text(markdown(entries), encoding="utf-8")
-    with out.file(harness_samples.RESULTS) as path:
-        write_json(path, harness_format.results(entries, evaluation.precision, configs))
+    with out.file(logged_samples.RESULTS) as path:
+        write_json(path, file_format.results(entries, evaluation.precision, configs))
     return Counter(benchmarks=len(entries), **{unit: sum(e[unit] for e in entries) for unit in COUNTED})
 
 
@@ -130,8 +131,8 @@ def write_logs(
     """The lines of each task as the harness logs them; what its tools must know of the task to read them."""
     configs = {}
     for task, lines in tasks:
-        _write_lines(harness_samples.file_of(task), lines, out)
-        configs[task] = harness_samples.config(lines[0])
+        _write_lines(logged_samples.file_of(task), lines, out)
+        configs[task] = logged_samples.config(lines[0])
     return configs
 
 

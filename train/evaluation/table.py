@@ -9,9 +9,9 @@ value on the items that training cannot, or may, have seen, with the number of i
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from train.evaluation.benchmarks.base import without_shots
-from train.evaluation.contamination import PARTS, TOO_SHORT
-from train.evaluation.metrics import SHARES
+from headrace.train.evaluation.benchmarks.base import without_shots
+from headrace.train.evaluation.contamination import PARTS, TOO_SHORT
+from headrace.train.evaluation.metrics import SHARES
 
 HEADER = ("benchmark", "shots", "metric", "value", "95 % interval", "random", "items", "clean", "dirty")
 

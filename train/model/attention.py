@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from train.config import ModelConfig
-from train.model.attention_weights import KeptWeights
-from train.model.cache import LayerCache
-from train.model.compilation import compiled
-from train.model.positions import Rotation, rotate
+from headrace.train.config import ModelConfig
+from headrace.train.model.attention_weights import KeptWeights
+from headrace.train.model.cache import LayerCache
+from headrace.train.model.compilation import compiled
+from headrace.train.model.positions import Rotation, rotate
 
 Mask = Tensor | BlockMask | LayerCache | KeptWeights
 """mask_B1TT, or which of its blocks to compute, or what is known of the tokens before, or what is to be looked at."""

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from train.config import ModelConfig
+from headrace.train.config import ModelConfig
 
 ROW_MULTIPLE = 4
 """Every matrix product gets a multiple of so many rows."""

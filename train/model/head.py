@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from train.data import IGNORED
-from train.memory import CHUNK_LOGITS
-from train.model.compilation import compiled
+from headrace.train.config import CHUNK_LOGITS
+from headrace.train.data.rows import IGNORED
+from headrace.train.model.compilation import compiled
 
 
 class Head(nn.Linear):

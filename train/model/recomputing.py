@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from train.model.cache import Cache, NewTokens
-from train.model.transformer import Transformer
+from headrace.train.model.cache import Cache, NewTokens
+from headrace.train.model.transformer import Transformer
 
 
 class Model(Protocol):

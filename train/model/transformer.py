@@ -19,12 +19,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from train.config import ModelConfig
-from train.model.attention import Attention, Mask, block_mask, document_mask
-from train.model.attention_weights import KeptWeights
-from train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
-from train.model.head import Head
-from train.model.positions import Rotation, rotation
+from headrace.train.config import ModelConfig
+from headrace.train.model.attention import Attention, Mask, block_mask, document_mask
+from headrace.train.model.attention_weights import KeptWeights
+from headrace.train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
+from headrace.train.model.head import Head
+from headrace.train.model.positions import Rotation, rotation
 
 INITIAL_STD = 0.02
 """Standard deviation of the first weights (Radford et al. 2018, section 4.1)."""

@@ -5,12 +5,12 @@ import dataclasses
 import torch
 from torch import Tensor, nn
 
-from train.data import IGNORED, Batch
+from headrace.train.data.rows import IGNORED, Batch
 
 
 @dataclasses.dataclass(frozen=True)
 class DeviceBatch:
-    """``train.data.Batch`` as tensors on a device: each (rows, row_tokens) of int64."""
+    """``headrace.train.data.rows.Batch`` as tensors on a device: each (rows, row_tokens) of int64."""
 
     inputs: Tensor
     targets: Tensor

@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Iterable
 
-from data_prep.decontamination.ngrams import NGrams
-from data_prep.decontamination.search import Search
-from pipeline.core.stage import RawFile
+from headrace.data_prep.decontamination.ngrams import NGrams
+from headrace.data_prep.decontamination.search import Search
+from headrace.pipeline.core.stage import RawFile
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from data_prep.decontamination.masking import Places, masked
-from data_prep.dedup.shingles import words
+from headrace.data_prep.decontamination.masking import Places, masked
+from headrace.data_prep.dedup.shingles import words
 from tests.data_prep.decontamination.quiz import numbered
 
 BEFORE, MATCH, AFTER = numbered(0, 100, "before"), numbered(0, 13), numbered(0, 100, "after")

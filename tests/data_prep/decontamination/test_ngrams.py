@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
-from data_prep.decontamination.config import Decontamination
-from data_prep.decontamination.ngrams import NGrams, key_of, ngrams_of
-from pipeline.core.artifact import TaskOutput
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode
+from headrace.data_prep.decontamination.config import Decontamination
+from headrace.data_prep.decontamination.ngrams import NGrams, key_of, ngrams_of
+from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
 from tests.data_prep.decontamination.quiz import Quiz, numbered
 
 

@@ -5,10 +5,10 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.decontamination.config import Decontamination
-from data_prep.decontamination.overlap import Overlap, read_overlaps, write_overlaps
-from data_prep.decontamination.removal import Removal
-from data_prep.document import Drop
+from headrace.data_prep.decontamination.config import Decontamination
+from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps, write_overlaps
+from headrace.data_prep.decontamination.removal import Removal
+from headrace.data_prep.document import Drop
 from tests.data_prep.decontamination.quiz import numbered, search_for
 
 BEFORE, AFTER = numbered(0, 100, "before"), numbered(0, 100, "after")

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from data_prep.decontamination.ngrams import NGrams
-from data_prep.decontamination.search import Search, word_count
-from data_prep.dedup.shingles import words
+from headrace.data_prep.decontamination.ngrams import NGrams
+from headrace.data_prep.decontamination.search import Search, word_count
+from headrace.data_prep.dedup.shingles import words
 from tests.data_prep.decontamination.quiz import Quiz, numbered, search_for
 
 ITEM = "In my palm is a clear stone, and inside it is a small ivory statuette."
@@ -95,7 +95,7 @@ def test_the_kernel_equals_the_readable_search(items, text, ngram_words, space):
 def test_the_kernel_equals_the_readable_search_on_real_text(data_folder):
     import orjson
 
-    from data_prep.document import read_lines
+    from headrace.data_prep.document import read_lines
 
     lines = read_lines(data_folder("text/english_documents.jsonl.zst"))
     texts = [orjson.loads(line)["text"] for line, _ in zip(lines, range(60), strict=False)]

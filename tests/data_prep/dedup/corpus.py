@@ -7,12 +7,12 @@ from pathlib import Path
 
 from datatrove.data import Document
 
-from data_prep.dedup.config import Dedup
-from data_prep.document import read_documents, write_documents
-from data_prep.duplicates import Duplicates
-from data_prep.signatures import Signatures
-from data_prep.unique import Unique
-from pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.document import read_documents, write_documents
+from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.signatures import Signatures
+from headrace.data_prep.unique import Unique
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from tests.stage_run import RunStage
 
 Texts = dict[str, str]

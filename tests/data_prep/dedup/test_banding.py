@@ -6,10 +6,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 
-from data_prep.dedup import banding
-from data_prep.dedup.banding import Banding, choose
-from data_prep.dedup.lsh import band_hashes
-from pipeline.core.errors import ConfigError
+from headrace.data_prep.dedup import banding
+from headrace.data_prep.dedup.banding import Banding, choose
+from headrace.data_prep.dedup.lsh import band_hashes
+from headrace.pipeline.core.errors import ConfigError
 
 
 def test_choice_for_the_usual_threshold():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.dedup.clusters import EDGE, components, contract, roots_of, settle, star_edges, with_roots
+from headrace.data_prep.dedup.clusters import EDGE, components, contract, roots_of, settle, star_edges, with_roots
 
 EDGES = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=20)
 

@@ -4,13 +4,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from data_prep.dedup import config
-from data_prep.dedup.banding import Banding
-from data_prep.dedup.config import Dedup
-from data_prep.duplicates import Duplicates
-from data_prep.signatures import Signatures
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode
+from headrace.data_prep.dedup import config
+from headrace.data_prep.dedup.banding import Banding
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.signatures import Signatures
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
 
 CONF = Path(__file__).parents[3] / "conf" / "dedup"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.dedup.config import Dedup
-from data_prep.duplicates import Duplicates
-from pipeline.core.errors import ArtifactError, ConfigError
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.duplicates import Duplicates
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from tests.data_prep.dedup.corpus import Deduplicated, Texts, deal, deduplicate, family, slow_jaccard
 from tests.stage_run import RunStage
 
@@ -151,7 +151,7 @@ def test_older_signatures_of_another_version(
 ) -> None:
     run_against("old", [{"a": text(0)}])
     folder = str(tmp_path / "old" / "unique" / "u")
-    monkeypatch.setattr("data_prep.signatures.Signatures.version", 99)
+    monkeypatch.setattr("headrace.data_prep.signatures.Signatures.version", 99)
     with pytest.raises(ConfigError, match=r"are of version \d+, ours of 99; make the older run anew with this version"):
         Duplicates.of(dataclasses.replace(DEDUP, against=(folder,)))
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from data_prep.dedup.links import COPY, link_dtype, links_of, removed_of, with_copies
-from data_prep.dedup.records import records_of
+from headrace.data_prep.dedup.links import COPY, link_dtype, links_of, removed_of, with_copies
+from headrace.data_prep.shuffle.records import records_of
 
 DESCRIBED = records_of(document=np.array([7, 3, 9], np.uint64), id=np.array([b"seven", b"three", b"nine"]))
 

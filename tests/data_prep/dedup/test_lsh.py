@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members
+from headrace.data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members
 
 VALUES = st.integers(0, 2) | st.just(2**32 - 1)
 

@@ -6,8 +6,8 @@ from datasketch import LeanMinHash, MinHash, MinHashLSH
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.dedup.minhash import EMPTY, permutations, signature
-from data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingles
+from headrace.data_prep.dedup.minhash import EMPTY, permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingles
 
 TEXT = "The headrace brings the water of the river to the wheel, and the tailrace takes it back to the river below."
 OTHER = TEXT.replace("river below", "same river, a mile further down").replace("brings", "carries")

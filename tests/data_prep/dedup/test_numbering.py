@@ -1,6 +1,6 @@
 import numpy as np
 
-from data_prep.dedup.numbering import look_up, numbers_of, rows_of, shards_of
+from headrace.data_prep.dedup.numbering import look_up, numbers_of, rows_of, shards_of
 
 
 def test_numbers_hold_shard_and_row():

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.dedup.clusters import components, star_edges, tree_edges
-from data_prep.dedup.lsh import GROUP_MEMBER
-from data_prep.dedup.numbering import numbers_of, rows_of, shards_of
-from data_prep.dedup.pairing import MEMBERS, members_of, verified_pairs
-from data_prep.dedup.shingle_sets import write_sets
-from data_prep.dedup.shuffle import send
-from pipeline.core.artifact import TaskOutput
+from headrace.data_prep.dedup.clusters import components, star_edges, tree_edges
+from headrace.data_prep.dedup.lsh import GROUP_MEMBER
+from headrace.data_prep.dedup.numbering import numbers_of, rows_of, shards_of
+from headrace.data_prep.dedup.pairing import MEMBERS, members_of, verified_pairs
+from headrace.data_prep.dedup.shingle_sets import write_sets
+from headrace.data_prep.shuffle.exchange import send
+from headrace.pipeline.core.artifact import TaskOutput
 from tests.data_prep.dedup.sets import as_array, slow
 
 SETS = st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=2, max_size=12)

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.dedup.corpus import FIRST_OF_OURS
-from data_prep.dedup.numbering import numbers_of
-from data_prep.dedup.records import records_of
-from data_prep.dedup.selection import selected
-from data_prep.dedup.shingle_sets import write_sets
-from data_prep.dedup.shuffle import send
-from pipeline.core.artifact import TaskOutput
+from headrace.data_prep.dedup.corpus import FIRST_OF_OURS
+from headrace.data_prep.dedup.numbering import numbers_of
+from headrace.data_prep.dedup.selection import selected
+from headrace.data_prep.dedup.shingle_sets import write_sets
+from headrace.data_prep.shuffle.exchange import send
+from headrace.data_prep.shuffle.records import records_of
+from headrace.pipeline.core.artifact import TaskOutput
 from tests.data_prep.dedup.sets import as_array, slow
 
 

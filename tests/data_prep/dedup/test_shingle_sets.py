@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.dedup import shingle_sets
-from data_prep.dedup.numbering import numbers_of
-from data_prep.dedup.shingle_sets import GatheredSets, write_sets
-from data_prep.dedup.shuffle import sorting_folder
-from pipeline.core.artifact import TaskOutput
-from pipeline.core.errors import RetryableError
+from headrace.data_prep.dedup import shingle_sets
+from headrace.data_prep.dedup.numbering import numbers_of
+from headrace.data_prep.dedup.shingle_sets import GatheredSets, write_sets
+from headrace.data_prep.shuffle.exchange import sorting_folder
+from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.errors import RetryableError
 
 SETS = st.lists(st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=9), max_size=8)
 

@@ -8,7 +8,7 @@ import xxhash
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingle_set, shingles, words
+from headrace.data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingle_set, shingles, words
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@ import re
 import numpy as np
 import pytest
 
-from data_prep.dedup.config import Dedup
-from data_prep.dedup.lsh import band_hashes
-from data_prep.dedup.minhash import permutations, signature
-from data_prep.dedup.shingles import shingle_hashes
-from data_prep.dedup.similar import similar
-from data_prep.signatures import Signatures
-from pipeline.core.errors import ConfigError
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.lsh import band_hashes
+from headrace.data_prep.dedup.minhash import permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hashes
+from headrace.data_prep.dedup.similar import similar
+from headrace.data_prep.signatures import Signatures
+from headrace.pipeline.core.errors import ConfigError
 from tests.data_prep.dedup.corpus import clean, deal, family, slow_jaccard
 
 

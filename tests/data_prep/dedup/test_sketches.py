@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from datasketch import MinHash, MinHashLSH
 
-from data_prep.dedup.config import Dedup
-from data_prep.dedup.shingles import shingle_hash32, shingles
-from data_prep.dedup.sketches import min_hash, min_hashes
-from data_prep.signatures import Signatures
-from pipeline.core.errors import ArtifactError
+from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.shingles import shingle_hash32, shingles
+from headrace.data_prep.dedup.sketches import min_hash, min_hashes
+from headrace.data_prep.signatures import Signatures
+from headrace.pipeline.core.errors import ArtifactError
 from tests.data_prep.dedup.corpus import clean, family
 
 DEDUP = Dedup(bands=10, rows=3, shingle_words=4, seed=7)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.dedup.verification import jaccard
+from headrace.data_prep.dedup.verification import jaccard
 from tests.data_prep.dedup.sets import as_array, slow
 
 

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from data_prep.filters.characters import CODE_POINTS, OTHER, UNSURE, codes_of, matching, numbered, numbers_of
+from headrace.data_prep.filters.characters import CODE_POINTS, OTHER, UNSURE, codes_of, matching, numbered, numbers_of
 
 EVERY = [chr(code) for code in range(CODE_POINTS)]
 

@@ -9,13 +9,13 @@ import pytest
 from datatrove.data import Document
 from datatrove.pipeline.filters.base_filter import BaseFilter
 
-from data_prep.clean import Clean, Cleaning
-from data_prep.document import read_documents
-from data_prep.filters import cpu_limit
-from data_prep.filters.cpu_limit import CpuLimit, TooSlow
-from data_prep.filters.datatrove_filter import DatatroveFilter
-from data_prep.filters.length import StrippedLines
-from data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters import cpu_limit
+from headrace.data_prep.filters.c4.length import StrippedLines
+from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
+from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
+from headrace.data_prep.sources.jsonl import Jsonl
 
 
 class Burning(BaseFilter):

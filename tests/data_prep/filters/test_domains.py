@@ -4,10 +4,10 @@ import json
 import pytest
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.domains import AllowedDomains, AllowedUrls, BlockedDomains, host_of, sites
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.stage import RawFile
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.domains import AllowedDomains, AllowedUrls, BlockedDomains, host_of, sites
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.stage import RawFile
 
 
 def page(url: str) -> Document:

@@ -3,10 +3,10 @@
 import pytest
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.fasttext_classifier import FasttextClassifier
-from data_prep.filters.fasttext_model import language_model, load
-from pipeline.core.errors import ConfigError
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.fasttext_classifier import FasttextClassifier
+from headrace.data_prep.filters.fasttext_model import language_model, load
+from headrace.pipeline.core.errors import ConfigError
 
 TEXT = "The river runs down the valley\nand turns the wheel of the old mill."
 

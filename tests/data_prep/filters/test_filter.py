@@ -16,16 +16,16 @@ from datatrove.pipeline.readers import JsonlReader
 from datatrove.pipeline.writers import JsonlWriter
 from pydantic import TypeAdapter
 
-from data_prep.clean import Cleaning
-from data_prep.document import Drop, read_documents, write_documents
-from data_prep.filters import AnyFilter
-from data_prep.filters.c4 import C4Lines
-from data_prep.filters.datatrove_filter import DatatroveFilter
-from data_prep.filters.fasttext_model import language_model
-from data_prep.filters.filter import Filter
-from data_prep.filters.length import PageLength
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import canonical, decode
+from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.document import Drop, read_documents, write_documents
+from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters.c4.length import PageLength
+from headrace.data_prep.filters.c4.lines import C4Lines
+from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
+from headrace.data_prep.filters.fasttext_model import language_model
+from headrace.data_prep.filters.filter import Filter
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import canonical, decode
 
 TEXT = "The mill stood at the end of it. The wheel was turning all day. Nobody came to see it."
 
@@ -53,8 +53,8 @@ def test_ours_in_a_datatrove_pipeline(tmp_path) -> None:
 
 
 def test_datatroves_in_ours(run_stage, tmp_path) -> None:
-    from data_prep.clean import Clean
-    from data_prep.sources.jsonl import Jsonl
+    from headrace.data_prep.clean import Clean
+    from headrace.data_prep.sources.jsonl import Jsonl
 
     (tmp_path / "in.jsonl").write_text('{"text": "a secret"}\n{"text": "a word"}\n', encoding="utf-8")
     entry = {

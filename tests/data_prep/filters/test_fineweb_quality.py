@@ -1,9 +1,15 @@
 import pytest
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.datatrove_page import DatatrovePage
-from data_prep.filters.fineweb_quality import DuplicateLines, FineWebQuality, LineBreaks, LinePunctuation, ShortLines
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.fineweb_quality import (
+    DuplicateLines,
+    FineWebQuality,
+    LineBreaks,
+    LinePunctuation,
+    ShortLines,
+)
+from headrace.data_prep.filters.gopher.datatrove_page import DatatrovePage
 
 
 @pytest.mark.parametrize(

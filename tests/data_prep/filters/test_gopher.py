@@ -7,9 +7,9 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.document import Drop
-from data_prep.filters.gopher_page import Page
-from data_prep.filters.gopher_quality import (
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.gopher.page import Page
+from headrace.data_prep.filters.gopher.quality import (
     AlphabeticWords,
     BulletLines,
     EllipsisLines,
@@ -19,7 +19,7 @@ from data_prep.filters.gopher_quality import (
     WordCount,
     WordLength,
 )
-from data_prep.filters.gopher_repetition import DuplicateNgrams, DuplicateParts, GopherRepetition, TopNgram
+from headrace.data_prep.filters.gopher.repetition import DuplicateNgrams, DuplicateParts, GopherRepetition, TopNgram
 
 LINES = "one two\n" * 10
 

@@ -14,11 +14,11 @@ from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.dedup.shuffle import sorting_folder
-from data_prep.document import Drop
-from data_prep.filters.filter import GlobalFilter
-from data_prep.filters.keys import KeyWriter, Losers, decide
-from pipeline.core.artifact import TaskOutput
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import GlobalFilter
+from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
+from headrace.data_prep.shuffle.exchange import sorting_folder
+from headrace.pipeline.core.artifact import TaskOutput
 
 Keyed = tuple[tuple[int, int], list[tuple[int, int]]]
 """A document's rank and its keys."""

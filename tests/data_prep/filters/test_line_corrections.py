@@ -1,8 +1,14 @@
 import pytest
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.line_corrections import CounterLine, CutPhrase, LineCorrections, NumericLine, UppercaseLine
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.line_corrections import (
+    CounterLine,
+    CutPhrase,
+    LineCorrections,
+    NumericLine,
+    UppercaseLine,
+)
 
 PROSE = "The wheel of the old mill was turning all day, and nobody came to see how it was done. " * 4
 

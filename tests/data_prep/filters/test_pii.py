@@ -11,7 +11,7 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.filters.pii import (
+from headrace.data_prep.filters.pii import (
     ISSUERS,
     CardNumber,
     Email,
@@ -23,7 +23,7 @@ from data_prep.filters.pii import (
     luhn,
     masked,
 )
-from pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError
 
 
 def found(kind, text: str) -> list[str]:

@@ -13,7 +13,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.filters.sentences import (
+from headrace.data_prep.filters.sentences import (
     count_sentences,
     has_sentences,
     has_sure_breaks,
@@ -141,7 +141,7 @@ def test_own_files_are_used_and_decide_the_address(tmp_path) -> None:
 
 def test_the_package_that_carries_the_files_is_not_imported() -> None:
     program = (
-        "import sys; from data_prep.filters.sentences import punkt; punkt();"
+        "import sys; from headrace.data_prep.filters.sentences import punkt; punkt();"
         "assert not [m for m in sys.modules if m.startswith('llama_index')]"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

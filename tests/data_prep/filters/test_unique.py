@@ -10,11 +10,11 @@ from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.document import Drop
-from data_prep.filters.filter import GlobalFilter
-from data_prep.filters.keys import KeyWriter, Losers, decide
-from data_prep.filters.unique import UniqueLines, UniqueSpans
-from pipeline.core.artifact import TaskOutput
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import GlobalFilter
+from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
+from headrace.data_prep.filters.unique import UniqueLines, UniqueSpans
+from headrace.pipeline.core.artifact import TaskOutput
 
 MEMORY_BYTES = 2000
 """Little enough to spill."""

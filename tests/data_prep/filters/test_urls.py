@@ -1,8 +1,8 @@
 import pytest
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.urls import C4Split, OnePagePerUrl, hash_words, normalize_url
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.urls import C4Split, OnePagePerUrl, hash_words, normalize_url
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 import pytest
 from datatrove.data import Document
 
-from data_prep.document import Drop
-from data_prep.filters.web_addresses import WithoutAddresses
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.web_addresses import WithoutAddresses
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.sources import compression
-from data_prep.sources.compression import Mark, pieces
+from headrace.data_prep.sources import compression
+from headrace.data_prep.sources.compression import Mark, pieces
 
 
 def zstd(data: bytes) -> bytes:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from data_prep.sources.docstrings import docstrings
+from headrace.data_prep.sources.docstrings import docstrings
 
 
 def by_tree(source: str) -> list[str]:

@@ -5,11 +5,11 @@ from typing import get_args
 
 import pytest
 
-from data_prep.document import Drop
-from data_prep.sources.extraction import EXTRACTORS, Extractor, extract, looks_like_html, require
-from data_prep.sources.html import Html
-from data_prep.sources.jsonl import Jsonl
-from pipeline.core.errors import ConfigError
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.extraction import EXTRACTORS, Extractor, extract, looks_like_html, require
+from headrace.data_prep.sources.html import Html
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.core.errors import ConfigError
 
 PARAGRAPHS = [
     f"Paragraph {number} of the story says that the river turns the wheel of the mill, day and night, "

@@ -7,11 +7,11 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from data_prep.sources import files as files_module
-from data_prep.sources.files import checksum, open_raw
-from data_prep.sources.jsonl import Jsonl
-from data_prep.sources.warc import Warc
-from pipeline.core.errors import ArtifactError, ConfigError
+from headrace.data_prep.sources import files as files_module
+from headrace.data_prep.sources.files import checksum, open_raw
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.warc import Warc
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 
 @pytest.fixture

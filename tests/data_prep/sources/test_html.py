@@ -8,8 +8,8 @@ import json
 import pytest
 import zstandard
 
-from data_prep.document import Drop
-from data_prep.sources.html import Html, canonical_url
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.html import Html, canonical_url
 from tests.data_prep.sources.warc_bytes import PAGE
 
 LINK = b'<html><head><link rel="canonical" href="https://example.org/a"></head><body><p>some words</p></body></html>'

@@ -4,10 +4,10 @@ import importlib.metadata
 
 import pytest
 
-from data_prep.document import Drop
-from data_prep.sources import installed_docs
-from data_prep.sources.installed_docs import STANDARD_LIBRARY, InstalledDocs
-from pipeline.core.errors import ArtifactError, ConfigError
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources import installed_docs
+from headrace.data_prep.sources.installed_docs import STANDARD_LIBRARY, InstalledDocs
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 FILES = {
     "mill/__init__.py": '"""The mill\nand its wheel."""\n\n\ndef turn():\n    """Turn the\n    wheel."""\n',

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from data_prep.document import Drop
-from data_prep.sources import isolation
-from data_prep.sources.extraction import extract
-from data_prep.sources.isolation import isolated
-from pipeline.core.errors import RetryableError, TaskError
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources import isolation
+from headrace.data_prep.sources.extraction import extract
+from headrace.data_prep.sources.isolation import isolated
+from headrace.pipeline.core.errors import RetryableError, TaskError
 
 
 def shout(text: str) -> str:

@@ -12,10 +12,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.document import Drop
-from data_prep.sources import compression, jsonl
-from data_prep.sources.jsonl import Jsonl
-from data_prep.sources.source import Section
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources import compression, jsonl
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.source import Section
 
 ROWS = [{"text": f"text {number} é", "url": f"http://x/{number}", "id": number} for number in range(50)]
 LINES = "\n".join(json.dumps(row) for row in ROWS).encode()

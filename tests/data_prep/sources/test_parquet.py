@@ -5,9 +5,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from data_prep.document import Drop
-from data_prep.sources import parquet as parquet_source
-from data_prep.sources.parquet import Parquet
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources import parquet as parquet_source
+from headrace.data_prep.sources.parquet import Parquet
 
 COLUMNS = {
     "text": ["one", "", None, "four", "long" * 50],

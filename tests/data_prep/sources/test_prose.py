@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.sources.prose import unwrap
+from headrace.data_prep.sources.prose import unwrap
 
 CASES = {
     "paragraphs": ("One sentence\nthat goes on.\n\n\nAnother\none.", "One sentence that goes on.\n\nAnother one."),

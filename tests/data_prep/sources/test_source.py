@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from data_prep.sources import AnySource
-from data_prep.sources import files as files_module
-from data_prep.sources.jsonl import Jsonl
-from data_prep.sources.warc import Warc
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode, settings
+from headrace.data_prep.sources import AnySource
+from headrace.data_prep.sources import files as files_module
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.warc import Warc
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode, settings
 
 
 @settings

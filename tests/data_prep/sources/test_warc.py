@@ -16,9 +16,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.document import Drop
-from data_prep.sources.warc import Warc
-from data_prep.sources.warc_records import WarcBytes
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.warc import Warc
+from headrace.data_prep.sources.warc_records import WarcBytes
 from tests.data_prep.sources.warc_bytes import PAGE, http, page, record
 
 TEXT = "page 7, with a few more words"

@@ -11,9 +11,9 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.document import Drop
-from data_prep.sources.compression import Mark, pieces
-from data_prep.sources.warc_records import warc_records
+from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.compression import Mark, pieces
+from headrace.data_prep.sources.warc_records import warc_records
 from tests.data_prep.sources.warc_bytes import http, page, record
 
 CODECS = {"plain": bytes, "gzip": gzip.compress, "zstd": zstandard.compress, "bz2": bz2.compress}

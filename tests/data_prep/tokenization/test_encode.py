@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tokenizers
 
-from data_prep.tokenization.encode import BATCH_BYTES, END_OF_TEXT, Encoder, batches, parse
-from data_prep.tokenizer import byte_level
-from pipeline.core.errors import ArtifactError, ConfigError
+from headrace.data_prep.tokenization.encode import BATCH_BYTES, END_OF_TEXT, Encoder, batches, parse
+from headrace.data_prep.tokenizer import byte_level
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 
 def bytes_tokenizer(*special: str) -> tokenizers.Tokenizer:

@@ -13,11 +13,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data_prep.document import read_lines
-from data_prep.tokenization import fast_bpe as module
-from data_prep.tokenization.encode import END_OF_TEXT, Encoder
-from data_prep.tokenization.fast_bpe import LLAMA3_EXPRESSION, FastBpe, probes, proven
-from data_prep.tokenizer import Gpt2Files, byte_level
+from headrace.data_prep.document import read_lines
+from headrace.data_prep.tokenization import fast_bpe as module
+from headrace.data_prep.tokenization.encode import END_OF_TEXT, Encoder
+from headrace.data_prep.tokenization.fast_bpe import LLAMA3_EXPRESSION, FastBpe, probes, proven
+from headrace.data_prep.tokenizer import Gpt2Files, byte_level
 from tests.unique_documents import json_texts
 
 SPLITTERS = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_prep.tokenization.open_files import OpenFiles
-from data_prep.tokenization.packing import SPAN
-from pipeline.core.artifact import FileRecord, write_sealed
-from pipeline.core.errors import ArtifactError
+from headrace.data_prep.tokenization.open_files import OpenFiles
+from headrace.data_prep.tokenization.packing import SPAN
+from headrace.pipeline.core.artifact import FileRecord, write_sealed
+from headrace.pipeline.core.errors import ArtifactError
 
 ROOT = Path(__file__).parents[3]
 
@@ -81,8 +81,8 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 from pathlib import Path
 import numpy as np
-from pipeline.core.artifact import Artifact
-from train.data import Rows
+from headrace.pipeline.core.artifact import Artifact
+from headrace.train.data.rows import Rows
 folder = Path(sys.argv[1])
 rows = [Rows(Artifact(folder / "packed"), Artifact(folder / "tokens"), "train") for _ in range(3)]
 order = np.random.default_rng(0).permutation(len(rows[0]))
@@ -99,5 +99,5 @@ print(len(order))
 def test_a_mixture_of_three_corpora_is_read_with_256_descriptors(tmp_path: Path, shards: int) -> None:
     corpus(tmp_path, shards)
     command = [sys.executable, "-c", READING, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "src")})
     assert (done.returncode, done.stdout) == (0, f"{shards}\n"), done.stderr

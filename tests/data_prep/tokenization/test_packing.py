@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, cut, fit, split_documents
+from headrace.data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, cut, fit, split_documents
 
 LENGTHS = st.lists(st.integers(1, 60), max_size=80)
 METHODS = [best_fit, concatenate]

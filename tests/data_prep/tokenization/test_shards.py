@@ -1,6 +1,6 @@
 """Keys: fixed numbers, since the validation split of every artifact rests on them."""
 
-from data_prep.tokenization.shards import key_of
+from headrace.data_prep.tokenization.shards import key_of
 
 
 def test_keys_never_change():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.artifact import (
+from headrace.pipeline.core.artifact import (
     UNFINISHED,
     Artifact,
     TaskOutput,
@@ -19,7 +19,7 @@ from pipeline.core.artifact import (
     read_sealed,
     write_json,
 )
-from pipeline.core.errors import ArtifactError, TaskError
+from headrace.pipeline.core.errors import ArtifactError, TaskError
 
 DESCRIPTION = {"stage": "letters", "version": 1, "settings": {}, "inputs": {}, "raw_files": []}
 

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from pipeline.core import background
-from pipeline.core.background import Background
+from headrace.pipeline.core import background
+from headrace.pipeline.core.background import Background
 
 
 def test_calls_are_made_in_their_order() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core import claim as claims
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.claim import Waiting, claimed, turn
-from pipeline.core.owner import UNFINISHED, Owner, aside
+from headrace.pipeline.core import claim as claims
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.claim import Waiting, claimed, turn
+from headrace.pipeline.core.owner import UNFINISHED, Owner, aside
 
 ELSEWHERE = "node7~4026531836~4711~88231"
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core import error_report
-from pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
 
 
 @pytest.mark.parametrize("kind", [ArtifactError, ConfigError, RetryableError, TaskError])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core.owner import Owner, aside
+from headrace.pipeline.core.owner import Owner, aside
 
 
 def test_a_name_leads_back_to_its_process() -> None:

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.core import progress
-from pipeline.core.progress import Progress, duration
+from headrace.pipeline.core import progress
+from headrace.pipeline.core.progress import Progress, duration
 
 
 def test_a_log_gets_lines_not_bars(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import canonical, decode, digest, settings, unhashed
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import canonical, decode, digest, settings, unhashed
 
 
 @settings

@@ -11,8 +11,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from pipeline.core.errors import HeadraceError, RetryableError, TaskError
-from pipeline.core.system_errors import REMEDIES, explained, of_rust, system_errors_told
+from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.system_errors import REMEDIES, explained, of_rust, system_errors_told
 from tests.disks import small_disk
 
 ARRAY = np.zeros(100_000, np.uint64)

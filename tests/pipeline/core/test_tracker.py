@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from wandb.proto.wandb_internal_pb2 import Record
 
-from pipeline.core.errors import ArtifactError, RetryableError
-from pipeline.core.metrics_file import new_metrics, read_metrics
-from pipeline.core.tracker import Product, Tracker, Tracking, rebuild
+from headrace.pipeline.core.errors import ArtifactError, RetryableError
+from headrace.pipeline.core.metrics_file import new_metrics, read_metrics
+from headrace.pipeline.core.tracker import Product, Tracker, Tracking, rebuild
 from tests.pipeline.core.wandb_server import FAULTS, MORE_FAULTS, server
 
 
@@ -69,7 +69,7 @@ def test_wandb_is_offline_without_a_key_and_asks_nothing(tmp_path: Path, monkeyp
 LOGGING = """
 import os, sys
 from pathlib import Path
-from pipeline.core import tracker
+from headrace.pipeline.core import tracker
 tracker.CLOSING_SECONDS = float(sys.argv[2])
 run = tracker.Tracker(Path(sys.argv[1]), tracker.Tracking(), "abc123", 0, {})
 for step in range(1, 21):

@@ -14,21 +14,21 @@ import os
 import sys
 from pathlib import Path
 
-from pipeline.core.artifact import Artifact, TaskOutput, finish
-from pipeline.core.settings import decode
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.settings import decode
+from headrace.train.distributed.processes import Ranks
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference import sharing
+from headrace.train.inference.answer_log import Kept
+from headrace.train.scores import Scores
 from tests.train.forks import status_of_ranks
 from tests.train.training import kill_before
-from train.distributed import Ranks
-from train.evaluation import sharing
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.kept import Kept
-from train.scores import Scores
 
 HANG_SECONDS = 3.0
 
 
 def score(spec: dict, folder: Path, signal: list | None, ranks: Ranks) -> None:
-    """As pipeline/worker.py does it."""
+    """As pipeline/run/worker.py does it."""
     if signal:
         kill_before(*signal)
         spec["evaluation"]["hang_seconds"] = HANG_SECONDS
@@ -50,7 +50,7 @@ def add_and_tell(kept: Kept, answers: dict, add=Kept.add) -> None:
 
 if __name__ == "__main__":
     spec = json.loads(Path(sys.argv[1]).read_text())
-    importlib.import_module("train.evaluation.pace")  # load everything once, not in every fork
+    importlib.import_module("headrace.train.inference.pace")  # load everything once, not in every fork
     sharing.ROUND_BATCHES = 4
     Kept.add = add_and_tell
     ends = []

@@ -9,21 +9,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import canonical, decode
-from tests.train.evaluation.conftest import Uniform, scorer_of, story
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.agreement import PARADIGMS, Agreement
-from train.evaluation.benchmarks.base import Sources
-from train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords, passages
-from train.evaluation.benchmarks.lambada import Lambada
-from train.evaluation.benchmarks.language_modelling import LanguageModelling
-from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
-from train.evaluation.benchmarks.multiple_choice import MultipleChoice
-from train.evaluation.benchmarks.validation import Validation
-from train.evaluation.held_out import HeldOut
-from train.evaluation.item import Answer, Item, Text
-from train.evaluation.prompt import encode
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import canonical, decode
+from headrace.train.evaluation.benchmarks.agreement import PARADIGMS, Agreement
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords, passages
+from headrace.train.evaluation.benchmarks.lambada import Lambada
+from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling
+from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
+from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.benchmarks.validation import Validation
+from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.prompt import encode
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Answer, Item, Text
+from tests.train.small_models import Uniform, scorer_of, story
 
 
 def sources(folder: Path = Path(), documents=(), seed: str = "0:x") -> Sources:

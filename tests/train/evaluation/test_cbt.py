@@ -2,15 +2,15 @@
 
 import pytest
 
-from pipeline.core.settings import decode
-from tests.train.evaluation.conftest import OfHuggingFace, Uniform, scorer_of, story
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.cbt import REMEDY, ChildrensBooks
+from headrace.train.evaluation.scoring import score
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Item, Text
+from headrace.train.inference.subject import Subject
 from tests.train.evaluation.test_benchmarks import answer, sources
 from tests.train.evaluation.test_records import error_of
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.cbt import REMEDY, ChildrensBooks
-from train.evaluation.item import Item, Text
-from train.evaluation.scoring import score
-from train.evaluation.subject import Subject
+from tests.train.small_models import OfHuggingFace, Uniform, scorer_of, story
 
 SENTENCE = "{0} The miller did n't stop ; `` come , '' he said -LRB- for the {0}th time -RRB- ."
 SENTENCES = tuple(map(SENTENCE.format, range(1, 21)))

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pipeline import comparison
-from pipeline.__main__ import compose, decoded
-from pipeline.comparison import Contestant, rows_of, scores_of
-from pipeline.runner import plan, run_folder, save
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.commands import compare
+from headrace.pipeline.commands.compare import Contestant, rows_of, scores_of
+from headrace.pipeline.run.planner import plan, run_folder, save
 from tests.command_line import headrace_here
-from tests.train.evaluation.conftest import random_weights
+from tests.train.small_models import random_weights
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_two_runs_by_their_ids(runs, capsys):
     assert head == ["benchmark", "shots", "metric", "items", first, second, f"− {first}", "p"]
     found = {(line[0], line[2]): line for line in lines}
     assert {name for name, _ in found} == {"agreement", "held_out_sentences", "held_out_words", "validation"}
-    comparison.show(decoded(compose([])), [str(root / "runs" / run) for run in (first, second)], None)
+    compare.show(decoded(compose([])), [str(root / "runs" / run) for run in (first, second)], None)
     assert capsys.readouterr().out == result.stdout
     contestants = [Contestant.of(run, scores_of(run, str(root))) for run in (first, second)]
     (loss,) = [row for row in rows_of(contestants) if row.name == "loss"]

@@ -5,14 +5,14 @@ import re
 
 import pytest
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.completion import Completion
+from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Item, Text
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
 from tests.train.evaluation.test_records import error_of
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.completion import Completion
-from train.evaluation.benchmarks.multiple_choice import MultipleChoice
-from train.evaluation.item import Item, Text
 
 ROWS = [
     {"set": kind, "context": f"\n\nQ: What is {n} {word} 1?\n\nA:", "completion": f" {value}"}

@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import canonical, decode
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.agreement import Agreement
-from train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import canonical, decode
+from headrace.train.evaluation.benchmarks.agreement import Agreement
+from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.settings import Evaluation
 
 PIQA = {"type": "multiple_choice", "paths": ["piqa.jsonl"], "query_suffix": "Answer:"}
 

@@ -4,19 +4,27 @@ import json
 
 import pytest
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode
-from tests.train.evaluation.conftest import WINDOW_TOKENS, OfHuggingFace, scorer_of, story
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.answering import answered
+from headrace.train.evaluation.benchmarks.generation import (
+    FLEXIBLE,
+    LENIENT,
+    STRICT,
+    ShortAnswers,
+    WordProblems,
+    f1,
+    normalized,
+)
+from headrace.train.evaluation.scoring import samples, score
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.generation.settings import Sampling
+from headrace.train.inference.item import Generate, Item, Text, Written
+from headrace.train.inference.subject import Subject
 from tests.train.evaluation.test_benchmarks import questions, sources
 from tests.train.evaluation.test_records import error_of
-from train.evaluation.answering import answered
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.generation import FLEXIBLE, LENIENT, STRICT, ShortAnswers, WordProblems, f1, normalized
-from train.evaluation.item import Generate, Item, Text, Written
-from train.evaluation.scoring import samples, score
-from train.evaluation.subject import Subject
-from train.generation.generator import generator_of
-from train.generation.settings import Sampling
+from tests.train.small_models import WINDOW_TOKENS, OfHuggingFace, scorer_of, story
 
 TRIVIA = [{"context": f"Question: Who {n}?\nAnswer:", "aliases": [f"The Man {n}", "man"]} for n in range(5)]
 PROBLEMS = [

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.core.settings import decode
-from tests.train.evaluation.conftest import OfHuggingFace, scorer_of
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.scoring import score_all
-from train.evaluation.subject import Subject
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.scoring import score_all
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.subject import Subject
+from tests.train.small_models import OfHuggingFace, scorer_of
 
 PRESET = Path(__file__).parents[3] / "conf" / "evaluation" / "gpt2_table.yaml"
 

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-from pipeline.core.settings import decode
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.harness_samples import file_of
-from train.scores import FolderScores
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.lm_eval.samples import file_of
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.scores import FolderScores
 
 lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
 from lm_eval.loggers import EvaluationTracker  # noqa: E402
 from lm_eval.utils import get_file_task_name, get_results_filenames, get_sample_results_filenames  # noqa: E402
 
-from tests.train.evaluation.test_harness import folder, models, task  # noqa: E402
+from tests.train.evaluation.lm_eval.test_harness import folder, models, task  # noqa: E402
 
 __all__ = ["folder", "models", "task"]
 

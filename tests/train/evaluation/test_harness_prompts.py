@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pipeline.core.settings import decode
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.base import Sources
-from train.evaluation.item import Written
-from train.evaluation.records import read_records
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.records import read_records
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Written
 
 pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
 from lm_eval.api.instance import Instance

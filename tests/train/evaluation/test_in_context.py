@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipeline.core.errors import ConfigError
-from tests.train.evaluation.conftest import WINDOW_TOKENS, Uniform, scorer_of
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.base import Sources
-from train.evaluation.benchmarks.in_context import InContext
-from train.evaluation.held_out import HeldOut, HeldOutDocument
-from train.evaluation.item import Answer
-from train.evaluation.scoring import score
-from train.evaluation.subject import Subject
+from headrace.pipeline.core.errors import ConfigError
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.in_context import InContext
+from headrace.train.evaluation.held_out import HeldOut, HeldOutDocument
+from headrace.train.evaluation.scoring import score
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Answer
+from headrace.train.inference.subject import Subject
+from tests.train.small_models import WINDOW_TOKENS, Uniform, scorer_of
 
 END = 0
 

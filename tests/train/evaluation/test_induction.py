@@ -7,19 +7,19 @@ import pytest
 import torch
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM, MambaConfig, MambaForCausalLM
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import decode
-from tests.train.evaluation.conftest import scorer_of
-from train.config import ModelConfig
-from train.distributed import Ranks
-from train.evaluation.benchmarks.base import Sources
-from train.evaluation.benchmarks.induction import Induction
-from train.evaluation.folder import Foreign
-from train.evaluation.item import Answer, Attention, HeadWeights
-from train.evaluation.scoring import score
-from train.evaluation.sharing import Sharing, shared
-from train.evaluation.subject import Subject
-from train.model.transformer import Transformer, initialize
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
+from headrace.train.config import ModelConfig
+from headrace.train.distributed.processes import Ranks
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.induction import Induction
+from headrace.train.evaluation.scoring import score
+from headrace.train.inference.item import Answer, Attention, HeadWeights
+from headrace.train.inference.sharing import Sharing, shared
+from headrace.train.inference.subject import Subject
+from headrace.train.inference.transformers_model import Foreign
+from headrace.train.model.transformer import Transformer, initialize
+from tests.train.small_models import scorer_of
 
 SEQUENCE, VOCABULARY, WINDOW = 6, 12, 13
 HEAD_WIDTH = 20

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from tests.train.evaluation.conftest import OfHuggingFace, scorer_of, story
-from train.evaluation.benchmarks.base import Sources
-from train.evaluation.benchmarks.lambada import Lambada
-from train.evaluation.item import Answer, Item, Text, Tokens
-from train.evaluation.pieces import pieces
-from train.evaluation.prompt import encode
-from train.evaluation.scorer import likeliest_of_rest
-from train.evaluation.stop_words import STOP_WORDS
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.lambada import Lambada
+from headrace.train.evaluation.prompt import encode
+from headrace.train.evaluation.stop_words import STOP_WORDS
+from headrace.train.inference.item import Answer, Item, Text, Tokens
+from headrace.train.inference.pieces import pieces
+from headrace.train.inference.scorer import likeliest_of_rest
+from tests.train.small_models import OfHuggingFace, scorer_of, story
 
 
 class Known:

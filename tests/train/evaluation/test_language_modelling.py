@@ -10,15 +10,15 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.errors import ArtifactError, ConfigError
-from pipeline.core.settings import decode
-from tests.train.evaluation.conftest import WINDOW_TOKENS, Uniform, scorer_of, story
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.base import Sources
-from train.evaluation.benchmarks.language_modelling import LanguageModelling, articles, windows
-from train.evaluation.item import Answer, Item
-from train.evaluation.scoring import score
-from train.evaluation.subject import Subject
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling, articles, windows
+from headrace.train.evaluation.scoring import score
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Answer, Item
+from headrace.train.inference.subject import Subject
+from tests.train.small_models import WINDOW_TOKENS, Uniform, scorer_of, story
 
 ROUNDING = 1e-6
 """Of log-probabilities in fp32."""

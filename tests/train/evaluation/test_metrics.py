@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from train.evaluation.metrics import accuracy, exponential, mean_over_groups, perplexity, ratio
+from headrace.train.evaluation.metrics import accuracy, exponential, mean_over_groups, perplexity, ratio
 
 
 def test_accuracy_of_three_in_four():

@@ -9,14 +9,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM
 
-from pipeline.core.artifact import read_json, write_json
-from pipeline.core.errors import ArtifactError, ConfigError, TaskError
+from headrace.pipeline.core.artifact import read_json, write_json
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, TaskError
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Tokens
+from headrace.train.inference.transformers_model import open_folder
+from headrace.train.scores import FolderScores
 from tests.command_line import headrace_here
 from tests.train.conftest import END, bytes_tokenizer
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.folder import open_folder
-from train.evaluation.item import Tokens
-from train.scores import FolderScores
 
 CPU = Evaluation(device="cpu")
 SIZES = {

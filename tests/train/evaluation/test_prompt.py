@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.core.errors import ConfigError
-from train.evaluation.item import Text, Tokens
-from train.evaluation.prompt import encode, shot_numbers
+from headrace.pipeline.core.errors import ConfigError
+from headrace.train.evaluation.prompt import encode, shot_numbers
+from headrace.train.inference.item import Text, Tokens
 
 QUERIES = [f"Q{number}" for number in range(8)] + ["Q3"]
 

@@ -5,13 +5,13 @@ import gzip
 import pytest
 import zstandard
 
-from pipeline.core.artifact import FileRecord
-from pipeline.core.errors import ArtifactError, ConfigError
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.lambada import Lambada
-from train.evaluation.benchmarks.minimal_pairs import MinimalPairs
-from train.evaluation.benchmarks.multiple_choice import MultipleChoice
-from train.evaluation.records import read_records
+from headrace.pipeline.core.artifact import FileRecord
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.train.evaluation.benchmarks.lambada import Lambada
+from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
+from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.records import read_records
+from headrace.train.evaluation.settings import Evaluation
 
 GOOD = '{"query": "Q", "choices": ["a", "b"], "gold": 0}'
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from pipeline.core.settings import decode
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.schema import Schema
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.item import Item, Text
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
 from tests.train.evaluation.test_records import error_of
-from train.evaluation.benchmark import Evaluation
-from train.evaluation.benchmarks.schema import Schema
-from train.evaluation.item import Item, Text
 
 ROWS = [
     {"context_options": [f"The key {n} did not fit as the key {n}", f"The key {n} did not fit as the lock"],

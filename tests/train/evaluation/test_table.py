@@ -1,6 +1,6 @@
 """The table says what scores.json says."""
 
-from train.evaluation.table import markdown
+from headrace.train.evaluation.table import markdown
 
 METRIC = {"name": "acc", "value": 0.5, "standard_error": 0.05, "interval": [0.4, 0.6], "random": 0.25, "items": 1234,
           "group": "", "clean": None, "dirty": None}  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.attention.flex_attention import create_mask
 
-from train.model.attention import attend, block_mask, document_mask
+from headrace.train.model.attention import attend, block_mask, document_mask
 
 
 def documents(positions: int, starts: list[list[int]], padding: int) -> torch.Tensor:

@@ -4,9 +4,9 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
-from train.export import load
-from train.model.attention import attend, document_mask
-from train.model.attention_weights import KeptWeights
+from headrace.train.families.hf_folder import load
+from headrace.train.model.attention import attend, document_mask
+from headrace.train.model.attention_weights import KeptWeights
 
 GPT2 = GPT2Config(
     vocab_size=128, n_positions=32, n_embd=32, n_layer=3, n_head=4, initializer_range=0.3, attn_implementation="eager"

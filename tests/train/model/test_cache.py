@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.train.config import ModelConfig
+from headrace.train.model.cache import Cache, attend_in_order, cache_bytes
+from headrace.train.model.transformer import Transformer
 from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, VOCABULARY, random_model
-from train.config import ModelConfig
-from train.model.cache import Cache, attend_in_order, cache_bytes
-from train.model.transformer import Transformer
 
 WIDE = ModelConfig(
     layers=2, width=64, heads=4, kv_heads=1, context=600, mlp_width=96,

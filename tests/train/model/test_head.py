@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from train.model import head
-from train.model.head import Head, nll_and_slope
+from headrace.train.model import head
+from headrace.train.model.head import Head, nll_and_slope
 
 WIDTH, VOCABULARY = 16, 61
 

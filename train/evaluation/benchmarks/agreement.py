@@ -12,11 +12,11 @@ singular" nor "always plural" is better than chance. The words are common in pro
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from pipeline.core.settings import settings
-from train.evaluation.benchmarks.base import Benchmark, Sources, of_groups
-from train.evaluation.benchmarks.minimal_pairs import pair_item, pair_metrics, pair_outcome
-from train.evaluation.item import Answer, Item, Outcome
-from train.evaluation.metrics import Metric
+from headrace.pipeline.core.settings import settings
+from headrace.train.evaluation.benchmarks.base import Benchmark, Sources, of_groups
+from headrace.train.evaluation.benchmarks.minimal_pairs import pair_item, pair_metrics, pair_outcome
+from headrace.train.evaluation.metrics import Metric
+from headrace.train.inference.item import Answer, Item, Outcome
 
 PER_PARADIGM = 26
 NOUNS = (

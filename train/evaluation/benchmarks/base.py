@@ -2,7 +2,7 @@
 
     sources ── items ──> Item, ... ── (the model answers) ── outcome ──> {"acc": 1.0, ...} ── metrics ──> Metric, ...
 
-A new benchmark is one class with these three methods and a ``type`` tag, named in train/evaluation/benchmark.py.
+A new benchmark is one class with these three methods and a ``type`` tag, named in train/evaluation/settings.py.
 """
 
 import abc
@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import AnyText, Natural, Positive, Seed
-from pipeline.core.stage import RawFile
-from train.evaluation.held_out import HeldOut
-from train.evaluation.item import Answer, Item, Outcome
-from train.evaluation.metrics import Metric
-from train.evaluation.prompt import TextEncoder, shot_numbers, too_many_shots
-from train.evaluation.records import Record, benchmark_file, read_records
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed
+from headrace.pipeline.core.stage import RawFile
+from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.metrics import Metric
+from headrace.train.evaluation.prompt import TextEncoder, shot_numbers, too_many_shots
+from headrace.train.evaluation.records import Record, benchmark_file, read_records
+from headrace.train.inference.item import Answer, Item, Outcome
 
 T = TypeVar("T")
 

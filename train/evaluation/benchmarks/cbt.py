@@ -18,14 +18,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pipeline.core.errors import ArtifactError
-from pipeline.core.settings import settings
-from train.evaluation.benchmarks.base import FileBenchmark, Sources
-from train.evaluation.benchmarks.multiple_choice import chance
-from train.evaluation.detokenizers import TREEBANK_TEXT
-from train.evaluation.item import Answer, Item, Outcome, Text
-from train.evaluation.metrics import Metric, accuracy
-from train.evaluation.records import read_text
+from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.settings import settings
+from headrace.train.evaluation.benchmarks.base import FileBenchmark, Sources
+from headrace.train.evaluation.benchmarks.multiple_choice import chance
+from headrace.train.evaluation.detokenizers import TREEBANK_TEXT
+from headrace.train.evaluation.metrics import Metric, accuracy
+from headrace.train.evaluation.records import read_text
+from headrace.train.inference.item import Answer, Item, Outcome, Text
 
 GAP = "XXXXX"
 LINES = 21

@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.core.settings import AnyText, Positive, settings
-from train.evaluation.benchmarks.base import FewShotBenchmark, Sources, of_groups
-from train.evaluation.item import Answer, Item, Outcome, Text
-from train.evaluation.metrics import Metric, mean_over_groups
-from train.evaluation.records import Record
+from headrace.pipeline.core.settings import AnyText, Positive, settings
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources, of_groups
+from headrace.train.evaluation.metrics import Metric, mean_over_groups
+from headrace.train.evaluation.records import Record
+from headrace.train.inference.item import Answer, Item, Outcome, Text
 
 Exercise = tuple[str, str, str]
 """Context, completion, group."""

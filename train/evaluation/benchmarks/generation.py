@@ -18,12 +18,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.core.settings import AnyText, Positive, settings
-from train.evaluation.benchmarks.base import FewShotBenchmark, Sources, T
-from train.evaluation.benchmarks.multiple_choice import without_form
-from train.evaluation.item import Generate, Item, Outcome, Written
-from train.evaluation.metrics import Metric, accuracy, mean
-from train.evaluation.records import Record
+from headrace.pipeline.core.settings import AnyText, Positive, settings
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources, T
+from headrace.train.evaluation.benchmarks.multiple_choice import without_form
+from headrace.train.evaluation.metrics import Metric, accuracy, mean
+from headrace.train.evaluation.records import Record
+from headrace.train.inference.item import Generate, Item, Outcome, Written
 
 LENIENT = "exact_match (remove_whitespace)"
 STRICT = "exact_match (strict-match)"

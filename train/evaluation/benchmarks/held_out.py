@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
-from pipeline.core.settings import Natural, Positive, settings
-from train.evaluation.benchmarks.base import Benchmark, Sources
-from train.evaluation.benchmarks.lambada import word_metrics, word_outcome
-from train.evaluation.benchmarks.multiple_choice import choice_item, choice_metrics, choice_outcome
-from train.evaluation.held_out import HeldOutDocument, sample, shuffle_key
-from train.evaluation.item import Answer, Item, Outcome, Text
-from train.evaluation.metrics import Metric
+from headrace.pipeline.core.settings import Natural, Positive, settings
+from headrace.train.evaluation.benchmarks.base import Benchmark, Sources
+from headrace.train.evaluation.benchmarks.lambada import word_metrics, word_outcome
+from headrace.train.evaluation.benchmarks.multiple_choice import choice_item, choice_metrics, choice_outcome
+from headrace.train.evaluation.held_out import HeldOutDocument, sample, shuffle_key
+from headrace.train.evaluation.metrics import Metric
+from headrace.train.inference.item import Answer, Item, Outcome, Text
 
 SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z])|\n+")
 """An end mark before a capital, or a line break."""

@@ -12,12 +12,12 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import Positive, settings
-from train.evaluation.benchmarks.base import Benchmark, Sources
-from train.evaluation.held_out import HeldOutDocument, sample
-from train.evaluation.item import Answer, Item, Outcome, Tokens
-from train.evaluation.metrics import Metric, mean
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, settings
+from headrace.train.evaluation.benchmarks.base import Benchmark, Sources
+from headrace.train.evaluation.held_out import HeldOutDocument, sample
+from headrace.train.evaluation.metrics import Metric, mean
+from headrace.train.inference.item import Answer, Item, Outcome, Tokens
 
 
 @settings

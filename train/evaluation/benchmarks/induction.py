@@ -21,11 +21,11 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import LARGEST, Positive, settings
-from train.evaluation.benchmarks.base import Benchmark, Sources
-from train.evaluation.item import AnyAnswer, Attention, Item, Outcome, Tokens
-from train.evaluation.metrics import Metric, mean
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import LARGEST, Positive, settings
+from headrace.train.evaluation.benchmarks.base import Benchmark, Sources
+from headrace.train.evaluation.metrics import Metric, mean
+from headrace.train.inference.item import AnyAnswer, Attention, Item, Outcome, Tokens
 
 INDUCTION = 0.5
 """A head that gives more than this share of its attention to the token to copy counts as an induction head."""

@@ -23,12 +23,12 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.core.settings import settings
-from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
-from train.evaluation.item import Answer, Item, Outcome, Text
-from train.evaluation.metrics import Metric, accuracy, perplexity
-from train.evaluation.records import Record
-from train.evaluation.stop_words import STOP_WORDS
+from headrace.pipeline.core.settings import settings
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from headrace.train.evaluation.metrics import Metric, accuracy, perplexity
+from headrace.train.evaluation.records import Record
+from headrace.train.evaluation.stop_words import STOP_WORDS
+from headrace.train.inference.item import Answer, Item, Outcome, Text
 
 Passage = tuple[str, str]
 """Context and last word."""

@@ -19,13 +19,13 @@ from typing import Literal
 
 import numpy as np
 
-from pipeline.core.errors import ConfigError
-from pipeline.core.settings import Natural, Positive, settings
-from train.evaluation.benchmarks.base import FileBenchmark, Sources
-from train.evaluation.detokenizers import DETOKENIZERS
-from train.evaluation.item import Answer, Item, Outcome, Tokens
-from train.evaluation.metrics import Metric, exponential, ratio
-from train.evaluation.records import read_text
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Natural, Positive, settings
+from headrace.train.evaluation.benchmarks.base import FileBenchmark, Sources
+from headrace.train.evaluation.detokenizers import DETOKENIZERS
+from headrace.train.evaluation.metrics import Metric, exponential, ratio
+from headrace.train.evaluation.records import read_text
+from headrace.train.inference.item import Answer, Item, Outcome, Tokens
 
 Score = Literal["word_perplexity", "token_perplexity", "byte_perplexity", "bits_per_byte", "bits_per_character"]
 UNITS = {

@@ -14,11 +14,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.core.settings import AnyText, settings
-from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
-from train.evaluation.item import Answer, Item, Outcome, Text
-from train.evaluation.metrics import Metric, accuracy
-from train.evaluation.records import Record
+from headrace.pipeline.core.settings import AnyText, settings
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from headrace.train.evaluation.metrics import Metric, accuracy
+from headrace.train.evaluation.records import Record
+from headrace.train.inference.item import Answer, Item, Outcome, Text
 
 Question = tuple[str, tuple[str, ...], int]
 """Query, choices, number of the right one."""

@@ -13,12 +13,12 @@ measured so. Prompts equal those of lm-evaluation-harness's winogrande and, with
 from collections.abc import Sequence
 from typing import Literal
 
-from pipeline.core.settings import settings
-from train.evaluation.benchmarks.base import FewShotBenchmark, Sources
-from train.evaluation.benchmarks.multiple_choice import chance
-from train.evaluation.item import Answer, Item, Outcome, Text
-from train.evaluation.metrics import Metric, accuracy
-from train.evaluation.records import Record
+from headrace.pipeline.core.settings import settings
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from headrace.train.evaluation.benchmarks.multiple_choice import chance
+from headrace.train.evaluation.metrics import Metric, accuracy
+from headrace.train.evaluation.records import Record
+from headrace.train.inference.item import Answer, Item, Outcome, Text
 
 Sentence = tuple[tuple[str, ...], str, int]
 """Beginnings, end, number of the right beginning."""

@@ -10,11 +10,11 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from pipeline.core.settings import settings
-from train.evaluation.benchmarks.base import Benchmark, Sources
-from train.evaluation.held_out import sample
-from train.evaluation.item import Answer, Item, Outcome, Tokens
-from train.evaluation.metrics import Metric, exponential, ratio
+from headrace.pipeline.core.settings import settings
+from headrace.train.evaluation.benchmarks.base import Benchmark, Sources
+from headrace.train.evaluation.held_out import sample
+from headrace.train.evaluation.metrics import Metric, exponential, ratio
+from headrace.train.inference.item import Answer, Item, Outcome, Tokens
 
 
 @settings

@@ -1,0 +1,52 @@
+"""``headrace evaluate FOLDER``: benchmarks for any causal language model in Hugging Face's format; no run is needed.
+
+headrace evaluate path/to/gpt2 evaluation=standard evaluation.data=path/to/benchmarks
+headrace evaluate runs/weights/0b5c…/hf                         a run's own weights, on other benchmarks
+
+The result is an artifact like any other, ``<root>/folder_scores/<address>/``: asked again, it is shown, not computed.
+"""
+
+import sys
+from pathlib import Path
+
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.settings import digest
+from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.report.scores import ScoreTable
+from headrace.pipeline.run import summary
+from headrace.pipeline.run.planner import Step, execute, save_step
+from headrace.train.scores import FolderScores
+
+
+def scored(config: RunConfig, folder: str) -> Artifact:
+    """The scores of the model in ``folder`` on the benchmarks of ``config``, computed unless they are there."""
+    step = planned(config, folder)
+    if step.is_whole:
+        print(f"done before: {step.folder}", file=sys.stderr)
+        return Artifact(step.folder)
+    return execute(step, config, save_step(step))
+
+
+def planned(config: RunConfig, folder: str) -> Step:
+    """The one step that scores ``folder``.
+
+    Raises:
+        ConfigError: when it holds no model, or no benchmark can be put to it.
+    """
+    evaluation = config.evaluation.without_run()
+    if left_out := sorted(config.evaluation.benchmarks.keys() - evaluation.benchmarks.keys()):
+        print(f"left out, for want of a run's held-out documents: {', '.join(left_out)}", file=sys.stderr)
+    stage = FolderScores(evaluation=evaluation, folder=folder)
+    description = stage.description({})
+    address = digest(description)
+    return Step(stage.planned_as(description), address, Path(config.root) / stage.name / address, {}, {}, description)
+
+
+def show(config: RunConfig, folder: str) -> None:
+    """Print the score table of ``folder``, and where it lies."""
+    artifact = scored(config, folder)
+    console = terminal(width=120)
+    table = ScoreTable.of(artifact)
+    console.print(summary.scores(table), *table.notes, sep="\n")
+    console.print(f"\nscores: {artifact.path('scores.md')}")

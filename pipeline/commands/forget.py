@@ -1,0 +1,245 @@
+"""``headrace forget``: which tokens and rows hold documents that shall not be trained on, and the line without them.
+
+    ids, URLs ── keys of tokens ──> shard, from, to ── spans of packed ──> split, rows
+       └── clean, unique ──> dropped by …, unknown
+    ids ──> <root>/forget/<hash>.txt = packing.forget ──> packed, made anew from the same tokens
+
+headrace forget --ids ids.txt      one id or URL a line; a URL stands for every document that it names
+
+Ids of documents in tokens are found by their keys, without reading a text; the others, and URLs, in one pass over clean
+and over what unique dropped.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import re
+import shlex
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datatrove.data import Document
+
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.urls import normalize_url
+from headrace.data_prep.packed import SPLITS, forgotten_ids
+from headrace.data_prep.tokenization.shards import key_of
+from headrace.pipeline.commands.lookup import need, whole
+from headrace.pipeline.commands.why import decision, rows_of
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.artifact import Artifact, read_sealed
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode, digest
+from headrace.pipeline.report.facts import Fact, few
+from headrace.pipeline.run.planner import Run, Step, plan
+
+DUPLICATES = ("exact_duplicate", "near_duplicate")
+"""The rules of unique that drop a document because another one says the same."""
+
+Place = tuple[int, int]
+"""(token shard, document of it)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fate:
+    """What became of a document that ``word``, its id or URL, names; without ``id``, nothing has this name."""
+
+    word: str
+    id: str = ""
+    place: Place | None = None
+    """Where its tokens lie."""
+    dropped_by: str = ""
+    """The stage that dropped it."""
+    metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """What is known of a document that was dropped."""
+    same_page: str = ""
+    """The URL of a document, where ``word`` differs from it only in what C4's code takes out of URLs."""
+
+    @property
+    def is_in_tokens(self) -> bool:
+        return self.place is not None
+
+
+def read_words(file: str) -> list[str]:
+    """The lines of ``file``, without empty ones, spaces around them and repetitions.
+
+    Raises:
+        ConfigError: when it cannot be read or holds none.
+    """
+    try:
+        lines = Path(file).read_text(encoding="utf-8-sig").split("\n")
+    except OSError as error:
+        raise ConfigError("FILE", f"cannot read {file!r} ({error.strerror})", "name a file of ids or URLs") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError("FILE", f"{file!r} is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None
+    words = list(dict.fromkeys(filter(None, map(str.strip, lines))))
+    if not words:
+        raise ConfigError("FILE", f"there is no line in {file!r}", "write ids or URLs into it, one a line")
+    return words
+
+
+def find(steps: Sequence[Step], words: Sequence[str]) -> list[Fate]:
+    """The fate of every document that ``words`` name, in their order.
+
+    Raises:
+        ArtifactError: when clean, unique or tokens are not finished.
+    """
+    tokens, clean, unique = (need(stage, steps) for stage in ("tokens", "clean", "unique"))
+    places = in_tokens(tokens, words)
+    left = {word for word in words if word not in places}
+    named: dict[str, list[Fate]] = defaultdict(list, {word: [Fate(word, word, places[word])] for word in places})
+    at_url: dict[str, list[str]] = defaultdict(list)
+    pages = {normalize_url(word): "" for word in left}
+    for artifact, kind in ((clean, "documents"), (clean, "dropped"), (unique, "dropped")) if left else ():
+        for document in _documents(artifact, kind):
+            url = str(document.metadata.get("url") or "")
+            if (page := normalize_url(url)) in pages:
+                pages[page] = url
+            for word in left & {document.id, url}:
+                if kind == "dropped":
+                    stage = "clean" if artifact is clean else "unique"
+                    named[word].append(Fate(word, document.id, dropped_by=stage, metadata=document.metadata))
+                else:
+                    at_url[word].append(document.id)
+    places = in_tokens(tokens, [identity for ids in at_url.values() for identity in ids])
+    for word, ids in at_url.items():
+        named[word] += [Fate(word, identity, places[identity]) for identity in ids if identity in places]
+    unknown = {word: Fate(word, same_page=pages[normalize_url(word)]) for word in left}
+    return [fate for word in words for fate in sorted(named[word], key=lambda fate: fate.id) or [unknown[word]]]
+
+
+def in_tokens(tokens: Artifact, ids: Collection[str]) -> dict[str, Place]:
+    """Where the documents of ``ids`` lie in ``tokens``; those that are not there are left out."""
+    by_key = {key_of("split", identity): identity for identity in ids}
+    wanted = np.array(list(by_key), dtype=np.uint64)
+    found = {}
+    for shard in range(tokens.shard_count if ids else 0):
+        keys = np.load(tokens.shard("keys", shard, "npy"))
+        for row in np.flatnonzero(np.isin(keys, wanted)).tolist():
+            found[by_key[int(keys[row])]] = (shard, row)
+    return found
+
+
+def _documents(artifact: Artifact, kind: str) -> Iterator[Document]:
+    for shard in range(artifact.shard_count):
+        yield from read_documents(artifact.shard(kind, shard, "jsonl.zst"))
+
+
+def explain(steps: Sequence[Step], fates: Sequence[Fate]) -> Iterator[Fact]:
+    """Spans and rows of what is in tokens; for the rest, who dropped it, or that it is unknown."""
+    artifacts = whole(steps)
+    for fate in fates:
+        if not fate.id:
+            hint = f"; did you mean {fate.same_page!r}?" if fate.same_page else ""
+            yield "unknown", f"{fate.word}: neither an id nor a URL of {artifacts['clean'].folder}{hint}"
+        else:
+            yield from _fate(fate, artifacts)
+        yield "", ""
+
+
+def _fate(fate: Fate, artifacts: Mapping[str, Artifact]) -> Iterator[Fact]:
+    yield "id", fate.id
+    if fate.word != fate.id:
+        yield "url", fate.word
+    if fate.place is not None:
+        first, last = _bounds(artifacts["tokens"], fate.place)
+        yield "tokens", f"{last - first - 1:,} in token shard {fate.place[0]}, [{first + 1}:{last}]"
+        if "packed" in artifacts:
+            found = list(rows_of(artifacts["packed"], fate.place[0], first, last))
+            yield from few(found, "row") if found else [("row", "none: forgotten before")]
+    else:
+        yield "dropped by", fate.dropped_by
+        yield from decision(fate.metadata)
+        if fate.dropped_by == "unique" and fate.metadata["drop"]["rule"] in DUPLICATES:
+            survivor = fate.metadata["drop"]["value"].rpartition(" jaccard=")[0] or fate.metadata["drop"]["value"]
+            yield "still there", f"{survivor} says the same: list it to forget that, too"
+
+
+def _bounds(tokens: Artifact, place: Place) -> tuple[int, int]:
+    """The ends of text before and behind a document."""
+    bounds = np.load(tokens.shard("bounds", place[0], "npy"), mmap_mode="r")
+    first, last = bounds[place[1] : place[1] + 2].tolist()
+    return first, last
+
+
+def without(run: Run, fates: Sequence[Fate]) -> Run:
+    """``run`` up to packed, without the documents of ``fates`` and without those that it forgot before.
+
+    The list of their ids is written below the root, under a name that follows from its content.
+    """
+    ids = {fate.id for fate in fates if fate.id} | set(forgotten_ids(run.config.packing.forget))
+    text = "".join(f"{identity}\n" for identity in sorted(ids))
+    name = hashlib.sha256(text.encode()).hexdigest()[:12]
+    path = Path(run.config.root).resolve() / "forget" / f"{name}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+    values = {**run.values, "until": "packed", "packing": {**run.values["packing"], "forget": str(path)}}
+    config = decode(RunConfig, values)
+    same = {step.name: step.description for step in itertools.takewhile(lambda step: step.name != "packed", run.steps)}
+    kept = [one for one in run.overrides if one.lstrip("+").partition("=")[0] not in ("packing.forget", "until")]
+    return Run(config, values, plan(config, same), [*kept, f"packing.forget={quoted(str(path))}"])
+
+
+def quoted(value: str) -> str:
+    """``value`` as Hydra's grammar of overrides reads it back."""
+    if re.fullmatch(r"[\w./-]+", value, re.ASCII):
+        return value
+    return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
+
+
+def outcome(run: Run, fates: Sequence[Fate]) -> Iterator[Fact]:
+    """What was forgotten, how to train without it, and which weights were trained with it."""
+    artifacts = whole(run.steps)
+    found = {fate.place for fate in fates if fate.place is not None}
+    tokens = sum(last - first - 1 for first, last in (_bounds(artifacts["tokens"], place) for place in found))
+    yield "forgotten", f"{len(found):,} documents, {tokens:,} tokens"
+    yield "list", str(run.config.packing.forget)
+    yield "packed", str(run.steps[-1].folder)
+    yield "train without", shlex.join(["headrace", *run.overrides])
+    seen = list(seen_by(Path(run.config.root), [fate.id for fate in fates if fate.is_in_tokens]))
+    for folder, documents in seen:
+        yield "seen by", f"{folder}, trained on {documents:,} of them"
+    if not seen:
+        yield "seen by", f"no weights below {run.config.root}"
+    stages = ", ".join(str(artifacts[stage].folder) for stage in ("clean", "unique", "tokens"))
+    yield "still on disk", f"their texts, in {stages}"
+
+
+def seen_by(root: Path, ids: Collection[str]) -> Iterator[tuple[Path, int]]:
+    """The weights below ``root``, finished or with a checkpoint, that were trained on some of the documents ``ids``."""
+    for folder in sorted((root / "weights").glob("*")):
+        trained = {identity for packed in _packed_of(folder, root) for identity in _in_training_rows(packed, root, ids)}
+        if trained:
+            yield folder, len(trained)
+
+
+def _in_training_rows(packed_folder: Path, root: Path, ids: Collection[str]) -> Iterator[str]:
+    """Those of ``ids`` that training rows of ``packed_folder`` hold; none where it is gone."""
+    if not (packed_folder / "manifest.json").is_file():
+        return
+    packed = Artifact(packed_folder)
+    tokens = Artifact(root / "tokens" / packed.manifest["inputs"]["tokens"])
+    for identity, place in in_tokens(tokens, ids).items():
+        if ("split", SPLITS[0]) in rows_of(packed, place[0], *_bounds(tokens, place)):
+            yield identity
+
+
+def _packed_of(weights: Path, root: Path) -> list[Path]:
+    """The packed artifacts that ``weights`` was trained on, its own and those of its mixture, as its manifest says, or
+    a run.json while there is none."""
+    description: Mapping[str, Any] | None = None
+    if (weights / "manifest.json").is_file():
+        description = Artifact(weights).manifest
+    elif any(weights.glob("checkpoints/step_*")):
+        planned = (read_sealed(path)["descriptions"].get("weights") for path in root.glob("runs/*/run.json"))
+        description = {digest(one): one for one in planned if one is not None}.get(weights.name)
+    if description is None:
+        return []
+    mixed = description.get("settings", {}).get("mixture", {}).get("sources", [])
+    addresses = [description["inputs"]["packed"], *(source["packed"] for source in mixed if source["packed"])]
+    return [root / "packed" / str(address) for address in addresses]

@@ -1,0 +1,160 @@
+"""``headrace generate``: what a model writes after a prompt.
+
+headrace generate --prompt "The mill"                          the newest weights below the root, greedily, as it comes
+headrace generate --prompt "The mill" --model path/to/gpt2     any causal model in Hugging Face's format
+headrace generate --prompt "The mill" --temperature 0.8 --top-p 0.95 --seed 3 --samples 4
+headrace generate --prompts prompts.txt --stop '\\n' > texts.jsonl
+
+One text is shown as it comes. Several are written as JSON lines, in the order of the prompts:
+
+    {"prompt": "The mill", "text": " wheel turns.", "ending": "stop", "tokens": 5, "lost_prompt_tokens": 0}
+"""
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, decode, value_of
+from headrace.pipeline.report.formatting import visible
+from headrace.train.inference.generate import Written, generate
+from headrace.train.inference.generation.settings import Sampling
+
+
+def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling) -> None:
+    """Print a text for each of ``prompts``; what it took, to the standard error.
+
+    Raises:
+        ConfigError: when ``folder`` holds no model.
+    """
+    if not (folder / "config.json").is_file():
+        raise ConfigError("--model", f"{str(folder)!r} has no config.json", "give the folder of a Hugging Face model")
+    is_one = len(prompts) == 1
+    shown = to_terminal if sys.stdout.isatty() else to_file
+    begin = time.perf_counter()
+    written = generate(folder, config.evaluation, prompts, sampling, shown if is_one else _nowhere)
+    seconds = time.perf_counter() - begin
+    if is_one:
+        print(flush=True)
+    else:
+        _print_lines(written)
+    for line in summary(written, seconds):
+        print(line, file=sys.stderr)
+
+
+def to_terminal(number: int, text: str) -> None:
+    """Print ``text`` at once, its control characters made visible: a model cannot steer a terminal."""
+    print(visible(text, len(text)), end="", flush=True)
+
+
+def to_file(number: int, text: str) -> None:
+    """Print ``text`` as it is."""
+    print(text, end="", flush=True)
+
+
+def _nowhere(number: int, text: str) -> None:
+    pass
+
+
+def _print_lines(written: Written) -> None:
+    for one in written.generations:
+        values = {
+            "prompt": one.prompt,
+            "text": one.text,
+            "ending": one.ending,
+            "tokens": len(one.tokens),
+            "lost_prompt_tokens": one.lost_tokens,
+        }
+        print(json.dumps(values, ensure_ascii=False))
+
+
+def summary(written: Written, seconds: float) -> list[str]:
+    """Tokens, endings, what did not fit, and the memory of the cache."""
+    tokens = sum(len(one.tokens) for one in written.generations)
+    endings = [one.ending for one in written.generations]
+    counts = ", ".join(f"{endings.count(ending)} by {ending}" for ending in sorted(set(endings)))
+    lines = [f"{tokens:,} tokens in {seconds:.1f} s with loading the model; texts ended: {counts}"]
+    if written.cache_formula:
+        lines += [f"cache: {written.cache_formula}; {written.cache_bytes:,} bytes for the longest sequence"]
+    if lost := sum(one.lost_tokens > 0 for one in written.generations):
+        lines += [f"cut on the left, to fit the window with the new tokens: {lost} prompts"]
+    return lines
+
+
+def newest_weights(root: str) -> Path:
+    """The exported model of the training below ``root`` that was finished last.
+
+    Raises:
+        ConfigError: when there is none.
+    """
+    finished = sorted(Path(root).glob("weights/*/manifest.json"), key=lambda path: path.stat().st_mtime_ns)
+    if not finished:
+        raise ConfigError("--model", f"no training is finished below {root!r}", "name a folder with a model, or train")
+    return finished[-1].parent / "hf"
+
+
+def prompts_of(prompt: str, file: str, samples: str) -> list[str]:
+    """The prompts of the command line: one text, or the lines of a file (of a .jsonl: their field ``prompt``).
+
+    Raises:
+        ConfigError: when there is none, or the file cannot be read, naming its line.
+    """
+    if bool(prompt) == bool(file):
+        wrong = "both --prompt and --prompts are given" if prompt else "no prompt is given"
+        raise ConfigError("--prompt", wrong, "give --prompt TEXT, or --prompts FILE with one a line")
+    copies = value_of(Positive, samples or "1", "--samples")
+    return [prompt for prompt in (_read(Path(file)) if file else [prompt]) for _ in range(copies)]
+
+
+def _read(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError("--prompts", f"cannot read {str(path)!r} ({error.strerror})", "name a text file") from None
+    except UnicodeDecodeError as error:
+        wrong = f"{str(path)!r} is not UTF-8 (byte {error.start})"
+        raise ConfigError("--prompts", wrong, "convert it to UTF-8") from None
+    if not text:
+        raise ConfigError("--prompts", f"{str(path)!r} is empty", "write one prompt a line")
+    lines = text.removesuffix("\n").split("\n")
+    return [_field(path, number, line) for number, line in enumerate(lines, 1)] if path.suffix == ".jsonl" else lines
+
+
+def _field(path: Path, number: int, line: str) -> str:
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{path}:{number}", f"is not JSON ({error})", 'write {"prompt": "…"}') from None
+    if not isinstance(values, dict) or not isinstance(values.get("prompt"), str):
+        raise ConfigError(f"{path}:{number}", "has no text in a field 'prompt'", 'write {"prompt": "…"}')
+    return str(values["prompt"])
+
+
+def sampling_of(max_tokens: str, temperature: str, top_k: str, top_p: str, seed: str, stop: str) -> Sampling:
+    """From the words of the command line; an empty one takes the default.
+
+    Raises:
+        ConfigError: naming the option that is no number or out of range.
+    """
+    numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    given = {name: word for name, word in numbers.items() if word} | {"stops": _stops(stop)}
+    try:
+        return decode(Sampling, given)
+    except ConfigError as error:
+        raise ConfigError(f"--{error.where.replace('_', '-')}", error.wrong, error.remedy) from None
+
+
+def _stops(word: str) -> tuple[str, ...]:
+    """One text, or a JSON list of texts; ``\\n`` means the end of a line in both."""
+    if not word.startswith("["):
+        return (word.replace("\\n", "\n"),) if word else ()
+    try:
+        stops = json.loads(word)
+    except json.JSONDecodeError as error:
+        raise ConfigError("--stop", f"{word!r} is not JSON ({error})", """write '["one", "other"]'""") from None
+    if not all(isinstance(stop, str) for stop in stops):
+        raise ConfigError("--stop", f"{word!r} holds what is no text", """write '["one", "other"]'""")
+    return tuple(stops)

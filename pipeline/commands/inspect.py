@@ -1,0 +1,196 @@
+"""``headrace inspect``: documents of a stage to read, kept and dropped side by side, with the lines that they lost.
+
+headrace inspect clean                                        5 that were kept and 5 that were dropped
+headrace inspect clean --rule kept --sample 20                20 that were kept
+headrace inspect clean --rule c4_lines.sentences --sample 3   3 that were kept and 3 that this rule dropped
+headrace inspect clean --rule c4_lines.end_mark               that it took lines from; c4_lines: any rule of that filter
+
+    kept                      dropped          on a terminal; in a pipe one fact a line, a page behind the other
+    id  pages.jsonl:2         id  pages.jsonl:7
+    menu  c4_lines.end_mark   Too short.
+    A sentence.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+from datatrove.data import Document
+from rich.table import Table
+from rich.text import Text
+
+from headrace.data_prep.clean import Clean
+from headrace.data_prep.document import read_documents
+from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.commands.why import cleaning, decision
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import suggestion
+from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.report.facts import NAME_WIDTH, Fact, alternately, one_line
+from headrace.pipeline.report.marking import Line, Page, folded, is_by, pages
+from headrace.pipeline.report.samples import names, spread
+from headrace.pipeline.run.planner import Step
+
+STAGES = ("clean", "unique")
+"""The stages that keep documents and drop others."""
+KEPT = "kept"
+DROPPED = ("dropped:",)
+REMOVED = ("removed_lines:", "removed_sentences:")
+"""How the counts begin that tell what a rule did."""
+NUMBER = 5
+LINES = 12
+LINE_CHARACTERS = 160
+LOST = "lost"
+REMOVED_MARK = "- "
+COLUMNS = 100
+"""From so many characters on, a terminal is wide enough for two pages."""
+
+Accept = Callable[[Document], bool]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pages:
+    """Kept pages and dropped ones, and the rule that was asked for."""
+
+    kept: list[Page]
+    dropped: list[Page]
+    rule: str
+
+
+def documents(steps: Sequence[Step], stage: str, rule: str = "", number: str = "") -> Pages:
+    """Up to ``number`` documents that ``stage`` kept and as many that it dropped: by ``rule``, if one is given. Of a
+    rule that removes lines or sentences, those that lost some by it. The rule ``kept`` leaves the dropped ones out.
+
+    Raises:
+        ConfigError: when the stage has no documents, never dropped or removed a thing by ``rule``, or ``number`` is
+            none.
+        ArtifactError: when the stage is not finished.
+    """
+    if stage not in STAGES:
+        raise ConfigError("STAGE", f"{stage!r} does not keep or drop documents", f"give one of {', '.join(STAGES)}")
+    if not number and rule.isascii() and rule.isdigit():
+        rule, number = "", rule
+    wanted = _positive(number or str(NUMBER))
+    artifact, clean = need(stage, steps), next(step.stage for step in steps if isinstance(step.stage, Clean))
+    kept, dropped = (
+        pages([] if accept is None else sample(artifact, kind, accept, wanted), clean)
+        for kind, accept in zip(("documents", "dropped"), _choices(rule, artifact, stage), strict=True)
+    )
+    return Pages(kept, dropped, "" if rule == KEPT else rule)
+
+
+def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept | None]:
+    """Which kept and which dropped documents ``rule`` asks for."""
+    dropping, removing = _rules(artifact, DROPPED), _rules(artifact, REMOVED)
+    dropping |= {name.partition(".")[0] for name in dropping}
+    if not rule or rule in dropping:
+        return lambda document: True, lambda document: is_by(rule, _rule_of(document))
+    if rule == KEPT:
+        return lambda document: True, None
+    if rule in removing:
+        return lambda document: _lost_by(rule, document), lambda document: is_by(_filter(rule), _rule_of(document))
+    known = {KEPT, *dropping, *removing}
+    raise ConfigError("RULE", f"{stage} dropped and removed nothing by {rule!r}", suggestion(rule, known))
+
+
+def _rules(artifact: Artifact, beginnings: tuple[str, ...]) -> set[str]:
+    """The rules that ``artifact`` has counts of under ``beginnings``."""
+    return {key.partition(":")[2] for key in artifact.counts if key.startswith(beginnings)}
+
+
+def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Document]:
+    """Up to ``number`` documents that ``accept`` takes, from shards at even distances; from the others where those do
+    not hold enough."""
+    chosen = spread(names(artifact, kind), number)
+    groups: list[list[Document]] = []
+    for place, name in enumerate([*chosen, *(name for name in names(artifact, kind) if name not in chosen)]):
+        if place >= len(chosen) and sum(map(len, groups)) >= number:
+            break
+        groups.append(list(itertools.islice(filter(accept, read_documents(artifact.path(name))), number)))
+    return alternately(groups)[:number]
+
+
+def show(found: Pages) -> None:
+    """Print ``found``: in two columns on a wide terminal, else one page behind the other."""
+    console = terminal()
+    if console.is_terminal and console.width >= COLUMNS and found.kept and found.dropped:
+        console.print(_side_by_side(found), soft_wrap=False)
+        return
+    for place, page in enumerate(alternately([found.kept, found.dropped])):
+        if place:
+            console.print()
+        for name, value in facts_of(page, found.rule):
+            style = "red" if value.startswith(REMOVED_MARK) and name == LOST else ""
+            console.print(Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), (one_line(value), style)))
+
+
+def _side_by_side(found: Pages) -> Table:
+    table = Table("kept", "dropped", expand=True, show_lines=True)
+    for column in table.columns:
+        column.ratio = 1
+    for row in itertools.zip_longest(found.kept, found.dropped):
+        table.add_row(*(_column(page, found.rule) if page is not None else "" for page in row))
+    return table
+
+
+def _column(page: Page, rule: str) -> Text:
+    """A page for one column: what is known of it, then its lines, removed ones struck through with their rules."""
+    text = Text()
+    for name, value in _heading(page):
+        text.append(f"{name}  ", "bold").append(f"{one_line(value)}\n")
+    for line in folded(page.lines, LINES, rule):
+        if isinstance(line, int):
+            text.append(f"… {line:,} more\n", "dim")
+        elif line.rule:
+            text.append(_cut(line), "red strike").append(f"  {line.rule}\n", "dim red")
+        else:
+            text.append(f"{_cut(line)}\n")
+    return text
+
+
+def facts_of(page: Page, rule: str = "") -> Iterator[Fact]:
+    """A page as facts: what is known of it, then its lines, removed ones behind a ``-`` and with their rules."""
+    yield from _heading(page)
+    for line in folded(page.lines, LINES, rule):
+        if isinstance(line, int):
+            yield "text", f"… {line:,} more"
+        elif line.rule:
+            yield LOST, f"{REMOVED_MARK}{_cut(line)}  ({line.rule})"
+        else:
+            yield "text", _cut(line)
+
+
+def _heading(page: Page) -> Iterator[Fact]:
+    document = page.document
+    yield "id", document.id
+    if url := document.metadata.get("url"):
+        yield "url", str(url)
+    if page.drop:
+        yield from decision(document.metadata)
+    yield from cleaning(document)
+    if not page.is_compared:
+        yield "not compared", "its record could not be read again, so lost lines are not shown"
+
+
+def _cut(line: Line) -> str:
+    return one_line(line.text, LINE_CHARACTERS)
+
+
+def _rule_of(document: Document) -> str:
+    return str((document.metadata.get("drop") or {}).get("rule", ""))
+
+
+def _filter(rule: str) -> str:
+    return rule.partition(".")[0]
+
+
+def _lost_by(rule: str, document: Document) -> bool:
+    """Whether ``rule`` removed lines or sentences of the document."""
+    return any(rule in document.metadata.get(f"removed_{unit}", {}) for unit in ("lines", "sentences"))
+
+
+def _positive(word: str) -> int:
+    if not (word.isascii() and word.isdigit() and int(word)):
+        raise ConfigError("NUMBER", f"{word!r} is not a number of documents", "give 1 or more")
+    return int(word)

@@ -1,0 +1,166 @@
+"""Where a document lies in the artifacts of a run: found by its id or URL, by reading zstd JSON lines as streams.
+
+    id   pages.jsonl:2            ──> the tasks that read the file pages.jsonl: one shard to search, or a few
+    url  https://example.org/a    ──> every shard of clean
+
+A line is only parsed when it holds the id or URL as JSON.
+"""
+
+import dataclasses
+import difflib
+import itertools
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+
+import orjson
+from datatrove.data import Document
+
+from headrace.data_prep.document import read_lines, split_id
+from headrace.data_prep.filters.urls import normalize_url
+from headrace.data_prep.sources import AnySource
+from headrace.pipeline.core.artifact import Artifact, shard_name
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.run.planner import Step
+
+KINDS = ("documents", "dropped")
+"""Kept and dropped documents of a stage."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """A document in line ``row`` (from 0) of shard ``shard`` of ``kind``."""
+
+    artifact: Artifact
+    kind: str
+    shard: int
+    row: int
+    document: Document
+
+    @property
+    def is_kept(self) -> bool:
+        return self.kind == "documents"
+
+    @property
+    def place(self) -> str:
+        return f"{self.artifact.folder / shard_name(self.kind, self.shard, 'jsonl.zst')}, line {self.row + 1}"
+
+
+def whole(steps: Sequence[Step]) -> dict[str, Artifact]:
+    """The artifacts of those ``steps`` that are finished, by stage."""
+    return {step.name: Artifact(step.folder) for step in steps if step.is_whole}
+
+
+def need(stage: str, steps: Sequence[Step]) -> Artifact:
+    """The artifact of ``stage``.
+
+    Raises:
+        ConfigError: when ``steps`` end before it.
+        ArtifactError: when it is not finished.
+    """
+    folder = next((step.folder for step in steps if step.name == stage), None)
+    if folder is None:
+        raise ConfigError("until", f"{steps[-1].name!r} comes before {stage!r}, which is needed here", "raise it")
+    if not (folder / "manifest.json").is_file():
+        raise ArtifactError(stage, f"is not finished ({folder})", "give the run's own overrides, or run it first")
+    return Artifact(folder)
+
+
+def document_named(artifact: Artifact, shard: int, identity: str) -> Found | None:
+    """The document with the id ``identity`` in ``shard``, kept or dropped."""
+    needle = b'{"id":' + orjson.dumps(identity) + b","
+    found = (one for kind in KINDS for one in _matches(artifact, kind, shard, needle) if one.document.id == identity)
+    return next(found, None)
+
+
+def documents_at(artifact: Artifact, url: str) -> Iterator[Found]:
+    """Every document whose URL is ``url``."""
+    needle = b'"url":' + orjson.dumps(url)
+    for shard in range(artifact.shard_count):
+        for kind in KINDS:
+            found = _matches(artifact, kind, shard, needle)
+            yield from (one for one in found if one.document.metadata.get("url") == url)
+
+
+def same_page(artifact: Artifact, url: str) -> str | None:
+    """The URL of a document that is ``url`` but for scheme, ``www.``, trailing slashes and what else C4 leaves out."""
+    page = normalize_url(url)
+    needle = orjson.dumps(page)[1:-1]
+    places = ((shard, kind) for shard in range(artifact.shard_count) for kind in KINDS) if page else ()
+    found = (
+        one.document.metadata.get("url") for shard, kind in places for one in _matches(artifact, kind, shard, needle)
+    )
+    return next((other for other in found if other and normalize_url(other) == page), None)
+
+
+def document_in_row(artifact: Artifact, shard: int, row: int) -> Found:
+    """The kept document in line ``row`` (from 0) of ``shard``."""
+    return next(one for one in _matches(artifact, "documents", shard, b"", first=row))
+
+
+@dataclasses.dataclass(frozen=True)
+class Identity:
+    """What names a document; ``url`` is empty where none is known."""
+
+    id: str
+    url: str
+
+
+def identities_in_rows(artifact: Artifact, shard: int, rows: Collection[int]) -> dict[int, Identity]:
+    """The kept documents in these lines (from 0) of ``shard``, by line; nothing behind the last of them is read."""
+    found = {}
+    lines = read_lines(artifact.shard("documents", shard, "jsonl.zst"))
+    for row, line in enumerate(itertools.islice(lines, max(rows, default=-1) + 1)):
+        if row in rows:
+            record = orjson.loads(line)
+            found[row] = Identity(record["id"], str(record["metadata"].get("url") or ""))
+    return found
+
+
+def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: int = 0) -> Iterator[Found]:
+    """The documents from line ``first`` on whose line holds ``needle``."""
+    for row, line in enumerate(read_lines(artifact.shard(kind, shard, "jsonl.zst"))):
+        if row >= first and needle in line:
+            record = orjson.loads(line)
+            document = Document(text=record["text"], id=record["id"], metadata=record["metadata"])
+            yield Found(artifact, kind, shard, row, document)
+
+
+def find(clean: Artifact, source: AnySource, word: str) -> list[Found]:
+    """What ``clean`` holds under the id or URL ``word``: one document, or all that share the URL.
+
+    Raises:
+        ConfigError: when there is none, with what comes nearest.
+    """
+    if not word or any("\ud800" <= character <= "\udfff" for character in word):
+        raise ConfigError("document", f"{word!r} is no id or URL", "give one as the shards hold it")
+    shards: dict[str, list[int]] = defaultdict(list)
+    for shard, group in enumerate(source.groups()):
+        for section in group:
+            shards[section.name].append(shard)
+    file, record = split_id(word)
+    if record is not None and file in shards:
+        if found := next(filter(None, (document_named(clean, shard, word) for shard in shards[file])), None):
+            return [found]
+        raise ConfigError("document", f"{file!r} has no record {record}", _records(clean, shards[file], file))
+    at_url = list(documents_at(clean, word)) if record is None or "://" in word else []
+    if not at_url:
+        same = same_page(clean, word)
+        remedy = f"did you mean {same!r}?" if same else _nearest(file, record, shards)
+        raise ConfigError("document", f"{clean.folder} has no id or URL {word!r}", remedy)
+    return at_url
+
+
+def _records(clean: Artifact, shards: Sequence[int], file: str) -> str:
+    """How many records ``file`` has."""
+    needle = b'{"id":' + orjson.dumps(f"{file}:")[:-1]
+    places = ((shard, kind) for shard in shards for kind in KINDS)
+    found = (split_id(one.document.id) for shard, kind in places for one in _matches(clean, kind, shard, needle))
+    last = max((record for name, record in found if name == file and record is not None), default=None)
+    return "it has none at all" if last is None else f"its records go from {file}:0 to {file}:{last}"
+
+
+def _nearest(file: str, record: int | None, files: Collection[str]) -> str:
+    """What somebody may have meant who named ``record`` of ``file``."""
+    if near := difflib.get_close_matches(file, files, n=1):
+        return f"did you mean '{near[0]}:{record or 0}'?"
+    return f"an id reads like '{next(iter(files))}:0', a URL must be exact, and the overrides must be the run's own"

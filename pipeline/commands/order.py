@@ -1,0 +1,154 @@
+"""``headrace order``: what one training step sees: rows, the spans in them, and the pages that these come from.
+
+headrace order --step 1200                        all rows of the 1,200th update, as metrics.jsonl counts them
+headrace order --step 1200 --rank 3 --ranks 8     those that rank 3 of 8 reads
+
+    step 1200 ── order ──> row 8123 of crawl ── packed ──> spans ── bounds ──> line 41 of unique/documents/00007
+
+Nothing has to be trained for it: the order is a function of settings and artifacts. The answer holds for every training
+of this run, however often it was killed, and whatever it ran on. Which steps were left out of the weights, for a loss
+spike, is in the checkpoints of the training (train/loop/loss_guard.py).
+"""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from headrace.data_prep.tokenization.shards import TokenShards
+from headrace.pipeline.commands.lookup import Identity, identities_in_rows, need
+from headrace.pipeline.core.artifact import Artifact, read_sealed
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report.facts import Fact
+from headrace.pipeline.run.planner import Run, Step
+from headrace.train.data.mixture import Mix, training_data
+from headrace.train.data.order import share
+from headrace.train.data.rows import Rows
+from headrace.train.engine.zero import plan_batches
+
+INPUTS = ("tokenizer", "tokens", "packed")
+"""The stages that training reads."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where rows come from: this run, or one that is mixed into it."""
+
+    name: str
+    """Of a mixture's source; empty without one."""
+    rows: Rows
+    tokens: TokenShards
+    unique: Artifact
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """A piece of one document in a row: ``length`` positions from ``start`` on of token shard ``shard``."""
+
+    shard: int
+    start: int
+    length: int
+    document: int
+    """Which of its shard's documents it is of."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SeenRow:
+    """One row of a step: it is the ``place``-th (from 0) of all rows of the training."""
+
+    place: int
+    rank: int
+    source: Source
+    row: int
+    spans: Sequence[Span]
+
+
+def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fact]:
+    """The rows of ``step`` (from 1), of all ranks or of ``rank`` (from 0) of ``ranks``, each with its documents.
+
+    Raises:
+        ConfigError: when there is no such step or rank, or ``ranks`` cannot share a batch.
+        ArtifactError: when packed is not finished, or what a source was made from is gone.
+    """
+    training = run.config.training
+    world = _number("RANKS", ranks, 1, training.batch_rows) if ranks else run.config.training_ranks
+    plan_batches(training, world)
+    chosen = [_number("RANK", rank, 0, world - 1)] if rank else list(range(world))
+    number = _number("STEP", step, 1, training.steps)
+    mix = Mix.of(run.config.mixture, run.config.packing.row_tokens)
+    inputs = {name: need(name, run.steps) for name in INPUTS}
+    first, end = (number - 1) * training.batch_rows, number * training.batch_rows
+    yield "step", f"{number:,} of {training.steps:,}: rows {first:,} to {end - 1:,} of the training"
+    yield "ranks", f"{rank} of {world}" if rank else f"all {world}"
+    yield from _update(run.steps, number)
+    rows, order = training_data(training.seed, inputs, mix)
+    for name, epochs in order.epochs(end).items():
+        yield name, f"{epochs:.4f} behind this step"
+    sources = _sources(run.steps, mix)
+    numbers = order.batch(first, training.batch_rows)
+    seen = []
+    for one in chosen:
+        for place, row in enumerate(share(numbers, one, world).tolist(), first + one * len(numbers) // world):
+            source, own_row = rows.source(row)
+            seen.append(_seen(place, one, sources[source], own_row))
+    yield from _documents(seen)
+
+
+def _update(steps: Sequence[Step], number: int) -> Iterator[Fact]:
+    """Why the update of step ``number`` is not in the weights of the newest checkpoint, if it is not."""
+    manifests = [path for step in steps for path in step.folder.glob("checkpoints/step_*/manifest.json")]
+    left_out = read_sealed(max(manifests))["left_out"] if manifests else []
+    for first, spike in left_out:
+        if first <= number <= spike:
+            yield "update", f"left out: the loss of step {spike:,} was a spike"
+            return
+
+
+def _number(name: str, word: str, first: int, last: int) -> int:
+    if not (word.isascii() and word.isdigit() and first <= int(word) <= last):
+        raise ConfigError(name, f"{word!r} is no number from {first} to {last}", "give one")
+    return int(word)
+
+
+def _sources(steps: Sequence[Step], mix: Mix) -> list[Source]:
+    """What the rows of each source are made from."""
+    own = {name: need(name, steps) for name in ("packed", "tokens", "unique")}
+    found = []
+    for source in mix.sources:
+        artifacts = own
+        if source.packed is not None:
+            artifacts = {**source.inputs()}
+            artifacts["unique"] = source.made_from(artifacts["tokens"], "unique")
+        found.append((source.name, artifacts))
+    return [
+        Source(name, Rows(one["packed"], one["tokens"], "train"), TokenShards(one["tokens"]), one["unique"])
+        for name, one in found or [("", own)]
+    ]
+
+
+def _seen(place: int, rank: int, source: Source, row: int) -> SeenRow:
+    spans = [
+        Span(shard, start, length, source.tokens.document(shard, start))
+        for shard, start, length in source.rows.spans(row).tolist()
+    ]
+    return SeenRow(place, rank, source, row, spans)
+
+
+def _documents(seen: Sequence[SeenRow]) -> Iterator[Fact]:
+    """Every row and its spans, with the ids and URLs of their documents; each shard of documents is read once."""
+    wanted: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for one in seen:
+        for span in one.spans:
+            wanted[one.source.name, span.shard].add(span.document)
+    uniques = {one.source.name: one.source.unique for one in seen}
+    found: dict[tuple[str, int], dict[int, Identity]] = {
+        (name, shard): identities_in_rows(uniques[name], shard, documents)
+        for (name, shard), documents in wanted.items()
+    }
+    for one in seen:
+        yield "", ""
+        of_source = f" of {one.source.name}" if one.source.name else ""
+        yield "row", f"{one.row}{of_source}, at place {one.place} of the training, read by rank {one.rank}"
+        for span in one.spans:
+            identity = found[one.source.name, span.shard][span.document]
+            where = f"{span.length:,} tokens from {span.start} on of token shard {span.shard}"
+            yield "span", f"{where}: {identity.id} {identity.url}".rstrip()

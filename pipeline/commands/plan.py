@@ -1,0 +1,111 @@
+"""``headrace plan``: what the training of a configuration costs, before any data exists.
+
+headrace plan experiment=gpt3_125m
+headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1_3b zero=stage_2
+
+    parameters           125,226,240
+    FLOP per token       9.8e+08  6 N + 12 L d T (PaLM, appendix B)
+    ...
+                         stage 0  stage 1  stage 2  stage 3     GB of one rank; the run's own stage is marked
+    weights                  ...
+"""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Annotated
+
+from pydantic import Field
+from rich.table import Table
+
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, PositiveNumber, suggestion, value_of
+from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.report.facts import Fact, show
+from headrace.train.config import ZeroConfig
+from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
+from headrace.train.cost.memory import Footprint, Memory
+from headrace.train.engine.zero import plan_batches, stage_on
+
+GB = 1e9
+STAGES = (0, 1, 2, 3)
+Utilization = Annotated[float, Field(gt=0, le=1)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Hardware:
+    """What a training is to run on."""
+
+    gpus: int = 1
+    gpu: str = "H100"
+    mfu: float = 0.4
+    """Share of the peak that is reached; 0.4 to 0.55 are usual."""
+    memory_gb: float = 80.0
+
+    @classmethod
+    def of(cls, gpus: str, gpu: str, mfu: str, memory_gb: str) -> "Hardware":
+        """From the words of the command line; an empty one takes the default.
+
+        Raises:
+            ConfigError: naming the option that is no number or out of range.
+        """
+        if gpu and gpu not in PEAK_FLOPS:
+            raise ConfigError("--gpu", f"unknown GPU {gpu!r}", suggestion(gpu, PEAK_FLOPS))
+        return cls(
+            gpus=value_of(Positive, gpus, "--gpus") if gpus else cls.gpus,
+            gpu=gpu or cls.gpu,
+            mfu=value_of(Utilization, mfu, "--mfu") if mfu else cls.mfu,
+            memory_gb=value_of(PositiveNumber, memory_gb, "--gpu-memory-gb") if memory_gb else cls.memory_gb,
+        )
+
+
+def show_plan(config: RunConfig, gpus: str = "", gpu: str = "", mfu: str = "", gpu_memory_gb: str = "") -> None:
+    """Print parameters, FLOP, days and memory of the training, for each ZeRO stage; needs no data."""
+    hardware = Hardware.of(gpus, gpu, mfu, gpu_memory_gb)
+    vocabulary = config.tokenizer.vocabulary()
+    show(compute_facts(config, vocabulary, hardware))
+    terminal().print("", memory_table(config, vocabulary, hardware), sep="\n")
+
+
+def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:
+    """Parameters, operations and days."""
+    row_tokens, training = config.packing.row_tokens, config.training
+    compute = Compute.of(config.model, vocabulary, row_tokens, training)
+    days = compute.days(hardware.gpus, PEAK_FLOPS[hardware.gpu], hardware.mfu)
+    yield "parameters", f"{compute.parameters:,}  with a vocabulary of {vocabulary:,}"
+    yield "FLOP per token", f"{compute.flops_per_token:.3g}  6 N + 12 L d T (PaLM, Chowdhery et al. 2022, appendix B)"
+    yield "update", f"{compute.update_tokens:,} tokens in {training.batch_rows:,} rows of {row_tokens:,}"
+    yield "run", f"{compute.tokens:,} tokens in {training.steps:,} updates"
+    yield "FLOP", f"{compute.flops:.3g}"
+    yield "petaflop/s-days", f"{petaflop_days(compute.flops):.3g}"
+    peak = f"{PEAK_FLOPS[hardware.gpu] / 1e12:,.0f} TFLOP/s"
+    yield "time", f"{days:,.3g} days on {hardware.gpus} x {hardware.gpu} ({peak}) at {hardware.mfu:.0%} MFU"
+
+
+def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Table:
+    """GB of one rank for each ZeRO stage, and the largest micro-batch that fits."""
+    micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
+    title = f"GB of each of {hardware.gpus} ranks, {config.training.precision}, micro-batches of {micro_rows} rows"
+    table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    table.add_column("ZeRO stage")
+    own_stage = stage_on(hardware.gpus, config.training, config.zero)
+    for stage in STAGES:
+        notes = " (fp32)" * (stage == 0) + " (this run)" * (stage == own_stage)
+        table.add_column(f"{stage}{notes}", justify="right")
+    footprints = [footprint(config, vocabulary, hardware.gpus, stage) for stage in STAGES]
+    memories = [each.memory(micro_rows) for each in footprints]
+    for field in dataclasses.fields(Memory):
+        values = [f"{getattr(memory, field.name) / GB:,.3f}" for memory in memories]
+        table.add_row(field.name.replace("_", " "), *values, style="bold" if field.name == "peak" else "")
+    rows = [each.largest_micro_rows(hardware.memory_gb * GB) for each in footprints]
+    table.add_row(f"rows that fit in {hardware.memory_gb:g} GB", *(str(n or "none") for n in rows), style="bold")
+    return table
+
+
+def footprint(config: RunConfig, vocabulary: int, ranks: int, stage: int) -> Footprint:
+    """The training of ``config`` on ``ranks`` GPUs, with another ZeRO stage."""
+    zero = ZeroConfig(stage=stage, bucket_elements=config.zero.bucket_elements)  # type: ignore[arg-type]
+    training = config.training
+    if stage == 0:  # refused with bf16 (train/engine/zero.py)
+        training = dataclasses.replace(training, precision="fp32")
+    return Footprint(config.model, vocabulary, config.packing.row_tokens, training, zero, ranks)

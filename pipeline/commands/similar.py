@@ -1,0 +1,46 @@
+"""``headrace similar``: the documents of ``clean`` that are similar to a text, through datasketch's index.
+
+headrace similar page.txt          documents that share an LSH band with it, the most similar first
+headrace similar - < page.txt      the same, from the standard input
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from headrace.data_prep.dedup.shingles import words
+from headrace.data_prep.dedup.similar import similar
+from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report.facts import Fact
+from headrace.pipeline.run.planner import Step
+
+
+def explain(steps: Sequence[Step], file: str) -> Iterator[Fact]:
+    """Exact and estimated Jaccard similarity and the id of each document that shares a band with the text of ``file``.
+
+    Raises:
+        ConfigError: when ``file`` cannot be read, or there is no word in it.
+        ArtifactError: when clean or signatures are not finished.
+    """
+    text = read_text(file)
+    found = similar(text, signatures=need("signatures", steps), clean=need("clean", steps))
+    for match in found:
+        yield "jaccard", f"{match.jaccard:.4f}  estimated {match.estimate:.4f}  {match.id}"
+    if not found:
+        yield "similar", "none"
+
+
+def read_text(file: str) -> str:
+    """The text of ``file``, or of the standard input for ``-``."""
+    try:
+        raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise ConfigError("FILE", f"cannot read {file!r} ({error.strerror})", "name a text file, or -") from None
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError("FILE", f"{file!r} is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None
+    if not words(text):
+        raise ConfigError("FILE", f"there is no word in {file!r}", "give it a text")
+    return text

@@ -1,0 +1,72 @@
+"""``headrace sync``: the wandb run of a training made anew from metrics.jsonl, with where it comes from.
+
+    clean <- unique <- tokens <- packed ──> the run ──> weights <- scores        references to manifests
+                       checkpoint_scores ──┘                                     what ``headrace watch`` scored
+
+What wandb was told while the training ran may have gaps and doubled steps (it was offline, or killed and resumed);
+metrics.jsonl has neither.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from headrace.pipeline.core.artifact import read_sealed
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.settings import canonical
+from headrace.pipeline.core.tracker import Product, rebuild
+from headrace.pipeline.report.facts import Fact
+from headrace.pipeline.report.score_history import scores_of, source_of, watched
+from headrace.pipeline.run.planner import Step
+from headrace.train.weights import Weights
+
+LINEAGE = ("clean", "unique", "tokenizer", "tokens", "packed", "weights", "scores")
+"""The stages that wandb is told of."""
+
+
+def explain(steps: Sequence[Step]) -> Iterator[Fact]:
+    """Rebuild the run; its id, where it is now, its steps and its artifacts.
+
+    Raises:
+        ConfigError: when the run ends before the training.
+        ArtifactError: when the training has saved no checkpoint yet, which is what holds the run's id.
+    """
+    step = next((step for step in steps if isinstance(step.stage, Weights)), None)
+    if step is None or not isinstance(step.stage, Weights):
+        raise ConfigError("until", f"{steps[-1].name!r} is before the training", "name a run that trains")
+    run_id = read_sealed(newest_checkpoint(step.folder))["run_id"]
+    made = products(steps)
+    beside = [(one.settings["step"], source_of(one), scores_of(one)) for one in watched(step.folder)]
+    where = rebuild(step.folder, step.stage.tracking, run_id, canonical(step.stage), made, beside)
+    yield "run", run_id
+    yield "now at", where
+    rows = read_metrics(step.folder / "metrics.jsonl")
+    yield "steps", f"{rows[-1]['step'] if rows else 0:,} in {len(rows):,} rows"
+    if beside:
+        yield "watched", f"scores of {len(beside)} checkpoints"
+    for product in made:
+        yield product.stage, f"{product.address}  from {', '.join(product.inputs) or 'raw files'}"
+
+
+def newest_checkpoint(folder: Path) -> Path:
+    """The manifest of the newest checkpoint below ``folder``, in which the run's id is."""
+    manifests = sorted(folder.glob("checkpoints/step_*/manifest.json"))
+    if not manifests:
+        raise ArtifactError(str(folder), "has no checkpoint yet, and so no run", "train first")
+    return manifests[-1]
+
+
+def products(steps: Sequence[Step]) -> list[Product]:
+    """The artifacts of the run that are whole, and the weights, whose newest checkpoint stands for them till then."""
+    names = {step.name: f"{step.name}-{step.address}" for step in steps if step.name in LINEAGE}
+    return [
+        Product(
+            stage=step.name,
+            manifest=step.folder / "manifest.json" if step.is_whole else newest_checkpoint(step.folder),
+            address=step.address,
+            inputs=tuple(names[stage] for stage in step.inputs if stage in names),
+            made_by_run=step.name in ("weights", "scores"),
+        )
+        for step in steps
+        if step.name in LINEAGE and (step.is_whole or step.name == "weights")
+    ]

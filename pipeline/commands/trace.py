@@ -1,0 +1,75 @@
+"""``headrace trace``: from one stored token back to the page it came from, by arithmetic over the bounds.
+
+token shard 7      E t t t t t E t t E t t t E          searchsorted(bounds, 12, right) - 1 = 2:
+offset             0           6     9     ^12          the third line of unique/documents/00007.jsonl.zst
+bounds/00007.npy   0           6     9       13         is pages.jsonl:41
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.data_prep.tokenization.shards import TokenShards
+from headrace.pipeline.commands.lookup import document_in_row, document_named, need
+from headrace.pipeline.commands.why import identity
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report.facts import Fact
+from headrace.pipeline.run.planner import Step
+
+CONTEXT_TOKENS = 16
+"""Tokens shown before and behind the one in question."""
+
+
+def explain(steps: Sequence[Step], shard: str, offset: str) -> Iterator[Fact]:
+    """The document of token ``offset`` of token shard ``shard``, and where it lies. An end of text belongs to the
+    document that it begins, the last of a shard to the one that it ends.
+
+    Raises:
+        ConfigError: when there is no such shard or offset.
+        ArtifactError: when ``tokens`` is not finished.
+    """
+    tokens = need("tokens", steps)
+    shards = TokenShards(tokens)
+    shard_number = number("SHARD", shard, tokens.shard_count, "token shards")
+    bounds = shards.bounds(shard_number)
+    position = number("OFFSET", offset, int(bounds[-1]) + 1, f"tokens of shard {shard_number}")
+    if len(bounds) == 1:
+        raise ConfigError("SHARD", f"token shard {shard_number} holds no document", "give another")
+    row = min(int(np.searchsorted(bounds, position, side="right")) - 1, len(bounds) - 2)
+    first, last = bounds[row : row + 2].tolist()
+    found = document_in_row(need("unique", steps), shard_number, row)
+    yield from identity(found)
+    yield from _token(shards, need("tokenizer", steps), shard_number, position, (first, last))
+    cleaned = document_named(need("clean", steps), shard_number, found.document.id)
+    if cleaned is not None:
+        yield "clean", cleaned.place
+    yield "unique", found.place
+
+
+def number(name: str, word: str, end: int, what: str) -> int:
+    """``word`` as a number below ``end``.
+
+    Raises:
+        ConfigError: when it is none.
+    """
+    if not (word.isascii() and word.isdigit() and int(word) < end):
+        raise ConfigError(name, f"{word!r} is none of the {end:,} {what}", f"give a number from 0 to {end - 1}")
+    return int(word)
+
+
+def _token(
+    shards: TokenShards, tokenizer: Artifact, shard: int, position: int, bounds: tuple[int, int]
+) -> Iterator[Fact]:
+    """The token, its place in the document between the ends of text ``bounds``, and the text around it."""
+    encoder = Encoder.load(tokenizer.path("tokenizer.json"))
+    first, last = bounds
+    here = int(shards.slice(shard, position, position + 1)[0])
+    yield "token", f"{here}, {encoder.decode([here])!r}"
+    place = {first: "the end of text that begins the document", last: "the end of text that ends the document"}
+    yield "place", place.get(position, f"token {position - first:,} of {last - first - 1:,} of the document")
+    before = shards.slice(shard, max(first + 1, position - CONTEXT_TOKENS), position)
+    behind = shards.slice(shard, max(first + 1, position + 1), min(last, position + 1 + CONTEXT_TOKENS))
+    yield "before", encoder.decode(before)
+    yield "behind", encoder.decode(behind)

@@ -1,0 +1,121 @@
+"""``headrace watch``: scores the checkpoints of a training as they appear, in a process of its own.
+
+headrace watch                                          the newest run, with its own evaluation, until it is trained
+headrace watch --once                                   the checkpoints that are there now
+headrace watch evaluation=standard evaluation.data=…    the newest run, with another evaluation
+headrace watch experiment=demo ranks=2                  the run of these settings, by two ranks
+
+    weights/<address>/checkpoints/step_00000500/ ──> checkpoint_scores/<address>/    scores.json, samples/, …
+
+Each checkpoint's scores are an artifact, whose address tells training, step and evaluation: nothing is scored twice,
+and a watch that was killed goes on. The training is not touched.
+"""
+
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.settings import digest
+from headrace.pipeline.report.formatting import decimal, is_share
+from headrace.pipeline.report.score_history import CHECKPOINT_SCORES, Point, of_checkpoint
+from headrace.pipeline.run.planner import Run, Step, execute, save_step
+from headrace.train.scores import CheckpointScores
+
+POLL_SECONDS = 2.0
+CHECKPOINT = "step_"
+"""How the folders of whole checkpoints begin (train/checkpoint/store.py)."""
+
+
+def show(run: Run, once: bool) -> None:
+    """Score checkpoints of the training of ``run``, a line for each: those that are there when ``once``, else all until
+    the training is done.
+
+    Raises:
+        ConfigError: when the run ends before the training.
+        TaskError: when the scoring of a checkpoint failed; running again goes on with it.
+    """
+    training = next((step for step in run.steps if step.name == "weights"), None)
+    if training is None:
+        raise ConfigError("until", f"{run.steps[-1].name!r} is before the training", "name a run that trains")
+    print(f"watching {training.folder / 'checkpoints'}", file=sys.stderr)
+    scored = 0
+    for path in appearing(training, once):
+        artifact = score(run, training, path)
+        if artifact is not None:
+            print(line(list(of_checkpoint(artifact))), flush=True)
+            scored += 1
+    print(f"{scored} checkpoints scored; a report that is made from now on shows their curves", file=sys.stderr)
+
+
+def appearing(training: Step, once: bool) -> Iterator[Path]:
+    """The checkpoints of ``training``, the oldest first: it is the next to be removed."""
+    seen = set()
+    while True:
+        is_over = once or training.is_whole  # before the look: the last checkpoint is older than the manifest
+        found = [path for path in sorted((training.folder / "checkpoints").glob(f"{CHECKPOINT}*")) if path not in seen]
+        for path in found if is_over else found[:1]:
+            seen.add(path)
+            yield path
+        if is_over:
+            return
+        if not found:
+            time.sleep(POLL_SECONDS)
+
+
+def score(run: Run, training: Step, path: Path) -> Artifact | None:
+    """The scores of the checkpoint at ``path``; None, and a line that says why, when it could not be read."""
+    step = planned(run, training, path)
+    if step.is_whole:
+        return Artifact(step.folder)
+    try:
+        return execute(step, run.config, save_step(step))
+    except ArtifactError as error:
+        if Path(error.where) != path and path not in Path(error.where).parents:
+            raise
+        print(f"{error.where}: {error.wrong} (passed over)", file=sys.stderr)
+        shutil.rmtree(step.folder)
+        return None
+
+
+def planned(run: Run, training: Step, path: Path) -> Step:
+    """The step that scores the checkpoint at ``path`` of ``training``."""
+    stage = CheckpointScores(
+        evaluation=run.config.evaluation,
+        training=training.address,
+        step=int(path.name.removeprefix(CHECKPOINT)),
+        model=run.config.model,
+        checkpoint=str(path),
+    )
+    inputs = {name: training.inputs[name] for name in stage.inputs}
+    description = stage.description({name: folder.name for name, folder in inputs.items()})
+    address = digest(description)
+    return Step(
+        stage.planned_as(description),
+        address,
+        Path(run.config.root) / CHECKPOINT_SCORES / address,
+        inputs,
+        {},
+        description,
+    )
+
+
+def line(points: list[Point]) -> str:
+    """``step 500  agreement acc 51.9 % ± 4.9 %  piqa acc …``: the first metric of each benchmark."""
+    firsts: dict[str, Point] = {}
+    for point in points:
+        if not point.group:
+            firsts.setdefault(point.benchmark, point)
+    shown = [f"{point.benchmark} {point.metric} {_number(point)}" for point in firsts.values()]
+    return "  ".join([f"step {points[0].step:,}" if points else "no items", *shown])
+
+
+def _number(point: Point) -> str:
+    """The value with its standard error."""
+    scale, unit = (100, " %") if is_share(point.metric) else (1, "")
+    digits = 1 if unit else 4
+    error = "" if point.error is None else f" ± {decimal(scale * point.error, digits)}{unit}"
+    return f"{decimal(scale * point.value, digits)}{unit}{error}"

@@ -1,0 +1,175 @@
+"""``headrace why``: what became of one document, stage by stage, with the rule and the value that decided.
+
+    id or URL ── clean ──> kept | dropped by a rule
+                   └─ duplicates ──> its cluster: the survivor, or what was removed for it, with exact Jaccard
+                       └─ unique, overlaps ──> kept | masked | dropped, with the benchmark items that it holds
+                           └─ tokens ──> shard, tokens from E to E
+                               └─ packed ──> split, rows
+
+Only whole artifacts are asked; what is not finished yet is named.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from datatrove.data import Document
+
+from headrace.data_prep.dedup.numbering import look_up, numbers_of
+from headrace.data_prep.document import split_id
+from headrace.data_prep.packed import SPLITS
+from headrace.data_prep.sources import AnySource
+from headrace.pipeline.commands.lookup import Found, document_named, find, need, whole
+from headrace.pipeline.commands.overlaps import of_document
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.report.facts import Fact, few
+from headrace.pipeline.run.planner import Step
+
+Artifacts = Mapping[str, Artifact]
+
+STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "packed")
+"""The stages that say something about a document."""
+
+
+def explain(steps: Sequence[Step], source: AnySource, word: str) -> Iterator[Fact]:
+    """All there is to say about the document or documents that ``word``, an id or a URL, names.
+
+    Raises:
+        ConfigError: when it names none.
+        ArtifactError: when ``clean`` is not finished.
+    """
+    artifacts = {"clean": need("clean", steps), **whole(steps)}
+    for number, found in enumerate(find(artifacts["clean"], source, word)):
+        if number:
+            yield "", ""
+        yield from _document(found, artifacts)
+    if unfinished := [step.name for step in steps if step.name in STAGES and step.name not in artifacts]:
+        yield "not finished", f"{', '.join(unfinished)}; run the line to know more"
+
+
+def _document(cleaned: Found, artifacts: Artifacts) -> Iterator[Fact]:
+    after = None
+    if cleaned.is_kept and "unique" in artifacts:
+        after = document_named(artifacts["unique"], cleaned.shard, cleaned.document.id)
+    yield from identity(cleaned)
+    yield from _verdict(cleaned, after)
+    yield from cleaning(cleaned.document)
+    if cleaned.is_kept and {"signatures", "duplicates"} <= artifacts.keys():
+        yield from _cluster(cleaned, artifacts["signatures"], artifacts["duplicates"])
+    if cleaned.is_kept:
+        yield from of_document(artifacts, cleaned.shard, cleaned.document.id)
+    if after is not None and after.is_kept and "tokens" in artifacts:
+        bounds = np.load(artifacts["tokens"].shard("bounds", after.shard, "npy"), mmap_mode="r")
+        first, last = bounds[after.row : after.row + 2].tolist()
+        yield (
+            "tokens",
+            f"{last - first - 1:,} in token shard {after.shard}, between the ends of text {first} and {last}",
+        )
+        if "packed" in artifacts:
+            yield from few(rows_of(artifacts["packed"], after.shard, first, last), "row")
+    yield "clean", cleaned.place
+    if after is not None:
+        yield "unique", after.place
+
+
+def identity(found: Found) -> Iterator[Fact]:
+    """The id, source file, record and URL of a document."""
+    file, record = split_id(found.document.id)
+    yield "id", found.document.id
+    yield "source file", file
+    yield "record", str(record)
+    if url := found.document.metadata.get("url"):
+        yield "url", str(url)
+
+
+def _verdict(cleaned: Found, after: Found | None) -> Iterator[Fact]:
+    last = after or cleaned
+    stage = "unique" if after else "clean"
+    if last.is_kept:
+        yield "kept by", stage
+    else:
+        yield "dropped by", stage
+        yield from decision(last.document.metadata)
+
+
+def decision(metadata: Mapping[str, Any]) -> Iterator[Fact]:
+    """The rule that dropped a document and the value it saw."""
+    drop = metadata.get("drop") or {}
+    yield "rule", str(drop.get("rule", ""))
+    yield "value", str(drop.get("value", ""))
+
+
+def cleaning(document: Document) -> Iterator[Fact]:
+    """What cleaning noted about a document."""
+    metadata = document.metadata
+    yield "characters", f"{len(document.text):,}"
+    if metadata.get("language"):
+        yield "language", f"{metadata['language']}, score {metadata.get('language_score', 'unknown')}"
+    for unit in ("lines", "sentences"):
+        for rule, number in metadata.get(f"removed_{unit}", {}).items():
+            yield f"removed {unit}", f"{number:,} by {rule}"
+    for kind, number in metadata.get("masked_pii", {}).items():
+        yield "masked", f"{number:,} × {kind}"
+
+
+def _cluster(cleaned: Found, signatures: Artifact, duplicates: Artifact) -> Iterator[Fact]:
+    """The survivor of the document's cluster and what was removed for it."""
+    number = int(numbers_of(cleaned.shard, np.array([cleaned.row]))[0])
+    survivor = int(np.load(duplicates.shard("clusters", cleaned.shard, "npy"), mmap_mode="r")[cleaned.row])
+    removed, entries = _removed_for(survivor, duplicates)
+    if not len(entries):
+        yield "duplicates", "none"
+        return
+    yield "cluster", f"{len(entries) + 1:,} documents"
+    for entry in entries[removed == number]:
+        yield "duplicate of", entry["survivor_id"].decode() + older_run(survivor, duplicates)
+        yield "jaccard", likeness(entry)
+    others = removed != number
+    ids = look_up(lambda shard: np.load(signatures.shard("ids", shard, "npy"), mmap_mode="r"), removed[others])
+    label = "survivor of" if survivor == number else "also removed"
+    lines = zip(ids, entries[others], strict=True)
+    yield from few(((label, f"{one.decode()}  jaccard {likeness(entry)}") for one, entry in lines), label)
+
+
+def _removed_for(survivor: int, duplicates: Artifact) -> tuple[Any, Any]:
+    """The numbers of the documents that were removed for ``survivor``, and their entries of removed/*.npy."""
+    numbers, entries = [], []
+    for shard in range(duplicates.shard_count):
+        table = np.load(duplicates.shard("removed", shard, "npy"))
+        table = table[table["survivor"] == np.uint64(survivor)]
+        numbers.append(numbers_of(shard, table["row"]))
+        entries.append(table)
+    return np.concatenate(numbers), np.concatenate(entries)
+
+
+def older_run(survivor: int, duplicates: Artifact) -> str:
+    """Which of the older runs that ``dedup.against`` named holds document ``survivor``; empty for its own."""
+    shard = survivor >> 32
+    last = duplicates.shard_count
+    for older in duplicates.settings["against"]:
+        first, last = last, last + older["shards"]
+        if first <= shard < last:
+            return f" of the older run unique/{older['address']}"
+    return ""
+
+
+def likeness(entry: np.void) -> str:
+    """The Jaccard similarity of an entry of removed/*.npy with its survivor."""
+    return f"{entry['jaccard']:.4f}{' (equal texts)' * bool(entry['exact'])}"
+
+
+def rows_of(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fact]:
+    """The split and the rows of the document between the ends of text ``first`` and ``last`` of a token shard."""
+    group = shard // packed.settings["packing"]["group_shards"]
+    for split in SPLITS:
+        spans = np.load(packed.path(f"spans/{split}-{group:05d}.npy"), mmap_mode="r")
+        here = np.flatnonzero((spans["shard"] == shard) & (spans["start"] >= first) & (spans["start"] < last))
+        if not here.size:
+            continue
+        yield "split", split
+        files = [packed.path(f"rows/{split}-{one:05d}.npy") for one in range(group + 1)]
+        before = sum(np.load(file, mmap_mode="r").size - 1 for file in files[:-1])
+        offsets = np.load(files[-1])
+        for span in here[np.argsort(spans["start"][here])]:
+            row = before + int(np.searchsorted(offsets, span, side="right")) - 1
+            yield "row", f"{row} of {split}: {spans[span]['length']:,} tokens from {spans[span]['start']} on"

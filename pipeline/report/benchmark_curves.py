@@ -1,0 +1,89 @@
+"""A small picture for each benchmark: its main metric over the steps of the training, with intervals.
+
+What the training scored itself and what ``headrace watch`` scored are lines of their own; guessing is dotted, where a
+picture shows shares: elsewhere it is far away.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from headrace.pipeline.report.figures import MUTED, SERIES, Figure
+from headrace.pipeline.report.formatting import is_share
+from headrace.pipeline.report.panels import COLUMNS, LEGEND_PIXELS, PANEL_PIXELS, finished, grid
+from headrace.pipeline.report.score_history import Point
+
+Curves = Mapping[str, Mapping[str, list[Point]]]
+"""Benchmark → source → its points, by step."""
+
+
+def main_metrics(points: Sequence[Point]) -> Curves:
+    """The first metric of each benchmark on all items, by source and step."""
+    firsts: dict[str, str] = {}
+    found: dict[str, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    for point in sorted(points, key=lambda point: point.step):
+        if not point.group and firsts.setdefault(point.benchmark, point.metric) == point.metric:
+            found[point.benchmark][point.source].append(point)
+    return found
+
+
+def benchmark_curves(points: Sequence[Point]) -> Figure | None:
+    """A panel for each benchmark in the order of their names; None where nothing was scored on the way."""
+    curves = main_metrics(points)
+    if not curves:
+        return None
+    sources = sorted({point.source for point in points})
+    columns, names = min(COLUMNS, len(curves)), sorted(curves)
+    firsts = {name: next(iter(curves[name].values()))[0] for name in names}
+    chart = grid([f"{name} {firsts[name].metric}".replace("_", " ") for name in names], columns)
+    for number, name in enumerate(names):
+        place = {"row": number // columns + 1, "col": number % columns + 1}
+        if is_share(firsts[name].metric):
+            chart.add_trace(_guess(curves[name]), **place)
+            chart.update_yaxes(tickformat=".0%", **place)
+        for source, line in curves[name].items():
+            chart.add_trace(_line(source, line, sources), **place)
+    for source in sources:
+        chart.add_trace(_line(source, [], sources).update(showlegend=True), row=1, col=1)
+    rows = -(-len(names) // columns)
+    chart.update_xaxes(title_text="optimizer step", row=rows)
+    return finished("benchmarks", chart, rows * PANEL_PIXELS + LEGEND_PIXELS, "Benchmarks by optimizer step", columns)
+
+
+def _line(source: str, line: Sequence[Point], sources: Sequence[str]) -> go.Scatter:
+    """A curve with its intervals; without points it is for the legend."""
+    nothing: list[Any] = [None]
+    color = SERIES[sources.index(source) % len(SERIES)]
+    ends = [point.interval or (point.value, point.value) for point in line]
+    return go.Scatter(
+        x=[point.step for point in line] or nothing,
+        y=[point.value for point in line] or nothing,
+        name=source,
+        mode="lines+markers",
+        showlegend=False,
+        line={"color": color, "width": 2},
+        marker={"color": color, "size": 5},
+        error_y={
+            "type": "data",
+            "array": [high - point.value for point, (_, high) in zip(line, ends, strict=True)],
+            "arrayminus": [point.value - low for point, (low, _) in zip(line, ends, strict=True)],
+            "color": color,
+            "thickness": 1,
+            "width": 0,
+        },
+        hovertemplate="%{y:.4~g} at step %{x}",
+    )
+
+
+def _guess(curves: Mapping[str, Sequence[Point]]) -> go.Scatter:
+    points = sorted((point for line in curves.values() for point in line), key=lambda point: point.step)
+    return go.Scatter(
+        x=[point.step for point in points],
+        y=[point.random for point in points],
+        mode="lines",
+        showlegend=False,
+        line={"color": MUTED, "width": 1.5, "dash": "dot"},
+        hoverinfo="skip",
+    )

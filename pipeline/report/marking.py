@@ -1,0 +1,189 @@
+"""A page as it was read, line by line, with what cleaning took from it marked by the rule that did.
+
+    the source's record    menu             - c4_lines.end_mark
+    (read again)           A sentence.
+                           Shared words.    - unique_lines
+    the stage's document   A sentence.
+
+What a filter decides line by line is asked again of its own rules. What else is missing from the document was taken by
+the rules that it names in its metadata: by name where that is one, else as ``removed``.
+"""
+
+import dataclasses
+import itertools
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from datatrove.data import Document
+
+from headrace.data_prep.clean import Clean
+from headrace.data_prep.document import split_id
+from headrace.data_prep.filters.c4.lines import C4Lines
+from headrace.data_prep.filters.line_corrections import LineCorrections
+from headrace.data_prep.sources import AnySource
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.report.alignment import aligned
+
+LINE_FILTERS = (C4Lines, LineCorrections)
+"""Filters that judge every line for itself, by ``rules`` in their order."""
+
+REMOVED = "removed"
+REWRITTEN = "rewritten"
+"""What stands for a rule that is not known."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of a page, and the rule that removed it, or that dropped the page for it; empty when it stayed."""
+
+    text: str
+    rule: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """A document and its lines; only those that stayed where its record could not be read again."""
+
+    document: Document
+    lines: list[Line]
+    is_compared: bool
+
+    @property
+    def drop(self) -> Mapping[str, Any]:
+        return self.document.metadata.get("drop") or {}
+
+
+def pages(documents: Sequence[Document], clean: Clean, records: int | None = None) -> list[Page]:
+    """``documents`` that the stage ``clean``, or unique behind it, kept or dropped, with their lines.
+
+    Files of the source are read from their beginnings, so a record far into a large one takes long: with ``records``,
+    only that many of each file are looked at.
+    """
+    originals = records_again(clean.source, [document.id for document in documents], records)
+    return [
+        Page(document, marked(document, originals.get(document.id), clean), document.id in originals)
+        for document in documents
+    ]
+
+
+def records_again(source: AnySource, ids: Collection[str], records: int | None = None) -> dict[str, str]:
+    """The texts of the documents ``ids`` as ``source`` gives them; without those whose file is not there any more.
+
+    An id is whatever stands in an artifact, which another user may have written: no file is opened that the source
+    does not list.
+    """
+    try:
+        listed = {file.name for file in source.listing()} if ids else set()
+    except ConfigError:  # none of the source's files is left
+        return {}
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for file, record in map(split_id, ids):
+        if file in listed and record is not None and (records is None or record < records):
+            wanted[file].add(record)
+    found = {}
+    for file, numbers in wanted.items():
+        try:
+            for document, _ in itertools.islice(source.read(file), max(numbers) + 1):
+                if document.id in ids:
+                    found[document.id] = document.text.encode("utf-8", "replace").decode("utf-8")
+        except ArtifactError:
+            continue
+    return found
+
+
+def marked(document: Document, original: str | None, clean: Clean) -> list[Line]:
+    """The lines of ``original`` that are not blank, as they stayed in ``document`` or with the rule that took them."""
+    filters = clean.cleaning.filters
+    drop = str((document.metadata.get("drop") or {}).get("rule", ""))
+    decided = next((n for n, one in enumerate(filters) if drop.partition(".")[0] == one.type), len(filters))
+    known = _filled(document.text)
+    lines = [Line(text) for text in known]
+    if original is not None and _filled(original) != known:
+        lines = _judged([Line(text) for text in _filled(original)], filters[:decided])
+        lines = list(_aligned(lines, known, _other_rule(document)))
+    return _judged(lines, filters[decided : decided + 1])
+
+
+def _filled(text: str) -> list[str]:
+    return list(filter(None, map(str.strip, text.splitlines())))
+
+
+def _judged(lines: list[Line], filters: Iterable[object]) -> list[Line]:
+    """``lines`` after ``filters``, as far as these judge line by line."""
+    for one in filters:
+        if isinstance(one, LINE_FILTERS):
+            lines = [line if line.rule else _fate(line.text, one) for line in lines]
+    return lines
+
+
+def _fate(text: str, one: C4Lines | LineCorrections) -> Line:
+    for rule in one.rules:
+        left = rule.apply(text)
+        if left is None:
+            return Line(text, f"{one.type}.{rule.type}")
+        text = left
+    return Line(text.strip())
+
+
+def _other_rule(document: Document) -> str:
+    """The one rule that took parts of ``document`` and is not asked again here."""
+    asked = {str(one.type) for one in LINE_FILTERS}
+    names = {name for unit in ("lines", "sentences") for name in document.metadata.get(f"removed_{unit}", {})}
+    others = {name for name in names if name.partition(".")[0] not in asked}
+    return others.pop() if len(others) == 1 else REMOVED
+
+
+def _aligned(lines: Sequence[Line], known: Sequence[str], rule: str) -> Iterator[Line]:
+    """``lines`` with those marked by ``rule`` that are missing from ``known``, which may hold rewritten ones."""
+    left = [line.text for line in lines if not line.rule]
+    first, *edits = _deletions(left, known, rule) or _edits(left, known, rule)
+    remaining = iter(edits)
+    yield from first
+    for line in lines:
+        if line.rule:
+            yield line
+        else:
+            yield from next(remaining)
+
+
+def _deletions(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
+    """``_edits`` where ``known`` is ``left`` with some taken out; else nothing."""
+    place, found = 0, [list[Line]()]
+    for text in left:
+        stays = place < len(known) and known[place] == text
+        place += stays
+        found.append([Line(text, "" if stays else rule)])
+    return found if place == len(known) else []
+
+
+def _edits(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
+    """What stands before ``left``, then for each of its lines: itself, or marked; and what stands in its place."""
+    found = [list[Line](), *([Line(text)] for text in left)]
+    rewriting = REWRITTEN if rule == REMOVED else rule
+    pairs = [(-1, -1), *aligned(left, known), (len(left), len(known))]
+    for (before, above), (end, last) in itertools.pairwise(pairs):
+        name = rewriting if last > above + 1 else rule
+        found[before + 2 : end + 1] = [[Line(text, name)] for text in left[before + 1 : end]]
+        found[end] += [Line(text) for text in known[above + 1 : last]]
+    return found
+
+
+def folded(lines: Sequence[Line], number: int, rule: str = "") -> list[Line | int]:
+    """``number`` of ``lines``: those that ``rule``, or any, removed and their neighbours come first, then the page's
+    first lines. Between them, how many are left out."""
+    wanted = [n for n, line in enumerate(lines) if line.rule and is_by(rule, line.rule)]
+    near = {n + offset for n in wanted for offset in (-1, 0, 1)}
+    chosen = sorted(sorted(range(len(lines)), key=lambda n: (n not in near, n))[:number])
+    found: list[Line | int] = []
+    for before, n in itertools.pairwise([-1, *chosen, len(lines)]):
+        if n - before > 1:
+            found.append(n - before - 1)
+        if n < len(lines):
+            found.append(lines[n])
+    return found
+
+
+def is_by(rule: str, name: str) -> bool:
+    """Whether ``name`` is ``rule``, or a rule of the filter ``rule``; any is where ``rule`` is empty."""
+    return not rule or name == rule or name.startswith(f"{rule}.")

@@ -1,0 +1,54 @@
+"""One HTML file that needs nothing else: style, script, figures and plotly.js inside, nothing loaded from anywhere.
+
+    sections ── template.html ──> report.html         layout.html: style.css, page.js, plotly.js (compressed) inlined
+    runs ── comparison.html ──> the page of ``headrace compare``
+
+The page shows text from the web, so it has two locks. Jinja escapes every value; and the page's own
+Content-Security-Policy lets only the two scripts run that were put in here, by their SHA-256, and nothing be fetched.
+"""
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
+from headrace.pipeline.report.formatting import NONE, count, percent
+
+FOLDER = Path(__file__).parent
+
+
+def render(template: str, values: Mapping[str, Any]) -> str:
+    """The page that ``template`` makes of ``values``."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(count=count, percent=percent, embed=embed)
+    script, plotly = (FOLDER / "page.js").read_text(encoding="utf-8"), get_plotlyjs()
+    return environment.get_template(template).render(
+        missing=NONE,
+        style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
+        script=Markup(script),
+        script_hashes=f"{source_hash(script)} {source_hash(plotly)}",
+        plotly=base64.b64encode(gzip.compress(plotly.encode(), mtime=0)).decode(),
+        **values,
+    )
+
+
+def embed(json: str) -> Markup:
+    """``json`` as it may stand inside a script element: no text in it can end the element."""
+    return Markup(json.replace("<", "\\u003c"))
+
+
+def source_hash(script: str) -> str:
+    """The name of an inline script in a Content-Security-Policy (CSP Level 3, §2.3.1 ``hash-source``)."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,0 +1,95 @@
+"""Near duplicates to look at side by side, and how large the clusters are.
+
+duplicates/removed/00007.npy    row, survivor (shard · 2^32 + row), survivor_id, jaccard, exact
+clean/documents/00007.jsonl.zst    the texts of both
+"""
+
+import dataclasses
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from datatrove.data import Document
+
+from headrace.data_prep.document import read_documents
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.report.formatting import visible
+from headrace.pipeline.report.samples import CHARACTERS, DOCUMENTS_PER_SHARD, SHARDS, names, spread
+
+PAIRS = 6
+
+Place = tuple[int, int]
+"""(document shard, row)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """A document that was removed and the one that stayed for it; ``jaccard`` is of their shingle sets."""
+
+    jaccard: float
+    removed_id: str
+    removed_text: str
+    survivor_id: str
+    survivor_text: str
+
+
+def sample(clean: Artifact, duplicates: Artifact) -> list[Pair]:
+    """Up to ``PAIRS`` near duplicates out of a few shards, from the most alike to the least."""
+    by_similarity = {round(candidate[0], 2): candidate for candidate in sorted(_candidates(duplicates), reverse=True)}
+    chosen = sorted(spread(sorted(by_similarity.values()), PAIRS), reverse=True)
+    texts = _documents(clean, [place for _, removed, survivor in chosen for place in (removed, survivor)])
+    return [
+        Pair(
+            jaccard,
+            visible(texts[removed].id, CHARACTERS),
+            visible(texts[removed].text, CHARACTERS),
+            visible(texts[survivor].id, CHARACTERS),
+            visible(texts[survivor].text, CHARACTERS),
+        )
+        for jaccard, removed, survivor in chosen
+        if removed in texts and survivor in texts
+    ]
+
+
+def cluster_sizes(duplicates: Artifact) -> list[tuple[str, int]]:
+    """``("2", n), ("3–4", n), ("5–8", n), …``: clusters by their number of documents, the one that stays included."""
+    removed: Counter[int] = Counter()
+    for name in names(duplicates, "removed"):
+        survivors, numbers = np.unique(np.load(duplicates.path(name))["survivor"], return_counts=True)
+        removed.update(dict(zip(survivors.tolist(), numbers.tolist(), strict=True)))
+    by_power = Counter(n.bit_length() for n in removed.values())
+    last = max(by_power, default=0)
+    return [(_sizes(power), by_power[power]) for power in range(1, last + 1)]
+
+
+def _sizes(power: int) -> str:
+    low, high = (1 << (power - 1)) + 1, 1 << power
+    return f"{low}–{high}" if high > low else str(low)
+
+
+def _candidates(duplicates: Artifact) -> Iterable[tuple[float, Place, Place]]:
+    """``(jaccard, removed, survivor)`` of near duplicates that lie near the beginnings of their shards."""
+    for name in spread(names(duplicates, "removed"), SHARDS):
+        table: Any = np.load(duplicates.path(name))
+        near = table[~table["exact"] & (table["row"] < DOCUMENTS_PER_SHARD)]
+        for row, survivor, jaccard in zip(*(near[key].tolist() for key in ("row", "survivor", "jaccard")), strict=True):
+            shard, survivor_row = divmod(survivor, 1 << 32)
+            if shard < duplicates.shard_count and survivor_row < DOCUMENTS_PER_SHARD:
+                yield jaccard, (int(PurePath(name).stem.split(".")[0]), row), (shard, survivor_row)
+
+
+def _documents(clean: Artifact, places: Iterable[Place]) -> dict[Place, Document]:
+    """The documents at ``places``, reading each shard once and no further than needed."""
+    rows: dict[int, set[int]] = defaultdict(set)
+    for shard, row in places:
+        rows[shard].add(row)
+    found = {}
+    for shard, wanted in sorted(rows.items()):
+        documents = read_documents(clean.shard("documents", shard, "jsonl.zst"))
+        for row, document in enumerate(itertools.islice(documents, max(wanted) + 1)):
+            if row in wanted:
+                found[shard, row] = document
+    return found

@@ -1,0 +1,131 @@
+"""What a job runs: some tasks of a phase, or one rank of a training or scoring. Reads run.json; it needs no Hydra.
+
+python -m headrace.pipeline.run.worker RUN_JSON STAGE PHASE TASK [WIDTH]
+    Runs TASK, or TASK, TASK + WIDTH, ... (the index in a job array).
+python -m headrace.pipeline.run.worker RUN_JSON STAGE
+    Runs one rank of a distributed stage (torchrun and srun call it).
+"""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.artifact import Artifact, TaskOutput
+from headrace.pipeline.core.errors import HeadraceError, TaskError
+from headrace.pipeline.core.system_errors import system_errors_told
+from headrace.pipeline.run.launch import MAIN_PID
+from headrace.pipeline.run.planner import Step, load_steps
+
+SETTLING_SECONDS = 60
+"""How long a network file system may hide what another node wrote (NFS caches folders so long: acdirmax)."""
+
+MESSAGE_CHARACTERS = 500
+"""So much is passed on of the message of an unforeseen error."""
+OF_OTHER_RANKS = ("gloo", "NCCL", "TCPStore", "Connection closed by peer", "Connection reset by peer")
+"""Words in the errors of torch.distributed (its classes begin with ``Dist``) when another rank has ended."""
+
+
+def follow(pid: int) -> None:
+    """End this process as soon as process ``pid`` is gone, so that nobody writes on behalf of a dead run."""
+
+    def watch() -> None:
+        while True:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                os._exit(1)
+            time.sleep(0.2)
+
+    threading.Thread(target=watch, name="follow", daemon=True).start()
+
+
+def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> None:
+    """Run ``first`` and every ``width``-th task after it, unless done before; finish the artifact if complete."""
+    phase = next(phase for phase in step.phases if phase.name == phase_name)
+    executor = step.executor(phase, workers=1)
+    for task in [first] if width is None else range(first, phase.tasks, width):
+        executor.run_task_in_turn(task)
+        print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
+    step.finish_if_complete()
+
+
+def run_rank(step: Step) -> None:
+    """Enter the distributed stage of ``step`` as one of its ranks; rank 0 finishes the artifact."""
+    phase = step.phases[0]
+    if not step.missing(phase):
+        return
+    out = TaskOutput(step.folder, phase.name, 0)
+    is_first = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))) == 0
+    if is_first:
+        step.stage.check_raw_files()
+    counts = phase.run(0, {name: Artifact(folder) for name, folder in step.inputs.items()}, out)
+    if is_first:
+        step.stage.check_raw_files()
+        out.done(counts)
+        step.finish_if_complete()
+
+
+def finish_inputs(inputs: Sequence[Step]) -> None:
+    """Finish ``inputs`` whose last task was killed before it could; in a job, wait until the file system shows them."""
+    patience_seconds = SETTLING_SECONDS if "SLURM_JOB_ID" in os.environ else 0
+    deadline = time.monotonic() + patience_seconds
+    for step in inputs:
+        step.finish_if_complete()
+        while not step.is_whole and time.monotonic() < deadline:
+            time.sleep(1)
+            step.finish_if_complete()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Do what ``arguments`` say; the exit status."""
+    if MAIN_PID in os.environ:
+        follow(int(os.environ[MAIN_PID]))
+    run_json, stage_name, *task = arguments
+    folder: Path | None = None
+    try:
+        steps = load_steps(Path(run_json))
+        step = steps[stage_name]
+        folder = step.folder
+        with system_errors_told(folder):
+            finish_inputs([steps[name] for name in step.inputs if name in steps])
+            if task:
+                run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
+            else:
+                run_rank(step)
+    except HeadraceError as error:
+        print(f"headrace: {error}", file=sys.stderr, flush=True)
+        if folder is not None:
+            error_report.leave(folder, error)
+        return error.exit_status
+    except Exception as error:
+        if folder is not None and not is_lost_contact(error):
+            error_report.leave(folder, unforeseen(stage_name, error))
+        raise
+    return 0
+
+
+def unforeseen(stage_name: str, error: Exception) -> TaskError:
+    """What whoever started this process is told of an ``error`` that nobody provided for; the traceback is in the log
+    of this process."""
+    wrong = " ".join(f"{type(error).__name__}: {error}".split())[:MESSAGE_CHARACTERS]
+    return TaskError(stage_name, wrong, "the traceback in the log of the ranks, or of the job, tells where it happened")
+
+
+def is_lost_contact(error: Exception) -> bool:
+    """Whether ``error`` only says that another rank is gone, which has its own reason or was killed."""
+    return type(error).__name__.startswith("Dist") or any(word in str(error) for word in OF_OTHER_RANKS)
+
+
+def leave(status: int) -> None:
+    """End this process at once: torch's communication threads abort some of the ordinary exits of several ranks."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    leave(main(sys.argv[1:]))

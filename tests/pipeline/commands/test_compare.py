@@ -1,0 +1,185 @@
+"""``headrace compare``: two and three runs side by side, from scores made by hand."""
+
+import json
+import math
+import re
+from types import MappingProxyType
+
+import pytest
+
+from headrace.pipeline.__main__ import names_setting
+from headrace.pipeline.commands import compare
+from headrace.pipeline.commands.compare import Contestant, cells, header, intervals, rows_of, scores_of
+from headrace.pipeline.commands.table import split_words
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report.forest import Interval
+from headrace.train.evaluation.metrics import accuracy, perplexity
+from headrace.train.evaluation.significance import mcnemar, paired_bootstrap
+from tests.command_line import headrace_here
+from tests.pipeline.report.test_report import Reader, browse
+
+__all__ = ["browse"]
+
+FIRST = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1]
+SECOND = [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+NATS = [-1.0, -2.0, -3.0]
+
+
+def artifact(folder, benchmarks, shots=MappingProxyType({})) -> Artifact:
+    """Scores: by benchmark, the metrics as they are and the outcomes of its items; 5 shots where none are told."""
+    out, entries = TaskOutput(folder, "scores", 0), []
+    for name, (metrics, outcomes) in benchmarks.items():
+        rows = [{"name": f"f:{line}", "group": "", "outcome": outcome} for line, outcome in enumerate(outcomes)]
+        with out.file(f"samples/{name}.jsonl") as path:
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        values = [vars(one) | {"interval": one.interval and list(one.interval)} for one in metrics]
+        entries.append({"name": name, "shots": shots.get(name, 5), "metrics": values})
+    with out.file("scores.json") as path:
+        path.write_text(json.dumps({"benchmarks": entries}))
+    out.done({})
+    return finish(folder, {"stage": "scores"}, {"scores": 1})
+
+
+def run_of(folder, right, nats) -> Artifact:
+    quiz = [accuracy("acc", right, 0.5), accuracy("acc", right[:2], 0.5, "half")]
+    words = [perplexity("perplexity", nats, None)]
+    return artifact(
+        folder,
+        {"quiz": (quiz, [{"acc": float(one)} for one in right]),
+         "words": (words, [{"log_likelihood": one} for one in nats])},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def runs(tmp_path):
+    one, other = run_of(tmp_path / "a", FIRST, NATS), run_of(tmp_path / "b", SECOND, [-0.5, -1.5, -2.5])
+    return [Contestant.of("a", one), Contestant.of("b", other)]
+
+
+def test_a_table_by_hand(runs):
+    accuracy_row, words_row = rows_of(runs)
+    (found,) = accuracy_row.differences
+    assert (found.value, found.p) == (pytest.approx(8 / 12), mcnemar(1, 9))
+    (found,) = words_row.differences
+    assert (found.value, found.interval) == (-0.5, (-0.5, -0.5))  # the logarithm of perplexity falls by half a nat
+    assert header(runs) == ["benchmark", "shots", "metric", "items", "a", "b", "− a", "p"]
+    low, high = (f"{100 * end:+.2f}" for end in paired_bootstrap(FIRST, SECOND).interval)
+    quiz, words = cells([accuracy_row, words_row])
+    assert quiz == [
+        "quiz", "5", "acc %", "12", "25.00 [8.89, 53.23]", "91.67 [64.61, 98.51]", f"+66.67 [{low}, {high}]", "0.021 *"
+    ]  # fmt: skip
+    assert words[:4] == ["words", "5", "perplexity", "3"]
+    assert words[4].startswith("7.389 [")
+    assert words[6:] == ["-0.5 [-0.5, -0.5]", "0.0001 ***"]
+
+
+def test_stars_stand_after_holms_correction(runs, monkeypatch):
+    rows = list(rows_of(runs))
+    monkeypatch.setattr(compare, "holm", lambda p_values: [0.2 for _ in p_values])
+    assert [line[-1] for line in cells(rows)] == ["0.021", "0.0001"]
+
+
+def test_only_shared_items_are_compared(tmp_path):
+    words = {"acc": 1.0}
+    one = artifact(tmp_path / "a", {"quiz": ([accuracy("acc", [1, 1], 0.5)], [words, {"acc": 1.0}])})
+    other = artifact(tmp_path / "b", {"quiz": ([accuracy("acc", [0, 1, 0], 0.5)], [{"acc": 0.0}, words, {"acc": 0.0}])})
+    (row,) = rows_of([Contestant.of("a", one), Contestant.of("b", other)])
+    assert row.differences[0].value == -0.5
+
+
+def test_what_cannot_be_told_is_left_open(tmp_path, runs):
+    other = artifact(tmp_path / "c", {"quiz": ([accuracy("acc", [0, 1], 0.5)], [{"f1": 0.5}] * 2)})
+    rows = list(rows_of([*runs, Contestant.of("c", other)]))
+    quiz, words = cells(rows)
+    assert quiz[8:] == ["50.00 [9.45, 90.55]", "–", "–"]
+    assert words[8:] == ["–", "–", "–"]
+    assert [row.differences[0].p for row in rows] == [row.differences[0].p for row in rows_of(runs)]
+
+
+def test_bits_per_byte_need_the_same_bytes(tmp_path):
+    def of(name, nats, sizes):
+        outcomes = [{"nats": a, "bytes": b, "tokens": b} for a, b in zip(nats, sizes, strict=True)]
+        metric = accuracy("bits_per_byte", [1, 1], 0.5)
+        return Contestant.of(name, artifact(tmp_path / name, {"validation": ([metric], outcomes)}))
+
+    (same,) = rows_of([of("a", [2.0, 2.0], [2, 2]), of("b", [4.0, 4.0], [2, 2])])
+    assert same.differences[0].value == pytest.approx(1 / math.log(2))
+    (other,) = rows_of([of("c", [2.0], [2]), of("d", [4.0], [3])])
+    assert other.differences == [None]
+
+
+def test_piped_it_is_markdown(runs, tmp_path):
+    result = headrace_here("compare", str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "a"), f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    a, b = tmp_path / "a", tmp_path / "b"  # in full: one of them is named twice
+    assert lines[0].startswith(f"| benchmark | shots | metric | items | {a} | {b} | − {a} | p | ")
+    assert lines[1] == "|" + " --- |" * 11
+    assert lines[2].startswith("| quiz | 5 | acc % | 12 | 25.00 [8.89, 53.23] | 91.67 [64.61, 98.51] | +66.67 [")
+    assert lines[2].endswith("| 0.021 * | 25.00 [8.89, 53.23] | +0.00 [+0.00, +0.00] | 1 |")
+    assert lines[-1].startswith("In [brackets]: 95 % intervals.")
+
+
+def test_benchmarks_come_in_the_order_of_their_shots(tmp_path):
+    names = {"quiz_16shot": 16, "quiz_2shot": 2, "quiz": 0, "other": 5}
+    run = artifact(
+        tmp_path / "a", {name: ([accuracy("acc", [1, 0], 0.5)], [{"acc": 1.0}] * 2) for name in names}, names
+    )
+    rows = rows_of([Contestant.of("a", run), Contestant.of("b", run)])
+    assert [row.benchmark for row in rows] == ["other", "quiz", "quiz_2shot", "quiz_16shot"]
+
+
+def test_differences_for_the_figures(runs):
+    rows = list(rows_of(runs))
+    (share,), (other,) = intervals(runs, rows, True), intervals(runs, rows, False)
+    low, high = (100 * end for end in paired_bootstrap(FIRST, SECOND).interval)
+    assert share == Interval("quiz acc", "b", pytest.approx(800 / 12), low, high, "*")
+    assert other == Interval("words perplexity", "b", -0.5, -0.5, -0.5, "***")
+    assert len(intervals([runs[0]] * 2, list(rows_of([runs[0]] * 2)), True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["a", "b"], ["", "a", "b"]),
+        (["--page", "p.html", "a", "b", "c", "d", "e"], ["p.html", "a", "b", "c", "d", "e"]),
+        (["a", "b", "c", "d", "--page=p.html"], ["p.html", "a", "b", "c", "d"]),
+        (["a", "--page", "p.html", "b", "root=x"], ["p.html", "a", "b"]),
+    ],
+)
+def test_the_page_is_named_by_its_option_alone(arguments, words):
+    found, overrides = split_words("compare", arguments, names_setting)
+    assert (found, overrides) == (words, [one for one in arguments if one == "root=x"])
+
+
+def test_a_page_with_figures(runs, tmp_path, browse):
+    page = tmp_path / "comparison.html"
+    result = headrace_here("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"--page={page}", f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    table = result.stdout.splitlines()
+    reader = Reader(page.read_text())
+    assert reader.open == []
+    cells_shown = [word for word in reader.text.split("Table")[-1].split("  ") if word.strip()]
+    for cell in table[2].strip("| ").split(" | "):
+        assert cell in cells_shown
+    tree, console = browse(page, "--dump-dom")
+    assert console == []
+    assert "<title>Headrace comparison</title>" in tree
+    assert re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree) == ["shares", "others"]
+
+
+def test_folders_are_called_by_their_last_part(runs, tmp_path):
+    result = headrace_here("compare", str(tmp_path / "b"), f"{tmp_path}/a/", f"root={tmp_path}")
+    assert result.stdout.splitlines()[0] == "| benchmark | shots | metric | items | b | a | − b | p |"
+
+
+def test_words_that_name_no_run(tmp_path):
+    with pytest.raises(ConfigError) as caught:
+        scores_of("nonesuch", str(tmp_path))
+    assert str(caught.value).startswith("compare: 'nonesuch' is no run and no folder of scores; ")
+    result = headrace_here("compare", "one", f"root={tmp_path}")
+    assert result.stderr.splitlines()[-1] == (
+        "headrace: command line: compare does not go with 'one'; "
+        "usage: headrace compare [--page FILE] RUN RUN [RUN ...] [KEY=VALUE ...]"
+    )

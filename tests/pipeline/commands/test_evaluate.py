@@ -1,0 +1,122 @@
+"""``headrace evaluate FOLDER``, as a person calls it."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from headrace.data_prep.tokenizer import Tokenizer, Trained
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.settings import Evaluation
+from tests.command_line import headrace, headrace_here
+from tests.train.small_models import story
+from tests.unique_documents import unique_documents
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, run_stage):
+    """A tiny GPT-2 as ``save_pretrained`` leaves it, with a tokenizer."""
+    root = tmp_path_factory.mktemp("gpt2")
+    unique = unique_documents(root / "unique", [[story(number) for number in range(20)]])
+    tokenizer = run_stage(Tokenizer(settings=Trained(vocabulary_size=300)), {"unique": unique}, root / "tokenizer")
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=300, n_positions=64, n_embd=16, n_layer=1, n_head=2)
+    GPT2LMHeadModel(config).save_pretrained(root / "model")
+    (root / "model" / "tokenizer.json").write_text(tokenizer.path("tokenizer.json").read_text())
+    ends = '"eos_token": "<|endoftext|>", "bos_token": "<|endoftext|>"'
+    (root / "model" / "tokenizer_config.json").write_text(f'{{"tokenizer_class": "PreTrainedTokenizerFast", {ends}}}')
+    return root / "model"
+
+
+def documented() -> tuple[str, list[str], str]:
+    """The worked example of docs/evaluation.md: a file of questions, the words of a command, settings in YAML."""
+    page = (Path(__file__).parents[3] / "docs/evaluation.md").read_text()
+    section = page.partition("## A new benchmark\n")[2].partition("\n## ")[0]
+    questions, command, settings, *_ = map(textwrap.dedent, re.findall(r"(?:^    .*\n)+", section, re.M))
+    return questions, shlex.split(command), settings
+
+
+def test_a_folder_is_scored_once_on_a_benchmark_of_ones_own(folder, tmp_path):
+    """The worked example of the documentation, as written, and the built-in pairs."""
+    questions, (name, command, _, benchmark), _ = documented()
+    assert (name, command) == ("headrace", "evaluate")
+    (tmp_path / "quiz.jsonl").write_text(questions)
+    words = (command, str(folder), "--limit", "8", benchmark, f"root={tmp_path}", "evaluation.device=cpu")
+    first = headrace(*words, f"evaluation.data={tmp_path}")
+    assert first.returncode == 0, first.stderr
+    assert "left out, for want of a run's held-out documents: held_out_sentences, held_out_words, validation" in (
+        first.stderr
+    )
+    rows = [line.split() for line in first.stdout.splitlines()]
+    assert [(*row[:3], row[-1]) for row in rows if row[:1] in (["agreement"], ["quiz"])] == [
+        ("agreement", "0", "acc", "8"),
+        *(("quiz", "1", metric, "3") for metric in ("acc", "acc_norm", "acc_bytes")),
+    ]
+    (scores,) = tmp_path.glob("folder_scores/*/scores.md")
+    assert first.stdout.endswith(f"scores: {scores}\n")
+    again = headrace_here(*words, f"evaluation.data={tmp_path}")
+    assert again.stdout == first.stdout
+    assert f"done before: {scores.parent}" in again.stderr
+
+
+def test_the_settings_of_the_documented_benchmark_make_its_prompts(tmp_path):
+    questions, _, settings = documented()
+    (tmp_path / "quiz.jsonl").write_text(questions)
+    (benchmark,) = decode(Evaluation, yaml.safe_load(settings)).benchmarks.values()
+    item, *_ = benchmark.items(Sources(tmp_path, None, ""))
+    (worked, question), (first, second) = item.queries[0].context.split("\n\n"), item.queries
+    assert re.fullmatch(r"Question: What is the capital of (Italy\?\nAnswer: Rome|Spain\?\nAnswer: Madrid)", worked)
+    assert question == "Question: What is the capital of France?\nAnswer:"
+    assert (first.continuation, second.continuation) == (" Lyon", " Paris")
+
+
+def test_no_model_there(tmp_path):
+    result = headrace_here("evaluate", str(tmp_path), f"root={tmp_path}")
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1] == (
+        f"headrace: evaluate: {str(tmp_path)!r} has no config.json; give the folder of a Hugging Face model"
+    )
+
+
+def process_of_rank(rank: int, root: Path) -> int:
+    """The worker below ``root`` that is this rank."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, variables = ((folder / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
+        except OSError:  # it ended
+            continue
+        if b"-c" in command and any(str(root).encode() in word for word in command) and b"RANK=%d" % rank in variables:
+            return int(folder.name)
+    raise AssertionError(f"no rank {rank} of {root}")
+
+
+@pytest.mark.slow
+def test_a_rank_is_killed_and_the_command_goes_on(folder, tmp_path):
+    rows = [{"query": story(n), "choices": ["It turns.", "It waits."], "gold": n % 2} for n in range(800)]
+    (tmp_path / "quiz.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["evaluate", str(folder), f"root={tmp_path}", "ranks=2", "evaluation.device=cpu"]
+    command += [f"+evaluation.benchmarks.quiz={{type: multiple_choice, paths: [{tmp_path}/quiz.jsonl]}}"]
+    command += ["evaluation.batch_tokens=64"]
+    process = subprocess.Popen([sys.executable, "-m", "headrace", *command], stderr=subprocess.PIPE, text=True)
+    while not list(tmp_path.glob("folder_scores/*/logs/progress.jsonl")):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    os.kill(process_of_rank(1, tmp_path), signal.SIGKILL)
+    _, words = process.communicate(timeout=120)
+    (log,) = tmp_path.glob("folder_scores/*/logs/ranks.log")
+    said = f"headrace: folder_scores: a rank ended early (status 1); see {log}; run again"
+    assert (process.returncode, words.splitlines()[-1]) == (75, said)
+    assert headrace(*command).returncode == 0
+    assert len(list(tmp_path.glob("folder_scores/*/manifest.json"))) == 1

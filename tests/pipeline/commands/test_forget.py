@@ -1,0 +1,224 @@
+"""``headrace forget``: what it finds, what it packs anew, and the command that goes on from there."""
+
+import hashlib
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.tokenization.shards import PackedRows
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.commands import forget
+from headrace.pipeline.core.artifact import Artifact, write_sealed
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.settings import digest
+from headrace.pipeline.run.planner import newest, plan, run_folder
+from tests.command_line import headrace, headrace_here
+from tests.small_runs import Corpus, build, c4_corpus, plain_corpus
+
+
+@pytest.fixture(scope="module")
+def c4(run_stage, tmp_path_factory) -> Corpus:
+    return build(run_stage, tmp_path_factory.mktemp("c4"), "c4", c4_corpus())
+
+
+@pytest.fixture
+def plain(run_stage, tmp_path: Path) -> Corpus:
+    return build(run_stage, tmp_path, "none", plain_corpus())
+
+
+def facts_of(corpus: Corpus, *words: str) -> list[tuple[str, str]]:
+    return list(forget.explain(corpus.steps, forget.find(corpus.steps, words)))
+
+
+def test_what_is_in_tokens_is_listed_with_its_span_and_rows(c4: Corpus) -> None:
+    """The same spans and rows as ``why`` names, for an id and for a URL."""
+    for word in (f"{c4.first}:0", "https://a.example/?page=0"):
+        found = facts_of(c4, word)
+        last = int(np.load(c4.artifact("tokens").shard("bounds", 0, "npy"))[1])
+        assert found[0] == ("id", f"{c4.first}:0")
+        assert ("url", word) in found if "://" in word else "url" not in dict(found)
+        assert dict(found)["tokens"] == f"{last - 1} in token shard 0, [1:{last}]"
+        rows = [fact for fact in c4.why(f"{c4.first}:0") if fact[0] in ("split", "row")]
+        assert [fact for fact in found if fact[0] in ("split", "row")] == rows
+        assert len(rows) > 2
+
+
+def test_what_is_not_in_tokens_is_listed_with_its_fate(c4: Corpus) -> None:
+    removed, survivor = f"{c4.first}:5", f"{c4.second}:4"
+    value = c4.values(removed, "value")[0]
+    clean, other = c4.artifact("clean").folder, "http://www.a.example/?page=0/"
+    assert facts_of(c4, f"{c4.second}:2", removed, f"{c4.first}:99", other, "") == [
+        ("id", f"{c4.second}:2"),
+        ("dropped by", "clean"),
+        ("rule", "c4_lines.sentences"),
+        ("value", "0"),
+        ("", ""),
+        ("id", removed),
+        ("dropped by", "unique"),
+        ("rule", "near_duplicate"),
+        ("value", value),
+        ("still there", f"{survivor} says the same: list it to forget that, too"),
+        ("", ""),
+        ("unknown", f"{c4.first}:99: neither an id nor a URL of {clean}"),
+        ("", ""),
+        ("unknown", f"{other}: neither an id nor a URL of {clean}; did you mean 'https://a.example/?page=0'?"),
+        ("", ""),
+        ("unknown", f": neither an id nor a URL of {clean}"),
+        ("", ""),
+    ]
+
+
+def test_a_url_names_every_document_that_has_it(c4: Corpus) -> None:
+    """One of the two was dropped for the other."""
+    fates = forget.find(c4.steps, ["https://a.example/?page=3"])
+    assert [(fate.id, fate.dropped_by) for fate in fates if not fate.is_in_tokens] in (
+        [(f"{c4.first}:3", "clean")],
+        [(f"{c4.second}:3", "clean")],
+    )
+    assert sorted(fate.id for fate in fates) == [f"{c4.first}:3", f"{c4.second}:3"]
+
+
+def spans(packed: Artifact) -> list[tuple[int, int]]:
+    """(shard, position) of every position of every row of both splits."""
+    found = []
+    for split in ("train", "validation"):
+        rows = PackedRows(packed, split)
+        for row in range(len(rows)):
+            for shard, start, length in rows.spans(row).tolist():
+                found += [(shard, position) for position in range(start, start + length)]
+    return found
+
+
+def positions(corpus: Corpus, without: set[str]) -> list[tuple[int, int]]:
+    """What ``spans`` must find, sorted: every document but ``without``, once."""
+    found = []
+    for shard, path in enumerate(corpus.artifact("unique").shards("documents")):
+        bounds = np.load(corpus.artifact("tokens").shard("bounds", shard, "npy")).tolist()
+        for row, document in enumerate(read_documents(path)):
+            if document.id not in without:
+                found += [(shard, position) for position in range(bounds[row], bounds[row + 1])]
+    return found
+
+
+def stored(corpus: Corpus, *stages: str) -> dict[Path, tuple[int, str]]:
+    """Time and content of every file of the artifacts of ``stages``."""
+    files = (path for stage in stages for path in corpus.artifact(stage).folder.rglob("*") if path.is_file())
+    return {path: (path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest()) for path in files}
+
+
+def test_the_command_packs_again_without_them_and_touches_nothing_else(plain: Corpus, tmp_path: Path) -> None:
+    gone = {f"{plain.first}:0", f"{plain.first}:7", f"{plain.second}:3"}
+    before = stored(plain, "clean", "unique", "tokens", "packed")
+    listed = tmp_path / "ids.txt"
+    listed.write_text(f"{plain.first}:0\r\n\n{plain.first}:7\nhttps://d.example/?page=3\n{plain.first}:7\nnowhere\n")
+    result = headrace("forget", "--ids", str(listed), *plain.overrides)
+    assert result.returncode == 0, result.stderr
+    assert stored(plain, "clean", "unique", "tokens", "packed") == before
+    said = dict(line.split(None, 1) for line in result.stdout.splitlines() if line[:9] in ("packed   ", "list     "))
+    packed = Artifact(Path(said["packed"]))
+    assert packed.folder.parent == plain.artifact("packed").folder.parent
+    assert sorted(spans(packed)) == positions(plain, gone)
+    assert sorted(spans(plain.artifact("packed"))) == positions(plain, set())
+    assert Path(said["list"]).read_text() == "".join(f"{one}\n" for one in sorted(gone))
+    assert "unknown           nowhere: neither an id nor a URL" in result.stdout
+    assert "forgotten         3 documents, " in result.stdout
+
+    (line,) = (line for line in result.stdout.splitlines() if line.startswith("train without"))
+    command = shlex.split(line.removeprefix("train without"))
+    config = decoded(compose([*command[1:], "until=packed"]))
+    assert command[0] == "headrace"
+    assert plan(config)[-1].folder == packed.folder, "the printed command leads to these rows"
+    assert plan(decoded(compose(command[1:])))[-1].name == "report", "... and on to the end of the line"
+
+    written = {path: path.read_bytes() for path in packed.folder.rglob("*.npy")}
+    for path in (*packed.folder.glob("parts/*"), *packed.folder.glob("spans/*"), packed.folder / "manifest.json"):
+        path.unlink()
+    again = headrace_here("forget", str(listed), *plain.overrides)
+    assert again.returncode == 0, again.stderr
+    assert {path: path.read_bytes() for path in packed.folder.rglob("*.npy")} == written, "as if it was never stopped"
+
+
+def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path) -> None:
+    """The second time without settings: the newest run is the one that forgot already."""
+    first, second = f"{plain.first}:0", f"{plain.second}:3"
+    root = plain.config.root
+    for word, more in ((first, plain.overrides), (second, [f"root={root}"])):
+        (tmp_path / "ids.txt").write_text(word)
+        result = headrace_here("forget", str(tmp_path / "ids.txt"), *more)
+        assert result.returncode == 0, result.stderr
+    run = newest(root)
+    assert sorted(spans(Artifact(run.steps[-1].folder))) == positions(plain, {first, second})
+    assert [one for one in run.overrides if "forget" in one] == [f"packing.forget={run.config.packing.forget}"]
+    assert [one for one in run.overrides if "until" in one] == []
+    assert set(plain.overrides) - {"until=packed"} < set(run.overrides)
+    shown = list(forget.explain(run.steps, forget.find(run.steps, [first])))
+    assert ("row", "none: forgotten before") in shown
+
+
+def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
+    """Finished ones by their manifest, unfinished ones by their run.json; not those whose rows do not hold them."""
+    root, packed = Path(plain.config.root), plain.artifact("packed")
+    names = [f"{file}:{record}" for file in (plain.first, plain.second) for record in range(9)]
+    seen = [name for name in names if ("split", "train") in plain.why(name)]
+    ids = [*seen[:2], *(name for name in names if ("split", "validation") in plain.why(name))][:3]
+    without = forget.without(plain.run, forget.find(plain.steps, ids))
+    write_sealed(root / "weights/finished/manifest.json", {"inputs": {"packed": packed.folder.name}, "files": {}})
+    other = without.steps[-1].folder.name
+    write_sealed(root / "weights/innocent/manifest.json", {"inputs": {"packed": other}, "files": {}})
+    write_sealed(root / "weights/orphan/manifest.json", {"inputs": {"packed": "deleted"}, "files": {}})
+    sources = [{"name": "own", "packed": None}, {"name": "with them", "packed": packed.folder.name}]
+    mixed = {"files": {}, "inputs": {"packed": other}, "settings": {"mixture": {"sources": sources}}}
+    write_sealed(root / "weights/mixed/manifest.json", mixed)
+    description = {"stage": "weights", "inputs": {"packed": packed.folder.name}}
+    (root / "weights" / digest(description) / "checkpoints/step_00000001").mkdir(parents=True)
+    (root / "weights/not-begun").mkdir()
+    write_sealed(run_folder(plain.config) / "run.json", {"descriptions": {"weights": description}})
+    out = dict(list(forget.seen_by(root, ids)))
+    assert out == {root / "weights" / name: 2 for name in ("finished", "mixed", digest(description))}
+    assert list(forget.seen_by(root, [])) == []
+
+
+def test_nothing_is_packed_when_no_row_holds_them(plain: Corpus, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text(f"{plain.first}:1\n")
+    result = headrace_here("forget", f"--ids={tmp_path}/ids.txt", *plain.overrides)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith("forgotten         nothing: no row holds any of them\n")
+    assert len(list(Path(plain.config.root).glob("packed/*"))) == 1
+    assert not (Path(plain.config.root) / "forget").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot read '{path}' (No such file or directory); name a file of ids or URLs"),
+        (b"a:1\n\xff", "'{path}' is not UTF-8 (byte 4); convert it to UTF-8"),
+        (b" \n\n", "there is no line in '{path}'; write ids or URLs into it, one a line"),
+    ],
+)
+def test_files_that_list_nothing(content: bytes | None, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "ids.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError) as error:
+        forget.read_words(str(path))
+    assert str(error.value) == "FILE: " + message.format(path=path)
+
+
+def test_tokens_must_be_there(c4: Corpus) -> None:
+    with pytest.raises(ConfigError, match=r"^until: 'clean' comes before 'tokens', which is needed here; raise it$"):
+        forget.find(c4.steps[:1], ["a:0"])
+    with pytest.raises(ArtifactError, match=r"^tokens: is not finished"):
+        forget.find(plan(decoded(compose([*c4.overrides, "cleaning=none"]))), ["a:0"])
+
+
+@pytest.mark.parametrize("path", ["/a b/c=d,e", "/it's", "/a\\'b", "/x{y}[z]", "/end\\", "/é", "/plain-1.txt", "/$(x)"])
+def test_hydra_reads_a_quoted_path_back(path: str) -> None:
+    assert compose([f"packing.forget={forget.quoted(path)}"])["packing"]["forget"] == path
+
+
+def test_a_list_that_windows_wrote(tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa.jsonl:1\r\n\r\nhttp://a.org\r\n")
+    assert forget.read_words(str(tmp_path / "ids.txt")) == ["a.jsonl:1", "http://a.org"]

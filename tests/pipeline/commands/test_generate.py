@@ -1,0 +1,120 @@
+"""``headrace generate``, as a person calls it."""
+
+import json
+
+import pytest
+import torch
+
+from headrace.data_prep.tokenizer import Tokenizer, Trained
+from headrace.pipeline.__main__ import main
+from headrace.pipeline.commands.generate import to_terminal
+from headrace.pipeline.commands.table import COMMANDS, split_words
+from headrace.train.config import ModelConfig
+from headrace.train.families.hf_folder import export
+from headrace.train.model.transformer import Transformer, initialize
+from tests.train.small_models import story
+from tests.unique_documents import unique_documents
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory, run_stage):
+    """A root with the finished weights of a tiny LLaMA."""
+    root = tmp_path_factory.mktemp("root")
+    unique = unique_documents(root / "unique", [[story(number) for number in range(20)]])
+    tokenizer = run_stage(Tokenizer(settings=Trained(vocabulary_size=300)), {"unique": unique}, root / "tokenizer")
+    config = ModelConfig(
+        layers=2, width=32, heads=4, kv_heads=2, context=64, mlp_width=48,
+        positions="rope", norm="rmsnorm", activation="swiglu", bias=False, tied=False,
+    )  # fmt: skip
+    model = Transformer(config, 300)
+    initialize(model, seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(6 if parameter.dim() >= 2 else 1)
+    weights = root / "weights" / "0123456789ab"
+    export(model.named_parameters(), config, 300, tokenizer.path("tokenizer.json"), weights / "hf")
+    (weights / "manifest.json").write_text("{}")
+    return root
+
+
+@pytest.fixture
+def generate(root, capsys, monkeypatch):
+    """``generate(word, ...)``: what the command prints, and says of it, in this process."""
+
+    def run(*words: str):
+        own_root = [] if any(word.startswith("root=") for word in words) else [f"root={root}"]
+        monkeypatch.setattr("sys.argv", ["headrace", "generate", *words, *own_root, "evaluation.device=cpu"])
+        main()
+        return capsys.readouterr()
+
+    return run
+
+
+def test_one_text_and_a_file_of_prompts(generate, root, tmp_path):
+    """The text of one prompt alone is that of the same prompt among others; the memory is the formula's."""
+    alone = generate("--prompt", "On day 3", "--max-tokens", "20", "--temperature", "1", "--seed", "4")
+    prompts = tmp_path / "prompts.jsonl"
+    lines = ["The old miller", "On day 3", "On day 3", "The old\nriver " * 20]
+    prompts.write_text("".join(json.dumps({"prompt": line}) + "\n" for line in lines))
+    words = ("--max-tokens=20", "--temperature=1", "--seed=4")
+    model = root / "weights" / "0123456789ab" / "hf"
+    found = generate("--prompts", str(prompts), *words, "--model", str(model))
+    rows = [json.loads(line) for line in found.out.splitlines()]
+    assert [row["prompt"] for row in rows] == lines
+    assert rows[1]["text"] + "\n" == alone.out
+    assert rows[2]["text"] != rows[1]["text"]
+    assert [row["lost_prompt_tokens"] > 0 for row in rows] == [False, False, False, True]
+    assert "cache: 256 bytes a token = 2 · 2 layers · 2 key/value heads · 8 wide · 4 bytes; " in alone.err
+    assert "16,384 bytes for the longest sequence" in found.err
+    assert "cut on the left, to fit the window with the new tokens: 1 prompts" in found.err
+
+
+def test_samples_and_stops(generate):
+    words = ("--prompt", "The", "--samples", "3", "--temperature", "1", "--max-tokens", "30", "--stop", '["e", "a"]')
+    rows = [json.loads(line) for line in generate(*words).out.splitlines()]
+    assert len(rows) == 3
+    assert not any(letter in row["text"] for row in rows for letter in "ea")
+    assert {row["ending"] for row in rows} & {"stop"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "--prompt: no prompt is given; give --prompt TEXT, or --prompts FILE with one a line"),
+        (["a", "--top-p", "1.5"], "--top-p: must be at most 1 (got '1.5'); correct the value"),
+        (["a", "--seed", "x"], "--seed: must be a whole number (got 'x'); correct the value"),
+        (["a", "--samples", "0"], "--samples: must be at least 1 (got '0'); correct the value"),
+        (["a", "--stop", "[1"], """--stop: '[1' is not JSON (Expecting ',' delimiter: line 1 column 3 (char 2)); """),
+        (["--prompts", "no/such"], "--prompts: cannot read 'no/such' (No such file or directory); name a text file"),
+        (["a", "root=no/such"], "--model: no training is finished below 'no/such'; name a folder with a model, or "),
+        (["a", "--model", "no/such"], "--model: 'no/such' has no config.json; give the folder of a Hugging Face model"),
+        (["a", "--max_tokens", "3"], "command line: generate has no option '--max_tokens'; did you mean '--max-tok"),
+    ],
+)
+def test_a_mistake_gets_one_clear_line(generate, words, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        generate(*words)
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith(f"headrace: {message}")
+
+
+def test_a_broken_line_of_prompts_is_named(generate, tmp_path, capsys):
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text('{"prompt": "a"}\n{"text": "b"}\n')
+    with pytest.raises(SystemExit):
+        generate("--prompts", str(prompts))
+    assert (
+        capsys.readouterr().err
+        == f'headrace: {prompts}:2: has no text in a field \'prompt\'; write {{"prompt": "…"}}\n'
+    )
+
+
+def test_a_prompt_may_hold_an_equals_sign():
+    words, overrides = split_words("generate", ["--prompt", "a = b", "root=x"], lambda word: True)
+    assert (words, overrides) == (["a = b"], ["root=x"])
+    assert COMMANDS["generate"].options["--stop"] == 9
+
+
+def test_a_terminal_is_shown_no_control_characters(capsys):
+    to_terminal(0, "a\x1b[2Jb\n")
+    assert capsys.readouterr().out == "a\ufffd[2Jb\n"

@@ -1,0 +1,148 @@
+"""inspect: which documents it chooses, and how they look in a pipe and on a terminal."""
+
+import json
+
+import pytest
+from datatrove.data import Document
+
+from headrace.pipeline.commands import inspect
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.report.marking import Line, Page
+from tests.command_line import headrace_here
+from tests.small_runs import Corpus, build, c4_corpus, plain_corpus
+
+
+@pytest.fixture(scope="module")
+def c4(run_stage, tmp_path_factory) -> Corpus:
+    return build(run_stage, tmp_path_factory.mktemp("c4"), "c4", c4_corpus())
+
+
+@pytest.fixture(scope="module")
+def plain(run_stage, tmp_path_factory) -> Corpus:
+    return build(run_stage, tmp_path_factory.mktemp("plain"), "none", plain_corpus())
+
+
+def ids(pages: list[Page]) -> list[str]:
+    return [page.document.id for page in pages]
+
+
+def test_documents_come_out_of_several_shards(c4: Corpus) -> None:
+    both = inspect.documents(c4.steps, "clean", "2")
+    assert ids(both.kept) == [f"{c4.first}:0", f"{c4.second}:0"]
+    assert ids(both.dropped) == [f"{c4.second}:2", f"{c4.second}:3"]
+    kept = inspect.documents(c4.steps, "clean", "kept", "3")
+    assert ids(kept.kept) == [f"{c4.first}:0", f"{c4.second}:0", f"{c4.first}:1"]
+    assert kept.dropped == []
+    everything = ids(inspect.documents(c4.steps, "clean", "kept", "1000").kept)
+    assert len(everything) == len(set(everything)) == c4.artifact("clean").counts["kept"]
+
+
+def test_by_rule_or_by_filter(c4: Corpus) -> None:
+    for rule in ("c4_lines.sentences", "c4_lines"):
+        found = inspect.documents(c4.steps, "clean", rule, "1")
+        assert ids(found.kept) == [f"{c4.first}:0"]
+        (dropped,) = found.dropped
+        assert list(inspect.facts_of(dropped, rule)) == [
+            ("id", f"{c4.second}:2"),
+            ("url", "https://b.example/?page=2"),
+            ("rule", "c4_lines.sentences"),
+            ("value", "0"),
+            ("characters", "10"),
+            ("lost", "- Too short.  (c4_lines.few_words)"),
+        ]
+    assert ids(inspect.documents(c4.steps, "unique", "near_duplicate").dropped) == [f"{c4.first}:5"]
+
+
+def test_by_a_rule_that_removes_lines(c4: Corpus) -> None:
+    """Only one kept page has lines without an end mark; of dropped ones, those that the same filter dropped."""
+    found = inspect.documents(c4.steps, "clean", "c4_lines.end_mark")
+    assert ids(found.kept) == [f"{c4.second}:6"]
+    facts = list(inspect.facts_of(found.kept[0]))
+    assert ("removed lines", "2 by c4_lines.end_mark") in facts
+    assert [value for name, value in facts if name == "lost"] == [
+        "- menu �[31m  (c4_lines.end_mark)",
+        "- home  (c4_lines.end_mark)",
+    ]
+    assert ids(found.dropped) == [f"{c4.second}:2", f"{c4.second}:7"]
+
+
+def test_it_looks_on_where_a_rule_is_rare(plain: Corpus) -> None:
+    """The evenly chosen shard has no such document; the other has."""
+    assert ids(inspect.documents(plain.steps, "clean", "no_text", "1").dropped) == [f"{plain.second}:10"]
+
+
+def test_long_texts_are_shown_in_part() -> None:
+    page = Page(Document(text="", id="a:0", metadata={}), [Line("x" * 200)] * 15, is_compared=True)
+    lines = [value for key, value in inspect.facts_of(page) if key == "text"]
+    assert lines == [*["x" * 160 + "…"] * 12, "… 3 more"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tokens"], "STAGE: 'tokens' does not keep or drop documents; give one of clean, unique"),
+        (["clean", "c4_lnes"], "RULE: clean dropped and removed nothing by 'c4_lnes'; did you mean 'c4_lines'?"),
+        (["clean", "kept", "0"], "NUMBER: '0' is not a number of documents; give 1 or more"),
+    ],
+)
+def test_mistakes(c4: Corpus, words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        inspect.documents(c4.steps, *words)
+    assert str(error.value) == message
+
+
+def test_a_page_cannot_steer_the_terminal(
+    plain: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = inspect.documents(plain.steps, "clean", "", "100")
+    inspect.show(found)
+    printed = capsys.readouterr().out
+    assert "text              �]0;owned� �\n" in printed
+    assert not set(printed) & set("\x1b\x07\u202e\r")
+    monkeypatch.setattr(inspect, "terminal", lambda: terminal(force_terminal=True, no_color=True, width=120))
+    inspect.show(found)
+    printed = capsys.readouterr().out
+    assert "�]0;owned� �" in printed
+    assert not set(printed) & set("\x07\u202e\r")
+    assert "\x1b]" not in printed
+
+
+def test_a_wide_terminal_shows_two_columns(
+    c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = inspect.documents(c4.steps, "clean", "c4_lines.end_mark", "1")
+    widths = {}
+    for width in (99, 120):
+        console = terminal(force_terminal=True, color_system="standard", width=width)
+        monkeypatch.setattr(inspect, "terminal", lambda console=console: console)
+        inspect.show(found)
+        widths[width] = capsys.readouterr().out
+    assert "│" not in widths[99]
+    assert "lost              \x1b[0m\x1b[31m- home  (c4_lines.end_mark)" in widths[99]
+    (home,) = (line for line in widths[120].splitlines() if "home" in line)
+    assert "\x1b[9;31mhome\x1b[0m" in home, "struck through, in red"
+    assert home.count("│") == 3
+    (heads,) = (line for line in widths[120].splitlines() if "kept" in line)
+    assert heads.index("kept") < heads.index("dropped")
+
+
+def test_records_that_are_gone_are_said_to_be(run_stage, tmp_path) -> None:
+    corpus = build(run_stage, tmp_path, "c4", c4_corpus())
+    found = inspect.documents(corpus.steps, "clean", "c4_lines.end_mark")
+    assert found.kept[0].is_compared
+    (tmp_path / "second.jsonl").unlink()
+    gone = inspect.documents(corpus.steps, "clean", "c4_lines.end_mark").kept[0]
+    assert not gone.is_compared
+    facts = list(inspect.facts_of(gone))
+    assert ("not compared", "its record could not be read again, so lost lines are not shown") in facts
+    assert [name for name, _ in facts if name == "lost"] == []
+    assert [line.text for line in gone.lines] == gone.document.text.splitlines()
+
+
+def test_the_command_line(c4: Corpus) -> None:
+    shown = headrace_here("inspect", "unique", "--rule", "near_duplicate", "--sample", "1", *c4.overrides)
+    assert f"{'rule':<18}near_duplicate\n" in shown.stdout, shown.stderr
+    kept, dropped = shown.stdout.split("\n\n")
+    assert json.dumps(c4.first)[1:-1] in dropped
+    assert "rule" not in kept

@@ -1,0 +1,85 @@
+"""A run against an older one, from settings to ``why``: dedup.against."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.data_prep.document import read_documents
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.commands import why
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report import pairs
+from headrace.pipeline.run.planner import Step, load, plan, save
+from tests.small_runs import page
+
+
+def write(path: Path, texts: list[str]) -> None:
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+
+
+def overrides(folder: Path, file: str, *more: str) -> list[str]:
+    source = ["source=jsonl", f"source.paths=[{folder}/{file}.jsonl]", "cleaning=none", "dedup.buckets=2"]
+    return [*source, f"root={folder}/runs", "until=unique", *more]
+
+
+def run(run_stage, values: list[str]) -> list[Step]:
+    steps = plan(decoded(compose(values)))
+    for step in steps:
+        run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
+    return steps
+
+
+@pytest.fixture(scope="module")
+def folder(run_stage, tmp_path_factory):
+    """Two crawls: of ``new``, 0 is new, 1 and 2 are copies of an older page, 3 and 4 say more and less than one."""
+    folder = tmp_path_factory.mktemp("crawls")
+    write(folder / "old.jsonl", [page(1), page(2), page(3) + " The last one."])
+    write(folder / "new.jsonl", [page(9), page(1), page(1), page(2) + " And one more.", page(3)])
+    run(run_stage, overrides(folder, "old"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def against(run_stage, folder):
+    """The overrides and the steps of the second run."""
+    (old,) = folder.glob("runs/unique/*")
+    values = overrides(folder, "new", f"dedup.against=[{old}]")
+    return values, run(run_stage, values), old
+
+
+def test_why_names_the_older_document(folder, against):
+    values, steps, old = against
+    source = decoded(compose(values)).source
+    kept = [document.id for path in Artifact(steps[-1].folder).shards("documents") for document in read_documents(path)]
+    assert kept == [f"{folder}/new.jsonl:0"]
+    removed = [("exact_duplicate", 0), ("exact_duplicate", 0), ("near_duplicate", 1), ("near_duplicate", 2)]
+    for record, (rule, original) in enumerate(removed, 1):
+        found = dict(why.explain(steps, source, f"{folder}/new.jsonl:{record}"))
+        assert found["rule"] == rule
+        assert found["duplicate of"] == f"{folder}/old.jsonl:{original} of the older run unique/{old.name}"
+    assert found["cluster"] == "2 documents"
+    both = list(why.explain(steps, source, f"{folder}/new.jsonl:1"))
+    assert ("also removed", f"{folder}/new.jsonl:2  jaccard 1.0000 (equal texts)") in both
+
+
+def test_the_report_shows_no_pair_whose_survivor_lies_elsewhere(against):
+    _, steps, _ = against
+    assert pairs.sample(Artifact(steps[0].folder), Artifact(steps[2].folder)) == []
+
+
+def test_workers_find_the_same_run(against, tmp_path):
+    """They have run.json only."""
+    values, steps, _ = against
+    config = decoded(compose([*values, f"root={tmp_path}"]))
+    planned = plan(config)
+    assert [step.address for step in planned] == [step.address for step in steps]
+    _, loaded = load(save(config, compose([*values, f"root={tmp_path}"]), planned))
+    assert [(step.address, step.stage) for step in loaded] == [(step.address, step.stage) for step in planned]
+
+
+def test_an_older_run_of_other_settings_is_refused_at_once(against):
+    values, _, _ = against
+    with pytest.raises(ConfigError, match=r"were made with shingle_words=5, ours with shingle_words=4; "):
+        plan(decoded(compose([*values, "dedup.shingle_words=4"])))

@@ -1,0 +1,173 @@
+"""``headrace order``: what a step sees, against what training reads, for a run alone and for a mixture."""
+
+import dataclasses
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.commands import order
+from headrace.pipeline.core.artifact import Artifact, write_sealed
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report.facts import Fact
+from headrace.pipeline.run.planner import Run, plan
+from headrace.train.data.mixture import Mix, training_data
+from headrace.train.data.rows import IGNORED
+from tests.command_line import headrace_here
+from tests.small_runs import Corpus, build, c4_corpus, overrides, plain_corpus
+
+BATCH_ROWS, STEPS = 8, 12
+TRAINING = [f"training.batch_rows={BATCH_ROWS}", f"training.steps={STEPS}", "training.seed=3"]
+
+
+def with_more(run_stage, folder: Path, first: Corpus, more: list[str], tokenizer: str) -> Corpus:
+    """The corpus ``plain`` in ``folder`` with the settings ``more``, its tokens made with the file ``tokenizer``."""
+    build_only = [one for one in overrides(folder, "none") if not one.startswith("tokenizer.")]
+    values = compose([*build_only, *TRAINING, *more, "tokenizer=file", f"tokenizer.path={tokenizer}"])
+    steps = plan(decoded(values))
+    for step in steps:
+        run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
+    words = [*build_only, *TRAINING, *more, "tokenizer=file", f"tokenizer.path={tokenizer}"]
+    return dataclasses.replace(first, run=Run(decoded(values), values, steps, words))
+
+
+@pytest.fixture(scope="module")
+def alone(run_stage, tmp_path_factory) -> Corpus:
+    """Of pages that C4's rules cleaned."""
+    corpus = build(run_stage, tmp_path_factory.mktemp("alone"), "c4", c4_corpus())
+    values = compose([*corpus.overrides, *TRAINING])
+    return dataclasses.replace(corpus, run=Run(decoded(values), values, corpus.steps, [*corpus.overrides, *TRAINING]))
+
+
+@pytest.fixture(scope="module")
+def mixed(run_stage, tmp_path_factory, alone) -> Corpus:
+    """The plain corpus, and one row of ``alone`` for every three of its own."""
+    folder = tmp_path_factory.mktemp("mixed")
+    plain = build(run_stage, folder, "none", plain_corpus())
+    other = alone.artifact("packed").folder
+    more = [f"mixture.sources=[{{name: crawl, weight: 3}}, {{name: other, weight: 1, packed: '{other}'}}]"]
+    tokenizer = alone.artifact("tokenizer").path("tokenizer.json")
+    return with_more(run_stage, folder, plain, more, str(tokenizer))
+
+
+def rows_of(facts: list[Fact]) -> dict[int, list[Fact]]:
+    """Place → the facts of the row there."""
+    found: dict[int, list[Fact]] = {}
+    for name, value in facts:
+        if name == "row":
+            place = int(re.search(r"at place (\d+) of", value)[1])
+            assert place not in found
+            found[place] = []
+        if name in ("row", "span"):
+            found[place].append((name, value))
+    return found
+
+
+def texts_of(corpus: Corpus) -> dict[str, tuple[str, str]]:
+    """Id → text and URL of every document of its ``unique``."""
+    documents = (one for path in corpus.artifact("unique").shards("documents") for one in read_documents(path))
+    return {one.id: (one.text, one.metadata["url"]) for one in documents}
+
+
+@pytest.mark.parametrize("which", ["alone", "mixed"])
+def test_the_pages_are_those_that_training_reads(request, which, alone, mixed):
+    """Every row's targets, decoded, are in the texts of the documents that are named, in their order."""
+    corpus = request.getfixturevalue(which)
+    config = corpus.config
+    inputs = {name: corpus.artifact(name) for name in order.INPUTS}
+    rows, numbers = training_data(3, inputs, Mix.of(config.mixture, config.packing.row_tokens))
+    encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+    texts = texts_of(alone) | texts_of(mixed)
+    for step in (1, 5, STEPS):
+        seen = rows_of(list(order.explain(corpus.run, str(step))))
+        first = (step - 1) * BATCH_ROWS
+        assert list(seen) == list(range(first, first + BATCH_ROWS))
+        batch = rows.batch(numbers.batch(first, BATCH_ROWS))
+        for b, place in enumerate(seen):
+            spans = [value for name, value in seen[place] if name == "span"]
+            assert len(spans) == batch.documents[b].max() + 1
+            for number, span in enumerate(spans):
+                targets = batch.targets[b][batch.documents[b] == number]
+                length, identity, url = re.fullmatch(r"([\d,]+) tokens from .*: (\S+) (\S+)", span).groups()
+                text, expected_url = texts[identity]
+                assert len(targets) == int(length)
+                assert encoder.decode(targets[targets != encoder.end_of_text]) in text
+                assert url == expected_url
+                assert IGNORED not in targets
+
+
+def test_an_epoch_shows_every_training_document(alone):
+    rows = len(training_data(3, {name: alone.artifact(name) for name in order.INPUTS}, Mix())[0])
+    assert rows < STEPS * BATCH_ROWS
+    seen: Counter[str] = Counter()
+    for step in range(1, -(-rows // BATCH_ROWS) + 1):
+        for place, facts in rows_of(list(order.explain(alone.run, str(step)))).items():
+            seen.update(value.split()[-2] for name, value in facts if name == "span" and place < rows)
+    train = {one for one in texts_of(alone) if ("split", "train") in alone.why(one)}
+    assert set(seen) == train
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_ranks_share_what_all_of_them_see(mixed, ranks):
+    everything = rows_of(list(order.explain(mixed.run, "7", ranks=str(ranks))))
+    parts = [rows_of(list(order.explain(mixed.run, "7", str(rank), str(ranks)))) for rank in range(ranks)]
+    assert [len(part) for part in parts] == [BATCH_ROWS // ranks] * ranks
+    assert {place: facts for part in parts for place, facts in part.items()} == everything
+
+
+def test_the_sources_of_a_mixture_are_named(mixed):
+    facts = list(order.explain(mixed.run, "4"))
+    named = Counter(re.search(r"^\d+ of (\w+),", value)[1] for name, value in facts if name == "row")
+    assert named == {"crawl": 6, "other": 2}
+    assert facts[:2] == [("step", f"4 of {STEPS}: rows 24 to 31 of the training"), ("ranks", "all 1")]
+    assert [name for name, _ in facts[2:4]] == ["epoch:crawl", "epoch:other"]
+
+
+def test_an_update_that_was_left_out_is_told_by_the_newest_checkpoint(alone, tmp_path):
+    steps = plan(decoded(compose([*alone.overrides, *TRAINING, "until=weights"])))
+    weights = dataclasses.replace(steps[-1], folder=tmp_path)
+    run = dataclasses.replace(alone.run, steps=[*steps[:-1], weights])
+    for step, left_out in ((8, []), (11, [[4, 4], [6, 8], [6, 10]])):
+        (tmp_path / f"checkpoints/step_{step:08d}").mkdir(parents=True)
+        write_sealed(tmp_path / f"checkpoints/step_{step:08d}/manifest.json", {"left_out": left_out})
+    told = [dict(order.explain(run, str(step))).get("update") for step in range(1, 12)]
+    spikes = [None, None, None, 4, None, 8, 8, 8, 10, 10, None]
+    assert told == [spike and f"left out: the loss of step {spike} was a spike" for spike in spikes]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("0",), "STEP: '0' is no number from 1 to 12; give one"),
+        (("13",), "STEP: '13' is no number from 1 to 12; give one"),
+        (("1", "2", "2"), "RANK: '2' is no number from 0 to 1; give one"),
+        (("1", "x", "2"), "RANK: 'x' is no number from 0 to 1; give one"),
+        (("1", "", "9"), "RANKS: '9' is no number from 1 to 8; give one"),
+        (("1", "", "3"), "training.batch_rows: 8 rows cannot be dealt to 3 ranks; give a multiple of 3"),
+    ],
+)
+def test_what_is_no_step_or_rank_is_refused(alone, words, message):
+    with pytest.raises(ConfigError) as error:
+        list(order.explain(alone.run, *words))
+    assert str(error.value) == message
+
+
+def test_the_command(mixed):
+    """The mixture as one types it, and the same words as the library gives; nothing was trained."""
+    done = headrace_here("order", "--step", "2", "--rank=1", "--ranks", "4", *mixed.overrides)
+    assert done.returncode == 0, done.stderr
+    expected = [value for _, value in order.explain(mixed.run, "2", "1", "4")]
+    assert [re.sub(r"^\S*\s+", "", line) for line in done.stdout.splitlines()] == expected
+    assert "weights" not in {path.name for path in Path(mixed.config.root).iterdir()}
+
+
+def test_the_number_of_ranks_is_that_of_the_training(alone):
+    values = compose([*alone.overrides, *TRAINING, "cluster=slurm", "cluster.nodes=2", "cluster.ranks_per_node=4"])
+    run = dataclasses.replace(alone.run, config=decoded(values))
+    assert ("ranks", "all 8") in list(order.explain(run, "1"))
+    local = dataclasses.replace(alone.run, config=decoded(compose([*alone.overrides, *TRAINING, "ranks=2"])))
+    assert ("ranks", "1 of 2") in list(order.explain(local, "1", "1"))

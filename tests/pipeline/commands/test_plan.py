@@ -1,0 +1,57 @@
+"""``headrace plan``: before any data exists, and in the words of its options."""
+
+import re
+
+import pytest
+
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.commands import plan
+from headrace.pipeline.commands.plan import Hardware
+from headrace.pipeline.core.errors import ConfigError
+from tests.command_line import headrace_here
+
+OVERRIDES = ["source=warc", "model=gpt3_125m", "tokenizer.vocabulary_size=50257", "training=gpu"]
+
+
+def test_it_needs_no_data() -> None:
+    done = headrace_here("plan", "--gpus", "8", "--gpu=H200", "--gpu-memory-gb", "141", *OVERRIDES)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "parameters        125,226,240  with a vocabulary of 50,257" in lines
+    assert "update            983,040 tokens in 480 rows of 2,048" in lines
+    assert any(re.match(r"time +\S+ days on 8 x H200 \(989 TFLOP/s\) at 40% MFU", line) for line in lines)
+    table = {line[:20].strip(): line[20:].split() for line in lines}
+    assert table["master weights"][0] == "0.000"
+    assert float(table["optimizer states"][0]) == pytest.approx(8 * 0.125226240, abs=0.001)
+    assert float(table["optimizer states"][1]) == pytest.approx(0.125226240, abs=0.001)
+    assert any(line.startswith("rows that fit in 141 GB") for line in lines)
+
+
+def test_more_gpus_take_less_time_and_the_same_operations() -> None:
+    config = decoded(compose(OVERRIDES))
+    one, eight = (dict(plan.compute_facts(config, 50257, Hardware.of(gpus, "", "0.5", ""))) for gpus in ("1", "8"))
+    assert one["FLOP"] == eight["FLOP"]
+    days = [float(facts["time"].split()[0].replace(",", "")) for facts in (one, eight)]
+    assert days[0] / days[1] == pytest.approx(8, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("0", "", "", ""), "--gpus: must be at least 1 (got '0'); correct the value"),
+        (("-1", "", "", ""), "--gpus: must be at least 1 (got '-1'); correct the value"),
+        (("2.5", "", "", ""), "--gpus: must be a whole number (got '2.5'); correct the value"),
+        (("", "H10", "", ""), "--gpu: unknown GPU 'H10'; did you mean 'H100'?"),
+        (("", "", "40", ""), "--mfu: must be at most 1 (got '40'); correct the value"),
+        (("", "", "", "nan"), "--gpu-memory-gb: must be a finite number (got 'nan'); correct the value"),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(words: tuple[str, str, str, str], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        Hardware.of(*words)
+    assert str(error.value) == message
+
+
+def test_ranks_must_share_a_batch_equally() -> None:
+    with pytest.raises(ConfigError, match=r"^training.batch_rows: 480 rows cannot be dealt to 7 ranks"):
+        plan.show_plan(decoded(compose(OVERRIDES)), gpus="7")

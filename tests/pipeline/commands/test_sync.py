@@ -1,0 +1,67 @@
+"""``headrace sync`` on a run whose training was stopped: what it tells wandb, and what it cannot do."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.commands import sync
+from headrace.pipeline.core.artifact import TaskOutput, finish, write_sealed
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.run.planner import Step, plan
+from tests.pipeline.report.test_score_history import scored_checkpoint
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+    """A planned run whose packed rows are whole and whose training has two checkpoints and three rows of metrics."""
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    (tmp_path / "pages.jsonl").write_text('{"text": "One page."}\n')
+    source = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", "cleaning=none"]
+    steps = plan(decoded(compose([*source, f"root={tmp_path}/runs", "until=weights", "tracking=file"])))
+    packed, weights = steps[-2:]
+    TaskOutput(packed.folder, "packed", 0).done({})
+    finish(packed.folder, packed.description, {"packed": 1})
+    for number in (5, 10):
+        write_sealed(weights.folder / f"checkpoints/step_{number:08d}/manifest.json", {"run_id": f"id{number}"})
+    rows = ({"step": step, "loss": 4.0 / step} for step in (5, 10, 12))
+    (weights.folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return steps
+
+
+def test_the_run_of_the_newest_checkpoint_is_rebuilt_with_its_lineage(steps: list[Step]) -> None:
+    tokens, packed = steps[-3:-1]
+    found = dict(sync.explain(steps))
+    assert (found["run"], found["steps"]) == ("id10", "12 in 3 rows")
+    assert Path(found["now at"]).name.endswith("-id10")
+    assert found["packed"] == f"{packed.address}  from tokens-{tokens.address}"
+    assert found["weights"].endswith(f", tokens-{tokens.address}, packed-{packed.address}")
+    assert set(found) == {"run", "now at", "steps", "packed", "weights"}
+
+
+def test_scores_of_checkpoints_are_told_too(steps: list[Step]) -> None:
+    weights = steps[-1]
+    scored_checkpoint(weights.folder.parent.parent, weights.address, 5, 0.5)
+    assert dict(sync.explain(steps))["watched"] == "scores of 1 checkpoints"
+
+
+def test_the_newest_checkpoint_stands_for_weights_that_are_trained(steps: list[Step]) -> None:
+    packed, weights = sync.products(steps)
+    assert (packed.manifest, packed.made_by_run) == (steps[-2].folder / "manifest.json", False)
+    assert weights.manifest == steps[-1].folder / "checkpoints/step_00000010/manifest.json"
+    assert weights.made_by_run
+
+
+def test_without_a_checkpoint_there_is_nothing_to_sync(steps: list[Step]) -> None:
+    for manifest in steps[-1].folder.glob("checkpoints/*/manifest.json"):
+        manifest.unlink()
+    with pytest.raises(ArtifactError) as error:
+        list(sync.explain(steps))
+    assert str(error.value) == f"{steps[-1].folder}: has no checkpoint yet, and so no run; train first"
+
+
+def test_a_run_without_training_is_refused(steps: list[Step]) -> None:
+    with pytest.raises(ConfigError) as error:
+        list(sync.explain(steps[:-1]))
+    assert str(error.value) == "until: 'packed' is before the training; name a run that trains"

@@ -1,0 +1,211 @@
+"""``headrace watch``: which checkpoints are scored, how often, and as what."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.__main__ import changed, compose, decoded
+from headrace.pipeline.commands import watch
+from headrace.pipeline.commands.table import split_words
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.report.score_history import IN_LOOP, points
+from headrace.pipeline.run.planner import Run, Step
+from headrace.train.engine import fragments
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.scores import CheckpointScores
+from tests.train.conftest import make_inputs
+from tests.train.test_weights import BENCHMARKS, MODEL, stage
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, run_stage) -> Run:
+    """A run with a training of 12 steps that kept three checkpoints and scored itself at each."""
+    root = tmp_path_factory.mktemp("watched")
+    inputs = make_inputs(root, run_stage, documents=60)
+    weights = stage(keep_last=9, evaluate_every=4)
+    folder = root / "weights" / "0123456789ab"
+    run_stage(weights, inputs, folder)
+    evaluation = decode(Evaluation, {"benchmarks": BENCHMARKS, "device": "cpu"})
+    config = decoded(compose(["source=html", "source.paths=[none]", f"root={root}"]))
+    step = Step(weights, folder.name, folder, {name: one.folder for name, one in inputs.items()}, {}, {})
+    return Run(dataclasses.replace(config, model=MODEL, evaluation=evaluation), {}, [step], [])
+
+
+@pytest.fixture
+def run(trained, tmp_path, monkeypatch, run_stage) -> Run:
+    """The same with a folder of its own, where scoring happens in this process."""
+    (step,) = trained.steps
+    folder = tmp_path / "weights" / step.address
+    shutil.copytree(step.folder, folder)
+
+    def execute(step: Step, config: object, file: Path) -> Artifact:
+        assert file.is_file()
+        return run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
+
+    monkeypatch.setattr(watch, "execute", execute)
+    config = dataclasses.replace(trained.config, root=str(tmp_path))
+    return Run(config, {}, [dataclasses.replace(step, folder=folder)], [])
+
+
+def checkpoints(run: Run) -> list[Path]:
+    return sorted((run.steps[0].folder / "checkpoints").glob("step_*"))
+
+
+def steps_of(printed: str) -> list[str]:
+    return [line.split("  ")[0] for line in printed.splitlines()]
+
+
+def test_checkpoints_score_what_the_training_scored_of_itself(run, capsys):
+    watch.show(run, once=False)
+    lines = capsys.readouterr().out.splitlines()
+    rows = read_metrics(run.steps[0].folder / "metrics.jsonl")
+    (last,) = [row["evaluation"] for row in rows if "evaluation" in row and row["step"] == 12]
+    right, bits = last["agreement"][0], last["validation"][0]
+    assert lines[2] == (
+        f"step 12  agreement acc {100 * right['value']:.1f} % ± {100 * right['standard_error']:.1f} %"
+        f"  validation bits_per_byte {bits['value']:.4f} ± {bits['standard_error']:.4f}"
+    )
+    found = points(run.steps[0].folder)
+    own, beside = ([point for point in found if (point.source == IN_LOOP) is here] for here in (True, False))
+    assert {point.step for point in own} == {4, 8, 12}
+    assert [dataclasses.replace(point, source=IN_LOOP) for point in beside] == own
+
+
+def test_nothing_is_scored_twice(run, monkeypatch, capsys):
+    watch.show(run, once=True)
+    first = capsys.readouterr().out
+    assert steps_of(first) == ["step 4", "step 8", "step 12"]
+    monkeypatch.setattr(watch, "execute", None)
+    watch.show(run, once=True)
+    assert capsys.readouterr().out == first
+
+
+def test_another_evaluation_is_scored_beside_it(run):
+    watch.show(run, once=True)
+    other = decode(Evaluation, {"benchmarks": {"agreement": {"type": "agreement", "limit": 2}}, "device": "cpu"})
+    watch.show(dataclasses.replace(run, config=dataclasses.replace(run.config, evaluation=other)), once=True)
+    found = {(point.source, point.items) for point in points(run.steps[0].folder) if point.benchmark == "agreement"}
+    assert {items for _, items in found} >= {2, 8}
+    assert len({source for source, _ in found}) == 3
+
+
+def test_a_checkpoint_that_is_removed_before_it_is_read_is_passed_over(run, monkeypatch, capsys):
+    first, *_ = checkpoints(run)
+    whole = watch.execute
+
+    def late(step, config, file):
+        if step.stage.step == 4:
+            shutil.rmtree(first)
+        return whole(step, config, file)
+
+    monkeypatch.setattr(watch, "execute", late)
+    watch.show(run, once=True)
+    said = capsys.readouterr()
+    assert steps_of(said.out) == ["step 8", "step 12"]
+    assert f"{first}: has no manifest.json (passed over)" in said.err.splitlines()
+    assert len(list(Path(run.config.root).glob("checkpoint_scores/*"))) == 2
+
+
+def test_a_checkpoint_that_is_removed_while_it_is_read_is_passed_over(run, monkeypatch, capsys):
+    first, *_ = checkpoints(run)
+    whole = fragments.read
+
+    def late(files, wanted):
+        if first in files[0].parents:
+            shutil.rmtree(first)
+        return whole(files, wanted)
+
+    monkeypatch.setattr(fragments, "read", late)
+    watch.show(run, once=True)
+    said = capsys.readouterr()
+    assert steps_of(said.out) == ["step 8", "step 12"]
+    assert f"{first}: was removed while it was read (passed over)" in said.err.splitlines()
+
+
+def test_a_damaged_checkpoint_is_passed_over(run, capsys):
+    state = next((checkpoints(run)[1] / "state").iterdir())
+    state.write_bytes(state.read_bytes()[:-1])
+    watch.show(run, once=True)
+    said = capsys.readouterr()
+    assert steps_of(said.out) == ["step 4", "step 12"]
+    assert f"{state}: is damaged or missing (passed over)" in said.err.splitlines()
+
+
+def test_a_scoring_that_fails_ends_the_watch(run, monkeypatch):
+    def failing(step, config, file):
+        raise TaskError("scores", "a rank ended early (status 1)", "run again")
+
+    monkeypatch.setattr(watch, "execute", failing)
+    with pytest.raises(TaskError):
+        watch.show(run, once=True)
+
+
+def test_checkpoints_are_taken_as_they_appear_until_the_training_is_done(tmp_path, monkeypatch):
+    training = Step(stage(), "a", tmp_path, {}, {}, {})
+
+    def save(*steps: int) -> None:
+        for step in steps:
+            (tmp_path / "checkpoints" / f"step_{step:08d}").mkdir(parents=True)
+
+    def wait(seconds: float) -> None:
+        save(8)
+        (tmp_path / "manifest.json").touch()
+
+    monkeypatch.setattr(watch.time, "sleep", wait)
+    save(2, 6)
+    found = watch.appearing(training, once=False)
+    assert next(found).name == "step_00000002"
+    save(4)
+    (tmp_path / "checkpoints" / "writing-step_00000010").mkdir()
+    assert [path.name for path in found] == ["step_00000004", "step_00000006", "step_00000008"]
+
+
+def test_once_ends_though_the_training_goes_on(tmp_path):
+    (tmp_path / "checkpoints" / "step_00000002").mkdir(parents=True)
+    assert len(list(watch.appearing(Step(stage(), "a", tmp_path, {}, {}, {}), once=True))) == 1
+
+
+def test_a_run_without_training_is_refused(run):
+    other = dataclasses.replace(run.steps[0], stage=watch.planned(run, run.steps[0], checkpoints(run)[0]).stage)
+    with pytest.raises(ConfigError) as error:
+        watch.show(dataclasses.replace(run, steps=[other]), once=True)
+    assert str(error.value) == "until: 'checkpoint_scores' is before the training; name a run that trains"
+
+
+def test_the_place_and_the_way_stay_out_of_the_address(run):
+    one = watch.planned(run, run.steps[0], checkpoints(run)[0])
+    elsewhere = dataclasses.replace(one.stage, checkpoint="elsewhere")
+    assert isinstance(elsewhere, CheckpointScores)
+    assert elsewhere.address(dict.fromkeys(elsewhere.inputs, "a")) == one.stage.address(
+        dict.fromkeys(elsewhere.inputs, "a")
+    )
+    assert one.address != watch.planned(run, run.steps[0], checkpoints(run)[1]).address
+
+
+def test_the_evaluation_of_the_newest_run_may_be_another(run):
+    overrides = ["source=html", "source.paths=[none]", "evaluation=demo", "model=llama_demo"]
+    config = decoded(compose(overrides))
+    before = Run(config, {}, run.steps, overrides)
+    after = changed(before, ["evaluation=in_context", "evaluation.seed=7", "ranks=2"], {"evaluation", "ranks"})
+    assert (after.config.evaluation.seed, after.config.ranks) == (7, 2)
+    assert set(after.config.evaluation.benchmarks) != set(config.evaluation.benchmarks)
+    assert dataclasses.replace(after.config, evaluation=config.evaluation, ranks=1) == config
+    assert after.steps == before.steps
+
+
+def test_the_flag_stands_alone():
+    def is_setting(word: str) -> bool:
+        return "=" in word
+
+    assert split_words("watch", ["--once", "ranks=2"], is_setting) == (["--once"], ["ranks=2"])
+    assert split_words("watch", ["ranks=2"], is_setting) == ([], ["ranks=2"])
+    usage = "usage: headrace watch [--once] [KEY=VALUE ...]"
+    for words, wrong in ((["--once=yes"], "--once takes no value"), (["now"], "watch does not go with 'now'")):
+        with pytest.raises(ConfigError) as error:
+            split_words("watch", words, is_setting)
+        assert str(error.value) == f"command line: {wrong}; {usage}"

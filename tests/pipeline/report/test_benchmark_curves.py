@@ -1,0 +1,76 @@
+"""The pictures of benchmarks over steps: which points they show, and that a page has them."""
+
+import json
+from pathlib import Path
+
+from headrace.pipeline.report.benchmark_curves import benchmark_curves, main_metrics
+from headrace.pipeline.report.score_history import IN_LOOP, Point
+from headrace.pipeline.report.stage import Report
+from tests.pipeline.report.test_report import CLEAN, full_run, write_report
+from tests.pipeline.report.test_score_history import scored_checkpoint
+
+
+def point(
+    step: int, benchmark: str, value: float, metric: str = "acc", group: str = "", source: str = IN_LOOP
+) -> Point:
+    interval = (value - 0.1, value + 0.2)
+    return Point(step, benchmark, metric, value, 0.05, interval, 0.25, 20, group, source)
+
+
+POINTS = [
+    point(8, "piqa", 0.6),
+    point(4, "piqa", 0.5),
+    point(4, "piqa", 0.4, metric="acc_norm"),
+    point(4, "piqa", 0.9, group="hard"),
+    point(6, "piqa", 0.55, source="watch 0a1b2c"),
+    point(4, "validation", 1.5, metric="bits_per_byte"),
+]
+
+
+def test_the_main_metric_of_each_benchmark_by_source_and_step():
+    found = main_metrics(POINTS)
+    assert {name: {source: [p.value for p in line] for source, line in of.items()} for name, of in found.items()} == {
+        "piqa": {IN_LOOP: [0.5, 0.6], "watch 0a1b2c": [0.55]},
+        "validation": {IN_LOOP: [1.5]},
+    }
+
+
+def test_a_panel_for_each_benchmark_with_intervals_and_guessing():
+    figure = benchmark_curves(POINTS)
+    chart = json.loads(figure.json)
+    assert [title["text"] for title in chart["layout"]["annotations"]] == ["piqa acc", "validation bits per byte"]
+    drawn = [trace for trace in chart["data"] if trace["x"] != [None]]
+    guess, first, beside, bits = drawn
+    assert (guess["x"], guess["y"], guess["line"]["dash"]) == ([4, 6, 8], [0.25, 0.25, 0.25], "dot")
+    assert (first["x"], first["y"]) == ([4, 8], [0.5, 0.6])
+    assert [round(length, 6) for length in first["error_y"]["array"]] == [0.2, 0.2]
+    assert [round(length, 6) for length in first["error_y"]["arrayminus"]] == [0.1, 0.1]
+    assert beside["line"]["color"] != first["line"]["color"] == bits["line"]["color"]
+    legend = [trace["name"] for trace in chart["data"] if trace.get("showlegend")]
+    assert legend == ["watch 0a1b2c", IN_LOOP]
+
+
+def test_without_scores_on_the_way_there_is_no_picture():
+    assert benchmark_curves([]) is None
+
+
+def test_the_page_has_the_pictures_of_what_was_scored(tmp_path: Path):
+    inputs = full_run(tmp_path)
+    assert 'id="figure-benchmarks"' not in write_report(inputs, tmp_path / "before").read_text()
+    scored_checkpoint(tmp_path, inputs["weights"].folder.name, 100, 0.5)
+    page = write_report(inputs, tmp_path / "after").read_text()
+    assert 'id="figure-benchmarks"' in page
+    assert "blimp acc" in page
+
+
+def test_a_page_is_made_anew_when_more_checkpoints_are_scored(tmp_path: Path):
+    addresses = dict.fromkeys(Report.inputs, "abc")
+    before = Report(root=str(tmp_path), clean=CLEAN).address(addresses)
+    assert before == Report(root=str(tmp_path / "elsewhere"), clean=CLEAN).address(addresses)
+    scored_checkpoint(tmp_path, "other", 100, 0.5)
+    assert Report(root=str(tmp_path), clean=CLEAN).address(addresses) == before
+    scored_checkpoint(tmp_path, "abc", 100, 0.5)
+    after = Report(root=str(tmp_path), clean=CLEAN).address(addresses)
+    assert after != before
+    scored_checkpoint(tmp_path, "abc", 200, 0.5)
+    assert Report(root=str(tmp_path), clean=CLEAN).address(addresses) not in (before, after)

@@ -1,0 +1,196 @@
+"""Marked pages: what is marked is what the filters counted, and what is not marked is the document."""
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from datatrove.data import Document
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.line_corrections import LineCorrections
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.report.marking import REMOVED, REWRITTEN, Line, folded, is_by, marked, pages
+
+WORDS = "river water mill wheel stone grain flour channel gate power bread town season winter".split()  # noqa: SIM905
+PARTS = (
+    "menu",
+    "Read our privacy policy before you go on.",
+    "Enable javascript to see this page.",
+    "And so on and on...",
+)
+
+
+def page(rng: random.Random) -> str:
+    """Sentences of this page and of all pages, some with citations, between lines that C4's rules remove."""
+
+    def sentence(words: random.Random) -> str:
+        start = " ".join(words.choice(WORDS) for _ in range(9)).capitalize()
+        return f"{start} is what the people of this quiet valley remember{words.choice(['', ' [3] too', ''])}."
+
+    shared = [sentence(random.Random(n)) for n in range(6)]
+    lines = [sentence(rng) for _ in range(rng.randrange(3, 9))]
+    lines += rng.sample(shared, rng.randrange(4)) + rng.choices(PARTS, k=rng.randrange(6)) + [""] * rng.randrange(3)
+    lines += ["Here { is code for everyone to see."] * (rng.random() < 0.1)
+    lines += lines[:1] * (rng.random() < 0.3)
+    rng.shuffle(lines)
+    return rng.choice(["\n", "\n  ", " \n"]).join(lines)
+
+
+def cleaned(folder: Path, cleaning: str, texts: list[str], run_stage) -> tuple[Clean, Artifact]:
+    rows = [{"text": text, "url": f"https://{n}.example/"} for n, text in enumerate(texts)]
+    (folder / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    overrides = ["source=jsonl", f"source.paths=[{folder}/pages.jsonl]", f"cleaning={cleaning}", "until=clean"]
+    config = decoded(compose(overrides))
+    artifact = run_stage(Clean(source=config.source, cleaning=config.cleaning), {}, folder / "clean")
+    return decode(Clean, artifact.settings), artifact
+
+
+def read(artifact: Artifact, kind: str) -> list[Document]:
+    return [document for path in artifact.shards(kind) for document in read_documents(path)]
+
+
+def filled(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+@pytest.fixture(scope="module")
+def c4(run_stage, tmp_path_factory) -> tuple[Clean, Artifact]:
+    rng = random.Random(5)
+    return cleaned(tmp_path_factory.mktemp("c4"), "c4", [page(rng) for _ in range(150)], run_stage)
+
+
+def test_every_mark_of_a_kept_page_is_one_that_a_filter_counted(c4: tuple[Clean, Artifact]) -> None:
+    clean, artifact = c4
+    seen: Counter[str] = Counter()
+    for one in pages(read(artifact, "documents"), clean):
+        assert one.is_compared
+        marks = Counter(line.rule for line in one.lines if line.rule)
+        assert marks == Counter(one.document.metadata.get("removed_lines", {}))
+        assert [line.text for line in one.lines if not line.rule] == filled(one.document.text)
+        seen += marks
+    assert {rule: n for rule, n in artifact.counts.items() if rule.startswith("removed_lines:")} == {
+        f"removed_lines:{rule}": n for rule, n in seen.items()
+    }
+    assert {"unique_lines", "c4_lines.end_mark", "c4_lines.ellipsis", "c4_lines.policy", "c4_lines.javascript"} <= set(
+        seen
+    )
+
+
+def test_a_dropped_page_shows_the_line_that_decided(c4: tuple[Clean, Artifact]) -> None:
+    clean, artifact = c4
+    dropped = [one for one in pages(read(artifact, "dropped"), clean) if one.drop["rule"] == "c4_lines.curly_bracket"]
+    assert len(dropped) > 3
+    for one in dropped:
+        lines = [line.text for line in one.lines if line.rule == one.drop["rule"]]
+        assert lines[0] == one.drop["value"] == "Here { is code for everyone to see."
+        assert len(one.lines) == len(filled(one.document.text))
+
+
+def test_a_page_that_a_later_filter_dropped_shows_what_earlier_ones_took(tmp_path: Path, run_stage) -> None:
+    text = "\n".join(["menu", *(f"Das ist der Satz Nummer {n} auf dieser langen deutschen Seite." for n in range(5))])
+    clean, artifact = cleaned(tmp_path, "c4", [text], run_stage)
+    (one,) = pages(read(artifact, "dropped"), clean)
+    assert one.drop["rule"] == "language"
+    assert [line.rule for line in one.lines] == ["c4_lines.end_mark", *[""] * 5]
+
+
+def test_sentences_taken_out_of_lines(tmp_path: Path, run_stage) -> None:
+    """Spans of three sentences that two pages share: the line that lost some stands behind what it was."""
+    rng = random.Random(3)
+    lines = [[" ".join(rng.choices(WORDS, k=8)).capitalize() + "." for _ in range(6)] for _ in range(8)]
+    shared = [*lines[1][1:5], "Another end of this line that nobody wrote before."]
+    texts = ["\n".join(map(" ".join, some)) for some in (lines[:4], [shared, *lines[4:]])]
+    clean, artifact = cleaned(tmp_path, "c4_paper", texts, run_stage)
+    shorter = [one for one in pages(read(artifact, "documents"), clean) if "removed_sentences" in one.document.metadata]
+    (one,) = shorter
+    assert [line.text for line in one.lines if not line.rule] == filled(one.document.text)
+    assert [line.rule for line in one.lines if line.rule.startswith("unique")] == ["unique_spans"]
+
+
+def test_lines_that_are_corrected(tmp_path: Path, run_stage) -> None:
+    """A phrase is cut out of a line that stays, others are removed."""
+    body = [f"This is sentence number {n} of a page with many words in all of its lines." for n in range(30)]
+    text = "\n".join([*body, "1,234 likes", "HOME AND NEWS", "", "Two items in cart"])
+    clean = Clean(source=Jsonl(paths=(str(tmp_path / "pages.jsonl"),)), cleaning=Cleaning(filters=(LineCorrections(),)))
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"text": text}))
+    (one,) = pages(read(run_stage(clean, {}, tmp_path / "clean"), "documents"), clean)
+    assert one.lines == [
+        *map(Line, body),
+        Line("1,234 likes", "line_corrections.counter_line"),
+        Line("HOME AND NEWS", "line_corrections.uppercase_line"),
+        Line("Two"),
+    ]
+
+
+def c4_stage() -> Clean:
+    return Clean(source=Jsonl(paths=("none.jsonl",)), cleaning=decoded(compose([])).cleaning)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "rules"),
+    [
+        ({"removed_lines": {"unique_lines": 1}}, ["unique_lines"]),
+        ({"removed_lines": {"unique_lines": 1, "other": 1}}, [REMOVED]),
+        ({}, [REMOVED]),
+    ],
+)
+def test_a_rule_that_cannot_be_named(metadata: dict[str, object], rules: list[str]) -> None:
+    first, second = ("This is a sentence with a number of words.", "Here is another one with even more words.")
+    lines = marked(Document(text=second, id="a:0", metadata=metadata), f"{first}\n{second}", c4_stage())
+    assert lines == [Line(first, rules[0]), Line(second)]
+
+
+def test_lines_in_place_of_others() -> None:
+    first, second = ("Write to us at ann@example.org if you like it.", "Here is another one with even more words.")
+    changed = first.replace("ann@example.org", "email@example.com")
+    lines = marked(Document(text=f"{changed}\n{second}", id="a:0", metadata={}), f"{first}\n{second}", c4_stage())
+    assert lines == [Line(first, REWRITTEN), Line(changed), Line(second)]
+    alone = marked(Document(text="New.", id="a:0", metadata={}), "menu", c4_stage())
+    assert alone == [Line("New."), Line("menu", "c4_lines.end_mark")]
+
+
+@given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd")))
+def test_whatever_changed_the_document_is_shown_whole(before: list[str], after: list[str]) -> None:
+    clean = Clean(source=Jsonl(paths=("none.jsonl",)), cleaning=Cleaning(filters=()))
+    lines = marked(Document(text="\n".join(after), id="a:0", metadata={}), "\n".join(before), clean)
+    assert [line.text for line in lines if not line.rule] == after
+    assert Counter(before) - Counter(line.text for line in lines) == Counter()
+
+
+def test_a_record_far_into_its_file_is_not_looked_for(c4: tuple[Clean, Artifact]) -> None:
+    clean, artifact = c4
+    documents = read(artifact, "documents")
+    assert [one.is_compared for one in pages(documents, clean, records=40)] == [
+        int(document.id.rpartition(":")[2]) < 40 for document in documents
+    ]
+
+
+def test_long_pages_are_folded_around_what_was_removed() -> None:
+    lines = [Line(str(n), "a.x" if n == 10 else "b" if n == 20 else "") for n in range(30)]
+    first, ten, twenty = (
+        [Line("0")],
+        [Line("9"), Line("10", "a.x"), Line("11")],
+        [Line("19"), Line("20", "b"), Line("21")],
+    )
+    assert folded(lines, 7) == [*first, 8, *ten, 7, *twenty, 8]
+    assert folded(lines, 4, "a") == [*first, 8, *ten, 18]
+    assert folded(lines, 3, "b") == [19, *twenty, 8]
+    assert folded(lines[:3], 7) == lines[:3]
+    assert folded(lines, 2, "none") == [Line("0"), Line("1"), 28]
+    assert folded([], 3) == []
+
+
+def test_a_rule_is_meant_by_its_name_or_its_filter() -> None:
+    assert is_by("", "language")
+    assert is_by("c4_lines", "c4_lines.end_mark")
+    assert is_by("c4_lines.end_mark", "c4_lines.end_mark")
+    assert not is_by("c4", "c4_lines.end_mark")
+    assert not is_by("c4_lines.end_mark", "c4_lines.end")

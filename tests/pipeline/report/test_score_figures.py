@@ -1,0 +1,249 @@
+"""Figures of scores: which entries make a curve, what is hollow, which heads have names, where differences stand."""
+
+import json
+import math
+import re
+
+import pytest
+
+from headrace.pipeline.core.artifact import TaskOutput, finish
+from headrace.pipeline.report import panels
+from headrace.pipeline.report.accuracies import Score, accuracies
+from headrace.pipeline.report.few_shot import Shot, panels_of
+from headrace.pipeline.report.forest import Interval, forest
+from headrace.pipeline.report.phases import phase_change
+from headrace.pipeline.report.questions import PER_BENCHMARK, questions
+from headrace.pipeline.report.score_history import Point
+from headrace.pipeline.report.scores import ScoreTable
+from tests.pipeline.report.test_report import artifact, browse, full_run, write_report
+
+__all__ = ["browse"]
+
+
+def entry(name, shots, value, groups=(), truncated=0):
+    def metric(name, value, group=""):
+        return {"name": name, "group": group, "value": value, "interval": [value - 0.1, value + 0.1], "random": 0.25}
+
+    metrics = [metric("acc", value), metric("acc_norm", 0.9), *(metric("acc", share, group) for group, share in groups)]
+    return {"name": name, "shots": shots, "truncated_contexts": truncated, "metrics": metrics}
+
+
+QUIZ = [entry("quiz", 0, 0.3), entry("quiz_16shot", 16, 0.5, truncated=3), entry("quiz_2shot", 2, 0.4)]
+
+
+def traces(figure):
+    return json.loads(figure.json)["data"]
+
+
+def named(figure, name):
+    """The traces of this name that are no legend's."""
+    return [trace for trace in traces(figure) if trace["name"] == name and trace["x"] != [None]]
+
+
+def test_scores_of_one_benchmark_are_a_curve_in_the_order_of_shots():
+    (panel,) = panels_of({"a": [*QUIZ, entry("alone", 5, 0.1), {"name": "x", "shots": 0, "metrics": []}]})
+    assert (panel.title, panel.random, panel.is_by_group) == ("quiz", 0.25, False)
+    assert panel.curves == {
+        "a": [
+            Shot(0, 0.3, (0.3 - 0.1, 0.3 + 0.1), False),
+            Shot(2, 0.4, (0.4 - 0.1, 0.4 + 0.1), False),
+            Shot(16, 0.5, (0.5 - 0.1, 0.5 + 0.1), True),
+        ]
+    }
+
+
+def test_several_models_share_a_panel_and_groups_have_one_for_each():
+    sums = [entry(f"sums_{k}shot", k, 0.2, [("plus", 0.3), ("minus", k / 10)]) for k in (0, 4)]
+    found = panels_of({"a": [*QUIZ, *sums], "b": QUIZ[:2]})
+    assert [(panel.title, list(panel.curves)) for panel in found] == [
+        ("quiz", ["a", "b"]),
+        ("sums", ["a"]),
+        ("sums, a", ["plus", "minus"]),
+    ]
+    assert [shot.value for shot in found[2].curves["minus"]] == [0.0, 0.4]
+    (alone,) = [panel for panel in panels_of({"a": sums}) if panel.is_by_group]
+    assert alone.title == "sums"
+
+
+def test_prompts_that_did_not_fit_are_hollow_and_the_legend_says_so():
+    figure = panels.few_shot(panels_of({"a": QUIZ}))
+    (curve,) = named(figure, "a")
+    assert (curve["x"], curve["y"]) == (["0", "2", "16"], [0.3, 0.4, 0.5])
+    assert curve["marker"]["symbol"] == ["circle", "circle", "circle-open"]
+    assert curve["error_y"]["array"] == pytest.approx([0.1, 0.1, 0.1])
+    assert named(figure, "random guessing")[0]["y"] == [0.25] * 3
+    legend = [trace["name"] for trace in traces(figure) if trace.get("showlegend", True)]
+    assert legend == ["a", "some prompts did not fit the window", "random guessing"]
+    assert "did not fit" not in panels.few_shot(panels_of({"a": [QUIZ[0], QUIZ[2]]})).json
+    assert panels.few_shot([]) is None
+
+
+def test_a_benchmark_has_one_row_for_all_its_numbers_of_shots():
+    found = [Score("quiz acc", 0, 0.3, (0.2, 0.5), 0.25), Score("quiz acc", 16, 0.5, None, 0.25),
+             Score("sums acc", 0, 0.0, (0.0, 0.1), None)]  # fmt: skip
+    guess, zero, many = traces(accuracies(found))
+    assert (guess["x"], guess["y"]) == ([0.25], [0])
+    assert (zero["name"], zero["x"], zero["y"]) == ("0 shots", [0.3, 0.0], pytest.approx([-0.175, 0.825]))
+    assert (many["name"], many["x"], many["y"]) == ("16 shots", [0.5], pytest.approx([0.175]))
+    assert (zero["error_x"]["array"], zero["error_x"]["arrayminus"]) == (
+        pytest.approx([0.2, 0.1]),
+        pytest.approx([0.1, 0]),
+    )
+    assert zero["opacity"] < many["opacity"] == 1
+    assert json.loads(accuracies(found).json)["layout"]["yaxis"]["ticktext"] == ["quiz acc", "sums acc"]
+    assert [trace["name"] for trace in traces(accuracies(found[:1]))] == ["random guessing", "this model"]
+    assert accuracies([]) is None
+
+
+def test_rows_of_one_metric_stand_beneath_each_other_by_shots(tmp_path):
+    def fill(out):
+        with out.file("scores.json") as path:
+            entries = [
+                {**one, "queries": 9, "truncated_tokens": 1, "metrics": [{**m, "items": 9} for m in one["metrics"]]}
+                for one in QUIZ
+            ]
+            path.write_text(json.dumps({"benchmarks": entries}))
+        return {}
+
+    table = ScoreTable.of(artifact(tmp_path, "scores", {}, fill))
+    shown = [(row.base, row.metric, row.shots) for row in table.rows]
+    assert shown == [("quiz", metric, shots) for metric in ("acc", "acc_norm") for shots in (0, 2, 16)]
+    assert [(row.benchmark, row.title) for row in table.headlines()] == [("quiz", "quiz acc")]
+    assert len(traces(table.figure)) == 4
+
+
+def test_no_two_of_twenty_lines_look_alike():
+    groups = [entry(f"sums_{k}shot", k, 0.2, [(f"set_{n}", 0.3) for n in range(20)]) for k in (0, 4)]
+    (figure,) = panels.few_shot_groups([panel for panel in panels_of({"a": groups}) if panel.is_by_group])
+    looks = [(one["line"]["color"], one["line"]["dash"]) for n in range(20) for one in named(figure, f"set {n}")]
+    assert len(looks) == len(set(looks)) == 20
+
+
+def point(step, metric, value, group="", source="while training"):
+    return Point(step, "b", metric, value, 0.1, None, 0.0, 9, group, source)
+
+
+def test_the_phase_change_has_loss_score_and_heads():
+    found = [point(step, "in_context_score", -step / 100) for step in (20, 10)]
+    heads = {f"layer_0_head_{head}": head / 20 for head in range(12)}
+    found += [point(step, "prefix_matching", value, head) for step in (10, 20) for head, value in heads.items()]
+    found += [point(10, "in_context_score", 5.0, source="watch 123456"), point(10, "prefix_matching", 1.0)]
+    figure = phase_change([(5, 4.0), (10, 3.0)], found)
+    (score,) = named(figure, "in-context-learning score")
+    assert (score["x"], score["y"]) == ([10, 20], [-0.1, -0.2])
+    assert score["error_y"]["array"] == pytest.approx([0.196, 0.196], rel=1e-3)
+    shown = [trace for trace in traces(figure) if trace["name"].startswith("layer")]
+    assert [trace["name"] for trace in shown] == [f"layer 0 head {head}" for head in range(12)]
+    assert [trace["showlegend"] for trace in shown] == [False] * 4 + [True] * 8
+    assert shown[-1]["line"]["color"] == "var(--series-a)"
+    assert len(named(figure, "validation loss")) == 1
+    assert json.loads(figure.json)["layout"]["yaxis3"]["range"] == [0, 1]
+
+
+def test_there_is_a_phase_change_only_where_there_are_scores():
+    assert phase_change([(5, 4.0)], [point(10, "acc", 0.5)]) is None
+    assert len(traces(phase_change([], [point(10, "in_context_score", 0.5)]))) == 1
+
+
+def test_differences_stand_on_their_rows():
+    found = [Interval("quiz acc", "b", 2.0, -1.0, 4.0, ""), Interval("quiz acc", "c", 5.0, 4.0, 7.0, "**"),
+             Interval("sums acc", "b", -3.0, -4.0, -2.5, "*")]  # fmt: skip
+    figure = forest("shares", found, "points")
+    b, c = traces(figure)
+    assert (b["x"], b["y"]) == ([2.0, -3.0], pytest.approx([-0.15, 0.85]))
+    assert (c["x"], c["y"], c["text"]) == ([5.0], pytest.approx([0.15]), ["**"])
+    assert (b["marker"]["symbol"], b["text"]) == (["circle-open", "circle"], ["", "*"])
+    assert (b["error_x"]["array"], b["error_x"]["arrayminus"]) == ([2.0, 0.5], [3.0, 1.0])
+    assert json.loads(figure.json)["layout"]["yaxis"]["ticktext"] == ["quiz acc", "sums acc"]
+    assert forest("shares", [], "points") is None
+
+
+def samples(folder, verdicts):
+    out = TaskOutput(folder, "scores", 0)
+    with out.file("samples/quiz.jsonl") as path:
+        rows = [
+            {"name": f"f:{n}", "prompts": ["p"], "continuations": [" a"], "log_likelihoods": [-1.0], "greedy": [True],
+             "gold": 0, "overlap": "too_short", "outcome": {"acc": value}}
+            for n, value in enumerate(verdicts)
+        ]  # fmt: skip
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out.done({})
+    return finish(folder, {"stage": "scores"}, {"scores": 1})
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ([1.0] * 100, range(24)),
+        ([1.0] * 50 + [0.0] * 50, [*range(12), *range(50, 62)]),
+        ([0.0] * 50 + [1.0] * 3, [*range(21), 50, 51, 52]),
+        ([0.5, 1.0, 0.0], [0, 1, 2]),
+    ],
+)
+def test_questions_are_right_and_wrong_as_far_as_there_are(tmp_path, verdicts, expected):
+    found = questions(samples(tmp_path / "s", verdicts), [{"name": "quiz", "metrics": [{"name": "acc"}]}])
+    assert [question.name for question in found] == [f"f:{n}" for n in expected]
+    assert len(found) <= PER_BENCHMARK
+    words = {1.0: "right", 0.0: "wrong", 0.5: ""}
+    assert [question.verdict for question in found] == [words[verdicts[n]] for n in expected]
+    assert {question.overlap for question in found} == {"too short"}
+
+
+def test_many_benchmarks_have_fewer_questions_each(tmp_path):
+    entries = [{"name": "quiz", "metrics": [{"name": "acc"}]}] + [{"name": f"no:{n}", "metrics": []} for n in range(99)]
+    assert len(questions(samples(tmp_path / "s", [1.0] * 100), entries)) == 4
+
+
+def test_a_likelihood_is_neither_right_nor_wrong(tmp_path):
+    entries = [{"name": "quiz", "metrics": [{"name": "perplexity", "value": math.e}]}]
+    assert {question.verdict for question in questions(samples(tmp_path / "s", [1.0, 0.0]), entries)} == {""}
+
+
+def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
+    sums = [entry(f"sums_{k}shot", k, 0.2, [("plus", 0.3), ("minus", k / 10)]) for k in (0, 4)]
+    entries = [one | {"metrics": [m | {"standard_error": 0.1, "items": 9} for m in one["metrics"]]} for one in sums]
+
+    def scores(out):
+        with out.file("scores.json") as path:
+            path.write_text(json.dumps({"benchmarks": entries}))
+        return {}
+
+    def weights(out):
+        metric = {"name": "prefix_matching", "group": "layer_0_head_0", "value": 0.5, "standard_error": 0.1,
+                  "interval": None, "random": 0.01, "items": 9}  # fmt: skip
+        with out.file("metrics.jsonl") as path:
+            rows = [{"step": step, "evaluation": {"induction": [metric]}} for step in (10, 20)]
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return {}
+
+    made = {"scores": scores, "weights": weights}
+    inputs = full_run(tmp_path / "a") | {name: artifact(tmp_path / "b", name, {}, fill) for name, fill in made.items()}
+    tree, console = browse(write_report(inputs, tmp_path / "report"), "--dump-dom")
+    assert console == []
+    drawn = re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)
+    assert set(drawn) > {"phase_change", "few_shot", "few_shot_groups_0"}
+    assert "sums: each group by the number of worked examples, without intervals." in tree
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(1.0, "right"), (0.0, "wrong")])
+def test_what_was_written_stands_beside_the_right_answer(tmp_path, value, verdict):
+    row = {
+        "name": "f:1",
+        "prompts": ["Q"],
+        "continuations": [],
+        "log_likelihoods": [],
+        "greedy": [],
+        "gold": 0,
+        "written": [" Onion"],
+        "right_answers": ["Onion", "Allium"],
+        "outcome": {"exact_match (x)": value},
+    }
+    out = TaskOutput(tmp_path / "s", "scores", 0)
+    with out.file("samples/trivia.jsonl") as path:
+        path.write_text(json.dumps(row))
+    out.done({})
+    scores = finish(tmp_path / "s", {"stage": "scores"}, {"scores": 1})
+    (question,) = questions(scores, [{"name": "trivia", "metrics": [{"name": "exact_match (x)"}]}])
+    assert (question.prompt, question.verdict) == ("Q", verdict)
+    told = [(choice.text, choice.right, choice.chosen) for choice in question.choices]
+    assert told == [(" Onion", verdict == "right", True), ("Onion", True, False)]

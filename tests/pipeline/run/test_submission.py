@@ -1,0 +1,463 @@
+"""Submission against an sbatch and an squeue that record what they are asked. tests/cluster has the real ones."""
+
+import dataclasses
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.pipeline.clusters.settings import Slurm
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.artifact import TaskOutput, read_json, write_sealed
+from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage import Inputs, Phase, Stage
+from headrace.pipeline.run import jobs
+from headrace.pipeline.run.jobs import Job
+from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.submission import SCRIPTS, array_list, submit
+
+NASTY = "a b; rm -rf $HOME $(touch x) `touch x` 'q\" %j é *"
+
+
+def nothing(task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+    return Counter()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Letters(Stage):
+    name: ClassVar[str] = "letters"
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return Phase("sort", 10, nothing), Phase("join", 1, nothing)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Learned(Stage):
+    name: ClassVar[str] = "learned"
+    inputs: ClassVar[tuple[str, ...]] = ("letters",)
+    distributed: ClassVar[bool] = True
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("learned", 1, nothing),)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scores(Stage):
+    name: ClassVar[str] = "scores"
+    inputs: ClassVar[tuple[str, ...]] = ("learned",)
+    distributed: ClassVar[bool] = True
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("scores", 1, nothing),)
+
+
+def make_steps(root: Path) -> list[Step]:
+    folders: dict[str, Path] = {}
+    shards: dict[str, int] = {}
+    steps = []
+    for stage in (Letters(), Learned(), Scores()):
+        folders[stage.name] = root / stage.name / "0123456789ab"
+        inputs = {name: folders[name] for name in stage.inputs}
+        step = Step(stage, "0123456789ab", folders[stage.name], inputs, shards, {"stage": stage.name})
+        shards = {**shards, stage.name: step.phases[-1].tasks}
+        steps.append(step)
+    return steps
+
+
+def do(step: Step, phase: str, tasks: Sequence[int]) -> None:
+    for task in tasks:
+        TaskOutput(step.folder, phase, task).done({})
+
+
+class FakeSlurm:
+    """An sbatch and an squeue on PATH: one JSON line per call, and answers that a test sets."""
+
+    SBATCH = """#!{python}
+import json, os, sys
+folder = {folder!r}
+calls = os.path.join(folder, "calls.jsonl")
+number = 101 + (len(open(calls).readlines()) if os.path.exists(calls) else 0)
+refusal = os.path.join(folder, f"refuse-{{number}}")
+if os.path.exists(refusal):
+    sys.exit(open(refusal).read())
+slurm = {{k: v for k, v in os.environ.items() if k.startswith("SLURM_")}}
+open(calls, "a").write(json.dumps({{"argv": sys.argv[1:], "slurm": slurm}}) + "\\n")
+print(f"{{number}};cluster")
+"""
+    SQUEUE = """#!{python}
+import os, sys
+path = os.path.join({folder!r}, "queue")
+names = [a for a in sys.argv if a.startswith("--name=")][0][7:].split(",")
+for line in (open(path).read().splitlines() if os.path.exists(path) else ()):
+    if line.split("|")[0] in names:
+        print(line)
+"""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        for name, text in (("sbatch", self.SBATCH), ("squeue", self.SQUEUE)):
+            (folder / name).write_text(text.format(python=sys.executable, folder=str(folder)))
+            (folder / name).chmod(0o755)
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        path = self.folder / "calls.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def argv(self) -> list[list[str]]:
+        return [call["argv"] for call in self.calls]
+
+    def refuse(self, number: int, words: str) -> None:
+        (self.folder / f"refuse-{number}").write_text(words)
+
+    def queue(self, *entries: tuple[Step, int, str, str]) -> None:
+        """``(step, number of the phase, "job|index", "state|reason")``: what squeue will print."""
+        rows = [f"{jobs.job_name(step, step.phases[phase])}|{job}|{state}" for step, phase, job, state in entries]
+        (self.folder / "queue").write_text("\n".join(rows) + "\n")
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    return FakeSlurm(tmp_path / "bin")
+
+
+@pytest.fixture
+def run_json(tmp_path: Path) -> Path:
+    path = tmp_path / "root" / "runs" / "feedfeed" / "run.json"
+    write_sealed(path, {"config": {}, "descriptions": {}})
+    return path
+
+
+@pytest.fixture
+def steps(tmp_path: Path) -> list[Step]:
+    return make_steps(tmp_path / "root")
+
+
+def option(argv: Sequence[str], name: str) -> str | None:
+    values = [argument.partition("=")[2] for argument in argv if argument.startswith(f"--{name}=")]
+    assert len(values) <= 1
+    return values[0] if values else None
+
+
+def test_a_chain_of_jobs_each_after_the_one_before_it(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    slurm = Slurm(partition="long", data_cpus=2, data_memory="8G", nodes=2, ranks_per_node=8, gpus_per_node=8)
+    submit(steps, slurm, run_json)
+    (frozen,) = run_json.parent.glob("run-*.json")
+    assert read_json(frozen) == read_json(run_json)
+    logs = run_json.parent / "logs"
+    same = ["--parsable", f"--chdir={tmp_path}", "--partition=long"]
+    names = [jobs.job_name(step, phase) for step in steps for phase in step.phases]
+    data = ["--cpus-per-task=2", "--time=04:00:00", "--mem=8G"]
+    array, train = str(SCRIPTS / "array.sbatch"), str(SCRIPTS / "train.sbatch")
+    assert fake.argv[0] == [
+        *same,
+        f"--job-name={names[0]}",
+        f"--output={logs}/letters.sort-%A_%a.log",
+        "--array=0-9",
+        *data,
+        *(array, str(frozen), "letters", "sort", "10", sys.executable),
+    ]
+    assert fake.argv[1] == [
+        *same,
+        f"--job-name={names[1]}",
+        "--dependency=afterok:101",
+        f"--output={logs}/letters.join-%A_%a.log",
+        "--array=0",
+        *data,
+        *(array, str(frozen), "letters", "join", "1", sys.executable),
+    ]
+    ranks = ["--nodes=2", "--ntasks-per-node=8", "--cpus-per-task=1", "--time=24:00:00", "--signal=B:USR2@600"]
+    ranks += ["--gres=gpu:8"]
+    assert fake.argv[2] == [
+        *same,
+        f"--job-name={names[2]}",
+        "--dependency=afterok:102",
+        f"--output={logs}/learned.learned-%j.log",
+        *ranks,
+        *(train, str(frozen), "learned", str(steps[1].folder), "3", sys.executable),
+    ]
+    assert fake.argv[3] == [
+        *same,
+        f"--job-name={names[3]}",
+        "--dependency=afterok:103",
+        f"--output={logs}/scores.scores-%j.log",
+        *ranks,
+        *(train, str(frozen), "scores", str(steps[2].folder), "3", sys.executable),
+    ]
+    assert jobs.records(steps[0])["sort"] == Job(101, f"{logs}/letters.sort-101", 10)
+    assert logs.is_dir()
+
+
+def test_jobs_of_a_chain_that_cannot_start_any_more_leave_the_queue_and_killed_ones_come_back() -> None:
+    for script in SCRIPTS.glob("*.sbatch"):
+        directives = {line for line in script.read_text().splitlines() if line.startswith("#SBATCH")}
+        assert directives >= {
+            f"#SBATCH --{option}" for option in ("kill-on-invalid-dep=yes", "requeue", "open-mode=append", "export=ALL")
+        }
+
+
+def test_no_value_is_read_by_a_shell(
+    fake: FakeSlurm, tmp_path: Path, run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / NASTY
+    work.mkdir()
+    monkeypatch.chdir(work)
+    (work / "site env").write_text("")
+    nasty_steps = make_steps(work / "root")
+    nasty_run = work / "root" / "runs" / NASTY / "run.json"
+    write_sealed(nasty_run, {"config": {"x": NASTY}})
+    slurm = Slurm(
+        partition=NASTY, account=NASTY, qos=NASTY, data_memory=NASTY, data_time=NASTY, train_time=NASTY,
+        train_memory=NASTY, site_env="site env", options=(f"--comment={NASTY}",),
+    )  # fmt: skip
+    submit(nasty_steps, slurm, nasty_run)
+    array, train = fake.argv[0], fake.argv[2]
+    for name in ("partition", "account", "qos", "mem", "time", "comment"):
+        assert option(array, name) == option(train, name) == NASTY
+    assert option(array, "chdir") == str(work)
+    escaped = str(nasty_run.parent).replace("%", "%%")
+    assert option(array, "output") == f"{escaped}/logs/letters.sort-%A_%a.log"
+    (frozen,) = nasty_run.parent.glob("run-*.json")
+    assert array[-6:] == [str(frozen), "letters", "sort", "10", sys.executable, str(work / "site env")]
+    learned = [str(frozen), "learned", str(nasty_steps[1].folder), "3"]
+    assert train[-6:] == [*learned, sys.executable, str(work / "site env")]
+    assert not list(tmp_path.rglob("x"))
+
+
+def test_only_missing_tasks_are_submitted(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+    do(steps[0], "sort", [0, 1, 2, 4, 5, 6])
+    submit(steps, Slurm(array_running=2), run_json)
+    assert [option(argv, "array") for argv in fake.argv] == ["3,7-9%2", "0%2", None, None]
+
+
+def test_more_tasks_than_an_array_may_have_share_an_index(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+    do(steps[0], "sort", [task for task in range(10) if task not in (5, 6, 9)])
+    submit(steps, Slurm(array_tasks=4), run_json)
+    assert option(fake.argv[0], "array") == "1-2"
+    assert fake.argv[0][-2] == "4"
+    assert jobs.records(steps[0])["sort"].width == 4
+
+
+def test_what_is_whole_is_passed_over_and_what_lacks_only_its_manifest_is_finished(
+    fake: FakeSlurm, steps: list[Step], run_json: Path
+) -> None:
+    do(steps[0], "sort", range(10))
+    do(steps[0], "join", [0])
+    submit(steps, Slurm(), run_json)
+    assert steps[0].is_whole
+    assert [{"letters", "learned", "scores"}.intersection(argv) for argv in fake.argv] == [{"learned"}, {"scores"}]
+    assert option(fake.argv[0], "dependency") is None
+
+
+def test_nothing_is_left_to_submit(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    do(steps[0], "sort", range(10))
+    do(steps[0], "join", [0])
+    submit(steps[:1], Slurm(), run_json)
+    assert fake.calls == []
+    assert capsys.readouterr().out == "everything was done before: nothing to submit\n"
+
+
+def test_what_is_in_the_queue_is_not_submitted_again(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.queue(
+        (steps[0], 0, "7|0-9", "PENDING|Priority"),
+        (steps[0], 1, "8|0", "CANCELLED|Dependency"),
+        (steps[1], 0, "9|N/A", "RUNNING|None"),
+    )
+    submit(steps, Slurm(), run_json)
+    submitted = [(argv[argv.index(sys.executable) - 2], option(argv, "dependency")) for argv in fake.argv]
+    assert submitted == [("join", "afterok:7"), (str(steps[2].folder), "afterok:9")]
+    said = capsys.readouterr().out
+    assert [line.split() for line in said.splitlines()[1:5]] == [
+        ["letters", "sort", "10", "7", "submitted", "before"],
+        ["letters", "join", "1", "101", "7", "submitted"],
+        ["learned", "learned", "1", "9", "101", "submitted", "before"],
+        ["scores", "scores", "1", "102", "9", "submitted"],
+    ]
+    assert f"logs: {run_json.parent}/logs/<stage>.<phase>-<job>_<index>.log\n" in said
+    assert "submitted 2 jobs; follow them with `headrace status`, stop them with `scancel 101 102`\n" in said
+
+
+def test_a_job_of_another_folder_with_the_same_address_is_not_ours(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, tmp_path: Path
+) -> None:
+    other = make_steps(tmp_path / "elsewhere")
+    fake.queue((other[0], 0, "7|0-9", "PENDING|Priority"))
+    submit(steps[:1], Slurm(), run_json)
+    assert option(fake.argv[0], "array") == "0-9"
+
+
+def test_a_refusal_is_shown_in_full(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+    words = "sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: Nope\n"
+    fake.refuse(102, words)
+    with pytest.raises(TaskError) as caught:
+        submit(steps, Slurm(), run_json)
+    assert str(caught.value) == (
+        "cluster=slurm: sbatch refused the job of stage 'letters': "
+        "sbatch: error: invalid partition specified: x, sbatch: error: Batch job submission failed: Nope; "
+        "correct the cluster settings and run again (jobs submitted before this one stay in the queue)"
+    )
+    assert list(jobs.records(steps[0])) == ["sort"]
+
+
+def test_without_slurm_it_says_where_to_run(
+    steps: list[Step], run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError) as caught:
+        submit(steps, Slurm(), run_json)
+    assert str(caught.value) == "cluster=slurm: no sbatch on this machine; run on a login node"
+    assert not list(run_json.parent.glob("run-*.json"))
+
+
+def test_a_controller_that_does_not_answer_is_not_waited_for(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fake.folder / "squeue").write_text("#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(jobs, "ANSWER_SECONDS", 0.3)
+    with pytest.raises(TaskError, match="squeue gave no answer within 0 s; is the controller up"):
+        submit(steps, Slurm(), run_json)
+    assert fake.calls == []
+
+
+def test_the_job_that_it_is_called_from_does_not_leak_into_the_new_ones(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    monkeypatch.setenv("SLURM_MEM_PER_CPU", "1")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
+    submit(steps, Slurm(), run_json)
+    assert [call["slurm"] for call in fake.calls] == [{"SLURM_CONF": "/etc/slurm.conf"}] * 4
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"options": ["--constraint", "h100"]},
+            "cluster.options: 'h100' is not an option of sbatch; write --name=value",
+        ),
+        ({"site_env": "/no/where"}, "cluster.site_env: no file '/no/where'; copy slurm/site.env.example and name it"),
+    ],
+)
+def test_settings_that_sbatch_would_misread(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        submit(steps, decode(Slurm, settings), run_json)
+    assert str(caught.value) == message
+    assert fake.calls == []
+
+
+def test_slurm_puts_no_log_below_a_backslash(fake: FakeSlurm, steps: list[Step], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        submit(steps, Slurm(), Path("/data/a\\b/runs/f/run.json"))
+    path = r"'/data/a\\b/runs/f/run.json'"
+    assert str(caught.value) == f"root: {path} holds a backslash: SLURM puts no log there; rename it"
+    assert fake.calls == []
+
+
+def test_what_a_later_run_writes_does_not_change_what_queued_jobs_read(
+    fake: FakeSlurm, steps: list[Step], run_json: Path
+) -> None:
+    submit(steps, Slurm(), run_json)
+    before = read_json(run_json)
+    write_sealed(run_json, {"config": {"until": "letters"}})
+    read_by_jobs = {argument for argv in fake.argv for argument in argv if "run-" in argument}
+    assert [read_json(Path(path)) for path in read_by_jobs] == [before]
+
+
+def states_after(
+    fake: FakeSlurm, steps: list[Step], logs: Sequence[int], entries: Sequence[tuple[int, str, str]]
+) -> dict[str, str]:
+    """The states with the first phase submitted as job 101, the ``logs`` of these indices and this queue."""
+    folder = steps[0].folder.parent / "logs"
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs.record(steps[0], steps[0].phases[0], Job(101, f"{folder}/letters.sort-101", 10))
+    for index in logs:
+        (folder / f"letters.sort-101_{index}.log").write_text("words\n")
+    fake.queue(*[(steps[0], phase, job, state) for phase, job, state in entries])
+    return {name: state.replace(str(folder), "LOGS") for name, state in jobs.states(steps).items()}
+
+
+@pytest.mark.parametrize(
+    ("done", "logs", "entries", "state"),
+    [
+        ([], [], [(0, "101|0-9", "PENDING|Resources")], "PENDING (Resources), job 101"),
+        ([0], [0, 1], [(0, "101|2-9%2", "PENDING|Resources"), (0, "101|1", "RUNNING|None")], "RUNNING, job 101"),
+        (
+            [0],
+            [0, 1, 2],
+            [(0, "101|3-9", "PENDING|Resources"), (0, "101|1", "FAILED|NonZeroExitCode"), (0, "101|2", "RUNNING|None")],
+            "RUNNING, FAILED, see LOGS/letters.sort-101_1.log",
+        ),
+        ([], [0, 1], [(0, "101|0", "COMPLETING|None"), (0, "101|1", "RUNNING|None")], "RUNNING, job 101"),
+        ([0, 1], [0, 1, 2], [(0, "101|2", "OUT_OF_MEMORY|x")], "OUT_OF_MEMORY, see LOGS/letters.sort-101_2.log"),
+        ([0, 1], [0, 1, 4], [], "FAILED, see LOGS/letters.sort-101_4.log"),
+        ([], [], [(0, "101|0-9", "CANCELLED|Dependency")], "CANCELLED before it ran, job 101"),
+        ([], [], [(0, "44|0-9", "PENDING|Dependency")], "PENDING (Dependency), job 44"),
+    ],
+)
+def test_states(
+    fake: FakeSlurm,
+    steps: list[Step],
+    done: Sequence[int],
+    logs: Sequence[int],
+    entries: Sequence[tuple[int, str, str]],
+    state: str,
+) -> None:
+    do(steps[0], "sort", done)
+    assert states_after(fake, steps, logs, entries) == {"letters": state}
+
+
+def test_the_state_of_what_failed_says_why(fake: FakeSlurm, steps: list[Step]) -> None:
+    error_report.leave(steps[0].folder, TaskError("letters", "there are none", "bring some"))
+    states = states_after(fake, steps, [0, 1], [(0, "101|1", "FAILED|x")])
+    assert states == {"letters": "FAILED, see LOGS/letters.sort-101_0.log (letters: there are none; bring some)"}
+    assert states_after(fake, steps, [0, 1], [(0, "101|1", "RUNNING|x")]) == {"letters": "RUNNING, job 101"}
+
+
+def test_states_of_what_was_never_submitted_need_no_slurm(
+    steps: list[Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert jobs.states(steps) == {}
+
+
+def test_states_without_slurm_at_hand(
+    fake: FakeSlurm, steps: list[Step], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert states_after(fake, steps, [], []) == {"letters": "submitted as job 101 (no squeue on this machine)"}
+
+
+@given(st.sets(st.integers(0, 40), min_size=1))
+def test_array_list_names_each_index_once(indices: set[int]) -> None:
+    named: list[int] = []
+    for span in array_list(indices, None).split(","):
+        first, _, last = span.partition("-")
+        named += range(int(first), int(last or first) + 1)
+    assert named == sorted(indices)
+
+
+@pytest.mark.parametrize(
+    ("indices", "running", "text"), [([9, 3, 8, 7], None, "3,7-9"), ([0], 1, "0%1"), ([0, 1, 5], 2, "0-1,5%2")]
+)
+def test_array_list(indices: list[int], running: int | None, text: str) -> None:
+    assert array_list(indices, running) == text

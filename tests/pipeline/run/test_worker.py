@@ -1,0 +1,227 @@
+"""What a job of a cluster runs, in this process: an index's tasks, inputs that show late, errors for people."""
+
+import dataclasses
+import errno
+import json
+import os
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.artifact import TaskOutput, part_path, read_sealed
+from headrace.pipeline.core.claim import QUIET_SECONDS, claim_of, claimed
+from headrace.pipeline.core.errors import ConfigError, RetryableError
+from headrace.pipeline.core.owner import Owner
+from headrace.pipeline.run import planner, worker
+from headrace.pipeline.run.executor import TaskExecutor
+from headrace.pipeline.run.planner import Step, load, plan, save
+
+SENTENCE = "The old mill stands beside the quiet river and grinds the grain of the whole village."
+
+
+@pytest.fixture
+def run_json(tmp_path: Path) -> Path:
+    """A run of three source files, so three tasks of clean, up to signatures."""
+    (tmp_path / "raw").mkdir()
+    for number in range(3):
+        row = {"id": str(number), "text": f"{SENTENCE} {number}"}
+        (tmp_path / "raw" / f"{number}.jsonl").write_text(json.dumps(row) + "\n")
+    settings = [f"source.paths=[{tmp_path}/raw/*.jsonl]", "source=jsonl", "source.task_bytes=1", "cleaning=none"]
+    values = compose([*settings, f"root={tmp_path}/root", "until=signatures", "dedup.buckets=2"])
+    config = decoded(values)
+    return save(config, values, plan(config))
+
+
+def steps_of(run_json: Path) -> tuple[Step, Step]:
+    clean, signatures = load(run_json)[1]
+    return clean, signatures
+
+
+def run(run_json: Path, *arguments: str) -> int:
+    return worker.main([str(run_json), *arguments])
+
+
+def test_an_index_runs_every_width_th_task_and_the_last_one_finishes_the_artifact(run_json: Path) -> None:
+    clean, _ = steps_of(run_json)
+    assert run(run_json, "clean", "0-filter", "0", "2") == 0
+    assert clean.missing(clean.phases[0]) == [1]
+    assert not clean.is_whole
+    before = {path: path.stat().st_mtime_ns for path in clean.folder.glob("parts/*")}
+    assert run(run_json, "clean", "0-filter", "0", "2") == 0
+    assert {path: path.stat().st_mtime_ns for path in clean.folder.glob("parts/*")} == before, "nothing is done twice"
+    assert run(run_json, "clean", "0-filter", "1", "2") == 0
+    assert clean.is_whole
+
+
+def test_without_a_width_it_is_one_task(run_json: Path) -> None:
+    clean, _ = steps_of(run_json)
+    assert run(run_json, "clean", "0-filter", "1") == 0
+    assert clean.missing(clean.phases[0]) == [0, 2]
+
+
+def test_a_requeued_index_takes_over_its_own_task_and_waits_for_that_of_another(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "117")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    clean, _ = steps_of(run_json)
+    mine, other = (claim_of(part_path(clean.folder, "0-filter", task)) for task in (0, 1))
+    mine.parent.mkdir(parents=True)
+    mine.symlink_to("node7~4026531836~4711~88231~117~0")
+    other.symlink_to("node7~4026531836~4712~88231~118~0")
+    release = threading.Timer(QUIET_SECONDS + 1, other.unlink)
+    release.start()
+    assert run(run_json, "clean", "0-filter", "0", "1") == 0
+    release.join()
+    assert clean.is_whole
+    assert capfd.readouterr().err.count("waits for") == 1
+    assert not list(clean.folder.rglob("*.claim"))
+
+
+def test_a_second_training_waits_for_the_first_and_has_nothing_left_to_do(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    config, (clean, _) = load(run_json)
+    monkeypatch.setattr(type(clean.stage), "distributed", True)
+    monkeypatch.setattr(planner, "launch", lambda *_: pytest.fail("it was trained twice"))
+    part = part_path(clean.folder, "0-filter", 0)
+    part.parent.mkdir(parents=True)
+    held, hold = os.pipe()
+    if (child := os.fork()) == 0:
+        with claimed(claim_of(part)):
+            os.write(hold, b"held")
+            time.sleep(QUIET_SECONDS + 1)
+            for task in range(3):
+                TaskOutput(clean.folder, "0-filter", task).done({})
+        os._exit(0)
+    os.read(held, 4)
+    planner.execute(clean, config, run_json)
+    os.waitpid(child, 0)
+    assert f"clean waits for {Owner.current().node} PID {child}\n" in capfd.readouterr().err
+    assert clean.is_whole
+
+
+def test_an_input_whose_last_task_was_killed_before_it_wrote_the_manifest_is_finished(run_json: Path) -> None:
+    clean, signatures = steps_of(run_json)
+    assert run(run_json, "clean", "0-filter", "0", "1") == 0
+    (clean.folder / "manifest.json").unlink()
+    assert run(run_json, "signatures", "signatures", "0", "1") == 0
+    assert clean.is_whole
+    assert signatures.is_whole
+
+
+def test_an_input_that_is_not_there_is_an_error_that_says_so(
+    run_json: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    clean, signatures = steps_of(run_json)
+    assert run(run_json, "signatures", "signatures", "0") == 1
+    message = f"{clean.folder}: is not a finished artifact (no manifest.json); run its stage first"
+    assert f"headrace: {message}\n" in capsys.readouterr().err
+    assert read_sealed(signatures.folder / "logs" / "error.json") == {
+        "kind": "ArtifactError",
+        "where": str(clean.folder),
+        "wrong": "is not a finished artifact (no manifest.json)",
+        "remedy": "run its stage first",
+    }
+
+
+def test_in_a_slurm_job_it_waits_for_what_the_file_system_shows_late(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean, signatures = steps_of(run_json)
+    assert run(run_json, "clean", "0-filter", "0", "1") == 0
+    hidden = clean.folder.with_name("hidden")
+    clean.folder.rename(hidden)
+
+    def show() -> None:
+        time.sleep(1.5)
+        hidden.rename(clean.folder)
+
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    other_node = threading.Thread(target=show)
+    other_node.start()
+    assert run(run_json, "signatures", "signatures", "0", "1") == 0
+    other_node.join()
+    assert signatures.is_whole
+
+
+def test_a_broken_run_json_is_an_error_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.json").write_text("{")
+    assert run(tmp_path / "run.json", "clean", "0-filter", "0") == 1
+    assert capsys.readouterr().err.startswith(f"headrace: {tmp_path}/run.json: is not JSON (")
+
+
+def full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_told_in_one_line_and_asks_for_another_start(
+    run_json: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean, _ = steps_of(run_json)
+    monkeypatch.setattr(TaskExecutor, "run_task", full)
+    assert run(run_json, "clean", "0-filter", "0") == 75
+    assert capsys.readouterr().err == f"headrace: {clean.folder}: No space left on device; make room and run again\n"
+    assert isinstance(error_report.find(clean.folder), RetryableError)
+
+
+def test_a_full_disk_is_told_by_a_run_on_this_machine(
+    run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a task, whose error comes out of the pool, and in what the main process writes."""
+    clean, _ = steps_of(run_json)
+    config, _ = planner.load(run_json)
+    future: Future[bool] = Future()
+    future.set_exception(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    monkeypatch.setattr(TaskExecutor, "run", lambda self: self._raise_for(future, 0, tmp_path))
+    with pytest.raises(RetryableError, match=f"^{clean.folder}: No space left on device; make room and run again$"):
+        planner.execute(clean, config, run_json)
+    monkeypatch.setattr(planner, "write_sealed", full)
+    with pytest.raises(RetryableError, match=r"run\.json: No space left on device; make room and run again$"):
+        planner.save(config, {}, [clean])
+
+
+def test_a_root_that_cannot_be_written(run_json: Path) -> None:
+    config = dataclasses.replace(planner.load(run_json)[0], root=str(run_json))
+    with pytest.raises(ConfigError) as error:
+        planner.save(config, {}, [])
+    wanted = f"root: cannot write below '{run_json}' (Not a directory); give a folder of yours: root=FOLDER"
+    assert str(error.value) == wanted
+
+
+def test_an_error_that_is_not_known_keeps_its_traceback_and_is_reported(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean, _ = steps_of(run_json)
+
+    def broken(*_: object) -> None:
+        raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+
+    monkeypatch.setattr(TaskExecutor, "run_task", broken)
+    with pytest.raises(OSError, match="Inappropriate ioctl"):
+        run(run_json, "clean", "0-filter", "0")
+    assert str(error_report.find(clean.folder)) == (
+        "clean: OSError: [Errno 25] Inappropriate ioctl for device; "
+        "the traceback in the log of the ranks, or of the job, tells where it happened"
+    )
+
+
+@pytest.mark.parametrize("words", ["[gloo/transport/tcp/pair.cc:547] Connection closed by peer", "NCCL error in: x"])
+def test_a_rank_that_lost_another_leaves_the_reason_to_that_one(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    clean, _ = steps_of(run_json)
+
+    def broken(*_: object) -> None:
+        raise RuntimeError(words)
+
+    monkeypatch.setattr(TaskExecutor, "run_task", broken)
+    with pytest.raises(RuntimeError):
+        run(run_json, "clean", "0-filter", "0")
+    assert error_report.find(clean.folder) is None

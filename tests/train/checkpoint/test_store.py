@@ -1,0 +1,272 @@
+"""Checkpoints without a model: an engine whose state is one tensor, in one process."""
+
+import contextlib
+import dataclasses
+import errno
+import os
+import resource
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.pipeline.core.artifact import write_sealed
+from headrace.pipeline.core.errors import ArtifactError, RetryableError
+from headrace.train.checkpoint import store
+from headrace.train.checkpoint.saver import Saver
+from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
+from headrace.train.distributed import processes
+from headrace.train.engine.fragments import Snapshot
+
+STATE_FILE = "state/00000.safetensors"
+
+DATA = {"order": "0", "packed": "1", "tokens": "2", "training.seed": "3"}
+
+
+def state(step: int) -> State:
+    return State(step=step, rows_seen=8 * step, tokens_seen=99, run_id="r", data=DATA)
+
+
+@dataclasses.dataclass
+class Engine:
+    """One whose snapshot is that of a model of ``values`` values, and which waits for ``gate`` before it is written."""
+
+    values: int = 5
+    gate: threading.Event | None = None
+    error: OSError | None = None
+
+    def snapshot(self) -> "Engine":
+        return self
+
+    def write(self, path: Path) -> None:
+        if self.gate:
+            self.gate.wait()
+        if self.error:
+            raise self.error
+        Snapshot({"w/0/master": torch.zeros(self.values)}, updates=3).write(path)
+
+
+def saver(folder: Path, keep_last: int = 9, keep_every: int | None = None, rollback_every: int | None = None) -> Saver:
+    return Saver(folder, processes.start("cpu"), Keeping(keep_last, keep_every, rollback_every))
+
+
+def fill(folder: Path, *steps: int) -> None:
+    with saver(folder) as saves:
+        for step in steps:
+            saves.begin(state(step), Engine())
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    fill(tmp_path, 2, 4, 10, 12)
+    return tmp_path
+
+
+def steps(folder: Path) -> list[int]:
+    return sorted(int(path.name.removeprefix("step_")) for path in folder.iterdir())
+
+
+def test_the_newest_is_found_with_its_state(folder):
+    assert store.newest(folder) == (folder / "step_00000012", state(12))
+
+
+def test_an_empty_folder_has_none(tmp_path):
+    assert store.newest(tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda path: (path / STATE_FILE).write_bytes(b"{}"), "{path}/" + STATE_FILE + ": is damaged or missing"),
+        (lambda path: (path / STATE_FILE).unlink(), "{path}/" + STATE_FILE + ": is damaged or missing"),
+        (lambda path: (path / "manifest.json").unlink(), "{path}: has no manifest.json"),
+        (lambda path: (path / "manifest.json").write_text("{"), "{path}/manifest.json: is not JSON"),
+        (lambda path: write_sealed(path / "manifest.json", {"format": 9}), "{path}: has format 9, not 3"),
+    ],
+)
+def test_a_damaged_one_is_passed_over_with_its_reason(folder, damage, message, capsys):
+    damage(folder / "step_00000012")
+    assert store.newest(folder) == (folder / "step_00000010", state(10))
+    error = capsys.readouterr().err
+    assert error.startswith(message.format(path=folder / "step_00000012"))
+    assert error.endswith("(passed over)\n")
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("one")
+    fill(folder, 7)
+    return folder / "step_00000007"
+
+
+@given(st.sampled_from(["manifest.json", STATE_FILE]), st.floats(0, 1, exclude_max=True), st.integers(0, 7))
+def test_any_flipped_bit_and_any_truncation_is_found(one, file, place, bit):
+    content = (one / file).read_bytes()
+    at = int(place * (len(content) - 1))  # the last byte ends the last line
+    flipped = content[:at] + bytes([content[at] ^ 1 << bit]) + content[at + 1 :]
+    try:
+        for damaged in (flipped, content[:at]):
+            (one / file).write_bytes(damaged)
+            with pytest.raises(ArtifactError):
+                store.verify(one)
+    finally:
+        (one / file).write_bytes(content)
+    assert store.verify(one) == state(7)
+
+
+def test_only_listed_files_are_read(folder):
+    (folder / "step_00000012/state/00001.safetensors").write_bytes(b"of somebody else")
+    assert store.state_files(folder / "step_00000012") == [folder / "step_00000012" / STATE_FILE]
+
+
+def test_pruning_keeps_the_last_and_the_milestones(tmp_path):
+    for keep_every, kept in ((4, [4, 12]), (None, [12])):
+        with saver(tmp_path / str(keep_every), keep_last=1, keep_every=keep_every) as saves:
+            for step in (2, 4, 10, 12):
+                saves.begin(state(step), Engine())
+        assert steps(tmp_path / str(keep_every)) == kept
+
+
+def test_pruning_keeps_what_a_spike_leads_back_to(tmp_path):
+    kept = {2: [2], 8: [8], 10: [8, 10], 14: [8, 14], 16: [16], 18: [16, 18]}
+    with saver(tmp_path, keep_last=1, rollback_every=8) as saves:
+        for step in kept:
+            saves.begin(state(step), Engine())
+            saves.wait()
+            assert steps(tmp_path) == kept[step]
+    with saver(tmp_path / "two", keep_last=2, rollback_every=8) as saves:
+        for step in (8, 14, 16):  # 14 is of no use without 8
+            saves.begin(state(step), Engine())
+    assert steps(tmp_path / "two") == [8, 14, 16]
+
+
+def test_one_that_a_spike_could_not_lead_back_from_is_passed_over(folder, capsys):
+    (folder / "step_00000010" / "manifest.json").unlink()
+    assert store.newest(folder) == (folder / "step_00000012", state(12))
+    assert store.newest(folder, 12) == (folder / "step_00000012", state(12))
+    assert store.newest(folder, 13) == (folder / "step_00000012", state(12))
+    assert store.newest(folder, 5) == (folder / "step_00000004", state(4))
+    damaged = f"{folder}/step_00000010: has no manifest.json; remove it (passed over)\n"
+    assert capsys.readouterr().err == 2 * damaged
+
+
+def test_the_files_of_a_step_when_it_is_saved(folder):
+    gate = threading.Event()
+    saves = saver(folder)
+    saves.begin(state(14), Engine(gate=gate))
+    threading.Timer(0.1, gate.set).start()
+    assert saves.saved(14) == [folder / "step_00000014" / STATE_FILE]
+    (folder / "step_00000014" / STATE_FILE).write_bytes(b"{}")
+    with pytest.raises(RetryableError) as error:
+        saves.saved(14)
+    assert str(error.value) == (
+        f"{folder}/step_00000014/{STATE_FILE}: is damaged or missing, and a spike leads back to it; "
+        "run again to go on from the one before"
+    )
+
+
+def test_training_says_when_it_waits_for_a_save(folder):
+    gate, said = threading.Event(), []
+
+    @contextlib.contextmanager
+    def waiting() -> Iterator[None]:
+        said.append("waits")
+        gate.set()
+        yield
+        said.append("goes on")
+
+    saves = Saver(folder, processes.start("cpu"), Keeping(9), waiting)
+    saves.wait()
+    saves.begin(state(14), Engine(gate=gate))
+    assert said == []
+    saves.wait()
+    assert said == ["waits", "goes on"]
+
+
+def test_what_a_kill_left_is_swept_away(folder):
+    (folder / "writing-step_00000014" / "state").mkdir(parents=True)
+    (folder / "step_00000002").rename(folder / "removing-step_00000002")
+    store.sweep(folder)
+    assert steps(folder) == [4, 10, 12]
+
+
+def test_one_of_the_same_step_is_replaced(folder):
+    (folder / "step_00000012" / "manifest.json").unlink()
+    fill(folder, 12)
+    assert store.verify(folder / "step_00000012") == state(12)
+
+
+def test_training_goes_on_while_one_checkpoint_is_written(folder):
+    gate = threading.Event()
+    with saver(folder) as saves:
+        saves.begin(state(14), Engine(gate=gate))
+        assert not saves.failed
+        assert store.newest(folder) == (folder / "step_00000012", state(12))
+        threading.Timer(0.1, gate.set).start()
+        saves.begin(state(16), Engine())  # waits
+        assert gate.is_set()
+        assert (folder / "step_00000014").exists()
+    assert store.newest(folder) == (folder / "step_00000016", state(16))
+
+
+@contextlib.contextmanager
+def largest_file(bytes_: int) -> Iterator[None]:
+    """A disk that takes so many bytes of a file, and no more."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_leaves_the_checkpoint_before_in_force(folder):
+    saves = saver(folder)
+    with largest_file(100_000):
+        saves.begin(state(14), Engine(values=1_000_000))
+        with pytest.raises(RetryableError) as error:
+            saves.wait()
+    assert str(error.value).startswith(f"{folder}: the checkpoint of step 14 could not be saved (rank 0: ")
+    assert "File too large" in str(error.value)
+    assert str(error.value).endswith("); make room there and run again: the one before is in force")
+    assert steps(folder) == [2, 4, 10, 12]
+    assert store.newest(folder) == (folder / "step_00000012", state(12))
+    with saves:
+        saves.begin(state(14), Engine(values=1_000_000))
+    assert store.newest(folder) == (folder / "step_00000014", state(14))
+
+
+def test_a_failed_save_is_told_at_the_next_boundary(folder):
+    saves = saver(folder)
+    saves.begin(state(14), Engine(error=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    while not saves.failed:
+        pass
+    with pytest.raises(RetryableError) as error:
+        saves.begin(state(16), Engine())
+    assert str(error.value) == (
+        f"{folder}: the checkpoint of step 14 could not be saved (rank 0: [Errno 28] No space left on device); "
+        "make room there and run again: the one before is in force"
+    )
+    assert not saves.failed
+
+
+@pytest.mark.parametrize(
+    ("other", "changed"),
+    [
+        ({"packed": "9"}, "packed"),
+        ({"training.seed": "9", "tokens": "8"}, "tokens, training.seed"),
+        ({"packed of wiki": "9"}, "packed of wiki"),
+    ],
+)
+def test_other_data_is_refused(other, changed):
+    with pytest.raises(ArtifactError) as error:
+        store.check_resumable(state(3), {**DATA, **other, "order": "9"})
+    assert str(error.value) == (
+        f"weights: the checkpoint of step 3 was trained on other data: {changed} changed; "
+        "bring that back, or use another root"
+    )

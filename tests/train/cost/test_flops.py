@@ -1,0 +1,48 @@
+"""FLOP and days against what was published."""
+
+import pytest
+import yaml
+
+from headrace.pipeline.core.settings import decode
+from headrace.train.config import ModelConfig, TrainingConfig
+from headrace.train.cost.flops import Compute, flops_per_token, petaflop_days
+from tests.train.model.test_transformer import PRESETS
+
+
+def preset(name: str) -> ModelConfig:
+    return decode(ModelConfig, yaml.safe_load((PRESETS / f"{name}.yaml").read_text()))
+
+
+def test_half_the_peak_of_an_h200_is_578_thousand_tokens_of_gpt2_small():
+    """FLOP per token of GPT-2 small at T=1024 by PaLM's formula, against 50 % of 989 TFLOP/s."""
+    assert 0.5 * 989e12 / flops_per_token(preset("gpt2_small"), 50257, 1024) == pytest.approx(575_000, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "published_flops", "published_days"),
+    [
+        ("gpt3_125m", 2.25e20, 2.60),
+        ("gpt3_350m", 6.41e20, 7.42),
+        ("gpt3_760m", 1.37e21, 15.8),
+        ("gpt3_1_3b", 2.38e21, 27.5),
+        ("gpt3_2_7b", 4.77e21, 55.2),
+        ("gpt3_6_7b", 1.20e22, 139),
+        ("gpt3_13b", 2.31e22, 268),
+        ("gpt3_175b", 3.14e23, 3640),
+    ],
+)
+def test_gpt3s_table_of_compute(name, published_flops, published_days):
+    """Brown et al. 2020, table D.1: 300 billion tokens, 6 N a token, without the products inside attention."""
+    model = preset(name)
+    inside_attention = 12 * model.layers * model.width * 2048
+    flops = (flops_per_token(model, 50257, 2048) - inside_attention) * 300e9
+    assert flops == pytest.approx(published_flops, rel=0.006)
+    assert petaflop_days(flops) == pytest.approx(published_days, rel=0.006)
+
+
+def test_days_by_hand():
+    model = ModelConfig(layers=2, width=8, heads=2, kv_heads=2, context=4, mlp_width=16)
+    compute = Compute.of(model, 10, 4, TrainingConfig(steps=100, batch_rows=3))
+    assert (compute.update_tokens, compute.tokens) == (12, 1200)
+    assert compute.flops == (6 * model.parameters(10) + 12 * 2 * 8 * 4) * 1200
+    assert compute.days(2, 1e6, 0.5) == pytest.approx(compute.flops / 1e6 / 86400)

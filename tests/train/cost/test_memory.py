@@ -1,0 +1,75 @@
+"""The counted memory: by hand, as a whole, and beside real updates."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.cost.memory import Footprint
+
+ROOT = Path(__file__).parents[3]
+MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
+
+
+def footprint(stage: int, ranks: int, precision: str = "bf16", **changes) -> Footprint:
+    training = TrainingConfig(steps=1, batch_rows=64, precision=precision)
+    return Footprint(dataclasses.replace(MODEL, **changes), 1000, 64, training, ZeroConfig(stage=stage), ranks, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("stage", "precision", "bytes_per_parameter"),
+    [(0, "fp32", (4, 0, 8, 4)), (1, "bf16", (2, 4 / 8, 8 / 8, 2)), (2, "bf16", (2, 4 / 8, 8 / 8, 2 / 8)),
+     (3, "bf16", (2 / 8 + 2, 4 / 8, 8 / 8, 2 / 8)), (2, "fp32", (4, 4 / 8, 8 / 8, 4 / 8))],
+)  # fmt: skip
+def test_the_states_by_the_table_of_zero(stage, precision, bytes_per_parameter):
+    """Rajbhandari et al. 2020, figure 1, with 8 ranks."""
+    memory = footprint(stage, 8, precision).memory(1)
+    states = (memory.weights, memory.master_weights, memory.optimizer_states, memory.gradients)
+    assert states == pytest.approx([MODEL.parameters(1000) * n for n in bytes_per_parameter], rel=0.001)
+
+
+def test_the_activations_of_a_layer_by_hand():
+    """fp32, per position: both norms' inputs and outputs, q, k, v, what attention gives, its sum, the mask's row, and
+    two values for each inner unit; behind the last layer a norm."""
+    layer = 4 * (2 * (32 + 32) + 3 * 32 + 32 + 4 + 64 + 2 * 64)
+    assert footprint(1, 1, "fp32").activation_bytes_per_token() == 2 * layer + 4 * 2 * 32
+
+
+def test_only_what_a_micro_batch_holds_grows_with_it():
+    one, four = (footprint(1, 2).memory(rows) for rows in (1, 4))
+    assert four.activations == 4 * one.activations
+    same = ("weights", "master_weights", "optimizer_states", "gradients", "update")
+    assert [getattr(four, name) for name in same] == [getattr(one, name) for name in same]
+
+
+def test_the_largest_micro_batch_fits_and_the_next_does_not():
+    case = footprint(1, 2)
+    share = [n for n in range(1, 33) if 32 % n == 0]
+    peaks = {rows: case.memory(rows).peak for rows in share}
+    for rows in share:
+        assert case.largest_micro_rows(peaks[rows]) == rows
+    assert case.largest_micro_rows(peaks[8] - 1) == 4
+    assert case.largest_micro_rows(peaks[1] - 1) == 0
+
+
+def ratio(*command: str) -> float:
+    """Planned over measured, of one case of the benchmark."""
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return next(json.loads(line)["ratio"] for line in done.stdout.splitlines() if line.startswith("{"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["states-0", "states-bf16-2", "llama"])
+def test_real_updates_take_what_was_counted(case):
+    assert ratio("benchmarks/plan_memory.py", "--only", case) == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.slow
+def test_two_ranks_take_what_was_counted():
+    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    assert ratio(*launch, "benchmarks/plan_memory.py", "--only", "states-3") == pytest.approx(1, abs=0.1)

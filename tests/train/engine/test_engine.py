@@ -1,0 +1,95 @@
+"""What the engine says and where it needs nobody; what it learns is compared in test_equivalence.py."""
+
+import datetime
+import os
+
+import pytest
+import torch
+from torch.distributed import distributed_c10d
+
+from headrace.pipeline.core.errors import TaskError
+from headrace.train.config import AdamW, TrainingConfig, ZeroConfig
+from headrace.train.distributed import processes
+from headrace.train.engine import partitions
+from headrace.train.engine.engine import Engine
+from headrace.train.objectives.causal import nll
+from tests.train.updates import ROWS, batch, first_model
+
+
+def engine(stage: int | str = 1, precision: str = "fp32", gradient_clip: float | None = 1.0) -> Engine:
+    """On this process alone, which no launcher started."""
+    ranks = processes.start("cpu")
+    training = TrainingConfig(
+        steps=1, batch_rows=ROWS, micro_batch_rows=ROWS, precision=precision, gradient_clip=gradient_clip
+    )
+    return Engine(first_model("gpt2-tied"), AdamW(learning_rate=1e-3), training, ZeroConfig(stage=stage), ranks)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2, 3])
+def test_a_process_alone_needs_no_launcher(stage, monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    _, norm = engine(stage).update(nll, [batch(0)], 100, 1e-3)
+    assert norm > 0
+    assert not {"RANK", "WORLD_SIZE"} & set(os.environ)
+
+
+@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "fp32"), (2, "bf16"), (3, "fp32")])
+@pytest.mark.parametrize("value", ["inf", "nan"])
+def test_a_gradient_that_is_not_finite_ends_it(stage, precision, value):
+    with pytest.raises(TaskError) as error:
+        engine(stage, precision).update(lambda *given: nll(*given) * float(value), [batch(0)], 100, 1e-3)
+    assert str(error.value).startswith("weights: the gradient's norm is ")
+    assert str(error.value).endswith("; lower the learning rate or lengthen the warm-up")
+
+
+@pytest.mark.parametrize(
+    ("stage", "precision"), [(0, "fp32"), (1, "fp32"), (1, "bf16"), (2, "bf16"), (3, "fp32"), (3, "bf16")]
+)
+def test_a_gradient_of_nothing_is_a_gradient(stage, precision):
+    trained = engine(stage, precision)
+    _, norm = trained.update(lambda *given: nll(*given) * 0.0, [batch(0)], 100, 0.0)
+    assert norm == 0
+    _, norm = trained.update(nll, [batch(0)], 100, 1e-3)
+    assert norm > 0
+
+
+def test_what_trained_here_before_changes_no_bit():
+    def losses(stage: int) -> list[float]:
+        trained = engine(stage, "bf16")
+        return [trained.update(nll, [batch(step)], 100, 1e-2)[0] for step in range(3)]
+
+    first = losses(1)
+    third_stage = losses(3)
+    assert torch.nn.functional.linear is torch._C._nn.linear
+    assert losses(1) == first
+    assert losses(3) == third_stage
+
+
+@pytest.mark.parametrize(("clip", "tolerance"), [(None, 0.0), (0.25, 1e-6)])
+def test_alone_in_fp32_auto_learns_what_stage_1_learns(clip, tolerance):
+    """Bit for bit, but for the norm that clipping divides by: it is summed in another order."""
+    learnt = []
+    for stage in ("auto", 1):
+        trained = engine(stage, gradient_clip=clip)
+        losses = [trained.update(nll, [batch(step)], 100, 1e-3)[0] for step in range(5)]
+        learnt.append([torch.tensor(losses), *(values for _, values in trained.weights())])
+    torch.testing.assert_close(learnt[0], learnt[1], rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_the_master_weights_begin_as_the_weights_that_were_given(stage):
+    given = {name: values.detach().clone() for name, values in first_model("gpt2-tied").named_parameters()}
+    trained = engine(stage, "bf16")
+    assert any(not torch.equal(values, values.bfloat16().float()) for values in given.values())
+    assert all(torch.equal(values, given[name]) for name, values in trained.weights())
+    trained.update(nll, [batch(0)], 100, 1e-3)
+    assert {int(state["step"]) for state in partitions.adamw(trained._engine, stage).state.values()} == {1}
+
+
+def test_every_group_of_ranks_waits_as_long_as_training_says(monkeypatch):
+    monkeypatch.setattr(processes, "TIMEOUT", datetime.timedelta(minutes=7))
+    engine()
+    groups = distributed_c10d._world.pg_map
+    assert len(groups) > 1
+    assert {group._get_backend(torch.device("cpu")).options._timeout for group in groups} == {processes.TIMEOUT}

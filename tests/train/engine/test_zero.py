@@ -1,0 +1,120 @@
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
+from headrace.train.config import TrainingConfig, ZeroConfig
+from headrace.train.engine.zero import deepspeed_config, plan_batches, stage_on
+
+CONF = Path(__file__).parents[3] / "conf"
+
+
+def training(**values) -> TrainingConfig:
+    return TrainingConfig(**{"steps": 1, "batch_rows": 8, "precision": "fp32"} | values)
+
+
+@given(st.integers(1, 64), st.integers(1, 8), st.integers(1, 100))
+def test_the_three_batch_fields_agree(rank_rows, world, micro_batch_rows):
+    settings = training(batch_rows=rank_rows * world, micro_batch_rows=micro_batch_rows)
+    plan = plan_batches(settings, world)
+    config = deepspeed_config(plan, settings, ZeroConfig())
+    micro, accumulation = config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"]
+    assert micro * accumulation * world == config["train_batch_size"] == settings.batch_rows
+    assert micro <= micro_batch_rows
+    assert not any(rank_rows % n == 0 for n in range(micro + 1, min(micro_batch_rows, rank_rows) + 1))
+
+
+def test_unequal_shares_are_refused():
+    with pytest.raises(ConfigError) as error:
+        plan_batches(training(batch_rows=9), 2)
+    assert str(error.value) == "training.batch_rows: 9 rows cannot be dealt to 2 ranks; give a multiple of 2"
+
+
+@pytest.mark.parametrize(
+    ("world", "precision", "stage"), [(1, "fp32", 0), (1, "bf16", 1), (2, "fp32", 1), (8, "bf16", 1)]
+)
+def test_auto_splits_where_there_is_something_to_split(world, precision, stage):
+    settings = training(precision=precision)
+    assert stage_on(world, settings, ZeroConfig()) == stage
+    config = deepspeed_config(plan_batches(settings, world), settings, ZeroConfig())
+    assert config["zero_optimization"]["stage"] == stage
+    assert [stage_on(world, settings, ZeroConfig(stage=n)) for n in (0, 1, 2, 3)] == [0, 1, 2, 3]
+
+
+def test_stage_0_with_bf16_is_refused():
+    settings = training(precision="bf16")
+    with pytest.raises(ConfigError) as error:
+        deepspeed_config(plan_batches(settings, 1), settings, ZeroConfig(stage=0))
+    assert str(error.value) == (
+        "zero.stage: 0 with bf16 takes a phantom optimizer step at its start (DeepSpeed issue 8393); "
+        "use stage 1, also on one rank, or training.precision=fp32"
+    )
+
+
+def test_deepspeed_reads_every_key():
+    import deepspeed.runtime.constants as constants
+    from deepspeed.runtime.precision_config import DeepSpeedBF16Config, DeepSpeedFP16Config
+    from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+
+    source = (
+        Path(constants.__file__).read_text() + (Path(constants.__file__).parent / "precision_config.py").read_text()
+    )
+    read = set(re.findall(r'^[A-Z_0-9]+ = ["\'](\w+)["\']', source, re.M)) | {"zero_optimization"}
+    settings = training(precision="bf16")
+    config = deepspeed_config(plan_batches(settings, 1), settings, ZeroConfig(stage=2, bucket_elements=123))
+    assert set(config) <= read
+    assert DeepSpeedBF16Config(**config["bf16"]).enabled
+    assert not DeepSpeedFP16Config(**config["fp16"]).enabled
+    zero = DeepSpeedZeroConfig(**config["zero_optimization"])
+    assert (zero.stage, zero.reduce_bucket_size, zero.prefetch_bucket_size) == (2, 123, 123)
+    known = set(DeepSpeedZeroConfig.model_fields) | {f.alias for f in DeepSpeedZeroConfig.model_fields.values()}
+    assert set(config["zero_optimization"]) <= known
+
+
+@pytest.mark.parametrize(
+    ("stage", "precision", "clip", "clipped_by_deepspeed"),
+    [
+        (0, "fp32", 0.7, 0.0),
+        (0, "fp32", None, 0.0),
+        (1, "bf16", 0.7, 0.7),
+        (2, "fp32", None, 0.0),
+        (3, "bf16", None, 0.0),
+    ],
+)
+def test_no_default_that_changed_decides(stage, precision, clip, clipped_by_deepspeed, monkeypatch):
+    """gradient_clipping was 0 and is 1, check_grad_overflow was off and is on; the third is in test_engine.py."""
+    import deepspeed.runtime.config as reading
+
+    monkeypatch.setattr(reading, "GRADIENT_CLIPPING_DEFAULT", 123.0)
+    settings = training(precision=precision, gradient_clip=clip)
+    config = deepspeed_config(plan_batches(settings, 1), settings, ZeroConfig(stage=stage))
+    read = reading.DeepSpeedConfig(config)
+    assert read.gradient_clipping == clipped_by_deepspeed
+    assert config["bf16"]["check_grad_overflow"] is read.bfloat16_config.check_grad_overflow is (precision == "bf16")
+    assert (read.optimizer_name, read.scheduler_name, read.gradient_predivide_factor) == (None, None, 1.0)
+    assert (read.train_batch_size, read.gradient_accumulation_steps, read.train_micro_batch_size_per_gpu) == (8, 1, 8)
+
+
+def test_every_yaml_decodes():
+    for group, kind in (("zero", ZeroConfig), ("training", TrainingConfig)):
+        for path in (CONF / group).glob("*.yaml"):
+            decode(kind, yaml.safe_load(path.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"steps": 0}, "steps: must be at least 1 (got 0); correct the value"),
+        ({"gradient_clip": -1.0}, "gradient_clip: must be above 0 (got -1.0); correct the value"),
+        ({"batch_row": 8}, "batch_row: unknown key 'batch_row'; did you mean 'batch_rows'?"),
+    ],
+)
+def test_impossible_settings_are_refused(values, message):
+    with pytest.raises(ConfigError) as error:
+        decode(TrainingConfig, {"steps": 1, "batch_rows": 8} | values)
+    assert str(error.value) == message

@@ -1,0 +1,254 @@
+"""lm-evaluation-harness's tasks on our models: what its own backend says, from local files, in our table."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.data_prep.overlaps import Overlaps
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling, articles
+from headrace.train.evaluation.detokenizers import DETOKENIZERS
+from headrace.train.evaluation.lm_eval.samples import RESULTS
+from headrace.train.evaluation.records import read_text
+from headrace.train.evaluation.scoring import score
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.transformers_model import open_folder
+from headrace.train.scores import FolderScores, Scores
+from tests.train.small_models import story
+
+lm_eval = pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
+from lm_eval.api.instance import Instance  # noqa: E402
+from lm_eval.api.metrics import bits_per_byte, weighted_perplexity  # noqa: E402
+from lm_eval.models.huggingface import HFLM  # noqa: E402
+from lm_eval.tasks import TaskManager  # noqa: E402
+from lm_eval.utils import make_table  # noqa: E402
+
+from headrace.train.evaluation.lm_eval.harness import HeadraceLM  # noqa: E402
+
+PIQA = Path(lm_eval.__file__).parent / "tasks" / "piqa" / "piqa.yaml"
+
+
+@pytest.fixture(scope="module")
+def folder(line):
+    return line["weights"].path("hf/config.json").parent
+
+
+@pytest.fixture(scope="module")
+def models(folder):
+    """Ours, and the harness's backend on the same folder."""
+    return HeadraceLM(open_folder(folder, Evaluation(device="cpu"))), HFLM(
+        pretrained=str(folder), dtype="float32", batch_size=4, device="cpu"
+    )
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    """piqa.yaml as the harness ships it, over a local file."""
+    root = tmp_path_factory.mktemp("task")
+    lines = [story(number).split(" day ")[0:3] for number in range(12)]
+    rows = [{"goal": goal, "sol1": one, "sol2": other, "label": len(one) % 2} for goal, one, other in lines]
+    (root / "piqa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = {"validation": str(root / "piqa.jsonl")}
+    local = {"task": "piqa_local", "dataset_path": "json", "dataset_kwargs": {"data_files": files}}
+    path = root / "piqa_local.yaml"
+    # JSON is YAML
+    path.write_text(json.dumps({"include": str(PIQA), "training_split": None, **local}))
+    return path
+
+
+def requests(kind: str, arguments: list[tuple]) -> list[Instance]:
+    return [Instance(kind, {}, arguments=one, idx=0, metadata=("task", 0, 1)) for one in arguments]
+
+
+def test_log_likelihoods_are_those_of_the_harness(models):
+    ours, theirs = models
+    texts = [(story(n)[: 20 + 40 * n], " " + story(n + 1)[: 5 + n]) for n in range(20)]
+    texts += [("", "The old miller."), ("the old mill ", "er turns")]
+    asked = requests("loglikelihood", texts)
+    found, expected = ours.loglikelihood(asked), theirs.loglikelihood(asked, disable_tqdm=True)
+    assert [value for value, _ in found] == pytest.approx([value for value, _ in expected], abs=1e-4)
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+    assert ours.tallies["task"].queries == 22
+    assert ours.tallies["task"].truncated_contexts > 0
+
+
+def test_whole_texts_are_scored_in_the_windows_of_the_harness(models):
+    ours, theirs = models
+    asked = requests("loglikelihood_rolling", [(story(3),), (story(4)[:50],), (" ".join(map(story, range(3))),)])
+    found, expected = ours.loglikelihood_rolling(asked), theirs.loglikelihood_rolling(asked, disable_tqdm=True)
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+def test_wikitext_is_that_of_the_harness(models, folder, data_folder, tmp_path):
+    """Articles, de-tokenizer, windows, words and metrics of its task; the whole file for all but the model's part."""
+    spec = importlib.util.spec_from_file_location("wikitext", PIQA.parents[1] / "wikitext" / "preprocess_wikitext.py")
+    theirs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(theirs)
+    whole = read_text(data_folder("evaluation") / "wikitext2_valid.txt.zst")
+    assert DETOKENIZERS["lm_eval_wikitext"](whole) == theirs.wikitext_detokenizer({"page": whole})
+    path = tmp_path / "wiki.tokens"
+    path.write_text(whole[:30_000])
+    names = ("word_perplexity", "byte_perplexity", "bits_per_byte")
+    own = {"documents": "article", "detokenizer": "lm_eval_wikitext", "words": "lm_eval"}
+    benchmark = LanguageModelling(paths=(str(path),), scores=names, **own)
+    subject = open_folder(folder, Evaluation(device="cpu"))
+    sources = Sources(Path(), None, "0", tokenizer=subject.tokenizer, window_tokens=subject.scorer.window_tokens)
+    found = score("wikitext", benchmark, sources, None, subject).entry["metrics"]
+    pages = [{"page": page} for page in articles(whole[:30_000]) if page.strip()]
+    assert len(pages) == 4
+    asked = requests("loglikelihood_rolling", [(theirs.wikitext_detokenizer(page),) for page in pages])
+    likelihoods = models[1].loglikelihood_rolling(asked, disable_tqdm=True)
+    rows = [theirs.process_results(page, [one]) for page, one in zip(pages, likelihoods, strict=True)]
+    for metric in found:
+        sum_up = bits_per_byte if metric["name"] == "bits_per_byte" else weighted_perplexity
+        assert metric["value"] == pytest.approx(sum_up([row[metric["name"]] for row in rows]), rel=1e-6)
+
+
+def test_texts_are_those_of_the_harness(models):
+    """Prompts of different lengths, one longer than the window; stops, and tasks with other settings in one call."""
+    ours, theirs = models
+    prompts = [story(n)[: 10 + 60 * n] for n in range(6)]
+    asked = requests("generate_until", [(prompt, {"until": ["e", "On"], "max_gen_toks": 20}) for prompt in prompts])
+    asked += requests("generate_until", [(prompt, {"until": "\n\n", "max_gen_toks": 9}) for prompt in prompts])
+    found = ours.generate_until(asked)
+    assert found == theirs.generate_until(asked, disable_tqdm=True)
+    assert len(set(found)) > 3
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("gsm8k/gsm8k.yaml", {"question": "How many?", "answer": "3 + 4 = 7\n#### 7"}),
+        ("triviaqa/default.yaml", {"question": "Who", "answer": {"aliases": ["a", "B b"], "value": "a"}}),
+    ],
+)
+def test_tasks_that_have_the_model_write_are_scored_as_by_the_harness(models, tmp_path, name, row):
+    """GSM8K (both extractions of its number) and TriviaQA by the harness's own YAML, 1-shot, prompts included."""
+    rows = [{**row, "question": f"{story(number)[:30]} {row['question']}"} for number in range(3)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    local = {"task": "local", "dataset_path": "json", "dataset_name": None, "fewshot_split": "train"}
+    splits = dict.fromkeys(("train", "test", "validation"), str(tmp_path / "rows.jsonl"))
+    own = {"include": str(PIQA.parents[1] / name), **local, "dataset_kwargs": {"data_files": splits}}
+    task = tmp_path / "local.yaml"
+    task.write_text(json.dumps({**own, "generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 20}}))
+    alone = TaskManager(include_defaults=False)
+    found = [
+        lm_eval.simple_evaluate(model=m, tasks=[str(task)], num_fewshot=1, task_manager=alone, bootstrap_iters=0)
+        for m in models
+    ]
+    ours, theirs = ([(one["arguments"], one["resps"]) for one in each["samples"]["local"]] for each in found)
+    assert ours == theirs
+    assert found[0]["results"]["local"] == pytest.approx(found[1]["results"]["local"])
+
+
+def test_samples_of_tasks_that_write_hold_the_texts(folder, run_stage, tmp_path):
+    rows = [{"question": f"{story(number)[:20]} How many?", "answer": "3 + 4 = 7\n#### 7"} for number in range(3)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    splits = dict.fromkeys(("train", "test"), str(tmp_path / "rows.jsonl"))
+    local = {"include": str(PIQA.parents[1] / "gsm8k" / "gsm8k.yaml"), "task": "local", "dataset_path": "json"}
+    local |= {"dataset_name": None, "dataset_kwargs": {"data_files": splits}}
+    local |= {"generation_kwargs": {"until": ["\n"], "do_sample": False, "max_gen_toks": 20}}
+    (tmp_path / "local.yaml").write_text(json.dumps(local))
+    evaluation = Evaluation(tasks=(str(tmp_path / "local.yaml"),), task_shots=0, device="cpu")
+    artifact = run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path / "scores")
+    found = [json.loads(row) for row in artifact.path("samples/local.jsonl").read_text().splitlines()]
+    assert {row["group"] for row in found} == {"strict-match", "flexible-extract"}
+    for row in found:
+        assert row["right_answers"] == ["3 + 4 = 7\n#### 7"]
+        assert len(row["written"]) == 1
+        assert row["prompts"][0].endswith("How many?\nAnswer:")
+
+
+def test_a_task_with_random_texts_is_refused(models):
+    ours, _ = models
+    sampled = {"until": ["\n"], "do_sample": True, "temperature": 0.7}
+    with pytest.raises(ConfigError) as caught:
+        ours.generate_until(requests("generate_until", [("Q", sampled)]))
+    assert str(caught.value) == (
+        "evaluation.tasks: task has texts drawn at random; take tasks with greedy texts (do_sample: false)"
+    )
+
+
+def scores(run_stage, line, folder, task, **settings):
+    evaluation = decode(Evaluation, {"tasks": [str(task)], "device": "cpu", **settings})
+    overlaps = run_stage(Overlaps(ngram_words=13), line, folder / "overlaps")
+    return run_stage(Scores(evaluation=evaluation), line | {"overlaps": overlaps}, folder / "scores")
+
+
+def test_a_task_in_our_table_and_in_the_harness_s_format(line, run_stage, task, models, tmp_path):
+    artifact = scores(run_stage, line, tmp_path, task, task_shots=1, benchmarks={"agreement": {"type": "agreement"}})
+    report = json.loads(artifact.path("scores.json").read_text())
+    agreement, piqa = report["benchmarks"]
+    assert (piqa["name"], piqa["type"], piqa["shots"], piqa["items"], piqa["queries"]) == (
+        "piqa_local", "lm_eval", 1, 12, 24
+    )  # fmt: skip
+    accuracy, normalized = piqa["metrics"]
+    assert (accuracy["name"], normalized["name"], accuracy["items"]) == ("acc", "acc_norm", 12)
+    rows = [json.loads(row) for row in artifact.path("samples/piqa_local.jsonl").read_text().splitlines()]
+    assert [len(row["continuations"]) for row in rows] == [2] * 12
+    assert sum(row["outcome"]["acc"] for row in rows) / 12 == pytest.approx(accuracy["value"])
+    assert accuracy["standard_error"] > 0
+    for row in rows:
+        best = row["log_likelihoods"].index(max(row["log_likelihoods"]))
+        assert row["outcome"]["acc"] == float(best == row["gold"])
+        assert row["prompts"][0].count("\nAnswer:") == 2
+    theirs = lm_eval.simple_evaluate(model=models[1], tasks=[str(task)], num_fewshot=1, bootstrap_iters=10)["results"]
+    assert accuracy["value"] == theirs["piqa_local"]["acc,none"]
+    assert normalized["value"] == theirs["piqa_local"]["acc_norm,none"]
+    assert accuracy["standard_error"] == pytest.approx(theirs["piqa_local"]["acc_stderr,none"])
+    written = json.loads(artifact.path(RESULTS).read_text())
+    assert written["results"]["piqa_local"]["acc,none"] == accuracy["value"]
+    assert written["group_subtasks"]["agreement"] == [f"agreement_{one['group']}" for one in agreement["metrics"][1:]]
+    table = make_table(written)
+    value = next(m["value"] for m in agreement["metrics"] if m["group"] == "attractor")
+    (row,) = [cells for cells in (line.split("|") for line in table.splitlines()) if "agreement_attractor" in cells[1]]
+    assert [cell.strip() for cell in row[3:8]] == ["none", "0", "acc", "↑", f"{value:.4f}"]
+
+
+def test_a_limit(folder, run_stage, task, tmp_path):
+    evaluation = decode(Evaluation, {"tasks": [str(task)], "device": "cpu", "task_limit": 5})
+    artifact = run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path)
+    (entry,) = json.loads(artifact.path("scores.json").read_text())["benchmarks"]
+    assert (entry["items"], entry["shots"]) == (5, 0)
+
+
+def test_the_files_of_a_task_decide_the_address(task, tmp_path):
+    (one, data) = Evaluation(tasks=(str(task),)).raw_files()
+    assert (one.name, data.name) == ("tasks/piqa_local.yaml", "tasks/piqa.jsonl")
+    for text, message in (
+        (
+            "dataset_kwargs: {data_files: [gone.jsonl]}",
+            "no file 'gone.jsonl'; give paths from where headrace is started",
+        ),
+        ("- 3", "{path!r} holds no task; write KEY: VALUE lines, task: NAME among them"),
+        ("a: [", "{path!r} is not YAML"),
+    ):
+        path = tmp_path / "task.yaml"
+        path.write_text(text)
+        with pytest.raises(ConfigError) as caught:
+            Evaluation(tasks=(str(path),)).raw_files()
+        assert str(caught.value).startswith("evaluation.tasks: " + message.format(path=str(path)))
+    path = tmp_path / "with_tags.yaml"
+    path.write_text("task: x\ndoc_to_text: !function utils.text\ndataset_kwargs: {data_files: 'hf://a/b'}")
+    assert len(Evaluation(tasks=(str(path),)).raw_files()) == 1
+
+
+def test_no_such_task(folder, run_stage, tmp_path):
+    (tmp_path / "broken.yaml").write_text("output_type: multiple_choice")
+    evaluation = Evaluation(tasks=(str(tmp_path / "broken.yaml"),), device="cpu")
+    with pytest.raises(ConfigError) as caught:
+        run_stage(FolderScores(evaluation=evaluation, folder=str(folder)), {}, tmp_path / "scores")
+    assert str(caught.value).startswith(
+        f"evaluation.tasks: lm-evaluation-harness cannot run {tmp_path / 'broken.yaml'} ("
+    )
+
+
+def test_without_the_harness(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError) as caught:
+        Evaluation(tasks=("piqa",)).raw_files()
+    assert str(caught.value) == "evaluation.tasks: lm_eval is not installed; pip install 'headrace[evaluation]'"

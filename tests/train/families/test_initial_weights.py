@@ -1,0 +1,224 @@
+"""Continued pretraining: from folders that we and ``transformers`` wrote, and what is refused."""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.settings import decode
+from headrace.train.config import ModelConfig
+from headrace.train.families import initial_weights
+from headrace.train.families.hf_folder import export, load, load_into
+from headrace.train.model.transformer import Transformer
+from headrace.train.weights import Weights
+from tests.train.conftest import bytes_tokenizer
+from tests.train.test_weights import MODEL, settings
+
+SHAPES = {
+    "gpt1": dataclasses.replace(MODEL, norm_place="post", mlp_width=128),
+    "gpt2": MODEL,
+    "llama": dataclasses.replace(
+        MODEL, kv_heads=2, positions="rope", norm="rmsnorm", activation="swiglu", bias=False, tied=False
+    ),
+}
+VOCABULARY = 257
+
+
+def folder_of(config: ModelConfig, folder: Path) -> Path:
+    """Random weights of ``config``, written by us."""
+    bytes_tokenizer().save(str(folder / "given.json"))
+    model = Transformer(config, VOCABULARY)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.1, generator=generator)
+    export(model.named_parameters(), config, VOCABULARY, folder / "given.json", folder / "hf")
+    return folder / "hf"
+
+
+def stage(folder: Path, config: ModelConfig = MODEL, learning_rate: float = 1e-2, **training) -> Weights:
+    values = settings(initial_weights=str(folder), **training)
+    values |= {"model": dataclasses.asdict(config), "optimizer": {"type": "adamw", "learning_rate": learning_rate}}
+    return decode(Weights, values)
+
+
+@pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
+def test_an_exported_model_comes_back_bit_for_bit(config, tmp_path):
+    first = folder_of(config, tmp_path)
+    export(load(first).named_parameters(), config, VOCABULARY, tmp_path / "given.json", tmp_path / "again")
+    for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (first / name).read_bytes()
+
+
+@pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
+def test_without_a_learning_rate_the_stage_gives_the_first_weights_back(config, tmp_path, inputs, run_stage):
+    first = folder_of(config, tmp_path)
+    artifact = run_stage(stage(first, config, 0.0, steps=2), inputs, tmp_path / "weights")
+    assert artifact.path("hf/model.safetensors").read_bytes() == (first / "model.safetensors").read_bytes()
+
+
+def test_a_run_goes_on_from_what_another_learned(tmp_path, inputs, run_stage):
+    before = run_stage(decode(Weights, settings(steps=40)), inputs, tmp_path / "before")
+    learned = read_metrics(before.path("metrics.jsonl"))
+    after = run_stage(stage(before.folder / "hf", learning_rate=1e-3), inputs, tmp_path / "after")
+    went_on = read_metrics(after.path("metrics.jsonl"))
+    assert learned[0]["loss"] > 5.5
+    assert went_on[0]["loss"] == pytest.approx(learned[-1]["validation_loss"], abs=0.2)
+    assert went_on[-1]["validation_loss"] < learned[-1]["validation_loss"]
+
+
+def test_a_run_goes_on_from_a_model_of_transformers(tmp_path, inputs, run_stage):
+    """Saved in bf16 and in several files, as large models are."""
+    theirs = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+            intermediate_size=64, max_position_embeddings=64, rms_norm_eps=1e-5,
+        )
+    ).to(torch.bfloat16)  # fmt: skip
+    theirs.save_pretrained(tmp_path / "theirs", max_shard_size="50KB")
+    bytes_tokenizer().save(str(tmp_path / "theirs" / "tokenizer.json"))
+    assert len(list((tmp_path / "theirs").glob("*.safetensors"))) > 1
+    artifact = run_stage(stage(tmp_path / "theirs", SHAPES["llama"], 0.0, steps=1), inputs, tmp_path / "weights")
+    ours = load_file(artifact.path("hf/model.safetensors"))
+    for name, value in theirs.state_dict().items():
+        assert torch.equal(ours[name], value.float()), name
+
+
+def test_the_content_decides_the_address_not_the_place(tmp_path):
+    first = folder_of(MODEL, tmp_path)
+    inputs = {"tokenizer": "a", "tokens": "b", "packed": "c"}
+    shutil.copytree(first, tmp_path / "moved")
+    described = stage(first).description(inputs)
+    assert [file["name"] for file in described["raw_files"]] == [
+        "initial_weights/config.json",
+        "initial_weights/model.safetensors",
+    ]
+    assert stage(tmp_path / "moved").address(inputs) == stage(first).address(inputs)
+    assert decode(Weights, settings()).address(inputs) != stage(first).address(inputs)
+    content = bytearray((first / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (first / "model.safetensors").write_bytes(content)
+    assert stage(tmp_path / "moved").address(inputs) != stage(first).address(inputs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "change", "message"),
+    [
+        ("gpt2", {"layers": 3}, "has layers 2, model.layers is 3; set model.layers=2"),
+        ("gpt2", {"context": 128}, "has context 64, model.context is 128; set model.context=64"),
+        ("gpt2", {"norm_epsilon": 1e-6}, "has norm_epsilon 1e-05, model.norm_epsilon is 1e-06; "
+         "set model.norm_epsilon=1e-05"),
+        ("gpt2", {"tied": False}, "has tied true, model.tied is false; set model.tied=true"),
+        ("llama", {"kv_heads": 4}, "has kv_heads 2, model.kv_heads is 4; set model.kv_heads=2"),
+        ("llama", {"rope_theta": 5e5}, "has rope_theta 10000.0, model.rope_theta is 500000.0; "
+         "set model.rope_theta=10000.0"),
+        ("gpt1", {"norm_place": "pre"}, "has norm_place post, model.norm_place is pre; set model.norm_place=post"),
+    ],
+)  # fmt: skip
+def test_another_shape_is_refused_by_its_field(shape, change, message, tmp_path):
+    folder = folder_of(SHAPES[shape], tmp_path)
+    with pytest.raises(ConfigError) as error:
+        stage(folder, dataclasses.replace(SHAPES[shape], **change)).raw_files()
+    assert str(error.value) == f"training.initial_weights: {folder} {message}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "change"),
+    [("gpt2", {"dropout": 0.1}), ("gpt2", {"rope_theta": 5e5}), ("llama", {"context": 128})],
+)
+def test_what_no_weight_depends_on_may_differ(shape, change, tmp_path):
+    folder = folder_of(SHAPES[shape], tmp_path)
+    assert stage(folder, dataclasses.replace(SHAPES[shape], **change)).raw_files()
+
+
+def test_an_incomplete_folder_is_refused(tmp_path):
+    folder = folder_of(MODEL, tmp_path)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ConfigError) as error:
+        stage(folder).raw_files()
+    where = f"training.initial_weights: {folder}"
+    assert str(error.value) == f"{where} has no *.safetensors; save the model in that format"
+    (folder / "config.json").unlink()
+    with pytest.raises(ConfigError) as error:
+        stage(folder).raw_files()
+    assert str(error.value) == f"{where} has no config.json; give the folder of a Hugging Face model"
+
+
+def test_a_weight_of_another_shape_is_refused(tmp_path):
+    folder = folder_of(MODEL, tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    tensors["transformer.wpe.weight"] = tensors["transformer.wpe.weight"][:32].clone()
+    save_file(tensors, folder / "model.safetensors")
+    with pytest.raises(ArtifactError) as error:
+        load_into(Transformer(MODEL, VOCABULARY), folder)
+    wrong = "holds positions.weight as (32, 32), by its config.json it is (64, 32)"
+    assert str(error.value) == f"{folder}: {wrong}; give a folder with whole weights"
+
+
+def swapped(tokenizer: dict) -> None:
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["A"], vocabulary["B"] = vocabulary["B"], vocabulary["A"]
+
+
+def lower(tokenizer: dict) -> None:
+    tokenizer["normalizer"] = {"type": "Lowercase"}
+
+
+def spaced(tokenizer: dict) -> None:
+    tokenizer["pre_tokenizer"]["add_prefix_space"] = True
+
+
+TOKENIZERS: dict[str, tuple[Callable[[dict], None], str]] = {
+    "ids": (swapped, "has the id {A} for 'A', this run's tokenizer {B}"),
+    "normalizer": (lower, "has another normalizer than this run's tokenizer"),
+    "pre_tokenizer": (spaced, "has another pre_tokenizer than this run's tokenizer"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), TOKENIZERS.values(), ids=TOKENIZERS)
+def test_another_tokenizer_is_refused(change, message, tmp_path, inputs, run_stage):
+    folder = folder_of(MODEL, tmp_path)
+    file = folder / "tokenizer.json"
+    values = json.loads(file.read_text())
+    ids = {token: values["model"]["vocab"][token] for token in "AB"}
+    change(values)
+    file.write_text(json.dumps(values))
+    with pytest.raises(ConfigError) as error:
+        run_stage(stage(folder), inputs, tmp_path / "weights")
+    wrong = message.format(A=ids["B"], B=ids["A"])
+    remedy = f"give the run its tokenizer: tokenizer=file tokenizer.path={file}"
+    assert str(error.value) == f"training.initial_weights: {file} {wrong}; {remedy}"
+
+
+def test_a_tokenizer_that_is_written_otherwise_is_the_same(tmp_path):
+    """Hugging Face's files write empty affixes, offsets and steps behind the ids that do not change them."""
+    folder = folder_of(MODEL, tmp_path)
+    values = json.loads((folder / "tokenizer.json").read_text())
+    values["model"] |= {"continuing_subword_prefix": "", "end_of_word_suffix": ""}
+    values["pre_tokenizer"]["trim_offsets"] = not values["pre_tokenizer"]["trim_offsets"]
+    values["truncation"] = {"direction": "Right", "max_length": 8, "strategy": "LongestFirst", "stride": 0}
+    (folder / "tokenizer.json").write_text(json.dumps(values))
+    initial_weights.check_tokenizer(folder, tmp_path / "given.json", VOCABULARY)
+
+
+def test_a_folder_without_a_tokenizer_or_with_another_embedding_is_refused(tmp_path):
+    folder = folder_of(MODEL, tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"vocab_size": 320}))
+    with pytest.raises(ConfigError) as error:
+        initial_weights.check_tokenizer(folder, tmp_path / "given.json", VOCABULARY)
+    wrong = f"{folder} has vocab_size 320 in config.json, its tokenizer 257 tokens"
+    assert str(error.value) == f"training.initial_weights: {wrong}; cut or extend its embedding to the tokenizer's size"
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ConfigError) as error:
+        initial_weights.check_tokenizer(folder, tmp_path / "given.json", VOCABULARY)
+    wrong = f"{folder} has no tokenizer.json; put the tokenizer of these weights there"
+    assert str(error.value) == f"training.initial_weights: {wrong}"

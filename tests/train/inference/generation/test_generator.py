@@ -1,0 +1,168 @@
+"""Generated texts against the model asked anew for each token, and that no text depends on the others."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.train.config import ModelConfig
+from headrace.train.distributed.processes import Ranks
+from headrace.train.inference import sharing
+from headrace.train.inference.generation import generator as module
+from headrace.train.inference.generation.generator import Generator, SharedGenerator
+from headrace.train.inference.generation.settings import Sampling
+from headrace.train.inference.sharing import Sharing
+from headrace.train.model.transformer import Transformer
+from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, random_model
+
+CPU = torch.device("cpu")
+PROMPTS = ["a", "Hello", "", "The mill wheel", "zz", "a", "Hello there, miller", "Q"]
+ANCESTRAL = Sampling(max_tokens=12, temperature=1.0)
+
+
+class Letters:
+    """One token a letter, of which the 53rd ends a text."""
+
+    letters = "".join(map(chr, range(65, 91))) + "".join(map(chr, range(97, 123)))
+    end_of_text = 52
+
+    def encode(self, texts):
+        return [np.array([max(0, self.letters.find(letter)) for letter in text], np.int64) for text in texts]
+
+    def decode(self, ids):
+        return "".join((*self.letters, "<end>")[number] for number in ids)
+
+
+def generator(model, window: int = 24, **others) -> Generator:
+    return Generator(model, window, Letters(), CPU, **others)
+
+
+@torch.no_grad()
+def one_by_one(model: Transformer, prompt: str, max_tokens: int) -> list[int]:
+    """Greedy new tokens by training's forward, up to the end-of-text token."""
+    tokens = Letters().encode([prompt])[0].tolist() or [52]
+    tokens, new = tokens[-(24 - max_tokens) :], []
+    while len(new) < max_tokens and 52 not in new:
+        sequence = torch.tensor([tokens + new])
+        logits = model(sequence, torch.arange(sequence.shape[1])[None], torch.zeros_like(sequence))
+        new.append(int(logits[0, -1].argmax()))
+    return new
+
+
+@pytest.mark.parametrize("config", [GPT1, GPT2, LLAMA], ids=["gpt1", "gpt2", "llama"])
+def test_greedy_texts_are_those_of_the_model_asked_anew(config):
+    model = random_model(config)
+    found = generator(model, batch_rows=3).generate(PROMPTS, Sampling(max_tokens=12))
+    assert [list(one.tokens) for one in found] == [one_by_one(model, prompt, 12) for prompt in PROMPTS]
+    assert [one.prompt for one in found] == PROMPTS
+    assert [one.lost_tokens for one in found] == [max(0, len(prompt) - 12) for prompt in PROMPTS]
+
+
+@pytest.mark.usefixtures("steady_products")
+def test_texts_do_not_depend_on_the_batch_or_on_the_order():
+    model = random_model(LLAMA)
+    expected = generator(model, batch_rows=1).generate(PROMPTS, ANCESTRAL)
+    for batch_rows in (2, 3, 16):
+        assert generator(model, batch_rows=batch_rows).generate(PROMPTS, ANCESTRAL) == expected
+    backwards = generator(model).generate(PROMPTS[1:][::-1], ANCESTRAL)
+    assert backwards[::-1][:4] == expected[1:5]
+    alone = [generator(model).generate([prompt], ANCESTRAL)[0] for prompt in PROMPTS[:5]]
+    assert alone == expected[:5]
+
+
+def test_the_seed_and_the_copy_of_a_prompt_make_other_texts():
+    model = random_model(LLAMA)
+    found = generator(model).generate(["a", "a"], ANCESTRAL)
+    other = generator(model).generate(["a"], Sampling(max_tokens=12, temperature=1.0, seed=1))
+    assert len({one.text for one in (*found, *other)}) == 3
+
+
+def test_what_is_shown_adds_up_to_the_texts():
+    shown = [""] * len(PROMPTS)
+
+    def show(number, text):
+        shown[number] += text
+
+    sampling = Sampling(max_tokens=12, temperature=1.5, stops=("A", "q"))
+    found = generator(random_model(GPT2), batch_rows=4).generate(PROMPTS, sampling, show)
+    assert [one.text for one in found] == shown
+    assert {one.ending for one in found} >= {"stop", "max_tokens"}
+    for one in found:
+        assert "A" not in one.text
+        assert "q" not in one.text
+        assert len(one.tokens) == 12 or one.ending != "max_tokens"
+
+
+def test_generate_until_is_greedy_up_to_a_stop():
+    model = random_model(GPT2)
+    whole = [one.text for one in generator(model).generate(PROMPTS, Sampling(max_tokens=10))]
+    stop = whole[3][4]
+    assert generator(model).generate_until(PROMPTS, [stop], 10) == [text.split(stop)[0] for text in whole]
+
+
+def test_a_model_of_transformers_writes_what_its_own_generate_does():
+    torch.manual_seed(4)
+    config = LlamaConfig(
+        vocab_size=53, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=24, initializer_range=0.3,
+    )  # fmt: skip
+    model = LlamaForCausalLM(config).eval()
+
+    def forward(tokens_BT, positions_BT, documents_BT):
+        return model(input_ids=tokens_BT).logits
+
+    found = generator(forward, batch_rows=3).generate(PROMPTS, Sampling(max_tokens=10))
+    for prompt, one in zip(PROMPTS, found, strict=True):
+        ids = torch.tensor([Letters().encode([prompt])[0].tolist()[-14:] or [52]])
+        expected = model.generate(ids, max_new_tokens=10, do_sample=False, eos_token_id=52, pad_token_id=52)
+        assert list(one.tokens) == expected[0, ids.shape[1] :].tolist()
+
+
+def test_a_window_without_room_is_refused():
+    with pytest.raises(ConfigError) as error:
+        generator(random_model(GPT2)).generate(["a"], Sampling(max_tokens=24))
+    message = (
+        "generation.max_tokens: is 24, the model's window has 24 tokens, one of them for a prompt; give 23 or less"
+    )
+    assert str(error.value) == message
+
+
+def test_the_last_token_that_fits_is_written():
+    config = ModelConfig(layers=1, width=32, heads=4, kv_heads=4, context=24, mlp_width=64)
+    (found,) = generator(random_model(config)).generate(["Hello"], Sampling(max_tokens=23, temperature=1.0))
+    assert found.lost_tokens == 4
+    assert found.ending == "end_of_text" or len(found.tokens) == 23
+
+
+@pytest.mark.usefixtures("steady_products")
+def test_two_ranks_write_what_one_does(monkeypatch):
+    """Each rank is a thread here; copies of a prompt, which differ in their random numbers, stay together."""
+    both, boxes, rank_here = threading.Barrier(2), [None, None], threading.local()
+
+    def gather(own):
+        boxes[rank_here.number] = own
+        both.wait(60)
+        found = list(boxes)
+        both.wait(60)
+        return found
+
+    monkeypatch.setattr(sharing, "gather", gather)
+    monkeypatch.setattr(module, "ROUND_BATCHES", 1)
+    monkeypatch.setattr(module, "BATCH_ROWS", 2)
+    model, told = random_model(LLAMA), [[], []]
+    expected = generator(model).generate(PROMPTS, ANCESTRAL)
+    assert expected[0].text != expected[5].text, "two copies of one prompt"
+
+    def on(rank):
+        rank_here.number = rank
+        own = SharedGenerator(model, 24, Letters(), CPU, sharing=Sharing(Ranks(rank, 2, rank, 2), told[rank].append))
+        return own.generate(PROMPTS, ANCESTRAL)
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(on, range(2))) == [expected, expected]
+    assert told[0] == told[1]
+    assert (sum(told[0]), len(told[0])) == (len(PROMPTS), 2)

@@ -1,0 +1,108 @@
+"""What is refused before the first step, and that all ranks refuse it together."""
+
+import dataclasses
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from headrace.pipeline.core.errors import ConfigError, RetryableError
+from headrace.train.config import TrainingConfig
+from headrace.train.loop import preflight
+
+ROOT = Path(__file__).parents[3]
+TRAINING = TrainingConfig(steps=1000, batch_rows=8, save_every=100, keep_last=2, keep_every=500)
+
+
+class Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+def test_two_ranks_see_the_same_folder_and_settings_or_both_refuse(tmp_path: Path) -> None:
+    shared, other, gone = tmp_path / "shared", tmp_path / "other", tmp_path / "gone"
+    shared.mkdir()
+    other.mkdir()
+    cases = [
+        [[shared, "a"], [shared, "a"]],
+        [[shared, "a"], [other, "a"]],
+        [[shared, "a"], [gone, "a"]],
+        [[shared, "a"], [shared, "b"]],
+        [[shared, "a"], [shared, "a"]],
+    ]
+    (tmp_path / "cases.json").write_text(json.dumps(cases, default=str))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += ["-m", "tests.train.health_ranks", str(tmp_path / "cases.json")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    on = f"on rank 1 ({socket.gethostname()}); make it a folder that all nodes share and may write to"
+    expected = [
+        "healthy",
+        "{folder}: does not show what rank 0 writes " + on,
+        "{folder}: cannot be written to (No such file or directory) " + on,
+        "weights: ranks 0 and 1 differ in settings (a, b); start all ranks from one run.json and one installation",
+        "healthy",
+    ]
+    for rank in range(2):
+        folders = [case[rank][0] for case in cases]
+        wanted = [text.format(folder=folder) for text, folder in zip(expected, folders, strict=True)]
+        assert json.loads((tmp_path / f"found-{rank}.json").read_text()) == wanted
+    assert not list(tmp_path.glob("*/health-*"))
+
+
+def test_ranks_that_share_a_gpu_are_refused() -> None:
+    preflight.check_devices([("n1", 0), ("n1", 1), ("n2", 0)])
+    with pytest.raises(ConfigError) as error:
+        preflight.check_devices([("n1", 0), ("n2", 0), ("n1", 0)])
+    assert str(error.value) == (
+        "weights: ranks 0 and 2 share GPU 0 of n1; have the launcher give each rank a number of its own on its node"
+    )
+
+
+def test_clocks_that_differ_are_refused() -> None:
+    preflight.check_clocks([("n1", 100.0), ("n2", 110.0), ("n3", 105.0)])
+    with pytest.raises(RetryableError) as error:
+        preflight.check_clocks([("n1", 105.0), ("n2", 160.6), ("n3", 100.0)])
+    assert str(error.value) == "weights: the clock of n2 is 61 s ahead of that of n3; set the clocks (chrony, ntpd)"
+
+
+def test_a_disk_without_room_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 last checkpoints, 2 of steps 500 and 1000, 1 on its way: 5 of 12 MB, and 4 MB of export."""
+    free = 64_000_000
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, free))
+    preflight.check_room(TRAINING, 1_000_000, tmp_path)
+    free -= 1
+    with pytest.raises(RetryableError) as error:
+        preflight.check_room(TRAINING, 1_000_000, tmp_path)
+    assert str(error.value) == (
+        f"{tmp_path}: 0.06 GB are free, the checkpoints to be kept and the export need 0.06 GB;"
+        " free disk, or keep fewer (training.keep_last, training.keep_every)"
+    )
+    (tmp_path / "checkpoints/step_00000100/state").mkdir(parents=True)
+    (tmp_path / "checkpoints/step_00000100/state/00000.safetensors").write_bytes(b"1")
+    preflight.check_room(TRAINING, 1_000_000, tmp_path)
+
+
+def test_a_short_training_needs_no_room_for_checkpoints_that_it_never_saves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 28_000_000))
+    preflight.check_room(dataclasses.replace(TRAINING, steps=50, keep_every=None), 1_000_000, tmp_path)
+
+
+def test_the_code_of_two_installations_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "train").mkdir()
+    (tmp_path / "train/data/order.py").write_text("ROUNDS = 8\n")
+    monkeypatch.setattr(preflight, "SOURCES", tmp_path)
+    before = preflight.code_version()
+    os.utime(tmp_path / "train/data/order.py", (0, 0))
+    assert preflight.code_version() == before
+    (tmp_path / "train/data/order.py").write_text("ROUNDS = 9\n")
+    assert preflight.code_version() != before

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from headrace.train.loop.schedule import Constant, Cosine, Schedule, WarmupStableDecay
+
+CONF = Path(__file__).parents[3] / "conf" / "schedule"
+
+
+def test_cosine_is_torchs_behind_its_warmup():
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    optimizer = torch.optim.SGD([parameter], lr=1.0)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=90, eta_min=0.1)
+    schedule = Cosine(warmup_steps=10, final_fraction=0.1)
+    assert [schedule.factor(step, 100) for step in range(10)] == pytest.approx([(i + 1) / 10 for i in range(10)])
+    for step in range(10, 100):
+        assert schedule.factor(step, 100) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-9)
+        optimizer.step()
+        scheduler.step()
+
+
+@pytest.mark.parametrize(("shape", "half"), [("linear", 0.5 * (1 + 0.2)), ("sqrt", 1 - 0.8 * 0.5**0.5)])
+def test_wsd_rises_stays_and_falls(shape, half):
+    schedule = WarmupStableDecay(warmup_steps=4, decay_fraction=0.2, final_fraction=0.2, shape=shape)
+    assert [schedule.factor(step, 100) for step in (0, 3, 4, 50, 80)] == pytest.approx([0.25, 1, 1, 1, 1])
+    assert schedule.factor(90, 100) == pytest.approx(half)
+    assert schedule.factor(100, 100) == pytest.approx(0.2)
+
+
+def test_constant_stays():
+    assert [Constant(warmup_steps=2).factor(step, 9) for step in range(4)] == [0.5, 1, 1, 1]
+    assert Constant().factor(0, 1) == 1
+
+
+@given(
+    st.sampled_from([Cosine, WarmupStableDecay, Constant]), st.integers(0, 30), st.integers(1, 40), st.integers(0, 39)
+)
+def test_every_factor_is_a_share_of_the_peak(schedule, warmup_steps, steps, step):
+    assert 0 <= schedule(warmup_steps=warmup_steps).factor(min(step, steps - 1), steps) <= 1
+
+
+def test_yaml_chooses_by_type():
+    kinds = {
+        path.stem: TypeAdapter(Schedule).validate_python(yaml.safe_load(path.read_text())) for path in CONF.iterdir()
+    }
+    assert {name: type(kind) for name, kind in kinds.items()} == {
+        "cosine": Cosine, "wsd": WarmupStableDecay, "constant": Constant,
+    }  # fmt: skip

@@ -1,0 +1,19 @@
+import torch
+
+from headrace.train.loop.throughput import Meter, peak_flops
+
+
+def test_the_meter_counts_only_what_lies_between_start_and_stop(monkeypatch):
+    clock = iter([0.0, 2.0, 50.0, 52.0])
+    monkeypatch.setattr("headrace.train.loop.throughput.time.perf_counter", lambda: next(clock))
+    meter = Meter(flops_per_token=10.0, peak_flops=1000.0)
+    for wait in (0.5, 0.25):
+        meter.start()
+        meter.stop(100, wait)
+    assert meter.read() == {"tokens_per_second": 50.0, "data_wait_seconds": 0.375, "mfu": 0.5}
+    assert meter.read() == {"tokens_per_second": 0.0, "data_wait_seconds": 0.0, "mfu": 0.0}
+
+
+def test_a_cpu_has_no_peak():
+    assert peak_flops(torch.device("cpu")) is None
+    assert "mfu" not in Meter(1.0, None).read()

@@ -1,0 +1,57 @@
+"""Whole weights of a training that is not done: those that the ranks hold now, or that they left in a checkpoint.
+
+checkpoint ── state/00000.safetensors, 00001, … ── master values ──┐
+engine ────── shares of all ranks, gathered ───────────────────────┴─> a model, as an export of that step holds it
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.checkpoint import store
+from headrace.train.config import ModelConfig
+from headrace.train.distributed.processes import Ranks, on_first
+from headrace.train.engine import fragments
+from headrace.train.engine.fragments import MASTER, Fragment
+from headrace.train.model.transformer import Transformer
+
+
+def assembled(weights: Iterable[tuple[str, Tensor]], config: ModelConfig, vocabulary: int) -> Transformer:
+    """The model with these ``weights`` (our names, fp32, tied ones once), in evaluation mode; no random number is
+    drawn."""
+    model = _without_values(config, vocabulary)
+    values = dict(weights)
+    if config.tied:
+        values["head.weight"] = values["embedding.weight"]
+    model.load_state_dict(values, assign=True)
+    if config.tied:
+        model.head.weight = model.embedding.weight
+    return model.eval()
+
+
+def read_checkpoint(path: Path, config: ModelConfig, vocabulary: int, ranks: Ranks) -> Transformer:
+    """The model of the checkpoint at ``path``, which any number of ranks wrote; all ``ranks`` read it together.
+
+    Raises:
+        ArtifactError: when it is damaged, or is removed meanwhile.
+    """
+    try:
+        on_first(ranks, lambda: store.verify(path))
+        return assembled(_master_values(store.state_files(path), config, vocabulary), config, vocabulary)
+    except FileNotFoundError:
+        raise ArtifactError(str(path), "was removed while it was read", "take a newer one") from None
+
+
+def _master_values(files: list[Path], config: ModelConfig, vocabulary: int) -> Iterator[tuple[str, Tensor]]:
+    shapes = {name: value.shape for name, value in _without_values(config, vocabulary).named_parameters()}
+    wholes = [Fragment(name, 0, {MASTER: torch.empty(shape.numel())}) for name, shape in shapes.items()]
+    fragments.read(files, wholes)
+    return ((whole.parameter, whole.values[MASTER].view(shapes[whole.parameter])) for whole in wholes)
+
+
+def _without_values(config: ModelConfig, vocabulary: int) -> Transformer:
+    with torch.device("meta"):
+        return Transformer(config, vocabulary)

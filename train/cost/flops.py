@@ -1,0 +1,56 @@
+"""What a training comes to before it has begun: floating-point operations, and the days they take. Free of torch.
+
+    FLOP per token = 6 N + 12 L d T        N parameters, L layers, d width, T positions
+    days           = FLOP / (devices · peak FLOP/s · MFU) / 86,400
+
+The first is PaLM's count of forward and backward pass (Chowdhery et al. 2022, appendix B): two operations for each
+parameter's multiplication and addition, three such passes; and the products of queries, keys and values, counted as if
+every position saw every other. A petaflop/s-day is 8.64e19 operations (Brown et al. 2020, table D.1).
+"""
+
+import dataclasses
+
+from headrace.train.config import ModelConfig, TrainingConfig
+
+PEAK_FLOPS = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
+"""Dense bf16 FLOP/s of the SXM parts, by a word of the device's name (NVIDIA's data sheets)."""
+
+DAY_SECONDS = 86_400
+
+
+def flops_per_token(config: ModelConfig, vocabulary: int, row_tokens: int) -> float:
+    """FLOP of forward and backward pass for one token, as the formula of MFU counts them."""
+    return 6.0 * config.parameters(vocabulary) + 12.0 * config.layers * config.width * row_tokens
+
+
+def petaflop_days(flops: float) -> float:
+    """``flops`` operations in petaflop/s-days."""
+    return flops / (1e15 * DAY_SECONDS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Compute:
+    """What all updates of a training cost, with every row full."""
+
+    parameters: int
+    flops_per_token: float
+    update_tokens: int
+    tokens: int
+
+    @classmethod
+    def of(cls, model: ModelConfig, vocabulary: int, row_tokens: int, training: TrainingConfig) -> "Compute":
+        update_tokens = training.batch_rows * row_tokens
+        return cls(
+            parameters=model.parameters(vocabulary),
+            flops_per_token=flops_per_token(model, vocabulary, row_tokens),
+            update_tokens=update_tokens,
+            tokens=update_tokens * training.steps,
+        )
+
+    @property
+    def flops(self) -> float:
+        return self.flops_per_token * self.tokens
+
+    def days(self, devices: int, peak_flops: float, mfu: float) -> float:
+        """On ``devices`` of ``peak_flops`` FLOP/s each, of which the share ``mfu`` is reached."""
+        return self.flops / (devices * peak_flops * mfu) / DAY_SECONDS

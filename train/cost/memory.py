@@ -1,0 +1,148 @@
+"""Bytes that one rank of a training holds at its peak, counted from the shapes. Free of torch.
+
+With N parameters, s bytes for a value of the arithmetic (fp32 4, bf16 2) and R ranks (ZeRO: Rajbhandari et al. 2020,
+section 3; what DeepSpeed 0.19 does beyond it was measured):
+
+    stage                  0        1         2         3
+    weights               s N      s N       s N      s N / R, and s min(N, 1e9) gathered if R > 1
+    master weights         –      4 N / R   4 N / R   4 N / R     fp32; also where the arithmetic is fp32
+    optimizer states      8 N     8 N / R   8 N / R   8 N / R     Adam's two moments, fp32
+    gradients             s N      s N      s N / R   s N / R
+
+    peak = weights + master weights + optimizer states + larger of
+               a micro-batch    gradients of the ones before, activations, and the output layer or one layer's slopes
+               the update       gradients of the rank's share (stage 0: all), and their copies (stage 0 alone: none)
+
+Activations are the tensors that the backward pass of train/model needs, layer by layer. Neither a CUDA context nor what
+an allocator loses between tensors is counted.
+"""
+
+import dataclasses
+from typing import Literal
+
+from headrace.train.config import CHUNK_LOGITS, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.engine.zero import stage_on
+
+FP32 = 4
+LIVE_VALUES = 1_000_000_000
+"""Parameters that DeepSpeed's stage 3 leaves gathered (stage3_max_live_parameters)."""
+REDUCED_VALUES = 500_000_000
+"""Gradients that stage 0 copies into one message at most."""
+
+Device = Literal["cpu", "cuda"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes of one rank."""
+
+    weights: int
+    master_weights: int
+    optimizer_states: int
+    gradients: int
+    activations: int
+    output_layer: int
+    """Slopes of the last layer, and the logits of one chunk."""
+    update: int
+    """Copies of gradients that AdamW takes."""
+    peak: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Footprint:
+    """A training whose memory is asked for."""
+
+    model: ModelConfig
+    vocabulary: int
+    row_tokens: int
+    training: TrainingConfig
+    zero: ZeroConfig
+    ranks: int
+    device: Device = "cuda"
+
+    @property
+    def stage(self) -> int:
+        return stage_on(self.ranks, self.training, self.zero)
+
+    @property
+    def value_bytes(self) -> int:
+        return FP32 if self.training.precision == "fp32" else 2
+
+    def memory(self, micro_rows: int) -> Memory:
+        """With micro-batches of ``micro_rows`` rows."""
+        stage, ranks = self.stage, self.ranks
+        parameters = self.model.parameters(self.vocabulary)
+        own = -(-parameters // ranks) if stage else parameters
+        low, low_own = self.value_bytes * parameters, self.value_bytes * own
+        gathered = self.value_bytes * min(parameters, LIVE_VALUES) if ranks > 1 else 0
+        weights = low_own + gathered if stage == 3 else low
+        master_weights = FP32 * own if stage else 0
+        gradients = low if stage < 2 else low_own
+        activations = micro_rows * self.row_tokens * self.activation_bytes_per_token()
+        output_layer = self._output_layer_bytes(micro_rows)
+        update = self._update_bytes(parameters, own)
+        before = gradients if self.training.batch_rows > micro_rows * ranks else 0
+        slopes = micro_rows * self.row_tokens * self._layer_slope_bytes_per_token()
+        micro_batch = max(before + activations + max(output_layer, slopes), gradients)
+        resident = weights + master_weights + 2 * FP32 * own
+        return Memory(
+            weights=weights,
+            master_weights=master_weights,
+            optimizer_states=2 * FP32 * own,
+            gradients=gradients,
+            activations=activations,
+            output_layer=output_layer,
+            update=update,
+            peak=resident + max(micro_batch, (low_own if stage else low) + update),
+        )
+
+    def largest_micro_rows(self, memory_bytes: float) -> int:
+        """The most rows of a micro-batch, of those that divide a rank's share, that fit; 0 when one row does not."""
+        share = self.training.batch_rows // self.ranks
+        fitting = (n for n in range(share, 0, -1) if share % n == 0 and self.memory(n).peak <= memory_bytes)
+        return next(fitting, 0)
+
+    def activation_bytes_per_token(self) -> int:
+        """What the backward pass keeps of one position, the output layer aside."""
+        model, size = self.model, self.value_bytes
+        width, shared = model.width, model.kv_heads / model.heads
+        rms = model.norm == "rmsnorm"
+        norm = size * width * (1 + rms) + (FP32 * width if rms and size < FP32 else 0)
+        turned = model.positions == "rope"
+        grouped = model.kv_heads < model.heads
+        widths = (3 if turned else 4 + 2 * shared) if grouped else (5 if turned else 3)
+        attention = size * width * (widths + 1) + FP32 * model.heads + self._mask_bytes_per_token()
+        mlp = size * model.mlp_width * (4 if model.activation == "swiglu" else 2)
+        dropped = 2 * width if model.dropout else 0
+        layer = 2 * (size * width + norm) + attention + mlp + dropped
+        return int(model.layers * layer + size * width + norm)
+
+    def _layer_slope_bytes_per_token(self) -> int:
+        """What the backward pass of one layer holds at once: slopes inside the feed-forward layer and around it."""
+        inner = self.model.mlp_width * (4 if self.model.activation == "swiglu" else 2)
+        return self.value_bytes * (inner + 2 * self.model.width)
+
+    def _mask_bytes_per_token(self) -> int:
+        """On a CPU each layer keeps the mask as numbers; with dropout also the attention weights, before and after."""
+        seen = self.value_bytes * self.row_tokens if self.device == "cpu" else 0
+        weights = self.model.heads * self.row_tokens * (2 * self.value_bytes + 1)
+        return seen + (weights if self.model.dropout else 0)
+
+    def _output_layer_bytes(self, micro_rows: int) -> int:
+        tokens, width = micro_rows * self.row_tokens, self.model.width
+        logits = tokens * self.vocabulary
+        slopes = self.value_bytes * tokens * width + FP32 * self.vocabulary * width
+        each = self._logit_bytes() + self.value_bytes * (logits > CHUNK_LOGITS)
+        return slopes + max(min(logits, CHUNK_LOGITS) * each, FP32 * self.vocabulary * width)
+
+    def _logit_bytes(self) -> int:
+        """Of one logit of a chunk: itself and its slope; on a CPU, where no compiler joins the steps, also in fp32."""
+        if self.device == "cuda" or self.value_bytes == FP32:
+            return 2 * self.value_bytes
+        return self.value_bytes + 2 * FP32
+
+    def _update_bytes(self, parameters: int, own: int) -> int:
+        """Stage 0 copies gradients to send them; the others lay theirs in a row, then in fp32, for AdamW."""
+        if not self.stage:
+            return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)
+        return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)

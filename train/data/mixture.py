@@ -1,0 +1,242 @@
+"""Mixtures: training on the rows of several runs at once, with weights, as GPT-3 did (Brown et al. 2020, table 2.2).
+
+    Mixture ── of ──> Mix ── training_data ──> rows of all sources, and their order (train/data/apportionment.py)
+    folders           addresses
+
+    <root>/packed/b8e44e9d7440    what a source names; its manifest leads to its inputs below <root>
+        └─ tokens ── tokenizer, unique
+
+Which rows are held out for validation is this run's own affair: other sources bring their training rows only.
+"""
+
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.settings import NaturalNumber, Positive, digest, settings, unhashed
+from headrace.pipeline.core.stage import Inputs
+from headrace.train.data.apportionment import MixedOrder, Stretch
+from headrace.train.data.order import Order
+from headrace.train.data.rows import MixedRows, Rows
+
+SETTING = "mixture.sources"
+MOST_CYCLE_ROWS = 10_000
+"""The longest cycle of a schedule: weights of four digits."""
+
+
+@settings
+class SourceSettings:
+    """One source of rows."""
+
+    name: str
+    """What metrics call it."""
+    packed: str | None = None
+    """The folder of another run's artifact ``packed``; null: the rows of this run."""
+    weight: NaturalNumber
+    """Its part of the rows, relative to the weights of the others; any unit."""
+
+
+@settings
+class Change:
+    """Other weights from some point of training on."""
+
+    from_tokens: Positive
+    """Where: after so many positions, padding included; the cycle of weights under way is brought to its end."""
+    weights: Mapping[str, NaturalNumber]
+    """The weight of every source, by its name."""
+
+
+@settings
+class Mixture:
+    """What else to train on beside the rows of this run, and how much of each."""
+
+    sources: tuple[SourceSettings, ...] = ()
+    """Where rows come from, this run among them; empty: from this run alone."""
+    curriculum: tuple[Change, ...] = ()
+    """How weights change as training goes on, in the order of from_tokens."""
+
+    def __post_init__(self) -> None:
+        names = [source.name for source in self.sources]
+        for name in names:
+            if not re.fullmatch(r"[\w.-]+", name, re.ASCII) or names.count(name) > 1:
+                raise ConfigError(SETTING, f"{name!r} is no name of its own", "give letters and digits, each name once")
+        own = sum(source.packed is None for source in self.sources)
+        if names and own != 1:
+            wrong = f"{own} of them are this run's own rows (packed: null)"
+            raise ConfigError(SETTING, wrong, "name it once, with weight 0 if need be")
+        if self.curriculum and not names:
+            raise ConfigError("mixture.curriculum", "changes the weights of no source", "name mixture.sources")
+        for change in self.curriculum:
+            if set(change.weights) != set(names):
+                wrong = f"weights from {change.from_tokens} tokens on are those of {sorted(change.weights)}"
+                raise ConfigError("mixture.curriculum", wrong, f"give a weight to each of {sorted(names)}")
+        starts = [0, *(change.from_tokens for change in self.curriculum)]
+        if any(before >= after for before, after in itertools.pairwise(starts)):
+            raise ConfigError("mixture.curriculum", f"from_tokens are {starts[1:]}", "give rising numbers above 0")
+        for weights in self.weights():
+            whole_numbers(weights)
+
+    def weights(self) -> list[dict[str, float]]:
+        """Source → weight, at first and after each change."""
+        first = {source.name: source.weight for source in self.sources}
+        return [first, *({name: change.weights[name] for name in first} for change in self.curriculum)] if first else []
+
+
+def whole_numbers(weights: Mapping[str, float]) -> tuple[int, ...]:
+    """``weights`` as whole numbers without a common divisor, which relate to each other exactly as those typed.
+
+    Raises:
+        ConfigError: when all are 0, or their sum, the length of a cycle, is above ``MOST_CYCLE_ROWS``.
+    """
+    if not sum(weights.values()):
+        raise ConfigError(SETTING, f"the weights are {dict(weights)}", "give one of them more than 0")
+    exact = [Fraction(str(weight)) for weight in weights.values()]
+    unit = math.lcm(*(weight.denominator for weight in exact))
+    whole = [int(weight * unit) for weight in exact]
+    divisor = math.gcd(*whole)
+    if sum(whole) // divisor > MOST_CYCLE_ROWS:
+        near = {name: round(1000 * weight / sum(exact)) for name, weight in zip(weights, exact, strict=True)}
+        wrong = f"the weights {dict(weights)} only come out even after {sum(whole) // divisor:,} rows"
+        raise ConfigError(SETTING, wrong, f"round them so that it is {MOST_CYCLE_ROWS:,} or less, like {near}")
+    return tuple(weight // divisor for weight in whole)
+
+
+@dataclasses.dataclass(frozen=True)
+class MixSource:
+    """One source, by what decides its rows."""
+
+    name: str
+    packed: str | None
+    """The address of its artifact ``packed``; None: this run's."""
+    root: str = unhashed("")
+    """The folder below which its artifacts lie; empty for this run's."""
+
+    @classmethod
+    def at(cls, source: SourceSettings, row_tokens: int) -> "MixSource":
+        """What ``source`` names.
+
+        Raises:
+            ConfigError: when that is no finished artifact ``packed``, or its rows have not ``row_tokens`` positions.
+            ArtifactError: when what it was made from is gone.
+        """
+        if source.packed is None:
+            return cls(source.name, None)
+        path = Path(source.packed).resolve()
+        if not (path / "manifest.json").is_file() or Artifact(path).manifest["stage"] != "packed":
+            remedy = "give the folder of another run's artifact, like runs/packed/b8e44e9d7440"
+            raise ConfigError(SETTING, f"{source.packed!r} is no finished artifact of stage packed", remedy)
+        theirs = Artifact(path).settings["packing"]["row_tokens"]
+        if theirs != row_tokens:
+            wrong = f"rows of {source.packed!r} have {theirs} tokens, this run's {row_tokens}"
+            raise ConfigError(SETTING, wrong, "pack both with the same packing.row_tokens")
+        found = cls(source.name, path.name, str(path.parents[1]))
+        found.inputs()
+        return found
+
+    def inputs(self) -> Inputs:
+        """Its artifacts ``packed``, ``tokens`` and ``tokenizer``, of a source that is not this run's own.
+
+        Raises:
+            ArtifactError: when one of them is gone.
+        """
+        packed = Artifact(Path(self.root, "packed", str(self.packed)))
+        tokens = self.made_from(packed, "tokens")
+        return {"packed": packed, "tokens": tokens, "tokenizer": self.made_from(tokens, "tokenizer")}
+
+    def made_from(self, artifact: Artifact, stage: str) -> Artifact:
+        """The artifact of ``stage`` that its ``artifact`` was made from."""
+        folder = Path(self.root, stage, artifact.manifest["inputs"][stage])
+        if not (folder / "manifest.json").is_file():
+            wrong = f"{artifact.folder} was made from {folder}, which is not there"
+            raise ArtifactError(SETTING, wrong, "keep what a source was made from below the same root")
+        return Artifact(folder)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mix:
+    """A mixture by what decides its rows: the addresses of its sources, and a schedule in whole numbers."""
+
+    sources: tuple[MixSource, ...] = ()
+    """Empty: this run's rows alone."""
+    stretches: tuple[Stretch, ...] = ()
+
+    @classmethod
+    def of(cls, mixture: Mixture, row_tokens: int) -> "Mix":
+        """What ``mixture`` says, for rows of ``row_tokens`` positions.
+
+        Raises:
+            ConfigError, ArtifactError: when a source cannot be used (see ``MixSource.at``), or sources do not share
+                their tokenizer.
+        """
+        sources = tuple(MixSource.at(source, row_tokens) for source in mixture.sources)
+        others = {source.name: source.inputs()["tokenizer"] for source in sources if source.packed is not None}
+        for (first, tokenizer), (second, other) in itertools.pairwise(others.items()):
+            _check_tokenizers(repr(first), tokenizer, second, other)
+        return cls(sources, _stretches(mixture, row_tokens))
+
+    def artifacts(self, inputs: Inputs) -> dict[str, Inputs]:
+        """By name, what each source reads: of this run ``inputs``.
+
+        Raises:
+            ConfigError: when a source has another tokenizer than this run.
+        """
+        found = {source.name: inputs if source.packed is None else source.inputs() for source in self.sources}
+        for name, artifacts in found.items():
+            _check_tokenizers("this run", inputs["tokenizer"], name, artifacts["tokenizer"])
+        return found
+
+
+def _check_tokenizers(who: str, tokenizer: Artifact, name: str, other: Artifact) -> None:
+    """Refuse two tokenizers that are not the same, byte for byte."""
+    ours, theirs = (artifact.manifest["files"]["tokenizer.json"]["sha256"] for artifact in (tokenizer, other))
+    if ours != theirs:
+        wrong = f"the tokenizer of {name!r} ({other.folder}) is not that of {who} ({tokenizer.folder})"
+        raise ConfigError(SETTING, wrong, "make all with one tokenizer: tokenizer=file tokenizer.path=…/tokenizer.json")
+
+
+def _stretches(mixture: Mixture, row_tokens: int) -> tuple[Stretch, ...]:
+    """The weights in whole numbers, each set from the first end of a cycle that is not before its time."""
+    times = [0, *(-(-change.from_tokens // row_tokens) for change in mixture.curriculum)]
+    stretches: list[Stretch] = []
+    for row, weights in zip(times, map(whole_numbers, mixture.weights()), strict=False):
+        if stretches:
+            last, cycle_rows = stretches[-1].first_row, sum(stretches[-1].weights)
+            row = last + max(0, -(-(row - last) // cycle_rows)) * cycle_rows
+        stretches.append(Stretch(row, weights))
+    return tuple(stretches)
+
+
+def parts_of_order(seed: int, inputs: Inputs, mix: Mix) -> dict[str, str]:
+    """All that decides which rows come when, each with a hash, and under ``order`` one hash of it all."""
+    manifests = {name: artifact.manifest for name, artifact in inputs.items()}
+    for source in mix.sources:
+        if source.packed is not None:
+            artifacts = source.inputs()
+            manifests |= {f"{stage} of {source.name}": artifacts[stage].manifest for stage in ("packed", "tokens")}
+    parts = {name: digest(manifest) for name, manifest in manifests.items()}
+    parts |= {"training.seed": digest(seed), "mixture": digest(mix)}
+    return parts | {"order": digest(parts)}
+
+
+def training_data(seed: int, inputs: Inputs, mix: Mix) -> tuple[Rows | MixedRows, Order | MixedOrder]:
+    """The rows to train on and their order.
+
+    Raises:
+        ArtifactError: when a source has no row.
+        ConfigError: when sources do not share a tokenizer.
+    """
+    sources = mix.artifacts(inputs) or {"packed": inputs}
+    rows = {name: Rows(artifacts["packed"], artifacts["tokens"], "train") for name, artifacts in sources.items()}
+    for name, one in rows.items():
+        if not len(one):
+            raise ArtifactError(name, "has no row to train on", "give more text, or shorter rows")
+    if not mix.sources:
+        return rows["packed"], Order(seed, len(rows["packed"]))
+    sizes: Sequence[int] = [len(one) for one in rows.values()]
+    return MixedRows(list(rows.values())), MixedOrder(seed, list(rows), sizes, mix.stretches)

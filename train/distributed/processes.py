@@ -1,0 +1,208 @@
+"""Many processes, one training: who am I, who else is there, and what all must agree on.
+
+    torchrun   RANK          WORLD_SIZE    LOCAL_RANK     LOCAL_WORLD_SIZE       MASTER_ADDR MASTER_PORT
+    srun       SLURM_PROCID  SLURM_NTASKS  SLURM_LOCALID  SLURM_NTASKS_PER_NODE  the same, exported by the batch script
+    neither    one process alone, which needs no address
+
+gloo carries the messages between CPUs, nccl between GPUs; nothing else differs.
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import datetime
+import fcntl
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError
+
+T = TypeVar("T")
+
+TIMEOUT = datetime.timedelta(minutes=30)
+"""How long a rank waits for the others: a checkpoint of a large model may take minutes."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Ranks:
+    """This process among all ranks, and among those of its machine."""
+
+    rank: int
+    world: int
+    local_rank: int
+    local_world: int
+    device: torch.device = dataclasses.field(default_factory=lambda: torch.device("cpu"))
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the rank that writes what is written once."""
+        return self.rank == 0
+
+
+def from_environment(environment: Mapping[str, str]) -> Ranks:
+    """Read the launcher's variables.
+
+    Raises:
+        ConfigError: when there are several ranks and no address to meet at.
+    """
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+    if "RANK" not in environment:
+        names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
+    rank, world, local_rank = (int(environment.get(name, default)) for name, default in zip(names, "010", strict=False))
+    local_world = int(environment.get(names[3], "1"))
+    if world > 1 and not {"MASTER_ADDR", "MASTER_PORT"} <= set(environment):
+        raise ConfigError(
+            "weights", f"{world} ranks and no MASTER_ADDR and MASTER_PORT", "launch with torchrun, or export both"
+        )
+    return Ranks(rank, world, local_rank, local_world)
+
+
+def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.device") -> Ranks:
+    """Join the other ranks (once per process), take a device and a fair share of the cores; ``setting`` names the
+    device in errors.
+
+    Raises:
+        ConfigError: when CUDA is asked for and absent, or the launcher's variables are incomplete.
+    """
+    ranks = from_environment(os.environ)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(setting, "is 'cuda', but torch finds no GPU", "give auto or cpu")
+    kind = "cpu" if device == "cpu" or not torch.cuda.is_available() else "cuda"
+    os.environ["DS_ACCELERATOR"] = kind
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        die_with_parent()
+    here = torch.device("cuda", ranks.local_rank) if kind == "cuda" else torch.device("cpu")
+    if kind == "cuda":
+        check_devices(ranks, torch.cuda.device_count(), setting)
+        torch.cuda.set_device(here)
+    else:
+        torch.set_num_threads(own_cores(ranks, os.environ))
+    if not dist.is_initialized():
+        backend = "nccl" if kind == "cuda" else "gloo"
+        store = dist.HashStore() if ranks.world == 1 else None
+        dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.world, store=store, timeout=TIMEOUT)
+    return dataclasses.replace(ranks, device=here)
+
+
+def check_devices(ranks: Ranks, devices: int, setting: str) -> None:
+    """Refuse a rank that has no GPU among the ``devices`` of its machine; ``setting`` names the device in the error.
+
+    Raises:
+        ConfigError: saying how many there are.
+    """
+    if ranks.local_rank >= devices:
+        wrong = f"rank {ranks.rank} is number {ranks.local_rank} on {socket.gethostname()}, which has {devices} GPUs"
+        raise ConfigError(setting, wrong, "start as many ranks on a machine as it has GPUs")
+
+
+def wait_equally() -> None:
+    """Have every group of ranks wait TIMEOUT: those that DeepSpeed made wait torch's default, with nccl 10 minutes."""
+    for group in distributed_c10d._world.pg_map:
+        distributed_c10d._set_pg_timeout(TIMEOUT, group)
+
+
+def own_cores(ranks: Ranks, environment: Mapping[str, str]) -> int:
+    """The cores that this rank may keep busy: SLURM's share, else an equal one of those of the machine."""
+    given = environment.get("SLURM_CPUS_PER_TASK")
+    return int(given) if given else max(1, len(os.sched_getaffinity(0)) // ranks.local_world)
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when torchrun's agent is gone: a killed run leaves no trainer behind."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def total(ranks: Ranks, values: Sequence[float]) -> list[float]:
+    """Each of ``values`` summed over all ranks, in fp64."""
+    sums = torch.tensor(values, dtype=torch.float64, device=ranks.device)
+    dist.all_reduce(sums)
+    return [float(value) for value in sums.tolist()]
+
+
+def gather(value: T, group: dist.ProcessGroup | None = None) -> list[T]:
+    """``value`` of every rank, in their order, on all ranks; ``group`` keeps its messages apart from all others."""
+    values: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(values, value, group)
+    return values
+
+
+def on_first(ranks: Ranks, work: Callable[[], T]) -> T:
+    """What ``work`` returns on rank 0, on all ranks; when it raises a HeadraceError there, all ranks raise it."""
+    box: list[Any] = [None, None]
+    if ranks.first:
+        try:
+            box[0] = work()
+        except HeadraceError as error:
+            box[1] = error
+    dist.broadcast_object_list(box, src=0)
+    if box[1] is not None:
+        raise box[1]
+    return box[0]  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def alone(ranks: Ranks, folder: Path) -> Iterator[None]:
+    """Hold ``folder`` for this training: a second one is refused while the lock's holder lives.
+
+    Raises:
+        RetryableError: on all ranks, when another training writes there.
+    """
+    with contextlib.ExitStack() as stack:
+        on_first(ranks, lambda: _lock(folder, stack))
+        yield
+
+
+def _lock(folder: Path, stack: contextlib.ExitStack) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    stream = stack.enter_context((folder / "lock").open("a+"))
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        stream.seek(0)
+        holder = stream.read().strip() or "unknown"
+        raise RetryableError(
+            str(folder), f"another training writes here ({holder})", "wait for it or stop it, then run again"
+        ) from None
+    stream.truncate(0)
+    stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    stream.flush()
+
+
+class StopRequest:
+    """Remembers that this process was asked to stop; the loop looks between two steps. Signals that are ignored
+    (SIGHUP under nohup) stay ignored."""
+
+    SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def __enter__(self) -> "StopRequest":
+        self._before: dict[signal.Signals, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            heard = [number for number in self.SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._ask) for number in heard}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, *_: object) -> None:
+        self.asked = True
+
+
+def stopped(stage: str, where: str) -> RetryableError:
+    """The error that ends ``stage`` after a request to stop, ``where`` it saved last."""
+    return RetryableError(stage, f"stopped on request {where}", "run the same command again to go on")

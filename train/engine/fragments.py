@@ -1,0 +1,92 @@
+"""The state of training without its topology: pieces of parameters, each with its fp32 values and AdamW's two means.
+
+    the parameter, flat     0 ............. 4095 4096 ............ 8191
+    written by two ranks    [ rank 0: start 0  ] [ rank 1: start 4096 ]
+    read by three           [ rank 0    ][ rank 1    ][ rank 2       ]     each takes the overlaps, and only their bytes
+
+A file of one rank is safetensors (nothing in it is ever executed): tensors ``<parameter>/<start>/<kind>``, (length,)
+fp32, with ``kind`` master, exp_avg or exp_avg_sq; ``updates`` in its metadata is AdamW's count t.
+"""
+
+import contextlib
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from headrace.pipeline.core.errors import ArtifactError
+
+MASTER, MEANS = "master", ("exp_avg", "exp_avg_sq")
+
+
+@dataclasses.dataclass(frozen=True)
+class Fragment:
+    """Consecutive values of a parameter, where they live: writing to ``values`` changes the training."""
+
+    parameter: str
+    start: int
+    """Of the first value in the flattened parameter."""
+    values: dict[str, Tensor]
+    """Of each kind, (length,) fp32."""
+
+    def __len__(self) -> int:
+        return len(self.values[MASTER])
+
+    def share(self, rank: int, ranks: int) -> "Fragment":
+        """An equal part of the values, for when every rank holds all of them."""
+        begin, end = len(self) * rank // ranks, len(self) * (rank + 1) // ranks
+        return Fragment(
+            self.parameter, self.start + begin, {kind: value[begin:end] for kind, value in self.values.items()}
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Snapshot:
+    """What one rank writes to a checkpoint, in host memory."""
+
+    tensors: dict[str, Tensor]
+    updates: int
+
+    def write(self, path: Path) -> None:
+        save_file(self.tensors, path, {"updates": str(self.updates)})
+
+
+def key(fragment: Fragment, kind: str) -> str:
+    """The name of a fragment's values in a file."""
+    return f"{fragment.parameter}/{fragment.start}/{kind}"
+
+
+def read(files: Sequence[Path], fragments: Iterable[Fragment]) -> int:
+    """Fill ``fragments`` with what any number of ranks wrote to ``files``; returns AdamW's count of updates.
+
+    Raises:
+        ArtifactError: when the files lack a value that is asked for.
+    """
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(safe_open(path, "pt")) for path in files]
+        pieces = defaultdict(list)
+        for file in opened:
+            for name in file.keys():  # noqa: SIM118
+                parameter, start, kind = name.rsplit("/", 2)
+                pieces[parameter, kind].append((int(start), file.get_slice(name)))
+        for fragment in fragments:
+            for kind, values in fragment.values.items():
+                _fill(fragment, values, pieces[fragment.parameter, kind], files[0].parent)
+        return int(opened[0].metadata()["updates"])
+
+
+def _fill(fragment: Fragment, values: Tensor, pieces: list, folder: Path) -> None:
+    filled = 0
+    for start, piece in pieces:
+        begin = max(start, fragment.start)
+        end = min(start + piece.get_shape()[0], fragment.start + len(fragment))
+        if begin < end:
+            values[begin - fragment.start : end - fragment.start].copy_(piece[begin - start : end - start])
+            filled += end - begin
+    if filled != len(fragment):
+        wrong = f"holds {filled} of the {len(fragment)} values from {fragment.start} of {fragment.parameter}"
+        raise ArtifactError(str(folder), wrong, "remove this checkpoint: it is of another model")

@@ -1,0 +1,91 @@
+"""Batch arithmetic, and from it DeepSpeed's dictionary.
+
+    batch_rows = world · accumulation · micro_rows
+
+``batch_rows`` is given; the launcher decides ``world``; the largest ``micro_rows`` that is allowed and divides the rest
+follows, then ``accumulation``. DeepSpeed's three batch fields are derived here and typed nowhere, and every default of
+DeepSpeed that has changed between its versions is set explicitly. It accepts misspelled top-level keys in silence: the
+dictionary has no other author than this module, and a test compares its keys with those that DeepSpeed reads.
+"""
+
+import dataclasses
+from typing import Any
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.train.config import TrainingConfig, ZeroConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchPlan:
+    """How the rows of one update are dealt: ``accumulation`` micro-batches of ``micro_rows`` to each rank."""
+
+    world: int
+    accumulation: int
+    micro_rows: int
+
+    @property
+    def batch_rows(self) -> int:
+        return self.world * self.accumulation * self.micro_rows
+
+
+def plan_batches(training: TrainingConfig, world: int) -> BatchPlan:
+    """Deal ``training.batch_rows`` to ``world`` ranks.
+
+    Raises:
+        ConfigError: when they cannot get equal shares.
+    """
+    if training.batch_rows % world:
+        raise ConfigError(
+            "training.batch_rows",
+            f"{training.batch_rows} rows cannot be dealt to {world} ranks",
+            f"give a multiple of {world}",
+        )
+    rank_rows = training.batch_rows // world
+    micro_rows = max(n for n in range(1, min(training.micro_batch_rows, rank_rows) + 1) if rank_rows % n == 0)
+    return BatchPlan(world, rank_rows // micro_rows, micro_rows)
+
+
+def stage_on(world: int, training: TrainingConfig, zero: ZeroConfig) -> int:
+    """The ZeRO stage on ``world`` ranks, where ``auto`` is a number."""
+    if zero.stage == "auto":
+        return 0 if world == 1 and training.precision == "fp32" else 1
+    return zero.stage
+
+
+def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig) -> dict[str, Any]:
+    """What ``deepspeed.initialize`` takes.
+
+    Raises:
+        ConfigError: for stage 0 with bf16, which DeepSpeed 0.19 gets wrong.
+    """
+    bf16, stage = training.precision == "bf16", stage_on(plan.world, training, zero)
+    if bf16 and stage == 0:
+        raise ConfigError(
+            "zero.stage",
+            "0 with bf16 takes a phantom optimizer step at its start (DeepSpeed issue 8393)",
+            "use stage 1, also on one rank, or training.precision=fp32",
+        )
+    return {
+        "train_batch_size": plan.batch_rows,
+        "train_micro_batch_size_per_gpu": plan.micro_rows,
+        "gradient_accumulation_steps": plan.accumulation,
+        # Stage 0 leaves the norm unreported, so the engine clips there itself.
+        "gradient_clipping": (training.gradient_clip or 0.0) if stage else 0.0,
+        "prescale_gradients": False,
+        "zero_allow_untested_optimizer": True,
+        "steps_per_print": None,
+        "wall_clock_breakdown": False,
+        "bf16": {"enabled": bf16, "check_grad_overflow": bf16},
+        "fp16": {"enabled": False},
+        "zero_optimization": {
+            "stage": stage,
+            # Gradients are copied into the buffer that is sent; one rank sends nothing.
+            "contiguous_gradients": plan.world > 1,
+            "overlap_comm": False,
+            "reduce_scatter": True,
+            "reduce_bucket_size": zero.bucket_elements,
+            "allgather_bucket_size": zero.bucket_elements,
+            "stage3_prefetch_bucket_size": zero.bucket_elements,
+            "stage3_param_persistence_threshold": 100_000,
+        },
+    }

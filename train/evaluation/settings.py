@@ -1,0 +1,214 @@
+"""Settings of the evaluation: which benchmarks, on how many tokens at a time, where.
+
+benchmarks:
+  piqa: {type: multiple_choice, paths: [piqa.jsonl.zst], query_suffix: "Answer:", shots: 5}
+"""
+
+import dataclasses
+import importlib.util
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import (
+    AnyText,
+    Natural,
+    Positive,
+    PositiveNumber,
+    Seed,
+    settings,
+    suggestion,
+    unhashed,
+)
+from headrace.pipeline.core.stage import RawFile
+from headrace.train.evaluation.benchmarks.agreement import Agreement
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark, shots_name, without_shots
+from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
+from headrace.train.evaluation.benchmarks.completion import Completion
+from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
+from headrace.train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords
+from headrace.train.evaluation.benchmarks.in_context import InContext
+from headrace.train.evaluation.benchmarks.induction import Induction
+from headrace.train.evaluation.benchmarks.lambada import Lambada
+from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling
+from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
+from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.benchmarks.schema import Schema
+from headrace.train.evaluation.benchmarks.validation import Validation
+from headrace.train.evaluation.lm_eval.file_format import task_files
+from headrace.train.inference.settings import Inference
+
+AnyBenchmark = Annotated[
+    Validation
+    | Lambada
+    | LanguageModelling
+    | MultipleChoice
+    | Schema
+    | ShortAnswers
+    | WordProblems
+    | Completion
+    | ChildrensBooks
+    | MinimalPairs
+    | HeldOutWords
+    | HeldOutSentences
+    | InContext
+    | Induction
+    | Agreement,
+    Field(discriminator="type"),
+]
+"""Every kind of benchmark, told apart by ``type``."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BenchmarkTexts:
+    """The texts of a benchmark's files, for decontamination (headrace.data_prep.decontamination.config.Benchmark).
+
+    Which files and how they are read decides them; shots, delimiters and limits, which make prompts of them, do not:
+    all lines of a file are searched for.
+    """
+
+    type: str
+    """How the files are read (``FileBenchmark.reading``)."""
+    benchmark: FileBenchmark = dataclasses.field(metadata={"hashed": False})
+    data: Path = dataclasses.field(metadata={"hashed": False})
+
+    @property
+    def dirty_share(self) -> float:
+        return self.benchmark.dirty_share
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        return self.benchmark.raw_files(self.data)
+
+    def texts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        names, parsed = zip(*self.benchmark.read(self.data), strict=True)
+        return zip(names, self.benchmark.texts(parsed), strict=True)
+
+
+@settings
+class Evaluation(Inference):
+    """What the model is tested on."""
+
+    benchmarks: dict[AnyText, AnyBenchmark] = dataclasses.field(default_factory=dict)
+    """Each benchmark by the name that it has in the table; scored in the order of the names."""
+    shots: tuple[Natural, ...] = unhashed(())
+    """Asks every benchmark that takes worked examples with each of these numbers of them, as piqa_0shot, piqa_1shot, …,
+    as if all were written out (hence no part of the address); empty leaves to each its own number."""
+    limit: Positive | None = unhashed(None)
+    """At most this many items of every benchmark and task, as if each had this limit; None leaves to each its own."""
+    data: AnyText = unhashed("")
+    """The folder that relative ``paths`` of benchmarks start from; empty: the current one."""
+    tasks: tuple[str, ...] = ()
+    """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
+    task_shots: Natural | None = None
+    """Worked examples of each of these tasks; None leaves it to the task."""
+    task_limit: Positive | None = None
+    """At most this many items of each of these tasks; None takes all."""
+    hang_seconds: PositiveNumber = unhashed(1800.0)
+    """When no round of queries is answered for this long, every rank shows its stacks and ends; nothing is lost."""
+    seed: Seed = 0
+    """Decides every random choice but that of worked examples (a benchmark's ``shot_seed``)."""
+
+    def __post_init__(self) -> None:
+        for name in self.benchmarks:
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+                raise ConfigError("evaluation.benchmarks", f"{name!r} names a file", "use letters, digits, _ . and -")
+        benchmarks = {
+            name: dataclasses.replace(one, limit=least(one.limit, self.limit)) for name, one in self._with_shots()
+        }
+        object.__setattr__(self, "benchmarks", benchmarks)
+        object.__setattr__(self, "task_limit", least(self.task_limit, self.limit))
+        object.__setattr__(self, "shots", ())
+        object.__setattr__(self, "limit", None)
+
+    def _with_shots(self) -> Iterator[tuple[str, AnyBenchmark]]:
+        """The benchmarks, those of questions and answers once for each of ``shots``."""
+        for name, benchmark in self.benchmarks.items():
+            if self.shots and isinstance(benchmark, FewShotBenchmark):
+                for shots in self.shots:
+                    yield shots_name(name, shots), dataclasses.replace(benchmark, shots=shots)
+            else:
+                yield name, benchmark
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        """The files of all benchmarks, in the order of the benchmarks' names, then those of tasks.
+
+        Raises:
+            ConfigError: when one is missing, or tasks are asked for and lm-evaluation-harness is not installed.
+            ArtifactError: when a benchmark's file has a line that is no item.
+        """
+        if self.tasks and importlib.util.find_spec("lm_eval") is None:
+            raise ConfigError("evaluation.tasks", "lm_eval is not installed", "pip install 'headrace[evaluation]'")
+        files: tuple[RawFile, ...] = ()
+        for name, benchmark in sorted(self.benchmarks.items()):
+            try:
+                files += benchmark.raw_files(Path(self.data))
+            except ConfigError as error:
+                raise ConfigError(f"evaluation.benchmarks.{name}", error.wrong, error.remedy) from None
+        return files + tuple(file for task in self.tasks for file in task_files(task))
+
+    def check_window(self, window_tokens: int) -> None:
+        """Whether a model of so many positions can be put to every benchmark.
+
+        Raises:
+            ConfigError: naming the first one that needs more.
+        """
+        for name, benchmark in sorted(self.benchmarks.items()):
+            if benchmark.least_window_tokens > window_tokens:
+                wrong = f"it needs {benchmark.least_window_tokens} positions and the model has {window_tokens}"
+                raise ConfigError(f"evaluation.benchmarks.{name}", wrong, "make its settings smaller or leave it out")
+
+    def light(self, names: Sequence[str], items: int | None) -> "Evaluation":
+        """The benchmarks with these ``names``, all when there are none, each with at most so many ``items``.
+
+        Raises:
+            ConfigError: when no benchmark has one of the names.
+        """
+        for name in names:
+            if name not in self.benchmarks:
+                remedy = suggestion(name, self.benchmarks)
+                raise ConfigError("training.evaluate", f"no benchmark of evaluation is named {name!r}", remedy)
+        chosen = {name: self.benchmarks[name] for name in names} or self.benchmarks
+        return dataclasses.replace(self, benchmarks=chosen, tasks=(), limit=items)
+
+    def without_run(self) -> "Evaluation":
+        """The benchmarks that can be put to a model that no run made.
+
+        Raises:
+            ConfigError: when there are none.
+        """
+        benchmarks = {name: one for name, one in self.benchmarks.items() if not one.needs_run}
+        if not benchmarks and not self.tasks:
+            remedy = "take others: evaluation=standard evaluation.data=FOLDER"
+            raise ConfigError("evaluation.benchmarks", "all are made of a run's held-out documents", remedy)
+        return dataclasses.replace(self, benchmarks=benchmarks)
+
+    def same_texts(self) -> dict[str, str]:
+        """For each benchmark made from files, the name of its texts: of the first by name that reads the same files in
+        the same way, without its number of shots.
+
+        Zero and five shots of one benchmark share their texts, so that another number of shots changes no training
+        data. Text that is the run's own, or made here, has no entry: it is not to be found elsewhere. Nor has a file
+        of raw text that is not cut into documents.
+        """
+        names: dict[tuple[str, tuple[str, ...]], str] = {}
+        from_files = {n: one for n, one in self.benchmarks.items() if isinstance(one, FileBenchmark) and one.reading}
+        for name, one in sorted(from_files.items()):
+            bare = without_shots(name, one.shots) if isinstance(one, FewShotBenchmark) else name
+            names.setdefault((one.reading, one.paths), name if bare in names.values() else bare)
+        return {name: names[one.reading, one.paths] for name, one in sorted(from_files.items())}
+
+    def texts(self) -> dict[str, BenchmarkTexts]:
+        """What training documents must not hold, by the names in ``same_texts``."""
+        data, firsts = Path(self.data), dict[str, FileBenchmark]()
+        for name, texts in self.same_texts().items():
+            firsts.setdefault(texts, self.benchmarks[name])
+        return {texts: BenchmarkTexts(type=one.reading, benchmark=one, data=data) for texts, one in firsts.items()}
+
+
+def least(*limits: int | None) -> int | None:
+    """The smallest of those that are given."""
+    return min((limit for limit in limits if limit is not None), default=None)

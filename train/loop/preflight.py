@@ -1,0 +1,150 @@
+"""What is looked at before the first step, so that a training that cannot end well does not begin.
+
+    agreement   settings, data manifests, code and libraries are the same on all ranks
+    devices     every rank has a GPU of its own, when GPUs are used
+    folder      all ranks can write to the training's folder, and it is the same folder for all
+    room        the checkpoints that will be kept and the export fit on the disk
+    clocks      those of all nodes agree: files and locks are judged by their times
+
+The bytes of the data are compared with their checksums by every rank when it opens them (``Artifact.path``). What one
+rank finds, all ranks raise, so that none waits for another.
+"""
+
+import dataclasses
+import hashlib
+import importlib.metadata
+import os
+import shutil
+import socket
+import tempfile
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch.distributed as dist
+
+from headrace.pipeline.core.errors import ConfigError, RetryableError
+from headrace.pipeline.core.settings import digest
+from headrace.pipeline.core.stage import Inputs
+from headrace.train.config import TrainingConfig
+from headrace.train.distributed.processes import Ranks, gather, on_first
+from headrace.train.loop.pretraining import Pretraining
+
+CLOCKS_SECONDS = 10.0
+"""Clocks may differ by so much; NTP keeps them within milliseconds, so more means that it does not run."""
+SHOWING_SECONDS = 60.0
+"""How long a network file system may hide what another node wrote (NFS caches folders so long: acdirmax)."""
+CHECKPOINT_BYTES, EXPORT_BYTES = 12, 4
+"""Of one parameter: its fp32 value and AdamW's two means; its fp32 value."""
+LIBRARIES = ("torch", "deepspeed", "numpy")
+SOURCES = Path(__file__).resolve().parents[2]
+
+
+def check(stage: Pretraining, inputs: Inputs, folder: Path, parameters: int, ranks: Ranks) -> None:
+    """Look at everything; all ranks call it.
+
+    Raises:
+        ConfigError: when ranks were not started alike, or without a GPU for each.
+        RetryableError: when a node cannot write to ``folder`` or its clock is wrong: another node may do; when there is
+            no room for the checkpoints: it may be made.
+    """
+    check_agreement(gather(identity(stage, inputs)))
+    if ranks.device.type == "cuda":
+        check_devices(gather((socket.gethostname(), ranks.local_rank)))
+    check_folder(folder, ranks)
+    on_first(ranks, lambda: check_room(stage.training, parameters, folder))
+    dist.barrier()
+    check_clocks(gather((socket.gethostname(), time.time())))
+
+
+def identity(stage: Pretraining, inputs: Inputs) -> dict[str, str]:
+    """What must be the same on all ranks, each with its value or a hash of it."""
+    found = {"settings": digest(dataclasses.asdict(stage)), "code": code_version()}
+    found |= {f"manifest of {name}": digest(artifact.manifest) for name, artifact in inputs.items()}
+    return found | {name: importlib.metadata.version(name) for name in LIBRARIES}
+
+
+def code_version() -> str:
+    """A hash of the source of our packages."""
+    total = hashlib.sha256()
+    for package in ("data_prep", "pipeline", "train"):
+        for path in sorted((SOURCES / package).rglob("*.py")):
+            total.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes() + b"\0")
+    return total.hexdigest()[:12]
+
+
+def check_agreement(identities: Sequence[Mapping[str, str]]) -> None:
+    """Refuse ranks that differ from rank 0 in anything."""
+    for rank, other in enumerate(identities):
+        for name, value in identities[0].items():
+            if other.get(name) != value:
+                wrong = f"ranks 0 and {rank} differ in {name} ({value}, {other.get(name)})"
+                raise ConfigError("weights", wrong, "start all ranks from one run.json and one installation")
+
+
+def check_devices(places: Sequence[tuple[str, int]]) -> None:
+    """Refuse two ranks on one GPU; ``places`` are host and number of each rank's."""
+    for rank, place in enumerate(places):
+        if place in places[:rank]:
+            wrong = f"ranks {places.index(place)} and {rank} share GPU {place[1]} of {place[0]}"
+            raise ConfigError("weights", wrong, "have the launcher give each rank a number of its own on its node")
+
+
+def check_folder(folder: Path, ranks: Ranks) -> None:
+    """Have every rank write to ``folder``, and read what rank 0 wrote there."""
+    token = folder / f"health-{on_first(ranks, lambda: uuid.uuid4().hex)}"
+    problem = _write(folder, token if ranks.first else None)
+    if not any(gather(problem)) and not _shows(token):
+        problem = "does not show what rank 0 writes"
+    found = gather((socket.gethostname(), problem))  # so all have looked for the token when it goes
+    if ranks.first:
+        token.unlink(missing_ok=True)
+    for rank, (host, problem) in enumerate(found):
+        if problem:
+            remedy = "make it a folder that all nodes share and may write to"
+            raise RetryableError(str(folder), f"{problem} on rank {rank} ({host})", remedy)
+
+
+def check_room(training: TrainingConfig, parameters: int, folder: Path) -> None:
+    """Refuse to fill the disk of ``folder``: what is kept, one more on its way, and the export, less what is there."""
+    kept = training.keep_last + (training.steps // training.keep_every if training.keep_every else 0)
+    if training.spike_rollback_every:
+        kept += 1 + (training.keep_last - 1) * training.save_every // training.spike_rollback_every
+    saved = min(kept, -(-training.steps // training.save_every)) + 1
+    present = sum(path.stat().st_size for path in folder.glob("checkpoints/**/*") if path.is_file())
+    needed = max(0, saved * CHECKPOINT_BYTES * parameters - present) + EXPORT_BYTES * parameters
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        wrong = f"{free / 1e9:.2f} GB are free, the checkpoints to be kept and the export need {needed / 1e9:.2f} GB"
+        raise RetryableError(str(folder), wrong, "free disk, or keep fewer (training.keep_last, training.keep_every)")
+
+
+def check_clocks(times: Sequence[tuple[str, float]]) -> None:
+    """Refuse nodes whose clocks differ; ``times`` are host and seconds since 1970 of each rank at one moment."""
+    (early_host, early), (late_host, late) = (choose(times, key=lambda one: one[1]) for choose in (min, max))
+    if late - early > CLOCKS_SECONDS:
+        wrong = f"the clock of {late_host} is {late - early:.0f} s ahead of that of {early_host}"
+        raise RetryableError("weights", wrong, "set the clocks (chrony, ntpd)")
+
+
+def _write(folder: Path, token: Path | None) -> str:
+    """What keeps this rank from writing to ``folder``, and from leaving ``token`` there; empty when nothing does."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(b"headrace")
+            os.fsync(file.fileno())
+        if token:
+            token.touch()
+    except OSError as error:
+        return f"cannot be written to ({error.strerror})"
+    return ""
+
+
+def _shows(path: Path) -> bool:
+    deadline = time.monotonic() + SHOWING_SECONDS
+    while not path.exists():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.2)
+    return True

@@ -1,0 +1,51 @@
+"""The settings of a training, as the stage ``weights`` holds them and the loop reads them. No torch here."""
+
+import dataclasses
+from pathlib import Path
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.stage import RawFile, Stage
+from headrace.pipeline.core.tracker import Tracking
+from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.data.mixture import Mix
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.families import initial_weights
+from headrace.train.loop.schedule import Schedule
+
+UNHASHED = {"hashed": False}
+"""The metadata of settings that say how the weights are computed, not which."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pretraining(Stage):
+    """A training: the model, how it is trained, and the files that it begins from."""
+
+    model: ModelConfig
+    optimizer: AdamW
+    schedule: Schedule
+    training: TrainingConfig
+    mixture: Mix = dataclasses.field(default_factory=Mix)
+    zero: ZeroConfig = dataclasses.field(default_factory=ZeroConfig, metadata=UNHASHED)
+    tracking: Tracking = dataclasses.field(default_factory=Tracking, metadata=UNHASHED)
+    evaluation: Evaluation = dataclasses.field(default_factory=Evaluation, metadata=UNHASHED)
+    """The benchmarks that ``training.evaluate_every`` scores."""
+
+    def __post_init__(self) -> None:
+        if self.training.evaluate_every is not None and not self.evaluation.benchmarks:
+            wrong = f"is {self.training.evaluate_every}, and evaluation has no benchmarks"
+            raise ConfigError("training.evaluate_every", wrong, "give it some, or null")
+
+    def raw_files(self) -> tuple[RawFile, ...]:
+        folder = self.training.initial_weights
+        return () if folder is None else initial_weights.raw_files(Path(folder), self.model)
+
+    def check_raw_files(self) -> None:
+        """Initial weights are compared where they are loaded (``check_initial_weights``): later they may be removed."""
+
+    def check_initial_weights(self) -> None:
+        """Compare the initial weights with the planned ones.
+
+        Raises:
+            RetryableError: naming the first file that differs.
+        """
+        super().check_raw_files()

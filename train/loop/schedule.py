@@ -1,0 +1,68 @@
+"""The learning rate of each step, as a pure function: nothing to save, nothing to step, nothing to get out of sync.
+
+    cosine     ╱‾‾╲__      warm-up, half a cosine down to final_fraction (Loshchilov and Hutter 2017; GPT-3)
+    wsd        ╱‾‾‾‾╲      warm-up, stable, decay (Hu et al. 2024, MiniCPM; Hägele et al. 2024 for the 1-sqrt shape)
+    constant   ╱‾‾‾‾‾      warm-up, then the peak
+
+``factor(step, steps)`` is the share of the peak for the update that leads from ``step`` to ``step + 1``, of ``steps``.
+"""
+
+import math
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headrace.pipeline.core.settings import Fraction, Natural, settings
+
+
+def _warmup(step: int, warmup_steps: int) -> float:
+    """Linear: 1/n for the first update, 1 for the n-th."""
+    return min(1.0, (step + 1) / warmup_steps) if warmup_steps else 1.0
+
+
+@settings
+class Cosine:
+    type: Literal["cosine"] = "cosine"
+    warmup_steps: Natural
+    """Updates over which the rate rises linearly to the peak."""
+    final_fraction: Fraction = 0.1
+    """Share of the peak at the end."""
+
+    def factor(self, step: int, steps: int) -> float:
+        if step < self.warmup_steps:
+            return _warmup(step, self.warmup_steps)
+        progress = min(1.0, (step - self.warmup_steps) / max(1, steps - self.warmup_steps))
+        return self.final_fraction + (1 - self.final_fraction) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+@settings
+class WarmupStableDecay:
+    type: Literal["wsd"] = "wsd"
+    warmup_steps: Natural
+    """Updates over which the rate rises linearly to the peak."""
+    decay_fraction: Fraction = 0.2
+    """Share of all steps, the last ones, over which the rate falls."""
+    final_fraction: Fraction = 0.0
+    """Share of the peak at the end."""
+    shape: Literal["linear", "sqrt"] = "sqrt"
+    """sqrt: falls as 1 - sqrt(progress); linear: as 1 - progress."""
+
+    def factor(self, step: int, steps: int) -> float:
+        decay_steps = round(self.decay_fraction * steps)
+        progress = max(0.0, (step - (steps - decay_steps)) / decay_steps) if decay_steps else 0.0
+        fallen = math.sqrt(progress) if self.shape == "sqrt" else progress
+        return _warmup(step, self.warmup_steps) * (1 - (1 - self.final_fraction) * fallen)
+
+
+@settings
+class Constant:
+    type: Literal["constant"] = "constant"
+    warmup_steps: Natural = 0
+    """Updates over which the rate rises linearly to the peak."""
+
+    def factor(self, step: int, steps: int) -> float:
+        return _warmup(step, self.warmup_steps)
+
+
+Schedule = Annotated[Cosine | WarmupStableDecay | Constant, Field(discriminator="type")]
+"""Chosen by its ``type``."""

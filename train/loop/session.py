@@ -1,0 +1,168 @@
+"""From the stage's settings and inputs to a running training: opens everything, goes on where a checkpoint stands."""
+
+import dataclasses
+from pathlib import Path
+
+import torch
+
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.progress import Progress
+from headrace.pipeline.core.settings import canonical
+from headrace.pipeline.core.stage import Inputs
+from headrace.pipeline.core.tracker import Tracker, new_run_id
+from headrace.train.checkpoint import store
+from headrace.train.checkpoint.saver import Saver
+from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
+from headrace.train.cost.flops import flops_per_token
+from headrace.train.data.mixture import parts_of_order, training_data
+from headrace.train.data.rows import MixedRows, Rows
+from headrace.train.distributed.processes import Ranks, StopRequest, on_first
+from headrace.train.distributed.watchdog import Watchdog
+from headrace.train.engine.engine import Engine
+from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.families import initial_weights
+from headrace.train.families.hf_folder import export, load_into
+from headrace.train.loop import preflight
+from headrace.train.loop.examination import Examination
+from headrace.train.loop.pretraining import Pretraining
+from headrace.train.loop.throughput import Meter, peak_flops
+from headrace.train.loop.trainer import Job, train
+from headrace.train.model.transformer import Transformer, compile_blocks, initialize
+from headrace.train.objectives.bits_per_byte import token_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+    """One training of ``stage`` in ``folder``, as seen by one rank."""
+
+    stage: Pretraining
+    folder: Path
+    tokenizer_file: Path
+    vocabulary: int
+    job: Job
+    state: State
+
+    @classmethod
+    def open(cls, stage: Pretraining, inputs: Inputs, folder: Path, ranks: Ranks) -> "Session":
+        """Build the model and take up the newest whole checkpoint, if there is one.
+
+        Raises:
+            ConfigError: when rows are longer than the model's context, or ranks differ (train/loop/preflight.py).
+            ArtifactError: when there is nothing to train on, or the checkpoint is of other data.
+        """
+        tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
+        encoder = Encoder.load(tokenizer_file)
+        vocabulary = encoder.vocabulary_size
+        preflight.check(stage, inputs, folder, stage.model.parameters(vocabulary), ranks)
+        train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
+        _check_rows(train_rows, stage.model.context)
+        model = _first_model(stage, tokenizer_file, vocabulary, ranks)
+        if stage.training.compiles_on(ranks.device.type):
+            compile_blocks(model)
+        engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
+        training = stage.training
+        watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder)
+        keeping = Keeping(training.keep_last, training.keep_every, training.spike_rollback_every)
+        job = Job(
+            engine=engine,
+            training=training,
+            optimizer=stage.optimizer,
+            schedule=stage.schedule,
+            train_rows=train_rows,
+            order=order,
+            validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
+            token_bytes=torch.from_numpy(token_bytes(tokenizer_file)).to(ranks.device),
+            meter=_meter(stage, vocabulary, train_rows.row_tokens, ranks),
+            saver=Saver(folder / "checkpoints", ranks, keeping, watchdog.saving),
+            watchdog=watchdog,
+            examination=_examination(stage, inputs, encoder, engine, watchdog),
+        )
+        data = parts_of_order(stage.training.seed, inputs, stage.mixture)
+        return cls(stage, folder, tokenizer_file, vocabulary, job, _take_up(job, data, ranks))
+
+    def train(self) -> State:
+        """Train to the last step, logging on rank 0."""
+        ranks, watchdog = self.job.engine.ranks, self.job.watchdog
+        if not ranks.first:
+            with watchdog, self.job.saver, StopRequest() as stop:
+                return train(self.job, self.state, None, None, stop)
+        facts = canonical(self.stage)
+        steps = self.stage.training.steps - self.state.step
+        tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts, self.state.curve)
+        with StopRequest() as stop:  # torchrun asks rank 0 to end once the others have, maybe before wandb is done
+            try:
+                with watchdog, self.job.saver, Progress("weights", steps, "steps") as progress:
+                    return train(self.job, self.state, tracker, progress, stop)
+            finally:
+                tracker.close()
+
+    def export(self, folder: Path) -> None:
+        """Write Hugging Face's folder from rank 0; all ranks bring their share of the weights."""
+        weights = self.job.engine.weights()
+        if self.job.engine.ranks.first:
+            export(weights, self.stage.model, self.vocabulary, self.tokenizer_file, folder)
+        else:
+            for _ in weights:
+                pass
+
+
+def _first_model(stage: Pretraining, tokenizer_file: Path, vocabulary: int, ranks: Ranks) -> Transformer:
+    """The model as training begins: with random weights, or those of ``training.initial_weights``."""
+    model = Transformer(stage.model, vocabulary)
+    if stage.training.initial_weights is None:
+        initialize(model, stage.training.seed)
+    else:
+        folder = Path(stage.training.initial_weights)
+        initial_weights.check_tokenizer(folder, tokenizer_file, vocabulary)
+        load_into(model, folder)
+        on_first(ranks, stage.check_initial_weights)
+    return model
+
+
+def _examination(
+    stage: Pretraining, inputs: Inputs, encoder: Encoder, engine: Engine, watchdog: Watchdog
+) -> Examination:
+    """What ``training.evaluate_every`` asks; a benchmark's file that is missing or broken is found before a step."""
+    if stage.training.evaluate_every is not None:
+        on_first(engine.ranks, stage.evaluation.raw_files)
+    return Examination(
+        evaluation=stage.evaluation,
+        held_out=HeldOut(inputs["tokens"], inputs["packed"], encoder),
+        encoder=encoder,
+        model=stage.model,
+        weights=engine.weights,
+        ranks=engine.ranks,
+        watchdog=watchdog,
+    )
+
+
+def _check_rows(rows: Rows | MixedRows, context: int) -> None:
+    if rows.row_tokens > context:
+        raise ConfigError(
+            "model.context", f"is {context}, the packed rows have {rows.row_tokens} tokens", "make them equal"
+        )
+
+
+def _meter(stage: Pretraining, vocabulary: int, row_tokens: int, ranks: Ranks) -> Meter:
+    peak = peak_flops(ranks.device)
+    return Meter(flops_per_token(stage.model, vocabulary, row_tokens), peak * ranks.world if peak else None)
+
+
+def _take_up(job: Job, data: dict[str, str], ranks: Ranks) -> State:
+    """Where training stands: at the newest whole checkpoint, loaded on all ranks, or at the beginning."""
+
+    def find() -> tuple[Path, State] | None:
+        store.sweep(job.saver.folder)
+        found = store.newest(job.saver.folder, job.training.spike_rollback_every)
+        if found:
+            store.check_resumable(found[1], data)
+        return found
+
+    found = on_first(ranks, find)
+    if found:
+        job.engine.load(store.state_files(found[0]))
+        return found[1]
+    run_id = on_first(ranks, new_run_id)
+    return State(step=0, rows_seen=0, tokens_seen=0, run_id=run_id, data=data)
