@@ -46,7 +46,8 @@ os.environ |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "SLURM_CPUS_PER_
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.kill_data import below
-from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.run.planner import plan, save
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace

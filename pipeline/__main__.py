@@ -1,4 +1,4 @@
-"""The command line, and the only module that imports Hydra: it composes once and hands on plain values.
+"""The command line.
 
 headrace [COMMAND [WORD ...]] [GROUP=OPTION | KEY=VALUE ...]
 """
@@ -8,28 +8,18 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence, Set
-from pathlib import Path
 from typing import Any
-
-import hydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from headrace.pipeline.commands import help_text
 from headrace.pipeline.commands.table import COMMANDS, split_words
-from headrace.pipeline.config import RunConfig, check
-from headrace.pipeline.core.errors import ConfigError, HeadraceError
-from headrace.pipeline.core.settings import decode, refuse_secrets, suggestion
+from headrace.pipeline.composition import CONF, compose, sweep
+from headrace.pipeline.config import RunConfig, decoded
+from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
 from headrace.pipeline.core.signals import Stop, stoppable
 from headrace.pipeline.core.system_errors import system_errors_told
 from headrace.pipeline.run.line import carry_out
 from headrace.pipeline.run.planner import Run, newest, plan
 
-CONF = Path(__file__).resolve().parent.parent / "conf"
-HYDRA_VERSION_BASE = "1.3"
-"""Pins Hydra's behaviour, whatever its version changes."""
 BROKEN_PIPE = 141
 """The exit status of a command whose reader went away, as shells give it (128 + SIGPIPE)."""
 
@@ -83,88 +73,6 @@ def setting_of(override: str) -> str:
     return re.split("[.@]", override.partition("=")[0].lstrip("+~"))[0]
 
 
-def compose(overrides: Sequence[str]) -> dict[str, Any]:
-    """The configuration as plain values.
-
-    Raises:
-        ConfigError: when an override does not fit, naming the nearest that would, or holds a secret.
-    """
-    refuse_secrets_of(overrides)
-    with hydra.initialize_config_dir(str(CONF), version_base=HYDRA_VERSION_BASE):
-        try:
-            return _plain(hydra.compose("config", overrides=list(overrides)))
-        except MissingConfigException as error:
-            raise _missing_option(error) from None
-        except MissingMandatoryValue as error:
-            key = re.sub(r"\[(\d+)\]", r".\1", str(error.full_key))
-            raise ConfigError(key, "has no value", f"give it one: {key}=…") from None
-        except OverrideParseException as error:
-            raise ConfigError("command line", f"{error.override!r} is not an override", "write KEY=VALUE") from None
-        except (ConfigCompositionException, HydraException, OmegaConfBaseException) as error:
-            raise _unknown_key(error, overrides) from None
-
-
-def refuse_secrets_of(overrides: Sequence[str]) -> None:
-    """Refuse overrides that hold a secret: they are kept in run.json, also those that a later one replaces.
-
-    Raises:
-        ConfigError: naming the key.
-    """
-    for override in overrides:
-        key, _, value = override.partition("=")
-        refuse_secrets(value, key if value else "command line")
-
-
-def _plain(config: DictConfig) -> dict[str, Any]:
-    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    assert isinstance(values, dict)
-    return {str(key): value for key, value in values.items()}
-
-
-def _missing_option(error: MissingConfigException) -> ConfigError:
-    group, _, option = str(error.missing_cfg_file).rpartition("/")
-    return ConfigError(group or "command line", f"unknown option {option!r}", suggestion(option, error.options or ()))
-
-
-def _unknown_key(error: Exception, overrides: Sequence[str]) -> ConfigError:
-    chosen = [override for override in overrides if (CONF / override.partition("=")[0]).is_dir()]
-    known = _dotted(OmegaConf.to_container(hydra.compose("config", overrides=chosen)))
-    for override in overrides:
-        key = override.split("=")[0].lstrip("~").split("@")[0]
-        if not key.startswith("+") and key not in known and key != "experiment":
-            added = f" (one of your own: +{key}=…)" if key.startswith("evaluation.benchmarks.") else ""
-            return ConfigError("command line", f"unknown key {key!r}", suggestion(key, known) + added)
-    return ConfigError("command line", str(error).splitlines()[0], "correct the override")
-
-
-def _dotted(values: Any, prefix: str = "") -> set[str]:
-    """Every dotted path into ``values``."""
-    found = set()
-    for key, value in values.items():
-        found.add(prefix + key)
-        if isinstance(value, Mapping):
-            found |= _dotted(value, f"{prefix}{key}.")
-    return found
-
-
-def decoded(values: Values) -> RunConfig:
-    """The checked configuration."""
-    config = decode(RunConfig, values)
-    check(config)
-    return config
-
-
-def sweep(overrides: Sequence[str]) -> None:
-    """``-m``: every combination of comma-separated values, through Hydra's own sweeper and launchers."""
-
-    def one(config: DictConfig) -> None:
-        carry_out(planned(_plain(config), list(HydraConfig.get().overrides.task)))
-
-    refuse_secrets_of(overrides)
-    sys.argv = ["headrace", "--multirun", *overrides]
-    hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")(one)()
-
-
 @stoppable()
 def main() -> None:
     """The ``headrace`` command."""
@@ -211,7 +119,8 @@ def obey(arguments: list[str]) -> None:
         usages = {" ".join([name, *command.words]): command.show for name, command in COMMANDS.items()}
         print(help_text.help_text(CONF, {"run": run, **usages}))
     elif {"-m", "--multirun"} & set(arguments):
-        sweep([argument for argument in arguments if argument not in ("-m", "--multirun")])
+        overrides = [argument for argument in arguments if argument not in ("-m", "--multirun")]
+        sweep(overrides, lambda values, own: carry_out(planned(values, own)))
     else:
         name = arguments.pop(0) if arguments and "=" not in arguments[0] else "run"
         if name in COMMANDS:

@@ -1,6 +1,8 @@
 """RunConfig: one field per group of conf/, and the checks that need more than one group."""
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.decontamination.config import Decontamination
@@ -10,7 +12,7 @@ from headrace.data_prep.sources import AnySource
 from headrace.data_prep.tokenizer import TokenizerSettings
 from headrace.pipeline.clusters.settings import AnyCluster, Slurm
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, settings, unhashed
+from headrace.pipeline.core.settings import Positive, decode, settings, unhashed
 from headrace.pipeline.core.tracker import Tracking
 from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.data.mixture import Mixture
@@ -71,6 +73,17 @@ class RunConfig:
     @property
     def worker_processes(self) -> int:
         return self.workers or os.cpu_count() or 1
+
+
+def decoded(values: Mapping[str, Any]) -> RunConfig:
+    """Returns the checked configuration of plain ``values``.
+
+    Raises:
+        ConfigError: when a value does not fit, or two do not fit together.
+    """
+    config = decode(RunConfig, values)
+    check(config)
+    return config
 
 
 def check(config: RunConfig) -> None:

@@ -9,9 +9,9 @@ import json
 import random
 from pathlib import Path
 
-from headrace.pipeline.__main__ import compose, decoded
 from headrace.pipeline.commands import why
-from headrace.pipeline.config import RunConfig
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.planner import Run, Step, plan
 

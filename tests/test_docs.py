@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.__main__ import compose, decoded, names_setting
+from headrace.pipeline.__main__ import names_setting
 from headrace.pipeline.commands.help_text import EXAMPLES
 from headrace.pipeline.commands.table import split_words
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("slurm/*.md")])

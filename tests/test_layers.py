@@ -37,6 +37,7 @@ ROOMS = (
     "train",
     "pipeline.report",
     "pipeline.clusters",
+    "pipeline.composition",
     "pipeline.config",
     "pipeline.stages",
     "pipeline.run",
@@ -50,8 +51,8 @@ TRAIN_READS = ("pipeline.core", "data_prep.tokenization", "train")
 """All that train imports of ours."""
 
 ONLY_IN = {
-    "hydra": ("pipeline/__main__.py",),
-    "omegaconf": ("pipeline/__main__.py",),
+    "hydra": ("pipeline/composition.py",),
+    "omegaconf": ("pipeline/composition.py",),
     "wandb": ("pipeline/core/tracker.py",),
     "deepspeed": ("train/engine/engine.py", "train/checkpoint/store.py"),
     "torch": ("train/",),

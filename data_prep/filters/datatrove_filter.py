@@ -13,8 +13,7 @@ from datatrove.pipeline.filters.base_filter import BaseFilter, get_filter_result
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import suggestion
+from headrace.pipeline.core.errors import ConfigError, suggestion
 
 
 @filter_settings

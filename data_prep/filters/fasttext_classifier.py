@@ -11,8 +11,8 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.fasttext_model import load
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.own_files import need_file, own_file
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Fraction, suggestion
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import Fraction
 from headrace.pipeline.core.stage import RawFile
 
 

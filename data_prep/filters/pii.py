@@ -19,8 +19,8 @@ from pydantic import Field
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import AnyText, settings, suggestion
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import AnyText, settings
 
 Place = tuple[int, int]
 """Where something stands in a text: start, end."""

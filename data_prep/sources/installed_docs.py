@@ -31,8 +31,8 @@ from headrace.data_prep.sources.docstrings import docstrings
 from headrace.data_prep.sources.extraction import Extractor, extract, require
 from headrace.data_prep.sources.prose import unwrap
 from headrace.data_prep.sources.source import ListedFile, Record, Source
-from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import Positive, settings, suggestion
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
+from headrace.pipeline.core.settings import Positive, settings
 from headrace.pipeline.core.stage import RawFile
 
 WRITTEN = (".md", ".rst", ".txt")

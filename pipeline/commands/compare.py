@@ -26,8 +26,7 @@ from headrace.pipeline.commands import compare_page
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact, read_json
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import suggestion
+from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.forest import Interval
 from headrace.pipeline.report.formatting import is_share

@@ -24,8 +24,7 @@ from headrace.data_prep.document import read_documents
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.why import cleaning, decision
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import suggestion
+from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.facts import NAME_WIDTH, Fact, alternately, one_line
 from headrace.pipeline.report.marking import Line, Page, folded, is_by, pages

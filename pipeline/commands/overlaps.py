@@ -12,8 +12,7 @@ from typing import Any
 from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.core.artifact import Artifact, read_json, shard_name
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import suggestion
+from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.report.facts import Fact, few
 from headrace.pipeline.run.planner import Step
 

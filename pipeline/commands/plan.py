@@ -18,8 +18,8 @@ from pydantic import Field
 from rich.table import Table
 
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, PositiveNumber, suggestion, value_of
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.facts import Fact, show
 from headrace.train.config import ZeroConfig

@@ -26,8 +26,8 @@ from headrace.pipeline.commands import (
 )
 from headrace.pipeline.commands.plan import show_plan
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, suggestion, value_of
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report import facts
 from headrace.pipeline.run import jobs

@@ -11,6 +11,9 @@ arguments. Secrets in them (a signed URL that a library names) are shown as ``**
 errors: they are dropped with a reason and counted.
 """
 
+import difflib
+from collections.abc import Iterable
+
 from headrace.pipeline.core.secrets import redacted
 
 
@@ -51,3 +54,12 @@ class RetryableError(TaskError):
     """A task failed for a reason outside of it (killed, disk full, node lost): run again."""
 
     exit_status = 75  # EX_TEMPFAIL of sysexits.h
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Returns the remedy for an unknown ``name``: the nearest known name (``did you mean 'x'?``), else all of them."""
+    names = sorted(known)
+    if not names:
+        return "there is none yet"
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)

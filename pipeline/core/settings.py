@@ -8,19 +8,18 @@ says so.
 """
 
 import dataclasses
-import difflib
 import hashlib
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import dataclass_transform
 
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.secrets import secret_places
 
 T = TypeVar("T")
@@ -128,15 +127,6 @@ def digest(value: Any) -> str:
     """The first 12 hex digits of SHA-256 over the canonical JSON of ``value``."""
     text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """``did you mean 'x'?`` for the known name nearest to ``name``, else the known names."""
-    names = sorted(known)
-    if not names:
-        return "there is none yet"
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)
 
 
 def _config_error(cls: type, error: ValidationError, where: str) -> ConfigError:

@@ -16,8 +16,8 @@ from typing import Any
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact, finish, missing_tasks, part_path, read_sealed, write_sealed
 from headrace.pipeline.core.claim import claim_of, turn
-from headrace.pipeline.core.errors import ConfigError, RetryableError
-from headrace.pipeline.core.settings import decode, digest, suggestion
+from headrace.pipeline.core.errors import ConfigError, RetryableError, suggestion
+from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Phase, Stage
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_told
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor

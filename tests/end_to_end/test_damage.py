@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, part_path
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.run.planner import Step, load, plan, save

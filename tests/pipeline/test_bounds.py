@@ -16,8 +16,8 @@ from headrace.data_prep.filters.c4.line_rules import LineRule
 from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.filters.gopher.page import Page, PageRule
 from headrace.data_prep.filters.line_corrections import Correction
-from headrace.pipeline.__main__ import compose, decoded
-from headrace.pipeline.config import RunConfig
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import STRICT, decode
 from headrace.train.inference.generation.settings import Sampling

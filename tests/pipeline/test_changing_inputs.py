@@ -14,7 +14,8 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.source import Record, Section
 from headrace.data_prep.tokenization.encode import END_OF_TEXT
 from headrace.data_prep.tokenizer import GivenFile, Tokenizer, byte_level
-from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.settings import canonical

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from headrace.pipeline.__main__ import CONF, compose, decoded
 from headrace.pipeline.commands.help_text import field_meanings
-from headrace.pipeline.config import RunConfig
+from headrace.pipeline.composition import CONF, compose
+from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.run import worker
 from headrace.pipeline.run.planner import Step, plan, save
 from tests.command_line import headrace_here

@@ -19,8 +19,8 @@ from headrace.data_prep.filters.c4.word_search import Tree, may_hold, tree_of
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.own_files import own_text
 from headrace.data_prep.filters.urls import url_number
-from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import Fraction, suggestion
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
+from headrace.pipeline.core.settings import Fraction
 from headrace.pipeline.core.stage import RawFile
 
 LISTS = Path(__file__).parent / "bad_words_lists"

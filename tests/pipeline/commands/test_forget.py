@@ -9,8 +9,9 @@ import pytest
 
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.shards import PackedRows
-from headrace.pipeline.__main__ import compose, decoded
 from headrace.pipeline.commands import forget
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, write_sealed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import digest

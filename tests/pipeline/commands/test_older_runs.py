@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.__main__ import compose, decoded
 from headrace.pipeline.commands import why
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report import pairs

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.__main__ import compose, decoded
 from headrace.pipeline.commands import overlaps, why
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, read_json
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.facts import Fact

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from headrace.pipeline.__main__ import compose, decoded
 from headrace.pipeline.commands import plan
 from headrace.pipeline.commands.plan import Hardware
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here
 

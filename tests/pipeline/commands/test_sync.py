@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.__main__ import compose, decoded
 from headrace.pipeline.commands import sync
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import TaskOutput, finish, write_sealed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.run.planner import Step, plan

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.__main__ import changed, compose, decoded
+from headrace.pipeline.__main__ import changed
 from headrace.pipeline.commands import watch
 from headrace.pipeline.commands.table import split_words
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.metrics_file import read_metrics

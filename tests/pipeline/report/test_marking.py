@@ -14,7 +14,8 @@ from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.line_corrections import LineCorrections
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.marking import REMOVED, REWRITTEN, Line, folded, is_by, marked, pages

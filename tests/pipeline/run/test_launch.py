@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.run.planner import plan, save
 
 ROOT = Path(__file__).resolve().parents[3]

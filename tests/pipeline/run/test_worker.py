@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.__main__ import compose, decoded
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import TaskOutput, part_path, read_sealed
 from headrace.pipeline.core.claim import QUIET_SECONDS, claim_of, claimed

@@ -2,9 +2,10 @@
 
 import pytest
 
-from headrace.pipeline.__main__ import compose, decoded
 from headrace.pipeline.commands import compare
 from headrace.pipeline.commands.compare import Contestant, rows_of, scores_of
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.run.planner import plan, run_folder, save
 from tests.command_line import headrace_here
 from tests.train.small_models import random_weights

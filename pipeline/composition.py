@@ -1,0 +1,101 @@
+"""The composed configuration: Hydra reads conf/ and the overrides, and hands on plain values.
+
+The only module that imports Hydra.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import refuse_secrets
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+HYDRA_VERSION_BASE = "1.3"
+"""Pins Hydra's behaviour, whatever its version changes."""
+
+
+def compose(overrides: Sequence[str]) -> dict[str, Any]:
+    """Composes the configuration, as plain values.
+
+    Raises:
+        ConfigError: when an override does not fit, naming the nearest that would, or holds a secret.
+    """
+    refuse_secrets_of(overrides)
+    with hydra.initialize_config_dir(str(CONF), version_base=HYDRA_VERSION_BASE):
+        try:
+            return _plain(hydra.compose("config", overrides=list(overrides)))
+        except MissingConfigException as error:
+            raise _missing_option(error) from None
+        except MissingMandatoryValue as error:
+            key = re.sub(r"\[(\d+)\]", r".\1", str(error.full_key))
+            raise ConfigError(key, "has no value", f"give it one: {key}=…") from None
+        except OverrideParseException as error:
+            raise ConfigError("command line", f"{error.override!r} is not an override", "write KEY=VALUE") from None
+        except (ConfigCompositionException, HydraException, OmegaConfBaseException) as error:
+            raise _unknown_key(error, overrides) from None
+
+
+def sweep(overrides: Sequence[str], start: Callable[[dict[str, Any], list[str]], None]) -> None:
+    """Calls ``start`` for each combination of comma-separated values, with the configuration and its own overrides.
+
+    Hydra's own sweeper and launchers do this (``headrace -m``).
+    """
+
+    def one(config: DictConfig) -> None:
+        start(_plain(config), list(HydraConfig.get().overrides.task))
+
+    refuse_secrets_of(overrides)
+    sys.argv = ["headrace", "--multirun", *overrides]
+    hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")(one)()
+
+
+def refuse_secrets_of(overrides: Sequence[str]) -> None:
+    """Refuses overrides that hold a secret: run.json keeps them all, also those that a later one replaces.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    for override in overrides:
+        key, _, value = override.partition("=")
+        refuse_secrets(value, key if value else "command line")
+
+
+def _plain(config: DictConfig) -> dict[str, Any]:
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def _missing_option(error: MissingConfigException) -> ConfigError:
+    group, _, option = str(error.missing_cfg_file).rpartition("/")
+    return ConfigError(group or "command line", f"unknown option {option!r}", suggestion(option, error.options or ()))
+
+
+def _unknown_key(error: Exception, overrides: Sequence[str]) -> ConfigError:
+    chosen = [override for override in overrides if (CONF / override.partition("=")[0]).is_dir()]
+    known = _dotted(OmegaConf.to_container(hydra.compose("config", overrides=chosen)))
+    for override in overrides:
+        key = override.split("=")[0].lstrip("~").split("@")[0]
+        if not key.startswith("+") and key not in known and key != "experiment":
+            added = f" (one of your own: +{key}=…)" if key.startswith("evaluation.benchmarks.") else ""
+            return ConfigError("command line", f"unknown key {key!r}", suggestion(key, known) + added)
+    return ConfigError("command line", str(error).splitlines()[0], "correct the override")
+
+
+def _dotted(values: Any, prefix: str = "") -> set[str]:
+    """Returns every dotted path into ``values``."""
+    found = set()
+    for key, value in values.items():
+        found.add(prefix + key)
+        if isinstance(value, Mapping):
+            found |= _dotted(value, f"{prefix}{key}.")
+    return found
