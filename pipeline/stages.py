@@ -22,8 +22,9 @@ from headrace.train.weights import Weights
 
 def stages(config: RunConfig) -> tuple[Stage, ...]:
     """The whole line for ``config``."""
-    config.evaluation.check_window(config.model.context)
-    benchmarks = config.evaluation.texts()
+    evaluation = config.evaluation.expanded()
+    evaluation.check_window(config.model.context)
+    benchmarks = evaluation.texts()
     clean = Clean(source=config.source, cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes)
     return (
         clean,
@@ -42,8 +43,8 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
             mixture=Mix.of(config.mixture, config.packing.row_tokens),
             zero=config.zero,
             tracking=config.tracking,
-            evaluation=config.evaluation.light(config.training.evaluate, config.training.evaluate_items),
+            evaluation=evaluation.light(config.training.evaluate, config.training.evaluate_items),
         ),
-        Scores(evaluation=config.evaluation),
+        Scores(evaluation=evaluation),
         Report(root=config.root, clean=clean),
     )

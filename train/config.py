@@ -62,7 +62,7 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         sizes = (self.layers, self.width, self.heads, self.kv_heads, self.context, self.mlp_width)
-        if min(sizes) < 1:  # a Hugging Face folder's shape is not decoded
+        if min(sizes) < 1:  # the shape of a Hugging Face folder is not decoded
             raise ConfigError("model", f"has a size of {min(sizes)}", "give sizes of at least 1")
         checks = (
             (self.width % self.heads, f"width {self.width} is no multiple of {self.heads} heads"),
@@ -123,8 +123,8 @@ class TrainingConfig:
     gradient_clip: PositiveNumber | None = 1.0
     """The gradient's norm is cut to this; null leaves it alone."""
     initial_weights: str | None = unhashed(None)
-    """Folder of a Hugging Face model (openai-gpt, gpt2, llama) to go on from; null: random weights. Its content
-    decides the result, not where it lies."""
+    """Folder of a Hugging Face model to go on from, of a family in train/families; null: random weights. Its content
+    decides the result, not its path."""
     seed: Seed = 0
     """Decides the first weights, the order of rows and dropout."""
     validate_every: Positive = 250

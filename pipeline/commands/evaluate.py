@@ -34,8 +34,9 @@ def planned(config: RunConfig, folder: str) -> Step:
     Raises:
         ConfigError: when it holds no model, or no benchmark can be put to it.
     """
-    evaluation = config.evaluation.without_run()
-    if left_out := sorted(config.evaluation.benchmarks.keys() - evaluation.benchmarks.keys()):
+    asked = config.evaluation.expanded()
+    evaluation = asked.without_run()
+    if left_out := sorted(asked.benchmarks.keys() - evaluation.benchmarks.keys()):
         print(f"left out, for want of a run's held-out documents: {', '.join(left_out)}", file=sys.stderr)
     stage = FolderScores(evaluation=evaluation, folder=folder)
     description = stage.description({})

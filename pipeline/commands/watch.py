@@ -84,7 +84,7 @@ def score(run: Run, training: Step, path: Path) -> Artifact | None:
 def planned(run: Run, training: Step, path: Path) -> Step:
     """The step that scores the checkpoint at ``path`` of ``training``."""
     stage = CheckpointScores(
-        evaluation=run.config.evaluation,
+        evaluation=run.config.evaluation.expanded(),
         training=training.address,
         step=int(path.name.removeprefix(CHECKPOINT)),
         model=run.config.model,

@@ -202,4 +202,5 @@ def is_own(path: Path) -> bool:
 
 def run_folder(config: RunConfig) -> Path:
     """Where what belongs to a run, not to an artifact, lies: run.json, the jobs it was submitted as."""
-    return Path(config.root) / "runs" / digest(config)
+    written_out = dataclasses.replace(config, evaluation=config.evaluation.expanded())
+    return Path(config.root) / "runs" / digest(written_out)

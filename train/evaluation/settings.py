@@ -116,16 +116,20 @@ class Evaluation(Inference):
         for name in self.benchmarks:
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
                 raise ConfigError("evaluation.benchmarks", f"{name!r} names a file", "use letters, digits, _ . and -")
-        benchmarks = {
-            name: dataclasses.replace(one, limit=least(one.limit, self.limit)) for name, one in self._with_shots()
-        }
-        object.__setattr__(self, "benchmarks", benchmarks)
-        object.__setattr__(self, "task_limit", least(self.task_limit, self.limit))
-        object.__setattr__(self, "shots", ())
-        object.__setattr__(self, "limit", None)
 
-    def _with_shots(self) -> Iterator[tuple[str, AnyBenchmark]]:
-        """The benchmarks, those of questions and answers once for each of ``shots``."""
+    def expanded(self) -> "Evaluation":
+        """Returns the same evaluation written out: ``shots`` and ``limit`` are in the benchmarks' own settings.
+
+        Stages and addresses hold this form, so the short form and the long one are one artifact.
+        """
+        benchmarks = {
+            name: dataclasses.replace(one, limit=least(one.limit, self.limit)) for name, one in self._each_shots()
+        }
+        task_limit = least(self.task_limit, self.limit)
+        return dataclasses.replace(self, benchmarks=benchmarks, task_limit=task_limit, shots=(), limit=None)
+
+    def _each_shots(self) -> Iterator[tuple[str, AnyBenchmark]]:
+        """Yields the benchmarks; those that take worked examples, once for each of ``shots``."""
         for name, benchmark in self.benchmarks.items():
             if self.shots and isinstance(benchmark, FewShotBenchmark):
                 for shots in self.shots:
@@ -172,7 +176,7 @@ class Evaluation(Inference):
                 remedy = suggestion(name, self.benchmarks)
                 raise ConfigError("training.evaluate", f"no benchmark of evaluation is named {name!r}", remedy)
         chosen = {name: self.benchmarks[name] for name in names} or self.benchmarks
-        return dataclasses.replace(self, benchmarks=chosen, tasks=(), limit=items)
+        return dataclasses.replace(self, benchmarks=chosen, tasks=(), limit=items).expanded()
 
     def without_run(self) -> "Evaluation":
         """The benchmarks that can be put to a model that no run made.

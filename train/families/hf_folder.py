@@ -1,13 +1,13 @@
-"""Hugging Face's folder of a model, written for ``transformers`` to open, and read.
+"""Writes a model as a Hugging Face folder that ``transformers`` opens, and reads such folders.
 
     hf/
-        config.json             the shape, under Hugging Face's names
-        model.safetensors       fp32 weights, under Hugging Face's names; a tied head is left out
+        config.json             the shape, under Hugging Face names
+        model.safetensors       fp32 weights, under Hugging Face names; a tied head is left out
         tokenizer.json          as the tokenizer stage left it
-        tokenizer_config.json   which token ends a document, how long a context is
+        tokenizer_config.json   special tokens, length of the context
 
-weight_names.py translates names. A mixture of both families has no class in ``transformers``: its folder holds our
-own names, and ``load`` reads it.
+The model's family (registry.py) translates the names. A mixture of several families' parts has no class in
+``transformers``: its folder has our own names, and ``load`` reads it.
 """
 
 import os
@@ -26,40 +26,42 @@ from headrace.pipeline.core.artifact import write_json
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.system_errors import of_rust
 from headrace.train.config import ModelConfig
-from headrace.train.families.hf_config import read_shape, shape_abroad
-from headrace.train.families.weight_names import Family, family_of
+from headrace.train.families.family import Family, WeightNames
+from headrace.train.families.hf_config import read_model_config
+from headrace.train.families.registry import family_of
 from headrace.train.model.transformer import Transformer
 
-END_OF_TEXT = "<|endoftext|>"
 WEIGHTS = "model.safetensors"
+TEXT_ENDS = ("bos_token", "eos_token")
+"""The special tokens that config.json names by their ids."""
 
 
 def export(
     weights: Iterable[tuple[str, Tensor]], config: ModelConfig, vocabulary: int, tokenizer_file: Path, folder: Path
 ) -> None:
-    """Write ``weights`` (our names, fp32, tied ones once) and the tokenizer as Hugging Face's folder."""
+    """Writes ``weights`` (our names, fp32, tied ones once) and the tokenizer as a Hugging Face folder."""
     folder.mkdir(parents=True, exist_ok=True)
     family = family_of(config)
     tensors: dict[str, Tensor] = {}
     for name, value in weights:
-        tensors.update(_abroad(name, value, config, family))
+        tensors.update(_to_hf(name, value, config, family.weight_names))
     try:
         save_file({name: value.contiguous() for name, value in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
     except SafetensorError as error:
         raise of_rust(error, folder / WEIGHTS) from None
-    end = Tokenizer.from_file(str(tokenizer_file)).token_to_id(END_OF_TEXT)
-    write_json(folder / "config.json", {**shape_abroad(config, family), "vocab_size": vocabulary, **_ends(end)})
-    write_json(folder / "tokenizer_config.json", _tokenizer_config(config))
+    hf_config = family.to_hf_config(config) | {"vocab_size": vocabulary} | _token_ids(tokenizer_file, family)
+    write_json(folder / "config.json", hf_config)
+    write_json(folder / "tokenizer_config.json", _tokenizer_config(config, family))
     shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
 
 
 def load(folder: Path) -> Transformer:
-    """The model in Hugging Face's ``folder``, in fp32 on the CPU, in evaluation mode.
+    """Returns the model in the Hugging Face ``folder``, in fp32 on the CPU, in evaluation mode.
 
     Raises:
         ArtifactError: when the folder is incomplete, or the model is of a kind that Transformer does not compute.
     """
-    config, vocabulary = read_shape(folder)
+    config, vocabulary = read_model_config(folder)
     check_memory(folder, config.parameters(vocabulary))
     check_layers(folder, config.layers)
     model = Transformer(config, vocabulary)
@@ -68,10 +70,10 @@ def load(folder: Path) -> Transformer:
 
 
 def check_memory(folder: Path, parameters: int) -> None:
-    """Refuse a model of so many fp32 ``parameters`` that this machine has not the memory for.
+    """Checks that a model of this many fp32 ``parameters`` fits into the memory of this machine.
 
     Raises:
-        ArtifactError: when that is so by the config.json in ``folder``.
+        ArtifactError: naming ``folder``, when it does not.
     """
     needed, there = 4 * parameters, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > there:
@@ -80,17 +82,19 @@ def check_memory(folder: Path, parameters: int) -> None:
 
 
 def check_layers(folder: Path, layers: int) -> None:
-    """Refuse a config.json in ``folder`` with more ``layers`` than there are weights: building them would not end.
+    """Checks that ``folder`` has at least as many weights as its config.json has ``layers``.
+
+    With a wrong number there, building the layers would not end.
 
     Raises:
-        ArtifactError: saying how many there are.
+        ArtifactError: naming both numbers.
     """
     weights = 0
     for file in sorted(folder.glob("*.safetensors")):
         try:
             with safe_open(file, "pt") as opened:
                 weights += len(opened.keys())
-        except SafetensorError:  # who loads the weights names it, if it is one that the model needs
+        except SafetensorError:  # loading the weights names the file, if the model needs it
             return
     if 0 < weights < layers:
         wrong = f"has {layers:,} layers by its config.json and {weights:,} weights"
@@ -98,68 +102,70 @@ def check_layers(folder: Path, layers: int) -> None:
 
 
 def load_into(model: Transformer, folder: Path) -> None:
-    """Give ``model`` the weights in Hugging Face's ``folder``, whose shape it has.
+    """Loads the weights in the Hugging Face ``folder`` into ``model``, which has their shape.
 
     Raises:
-        ArtifactError: when a file is damaged, or a weight is missing or not of the shape that config.json tells.
+        ArtifactError: when a file is damaged, or a weight is missing or not of the shape that config.json gives.
     """
-    config = model.config
+    config, names = model.config, family_of(model.config).weight_names
     tensors: dict[str, Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         try:
             tensors.update(load_file(file))
         except SafetensorError as error:
             raise ArtifactError(str(file), f"cannot be read ({error})", "fetch it again") from None
-    home = {name: _home(folder, name, tensors, config) for name, _ in model.named_parameters()}
+    ours = {name: _from_hf(folder, name, tensors, names) for name, _ in model.named_parameters()}
     for name, parameter in model.named_parameters():
-        if home[name].shape != parameter.shape:
-            wrong = f"holds {name} as {tuple(home[name].shape)}, by its config.json it is {tuple(parameter.shape)}"
+        if ours[name].shape != parameter.shape:
+            wrong = f"holds {name} as {tuple(ours[name].shape)}, by its config.json it is {tuple(parameter.shape)}"
             raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
     if config.tied:
-        home["head.weight"] = home["embedding.weight"]
-    model.load_state_dict({name: value.float() for name, value in home.items()})
+        ours["head.weight"] = ours["embedding.weight"]
+    model.load_state_dict({name: value.float() for name, value in ours.items()})
+
+
+def _to_hf(name: str, value: Tensor, config: ModelConfig, names: WeightNames) -> dict[str, Tensor]:
+    """Returns our weight ``name`` under its Hugging Face names."""
+    hf_names = names.of(name)
+    parts = value.split(_split_sizes(name, config)) if len(hf_names) > 1 else (value,)
+    return {hf_name: _transposed(name, part, names) for hf_name, part in zip(hf_names, parts, strict=True)}
+
+
+def _from_hf(folder: Path, name: str, tensors: Mapping[str, Tensor], names: WeightNames) -> Tensor:
+    """Returns our weight ``name`` from ``tensors``, which have Hugging Face names."""
+    found = []
+    for hf_name in names.of(name):
+        bare = hf_name.partition(".")[2]  # a model that was saved without its head has names without the first part
+        if hf_name not in tensors and bare not in tensors:
+            raise ArtifactError(str(folder), f"has no weight {hf_name!r}", "give a folder with whole weights")
+        found.append(_transposed(name, tensors[hf_name] if hf_name in tensors else tensors[bare], names))
+    return torch.cat(found)
+
+
+def _transposed(name: str, value: Tensor, names: WeightNames) -> Tensor:
+    """Returns ``value``, transposed where ours and Hugging Face's matrix differ so."""
+    return value.T if names.transposed and names.is_in_block(name) and value.dim() == 2 else value
 
 
 def _split_sizes(name: str, config: ModelConfig) -> list[int]:
+    """Returns the rows of each part of a matrix of ours that has several Hugging Face names."""
     if ".attention.qkv." in name:
         return [config.width, *[config.kv_heads * config.head_width] * 2]
     return [config.mlp_width, config.mlp_width]
 
 
-def _is_transposed(name: str, value: Tensor, family: Family) -> bool:
-    return family.transposed and name.startswith("blocks.") and value.dim() == 2
+def _token_ids(tokenizer_file: Path, family: Family) -> dict[str, int]:
+    """Returns the ids of the first and the last token of a text, as far as the tokenizer has them."""
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
+    tokens = {role: family.special_tokens[role] for role in TEXT_ENDS if role in family.special_tokens}
+    ids = {f"{role}_id": tokenizer.token_to_id(token) for role, token in tokens.items()}
+    return {name: number for name, number in ids.items() if number is not None}
 
 
-def _abroad(name: str, value: Tensor, config: ModelConfig, family: Family | None) -> dict[str, Tensor]:
-    if family is None:
-        return {name: value}
-    names = family.names(name)
-    if _is_transposed(name, value, family):
-        value = value.T
-    parts = value.split(_split_sizes(name, config)) if len(names) > 1 else (value,)
-    return dict(zip(names, parts, strict=True))
-
-
-def _home(folder: Path, name: str, tensors: Mapping[str, Tensor], config: ModelConfig) -> Tensor:
-    family = family_of(config)
-    found = []
-    for foreign in family.names(name) if family else (name,):
-        bare = foreign.partition(".")[2]  # weights of the bare model, without a head, lack the first part
-        if foreign not in tensors and bare not in tensors:
-            raise ArtifactError(str(folder), f"has no weight {foreign!r}", "give a folder with whole weights")
-        found.append(tensors.get(foreign, tensors.get(bare)))
-    value = torch.cat(found)
-    return value.T if family and _is_transposed(name, value, family) else value
-
-
-def _ends(end: int | None) -> dict[str, int]:
-    return {} if end is None else {"bos_token_id": end, "eos_token_id": end}
-
-
-def _tokenizer_config(config: ModelConfig) -> dict[str, Any]:
+def _tokenizer_config(config: ModelConfig, family: Family) -> dict[str, Any]:
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT),
+        **family.special_tokens,
         "model_max_length": config.context,
         "clean_up_tokenization_spaces": False,
     }

@@ -1,10 +1,10 @@
-"""First weights from a Hugging Face folder (continued pretraining): what must fit before a training goes on from them.
+"""Checks of initial weights from a Hugging Face folder (continued pretraining), before training starts from them.
 
-    folder/config.json       the shape: whatever a weight depends on must be as in this run's model
-    folder/*.safetensors     the weights; their checksums and config.json's are in the description of ``weights``
-    folder/tokenizer.json    must give every text the ids that this run's tokenizer gives it
+    folder/config.json       the shape: every field that a weight depends on must equal this run's model
+    folder/*.safetensors     the weights; their checksums and that of config.json are in the description of ``weights``
+    folder/tokenizer.json    must give every text the same ids as this run's tokenizer
 
-Free of torch: what can be known without the weights is checked when the run is planned.
+Free of torch: the checks that need no weights run when the run is planned.
 """
 
 import dataclasses
@@ -16,20 +16,20 @@ from headrace.data_prep.tokenization.encode import parse
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.train.config import ModelConfig
-from headrace.train.families.hf_config import read_shape
+from headrace.train.families.hf_config import read_model_config
 
 SETTING = "training.initial_weights"
 WEIGHTS = "*.safetensors"
 
 
 def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
-    """config.json and the weights in ``folder``, after its shape was found to be that of ``model``.
+    """Returns config.json and the weights in ``folder``, after checking that its shape is that of ``model``.
 
     Raises:
         ConfigError: when a file is missing, or a field of the shape differs, naming it.
     """
     try:
-        shape, _ = read_shape(folder)
+        shape, _ = read_model_config(folder)
     except ArtifactError as error:
         raise ConfigError(SETTING, f"{error.where} {error.wrong}", error.remedy) from None
     _check_shape(folder, shape, model)
@@ -40,7 +40,8 @@ def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
 
 
 def _check_shape(folder: Path, shape: ModelConfig, model: ModelConfig) -> None:
-    """No weight depends on dropout, on the base of rotations that are not made, or on how far rotations reach."""
+    """Compares all fields but those that no weight depends on: dropout, and for learned positions the base of
+    rotations, for rotary positions the context."""
     free = ("dropout", "rope_theta" if model.positions == "learned" else "context")
     for field in dataclasses.fields(ModelConfig):
         theirs, ours = getattr(shape, field.name), getattr(model, field.name)
@@ -54,7 +55,7 @@ def _yaml(value: Any) -> str:
 
 
 def check_tokenizer(folder: Path, tokenizer_file: Path, vocabulary: int) -> None:
-    """Refuse weights that were trained on other tokens than those of ``tokenizer_file``, ``vocabulary`` of them.
+    """Checks that the weights were trained on the tokens of ``tokenizer_file``, which has ``vocabulary`` of them.
 
     Raises:
         ConfigError: naming the first difference.
@@ -70,19 +71,19 @@ def check_tokenizer(folder: Path, tokenizer_file: Path, vocabulary: int) -> None
         if their_id != our_id:
             wrong = f"{file} has the id {their_id} for {token!r}, this run's tokenizer {our_id}"
             raise ConfigError(SETTING, wrong, remedy)
-    their_parts, our_parts = (_deciding(json.loads(tokenizer.to_str())) for tokenizer in (theirs, ours))
+    their_parts, our_parts = (_deciding_parts(json.loads(tokenizer.to_str())) for tokenizer in (theirs, ours))
     for part in ("normalizer", "pre_tokenizer", "model"):
         if their_parts.get(part) != our_parts.get(part):
             raise ConfigError(SETTING, f"{file} has another {part} than this run's tokenizer", remedy)
-    _, embedded = read_shape(folder)
+    _, embedded = read_model_config(folder)
     if embedded != vocabulary:
         wrong = f"{folder} has vocab_size {embedded} in config.json, its tokenizer {vocabulary} tokens"
         raise ConfigError(SETTING, wrong, "cut or extend its embedding to the tokenizer's size")
 
 
-def _deciding(value: Any) -> Any:
-    """What decides the ids in a tokenizer's JSON: not the offsets of tokens, nor how something absent is written."""
+def _deciding_parts(value: Any) -> Any:
+    """Returns the parts of a tokenizer's JSON that decide ids: without offsets of tokens and without empty values."""
     if isinstance(value, dict):
-        kept = {key: _deciding(item) for key, item in value.items() if key != "trim_offsets"}
+        kept = {key: _deciding_parts(item) for key, item in value.items() if key != "trim_offsets"}
         return {key: item for key, item in kept.items() if item not in (None, "", False)}
-    return [_deciding(item) for item in value] if isinstance(value, list) else value
+    return [_deciding_parts(item) for item in value] if isinstance(value, list) else value

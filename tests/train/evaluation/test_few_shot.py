@@ -1,7 +1,5 @@
 """``evaluation.shots`` and ``evaluation.limit``: what all benchmarks are told at once."""
 
-import dataclasses
-
 import pytest
 
 from headrace.pipeline.core.errors import ConfigError
@@ -14,16 +12,18 @@ PIQA = {"type": "multiple_choice", "paths": ["piqa.jsonl"], "query_suffix": "Ans
 
 
 def test_each_number_of_examples_is_a_benchmark():
-    short = decode(Evaluation, {"benchmarks": {"piqa": PIQA, "agreement": {"type": "agreement"}}, "shots": [0, 1, 8]})
-    assert short.benchmarks == {
+    given = {"piqa": PIQA, "agreement": {"type": "agreement"}}
+    short = decode(Evaluation, {"benchmarks": given, "shots": [0, 1, 8]})
+    assert (list(short.benchmarks), short.shots) == (list(given), (0, 1, 8)), "the settings stay as they are given"
+    assert short.expanded().benchmarks == {
         f"piqa_{shots}shot": MultipleChoice(paths=("piqa.jsonl",), query_suffix="Answer:", shots=shots)
         for shots in (0, 1, 8)
     } | {"agreement": Agreement()}
-    assert dataclasses.replace(short, seed=0) == short
+    assert short.expanded().expanded() == short.expanded()
 
 
 def test_it_is_the_same_as_written_out():
-    short = decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "shots": [0, 4]})
+    short = decode(Evaluation, {"benchmarks": {"piqa": PIQA}, "shots": [0, 4]}).expanded()
     written = {"piqa_0shot": PIQA, "piqa_4shot": {**PIQA, "shots": 4}}
     assert canonical(short) == canonical(decode(Evaluation, {"benchmarks": written}))
     assert canonical(short) != canonical(decode(Evaluation, {"benchmarks": {"piqa": PIQA}}))
@@ -32,7 +32,8 @@ def test_it_is_the_same_as_written_out():
 def test_the_texts_are_called_as_without_it():
     """So that worked examples change neither what training documents must not hold nor its address."""
     benchmarks = {"piqa": PIQA, "quiz": {**PIQA, "paths": ["quiz.jsonl"]}}
-    plain, curves = (decode(Evaluation, {"benchmarks": benchmarks, "shots": shots}) for shots in ((), (0, 2)))
+    asked = [decode(Evaluation, {"benchmarks": benchmarks, "shots": shots}) for shots in ((), (0, 2))]
+    plain, curves = (one.expanded() for one in asked)
     assert curves.same_texts() == {f"{name}_{shots}shot": name for name in benchmarks for shots in (0, 2)}
     assert canonical(curves.texts()) == canonical(plain.texts())
     assert [one.benchmark.paths for one in curves.texts().values()] == [("piqa.jsonl",), ("quiz.jsonl",)]
@@ -61,7 +62,7 @@ def test_negative_shots_are_an_error():
 
 def test_a_limit_of_all_is_the_limit_of_each():
     benchmarks = {"piqa": PIQA, "few": {**PIQA, "limit": 2}, "agreement": {"type": "agreement"}}
-    evaluation = decode(Evaluation, {"benchmarks": benchmarks, "tasks": ["boolq"], "limit": 5})
+    evaluation = decode(Evaluation, {"benchmarks": benchmarks, "tasks": ["boolq"], "limit": 5}).expanded()
     assert {name: one.limit for name, one in evaluation.benchmarks.items()} == {"piqa": 5, "few": 2, "agreement": 5}
     assert evaluation.task_limit == 5
     written = {

@@ -93,7 +93,7 @@ def test_the_tokenizer_opens_in_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "bert"}, "holds a model of type 'bert'; give an openai-gpt, gpt2 or llama model"),
+        ({"model_type": "bert"}, "holds a model of type 'bert'; give a model of type openai-gpt, gpt2 or llama"),
         ({"hidden_act": "relu"}, "has hidden_act='relu' in config.json; only 'silu' is computed"),
         ({"head_dim": 16}, "has head_dim=16 in config.json; only 8 is computed"),
         (

@@ -1,0 +1,113 @@
+"""The table of families: presets have their published sizes, and a family is added by one line of the table."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from headrace.pipeline.core.settings import decode
+from headrace.train.config import ModelConfig
+from headrace.train.evaluation.benchmarks.agreement import Agreement
+from headrace.train.evaluation.scoring import score
+from headrace.train.families import registry
+from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
+from headrace.train.families.hf_config import is_ours
+from headrace.train.families.hf_folder import export, load
+from headrace.train.inference.settings import Inference
+from headrace.train.inference.transformers_model import open_folder
+from headrace.train.model.transformer import Transformer
+from tests.train.evaluation.test_benchmarks import sources
+from tests.train.families.test_initial_weights import SHAPES, VOCABULARY, folder_of, stage
+
+PRESETS = Path(__file__).parents[3] / "conf" / "model"
+PUBLISHED = {name: (family, preset) for family in registry.FAMILIES for name, preset in family.presets.items()}
+WITHOUT_PUBLICATION = {"demo", "llama_demo"}
+
+
+def preset_config(name: str) -> ModelConfig:
+    return decode(ModelConfig, yaml.safe_load((PRESETS / f"{name}.yaml").read_text()))
+
+
+@pytest.mark.parametrize(("name", "family", "preset"), [(n, *both) for n, both in PUBLISHED.items()], ids=PUBLISHED)
+def test_presets_have_the_published_number_of_parameters(name: str, family: Family, preset: Preset) -> None:
+    config = preset_config(name)
+    counted = config.parameters(preset.vocabulary)
+    assert counted == pytest.approx(preset.parameters, rel=preset.rounding, abs=0)
+    assert registry.family_of(config) is family
+    with torch.device("meta"):
+        model = Transformer(config, preset.vocabulary)
+    assert sum(p.numel() for p in model.parameters()) == counted
+    if name != "llama_1b":
+        assert f"{counted:,} parameters" in (PRESETS / f"{name}.yaml").read_text()
+
+
+def test_every_preset_belongs_to_a_family() -> None:
+    names = {path.stem for path in PRESETS.glob("*.yaml")}
+    assert names == PUBLISHED.keys() | WITHOUT_PUBLICATION
+    assert all(registry.family_of(preset_config(name)) is not registry.OWN for name in names)
+
+
+class Added(Family):
+    """A throw-away family: LLaMA's parts with normalization after each addition, under names of its own."""
+
+    model_type = "added"
+    weight_names = WeightNames(
+        block="layers",
+        inner={"attention.qkv": ("q", "k", "v"), "attention_norm": ("first_norm",), "mlp.down": ("out",)},
+        outer={"embedding": "words"},
+        transposed=True,
+    )
+    special_tokens = {"eos_token": "<|endoftext|>"}  # noqa: RUF012
+
+    def computes(self, config: ModelConfig) -> bool:
+        return config.positions == "rope" and config.norm_place == "post"
+
+    def to_hf_config(self, config: ModelConfig) -> dict[str, object]:
+        return common_fields(self.model_type, "AddedModel", config) | {"act": "swish", "sizes": vars(config)}
+
+    def from_hf_config(self, hf_config, folder) -> ModelConfig:
+        require(folder, hf_config, {"act": "swish"})
+        return ModelConfig(**hf_config["sizes"])
+
+
+CONFIG = dataclasses.replace(SHAPES["llama"], norm_place="post")
+
+
+@pytest.fixture
+def added(monkeypatch) -> None:
+    """The throw-away family stands in the table; nothing else names it."""
+    monkeypatch.setattr(registry, "FAMILIES", (*registry.FAMILIES, Added()))
+
+
+@pytest.mark.usefixtures("added")
+def test_an_added_family_is_exported_and_loaded(tmp_path) -> None:
+    folder = folder_of(CONFIG, tmp_path)
+    assert is_ours(folder)
+    model = load(folder)
+    assert model.config == CONFIG
+    export(model.named_parameters(), CONFIG, VOCABULARY, tmp_path / "given.json", tmp_path / "again")
+    for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes()
+    settings = yaml.safe_load((folder / "config.json").read_text())
+    assert {"eos_token_id"} == {name for name in settings if name.endswith("_id")}
+
+
+@pytest.mark.usefixtures("added")
+def test_an_added_family_gives_initial_weights(tmp_path, inputs, run_stage) -> None:
+    first = folder_of(CONFIG, tmp_path)
+    artifact = run_stage(stage(first, CONFIG, 0.0, steps=2), inputs, tmp_path / "weights")
+    assert artifact.path("hf/model.safetensors").read_bytes() == (first / "model.safetensors").read_bytes()
+
+
+@pytest.mark.usefixtures("added")
+def test_an_added_family_is_scored(tmp_path) -> None:
+    subject = open_folder(folder_of(CONFIG, tmp_path), Inference(device="cpu"))
+    found = score("agreement", Agreement(limit=4), sources(), None, subject)
+    assert found.entry["items"] == 4
+
+
+def test_without_its_line_in_the_table_the_parts_are_a_mixture(tmp_path) -> None:
+    assert registry.family_of(CONFIG) is registry.OWN
+    assert load(folder_of(CONFIG, tmp_path)).config == CONFIG

@@ -1,0 +1,122 @@
+"""A model family: the names that Hugging Face gives to a model's sizes and weights, both ways. Free of torch.
+
+    ModelConfig                          config.json
+    layers, width, …                <->  n_layer, n_embd, … or num_hidden_layers, hidden_size, …
+
+    our weights                          weights of GPT2LMHeadModel         of LlamaForCausalLM
+    embedding                            transformer.wte                    model.embed_tokens
+    positions                            transformer.wpe                    –
+    blocks.N.attention_norm              transformer.h.N.ln_1               model.layers.N.input_layernorm
+    blocks.N.attention.qkv               ….attn.c_attn (transposed)         ….self_attn.{q,k,v}_proj
+    blocks.N.attention.output            ….attn.c_proj (transposed)         ….self_attn.o_proj
+    blocks.N.mlp_norm                    ….ln_2                             ….post_attention_layernorm
+    blocks.N.mlp.up                      ….mlp.c_fc (transposed)            ….mlp.{gate,up}_proj
+    blocks.N.mlp.down                    ….mlp.c_proj (transposed)          ….mlp.down_proj
+    norm                                 transformer.ln_f                   model.norm
+    head                                 lm_head                            lm_head
+
+Each family is one module with one class; registry.py lists them. No other module asks which family a model is of.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from headrace.data_prep.tokenization.encode import END_OF_TEXT
+from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.config import ModelConfig
+
+BLOCKS = "blocks"
+"""The prefix of our weights in Transformer blocks: ``blocks.<number>.<part>.<leaf>``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """The published size of a model that conf/model has a file for."""
+
+    vocabulary: int
+    """Tokens that its authors used."""
+    parameters: float
+    """As published."""
+    rounding: float = 0.0
+    """The relative error of a published number that is rounded; 0: it is exact."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightNames:
+    """The Hugging Face names of our weights; a part that is not listed keeps our name."""
+
+    block: str = BLOCKS
+    """The prefix of the weights in blocks."""
+    inner: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    """Part of a block → its Hugging Face names. Several names share one matrix of ours, split by rows."""
+    outer: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Module outside the blocks → its Hugging Face name."""
+    transposed: bool = False
+    """Whether the matrices of blocks are stored as (inputs, outputs)."""
+
+    def of(self, name: str) -> tuple[str, ...]:
+        """Returns the Hugging Face names of our weight ``name``."""
+        module, leaf = name.rsplit(".", 1)
+        if not self.is_in_block(name):
+            return (f"{self.outer.get(module, module)}.{leaf}",)
+        _, number, part = module.split(".", 2)
+        return tuple(f"{self.block}.{number}.{hf_part}.{leaf}" for hf_part in self.inner.get(part, (part,)))
+
+    def is_in_block(self, name: str) -> bool:
+        """Whether our weight ``name`` belongs to a Transformer block."""
+        return name.startswith(f"{BLOCKS}.")
+
+
+class Family(abc.ABC):
+    """Models that one Hugging Face class computes. Subclasses are stateless."""
+
+    model_type: ClassVar[str]
+    """The value of ``model_type`` in config.json."""
+    weight_names: ClassVar[WeightNames] = WeightNames()
+    special_tokens: ClassVar[Mapping[str, str]] = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END_OF_TEXT)
+    """Role → token, for tokenizer_config.json and config.json."""
+    width_and_heads: ClassVar[tuple[str, str] | None] = None
+    """The names in config.json of the width and the number of heads, where the heads share the width evenly."""
+    presets: ClassVar[Mapping[str, Preset]] = {}
+    """Name of a file in conf/model → its published size."""
+
+    @abc.abstractmethod
+    def computes(self, config: ModelConfig) -> bool:
+        """Whether the Hugging Face class computes the model that ``config`` describes."""
+
+    @abc.abstractmethod
+    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
+        """Returns config.json for ``config``, without the size of the vocabulary and special tokens."""
+
+    @abc.abstractmethod
+    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
+        """Returns our settings of the model that ``hf_config`` describes; dropout is left out, as in inference.
+
+        Raises:
+            ArtifactError: naming ``folder``, when the model has a part that ``Transformer`` does not compute.
+        """
+
+
+def common_fields(model_type: str, architecture: str, config: ModelConfig) -> dict[str, Any]:
+    """Returns the fields of config.json that all classes of ``transformers`` share."""
+    return {
+        "model_type": model_type,
+        "architectures": [architecture],
+        "tie_word_embeddings": config.tied,
+        "dtype": "float32",
+    }
+
+
+def require(folder: Path, hf_config: Mapping[str, Any], values: Mapping[str, object]) -> None:
+    """Checks that each of ``values`` is what ``hf_config`` has under that name, or that it has nothing there.
+
+    Raises:
+        ArtifactError: naming ``folder`` and the first value that differs.
+    """
+    for key, value in values.items():
+        if hf_config.get(key, value) not in (value, None):
+            wrong = f"has {key}={hf_config[key]!r} in config.json"
+            raise ArtifactError(str(folder), wrong, f"only {value!r} is computed")

@@ -1,0 +1,81 @@
+"""LLaMA (Touvron et al. 2023) and models of its parts: ``LlamaForCausalLM``."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+from headrace.train.config import ModelConfig
+from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
+
+VOCABULARY = 32000
+
+
+class Llama(Family):
+    """Rotary positions, RMSNorm before each part, SwiGLU; key/value heads may be fewer than query heads."""
+
+    model_type = "llama"
+    weight_names = WeightNames(
+        block="model.layers",
+        inner={
+            "attention_norm": ("input_layernorm",),
+            "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+            "attention.output": ("self_attn.o_proj",),
+            "mlp_norm": ("post_attention_layernorm",),
+            "mlp.up": ("mlp.gate_proj", "mlp.up_proj"),
+            "mlp.down": ("mlp.down_proj",),
+        },
+        outer={"embedding": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"},
+    )
+    width_and_heads = ("hidden_size", "num_attention_heads")
+    presets: ClassVar[Mapping[str, Preset]] = {
+        "llama_1b": Preset(VOCABULARY, 1_100_048_384),  # TinyLlama 1.1B
+        "llama_7b": Preset(VOCABULARY, 6_738_415_616),
+        "llama_13b": Preset(VOCABULARY, 13_015_864_320),
+        "llama_65b": Preset(VOCABULARY, 65_285_660_672),
+    }
+
+    def computes(self, config: ModelConfig) -> bool:
+        parts = (config.positions, config.norm, config.activation, config.norm_place)
+        return parts == ("rope", "rmsnorm", "swiglu", "pre")
+
+    def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
+        return {
+            **common_fields(self.model_type, "LlamaForCausalLM", config),
+            "num_hidden_layers": config.layers,
+            "hidden_size": config.width,
+            "num_attention_heads": config.heads,
+            "num_key_value_heads": config.kv_heads,
+            "head_dim": config.head_width,
+            "max_position_embeddings": config.context,
+            "intermediate_size": config.mlp_width,
+            "rms_norm_eps": config.norm_epsilon,
+            "hidden_act": "silu",
+            "rope_theta": config.rope_theta,
+            "rope_parameters": {"rope_type": "default", "rope_theta": config.rope_theta},
+            "attention_bias": config.bias,
+            "mlp_bias": config.bias,
+            "attention_dropout": config.dropout,
+        }
+
+    def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
+        bias = hf_config.get("attention_bias", False)
+        heads = hf_config["num_attention_heads"]
+        head_width = hf_config["hidden_size"] // heads
+        rope = hf_config.get("rope_parameters") or hf_config.get("rope_scaling") or {}
+        require(folder, hf_config, {"hidden_act": "silu", "mlp_bias": bias, "head_dim": head_width})
+        require(folder, {"rope_type": rope.get("rope_type") or rope.get("type")}, {"rope_type": "default"})
+        return ModelConfig(
+            layers=hf_config["num_hidden_layers"],
+            width=hf_config["hidden_size"],
+            heads=heads,
+            kv_heads=hf_config.get("num_key_value_heads") or heads,
+            context=hf_config["max_position_embeddings"],
+            mlp_width=hf_config["intermediate_size"],
+            positions="rope",
+            rope_theta=rope.get("rope_theta", hf_config.get("rope_theta", 10_000.0)),
+            norm="rmsnorm",
+            norm_epsilon=hf_config.get("rms_norm_eps", 1e-6),
+            activation="swiglu",
+            bias=bias,
+            tied=hf_config.get("tie_word_embeddings", False),
+        )
