@@ -71,7 +71,7 @@ class Command:
     """A process in a group of its own, and what it says."""
 
     def __init__(self, folder: Path, script: str, stderr: int = subprocess.PIPE, **variables: str) -> None:
-        paths = os.pathsep.join([str(folder / "stand_in"), str(ROOT / "src")])
+        paths = os.pathsep.join([str(folder / "stand_in"), str(ROOT / "src"), str(ROOT)])
         self.process = subprocess.Popen(
             [sys.executable, "-c", script, str(folder)],
             stderr=stderr,

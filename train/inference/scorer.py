@@ -103,7 +103,7 @@ class Scorer:
                 greedy[number] &= likeliest.all()
         if not np.isfinite(sums).all():
             wrong = f"gives a log-likelihood of {sums[~np.isfinite(sums)][0]}"
-            raise TaskError(self.origin, wrong, "try settings.precision=fp32, or give a model that was trained well")
+            raise TaskError(self.origin, wrong, "try evaluation.precision=fp32, or give a model that was trained well")
         found = zip(sums.tolist(), greedy.tolist(), queries, strict=True)
         return [Answer(total, likeliest, len(query.continuation)) for total, likeliest, query in found], tally
 

@@ -110,7 +110,7 @@ def open_folder(folder: Path, settings: Inference) -> Subject:
     except (MemoryError, torch.OutOfMemoryError) as error:
         wrong = f"does not fit into the memory that is free ({_first_line(error)})"
         raise RetryableError(
-            str(folder), wrong, "free memory, or give another settings.device, and run again"
+            str(folder), wrong, "free memory, or give another evaluation.device, and run again"
         ) from error
     except Exception as error:  # transformers runs a class of its own for each kind of model: any error may come
         wrong = f"cannot be opened ({type(error).__name__}: {_first_line(error)})"

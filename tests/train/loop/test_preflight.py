@@ -99,10 +99,10 @@ def test_a_short_training_needs_no_room_for_checkpoints_that_it_never_saves(
 
 def test_the_code_of_two_installations_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train").mkdir()
-    (tmp_path / "train/data/order.py").write_text("ROUNDS = 8\n")
+    (tmp_path / "train/order.py").write_text("ROUNDS = 8\n")
     monkeypatch.setattr(preflight, "SOURCES", tmp_path)
     before = preflight.code_version()
-    os.utime(tmp_path / "train/data/order.py", (0, 0))
+    os.utime(tmp_path / "train/order.py", (0, 0))
     assert preflight.code_version() == before
-    (tmp_path / "train/data/order.py").write_text("ROUNDS = 9\n")
+    (tmp_path / "train/order.py").write_text("ROUNDS = 9\n")
     assert preflight.code_version() != before
