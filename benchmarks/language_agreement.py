@@ -28,7 +28,7 @@ from pathlib import Path
 import zstandard
 
 from headrace.data_prep.filters.fasttext_model import language_model, load
-from headrace.data_prep.filters.language import ngrams
+from headrace.data_prep.filters.language import compiled_langdetect
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 WINDOW_BYTES = 1 << 27
@@ -38,7 +38,7 @@ Answer = tuple[str, float]
 
 
 def langdetect(text: str) -> Answer:
-    return ngrams.identify(text) or ("unknown", 0.0)
+    return compiled_langdetect.identify(text) or ("unknown", 0.0)
 
 
 def fasttext(characters: int | None = None) -> Callable[[str], Answer]:
@@ -64,7 +64,7 @@ def name(answer: Answer) -> str:
 
 
 def known_to_both() -> set[str]:
-    theirs = {ONE_NAME.get(language, language) for language in ngrams.load()[0]}
+    theirs = {ONE_NAME.get(language, language) for language in compiled_langdetect.load()[0]}
     return theirs & {name(answer) for answer in load(language_model())("", -1)}
 
 

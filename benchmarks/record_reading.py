@@ -30,8 +30,8 @@ from datatrove.pipeline.readers import WarcReader
 from fastwarc.warc import ArchiveIterator
 
 from headrace.data_prep.sources.compression import pieces
-from headrace.data_prep.sources.payload import parse, payload
 from headrace.data_prep.sources.warc import Warc
+from headrace.data_prep.sources.warc_payload import parse, payload
 from headrace.data_prep.sources.warc_records import warc_records
 
 LIMIT_BYTES = 20_000_000

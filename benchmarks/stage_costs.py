@@ -33,7 +33,7 @@ from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.document import read_lines
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.filters.keys import record_dtype
-from headrace.data_prep.filters.unique import UniqueLines
+from headrace.data_prep.filters.unique_text import UniqueLines
 from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.sources.jsonl import Jsonl

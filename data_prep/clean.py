@@ -91,7 +91,7 @@ class Pass:
                 drop = self.judge(document, lost)
                 limit.stop()
             except TooSlow:
-                limit.forget()
+                limit.cancel()
                 document.text, document.metadata = text, metadata
             else:
                 return drop

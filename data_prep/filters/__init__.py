@@ -1,13 +1,12 @@
-"""The union of all filters: what an entry of ``cleaning.filters`` may be."""
+"""The union of all filters, which are the possible entries of ``cleaning.filters``."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 from headrace.data_prep.filters.c4.bad_words import BadWords
-from headrace.data_prep.filters.c4.length import PageLength, StrippedLines
 from headrace.data_prep.filters.c4.lines import C4Lines
-from headrace.data_prep.filters.c4.long_lines import LongLines
+from headrace.data_prep.filters.c4.page_length import LongLines, PageLength, StrippedLines
 from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
 from headrace.data_prep.filters.domains import AllowedDomains, AllowedUrls, BlockedDomains
 from headrace.data_prep.filters.fasttext_classifier import FasttextClassifier
@@ -18,9 +17,9 @@ from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
 from headrace.data_prep.filters.language.langdetect_filter import Language
 from headrace.data_prep.filters.line_corrections import LineCorrections
 from headrace.data_prep.filters.pii import MaskPii
-from headrace.data_prep.filters.unique import UniqueLines, UniqueSpans
+from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans
 from headrace.data_prep.filters.urls import C4Split, OnePagePerUrl
-from headrace.data_prep.filters.web_addresses import WithoutAddresses
+from headrace.data_prep.filters.without_addresses import WithoutAddresses
 
 AnyFilter = Annotated[
     StrippedLines

@@ -1,14 +1,14 @@
-"""A limit on the CPU time that cleaning may take for one page.
+"""Limit on the CPU time that cleaning may take for one page.
 
-    with CpuLimit() as limit:      every TICK_SECONDS of CPU time a signal
-        limit.start(page)          ── limit of this page gone by? ──> TooSlow, raised in whatever runs
+    with CpuLimit() as limit:      a signal arrives every TICK_SECONDS of CPU time
+        limit.start(characters)    ── is the limit of this page reached? ──> TooSlow, raised in the running code
 
-What a page costs is measured in CPU time of the thread that cleans it, so other work on the machine does not decide
-what is dropped. The limit is thousands of times what pages cost: one that reaches it holds up the run, nothing else.
+The time of a page is the CPU time of the thread that cleans it, so other work on the machine does not decide what is
+dropped. The limit is thousands of times the cost of an ordinary page.
 
-The signal ends what is Python, ``re`` or ``regex`` (both look for signals while they match). Other compiled code is not
-interrupted: it returns first, and TooSlow comes then. Filters of the project cost time proportional to the page
-(benchmarks/adversarial_cost.py), so this is for filters from elsewhere.
+The signal interrupts Python code and the matching of ``re`` and ``regex``, which check for signals. Other compiled code
+returns first, and TooSlow is raised then. The filters of the project take time proportional to the length of the page
+(benchmarks/adversarial_cost.py), so the limit protects against filters of other projects.
 """
 
 import signal
@@ -18,61 +18,61 @@ from types import FrameType
 from typing import Any
 
 CPU_SECONDS = 60.0
-"""For any page. C4's filters take a page of average size in less than a millisecond."""
+"""Limit of an empty page. C4's filters need less than a millisecond for a page of average size."""
 CPU_SECONDS_PER_CHARACTER = 1e-4
-"""For each character more: twice what the slowest filter, datatrove's words, takes for text that is made to be slow."""
+"""Added per character: twice what the slowest filter (words as datatrove splits them) takes for hostile text."""
 TICK_SECONDS = 0.5
 
 
 class TooSlow(BaseException):
-    """A page reached its limit. No Exception, so no filter from elsewhere takes it for an error of its own."""
+    """Raised when a page reaches its limit. It is not an Exception, so that no filter catches it as its own error."""
 
 
 class CpuLimit:
-    """Watches one page after the other, a context manager. Outside the main thread, where Python handles no signals,
+    """Context manager that limits one page after the other. Outside the main thread Python handles no signals, so there
     a page is only measured when it is done."""
 
     def __init__(self) -> None:
         self._end: float | None = None
         self._seconds = 0.0
-        self._handles = threading.current_thread() is threading.main_thread()
+        self._can_interrupt = threading.current_thread() is threading.main_thread()
         self._before: Any = None
 
     def __enter__(self) -> "CpuLimit":
-        if self._handles:
+        if self._can_interrupt:
             self._before = signal.signal(signal.SIGPROF, self._tick)
             signal.setitimer(signal.ITIMER_PROF, TICK_SECONDS, TICK_SECONDS)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._handles:
+        if self._can_interrupt:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.signal(signal.SIGPROF, self._before)
 
     @property
     def reached(self) -> str:
-        """The limit of the last page, in words."""
+        """The limit of the last page as text for the reason of a drop."""
         return f"more than {self._seconds:.0f} s of CPU time"
 
     def start(self, characters: int) -> None:
-        """Begin with a page of so many ``characters``."""
+        """Starts the limit of a page of ``characters`` characters."""
         self._seconds = CPU_SECONDS + CPU_SECONDS_PER_CHARACTER * characters
         self._end = time.thread_time() + self._seconds
 
     def stop(self) -> None:
-        """End a page.
+        """Ends the limit of the page.
 
         Raises:
-            TooSlow: when it took more than its limit.
+            TooSlow: when the page took more time than its limit.
         """
         end, self._end = self._end, None
         if end is not None and time.thread_time() > end:
             raise TooSlow
 
-    def forget(self) -> None:
-        """End a page that was given up."""
+    def cancel(self) -> None:
+        """Ends the limit of a page that was too slow."""
         self._end = None
 
     def _tick(self, number: int, frame: FrameType | None) -> None:
         if self._end is not None and time.thread_time() > self._end:
-            raise TooSlow  # again at the next tick, if a filter from elsewhere swallows it
+            raise TooSlow  # raised again at the next tick if a filter suppresses it

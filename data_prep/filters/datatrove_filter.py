@@ -1,4 +1,4 @@
-"""Any filter of datatrove (or of anybody who subclasses its BaseFilter) as one of ours, by dotted path.
+"""Adapter that runs a datatrove filter, or any other subclass of its BaseFilter, named by its dotted path.
 
 {type: datatrove, path: datatrove.pipeline.filters.RegexFilter, arguments: {regex_exp: "lorem"}}
 """
@@ -18,31 +18,31 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 
 @filter_settings
 class DatatroveFilter(Filter):
-    """Drops what the datatrove filter at ``path`` drops; the rule is ``datatrove.<class>``, the value its reason."""
+    """Drops the pages that the datatrove filter ``path`` drops: rule ``datatrove.<class>``, value its reason."""
 
     type: Literal["datatrove"] = "datatrove"
     path: str
-    """The class, as <module>.<class>."""
+    """The class as <module>.<class>."""
     arguments: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Its constructor's arguments."""
+    """Arguments of its constructor."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.inner = built(self.path, self.arguments)
+        self.inner = construct(self.path, self.arguments)
 
     def judge(self, document: Document) -> Drop | None:
         try:
-            stays, reason = get_filter_result(self.inner.filter(document))
+            is_kept, reason = get_filter_result(self.inner.filter(document))
         except ImportError as error:
             raise ConfigError(f"datatrove {self.path}", f"cannot run ({error})", "install what it needs") from None
-        return None if stays else Drop(f"{self.type}.{type(self.inner).__name__}", str(reason or ""))
+        return None if is_kept else Drop(f"{self.type}.{type(self.inner).__name__}", str(reason or ""))
 
 
-def built(path: str, arguments: dict[str, Any]) -> BaseFilter:
-    """The filter at ``path``, constructed.
+def construct(path: str, arguments: dict[str, Any]) -> BaseFilter:
+    """Constructs the filter ``path`` with ``arguments``.
 
     Raises:
-        ConfigError: when there is no such module or class, it is no filter, or it refuses the arguments.
+        ConfigError: when the module or class does not exist, is not a filter, or refuses the arguments.
     """
     found = filter_class(path)
     signature = inspect.signature(found)
@@ -57,7 +57,7 @@ def built(path: str, arguments: dict[str, Any]) -> BaseFilter:
 
 
 def filter_class(path: str) -> type[BaseFilter]:
-    """The class at the dotted ``path``."""
+    """Imports the filter class with the dotted ``path``."""
     module_name, _, name = path.rpartition(".")
     try:
         module = importlib.import_module(module_name)

@@ -1,9 +1,9 @@
-"""Pages by where they come from: sites and addresses that the user lists, to keep or to drop.
+"""Filters by the site or URL of a page: lists of the user say which pages to keep or to drop.
 
-    http://www.sub.paper.co.uk/a?b   ── host ──>    www.sub.paper.co.uk
-                                     ── sites ──>   www.sub.paper.co.uk, sub.paper.co.uk, paper.co.uk, co.uk, uk
+    http://www.sub.paper.co.uk/a?b   ── host ──>      www.sub.paper.co.uk
+                                     ── domains ──>   www.sub.paper.co.uk, sub.paper.co.uk, paper.co.uk, co.uk, uk
 
-Lists are files of the user's: nothing is downloaded and none is carried.
+The lists are files of the user. The project neither contains nor downloads any.
 """
 
 import functools
@@ -18,24 +18,25 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.data_prep.filters.own_files import need_file, own_file, own_text
 from headrace.data_prep.filters.urls import normalize_url, url_of
+from headrace.data_prep.filters.user_files import read_text, require_file, user_file
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import Positive
 from headrace.pipeline.core.stage import RawFile
 
-MOST_CHARACTERS = 2000
-"""No host has more than 253 characters, with a user's name and password before it somewhat more."""
+MAX_HOST_CHARACTERS = 2000
+"""A host has at most 253 characters; a user name and password may come before it."""
 
 
 @filter_settings
 class AllowedDomains(Filter):
-    """Keeps pages of listed sites, RealNews' way: ``{"bbc.co.uk": true, "example.org": ["", "news"]}``.
+    """Keeps pages of listed sites. The list has RealNews' form: ``{"bbc.co.uk": true, "example.org": ["", "news"]}``.
 
-    ``true`` takes every host of the site, a list only those with one of these subdomains (``""`` is the site itself).
-    ``is_realnews_domain`` of TFDS text/c4_utils.py, which asks the public suffix list what the site of a host is: the
-    same pages for every list whose names are registrable domains, as those of RealNews are. As there, ``www`` is a
-    subdomain like any other; unlike there, case does not matter.
+    ``true`` allows every host of the site. A list allows only these subdomains (``""`` is the site itself).
+
+    Source: ``is_realnews_domain`` of TFDS text/c4_utils.py, which finds the site of a host by the public suffix list.
+    The result is the same for every list whose names are registrable domains, and RealNews' names are. ``www`` is a
+    subdomain like any other, as in TFDS; unlike in TFDS, case does not matter.
     """
 
     type: Literal["allowed_domains"] = "allowed_domains"
@@ -44,32 +45,32 @@ class AllowedDomains(Filter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        need_file("allowed_domains.path", self.path, "a JSON file of sites")
+        require_file("allowed_domains.path", self.path, "a JSON file of sites")
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return (own_file(self.path),)
+        return (user_file(self.path),)
 
     def judge(self, document: Document) -> Drop | None:
         host = host_of(url_of(document))
         allowed = domain_table(self.path)
-        for site in sites(host, longest(domain_table, self.path)):
+        for site in domains_of(host, longest_name(domain_table, self.path)):
             if site in allowed:
                 subdomains, subdomain = allowed[site], host[: -len(site)].rstrip(".")
-                is_in = not isinstance(subdomains, frozenset) or subdomain in subdomains
-                return None if is_in else Drop(f"{self.type}.subdomain", host)
+                is_allowed = not isinstance(subdomains, frozenset) or subdomain in subdomains
+                return None if is_allowed else Drop(f"{self.type}.subdomain", host)
         return Drop(f"{self.type}.domain", host)
 
 
 @filter_settings
 class AllowedUrls(Filter):
-    """Keeps pages whose normalized URL is in the list, normalized too: WebText's way.
+    """Keeps pages whose normalized URL is in the list, as WebText does. The listed URLs are normalized too.
 
-    ``filter_by_webtextlike`` of TFDS text/c4_utils.py, there with OpenWebText's addresses.
+    Source: ``filter_by_webtextlike`` of TFDS text/c4_utils.py, which uses the URLs of OpenWebText.
     """
 
     type: Literal["allowed_urls"] = "allowed_urls"
     path: str
-    """A text file with a URL a line, or a folder of ``*.txt`` of them."""
+    """A text file with one URL per line, or a folder of such files (``*.txt``)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +78,7 @@ class AllowedUrls(Filter):
             raise ConfigError("allowed_urls.path", f"{self.path} holds no list", "name a text file or folder of *.txt")
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return tuple(own_file(str(path)) for path in list_files(self.path))
+        return tuple(user_file(str(path)) for path in list_files(self.path))
 
     def judge(self, document: Document) -> Drop | None:
         url = normalize_url(url_of(document))
@@ -86,41 +87,42 @@ class AllowedUrls(Filter):
 
 @filter_settings
 class BlockedDomains(Filter):
-    """Drops pages of listed sites, subdomains included, and pages with listed words in their URL.
+    """Drops pages of listed sites, including their subdomains, and pages with listed words in their URL.
 
-    RefinedWeb's rules for URLs (Penedo et al. 2023, "The RefinedWeb Dataset for Falcon LLM", appendix G.1): a block
-    list of sites, then words: ``strict`` ones anywhere in the URL without its dots and hyphens, ``hard`` ones as words
-    of it, ``soft`` ones when there are at least ``min_soft_words`` different ones. Pages without URL stay.
+    Source: Penedo et al. 2023 ("The RefinedWeb Dataset for Falcon LLM"), appendix G.1. After the list of sites come
+    three lists of words. A ``strict`` word counts anywhere in the URL, once dots and hyphens are removed from it. A
+    ``hard`` word must be a whole word of the URL. ``soft`` words count when at least ``min_soft_words`` different ones
+    are words of the URL. Pages without URL are kept.
     """
 
     type: Literal["blocked_domains"] = "blocked_domains"
     domains_path: str | None = None
-    """A text file with a domain a line, such as the block lists of the University of Toulouse; None: no sites."""
+    """A text file with one domain per line, such as the block lists of the University of Toulouse; None: no sites."""
     strict_words_path: str | None = None
-    """A text file with a word a line; None: no such words."""
+    """A text file with one word per line; None: no such words."""
     hard_words_path: str | None = None
-    """A text file with a word a line; None: no such words."""
+    """A text file with one word per line; None: no such words."""
     soft_words_path: str | None = None
-    """A text file with a word a line; None: no such words."""
+    """A text file with one word per line; None: no such words."""
     min_soft_words: Positive = 2
-    """How many soft words make a URL bad (RefinedWeb: 2)."""
+    """Number of different soft words that drop a page (RefinedWeb: 2)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name, path in self._paths().items():
-            need_file(f"blocked_domains.{name}", path, "a text file with an entry a line")
+            require_file(f"blocked_domains.{name}", path, "a text file with one entry per line")
 
     def _paths(self) -> dict[str, str]:
         names = ("domains_path", "strict_words_path", "hard_words_path", "soft_words_path")
         return {name: path for name in names if (path := getattr(self, name)) is not None}
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return tuple(own_file(path) for path in self._paths().values())
+        return tuple(user_file(path) for path in self._paths().values())
 
     def judge(self, document: Document) -> Drop | None:
         url = url_of(document).lower()
         blocked = entries(self.domains_path)
-        for site in sites(host_of(url), longest(entries, self.domains_path)):
+        for site in domains_of(host_of(url), longest_name(entries, self.domains_path)):
             if site in blocked:
                 return Drop(f"{self.type}.domain", site)
         strict = strict_pattern(self.strict_words_path).search(url.replace("-", "").replace(".", ""))
@@ -135,11 +137,13 @@ class BlockedDomains(Filter):
 
 
 def host_of(url: str) -> str:
-    """The host of ``url`` in lower case, without port; empty when it has none.
+    """Returns the host of ``url`` in lower case, without port; empty when it has none.
 
-    Beyond ASCII, more than MOST_CHARACTERS are none: ``urlsplit`` takes the square of the time of marks out of order.
+    Beyond ASCII, a host of more than MAX_HOST_CHARACTERS counts as none: the time of ``urlsplit`` grows with the square
+    of the number of combining marks.
     """
-    if not url.isascii() and len(re.split("[/?#]", url.partition("//")[2] or url, maxsplit=1)[0]) > MOST_CHARACTERS:
+    authority = "" if url.isascii() else re.split("[/?#]", url.partition("//")[2] or url, maxsplit=1)[0]
+    if len(authority) > MAX_HOST_CHARACTERS:
         return ""
     try:
         return (urlsplit(url if "//" in url else f"//{url}").hostname or "").rstrip(".")
@@ -147,9 +151,9 @@ def host_of(url: str) -> str:
         return ""
 
 
-def sites(host: str, most_characters: int) -> Iterator[str]:
-    """``host`` and every domain that it lies in, longest first, without those of more than ``most_characters``."""
-    start = len(host) - most_characters
+def domains_of(host: str, max_characters: int) -> Iterator[str]:
+    """Yields ``host`` and its parent domains, longest first, without those of more than ``max_characters``."""
+    start = len(host) - max_characters
     if start > 0:
         host = host[start - 1 :].partition(".")[2]
     while host:
@@ -158,26 +162,26 @@ def sites(host: str, most_characters: int) -> Iterator[str]:
 
 
 @functools.cache
-def longest(table: Callable[[Any], Collection[str]], path: str | None) -> int:
-    """The characters of the longest name in ``table(path)``."""
+def longest_name(table: Callable[[Any], Collection[str]], path: str | None) -> int:
+    """Returns the number of characters of the longest name in ``table(path)``."""
     return max(map(len, table(path)), default=0)
 
 
 def list_files(path: str) -> list[Path]:
-    """The file ``path``, or the ``*.txt`` of the folder ``path``."""
+    """Returns the file ``path``, or the ``*.txt`` files of the folder ``path``."""
     return [Path(path)] if Path(path).is_file() else sorted(Path(path).glob("*.txt"))
 
 
 @functools.cache
 def domain_table(path: str) -> dict[str, "frozenset[str] | bool"]:
-    """Site → its allowed subdomains, or True; all in lower case.
+    """Reads a JSON file of sites: site -> its allowed subdomains, or True; all in lower case.
 
     Raises:
         ArtifactError: when the file is not JSON of that form.
     """
     remedy = 'write {"site": true} or {"site": ["subdomain"]}'
     try:
-        table = json.loads(own_text(path))
+        table = json.loads(read_text(path))
     except ValueError as error:
         raise ArtifactError(path, f"is not JSON ({error})", remedy) from None
     if not isinstance(table, dict):
@@ -190,20 +194,20 @@ def domain_table(path: str) -> dict[str, "frozenset[str] | bool"]:
 
 @functools.cache
 def url_table(path: str) -> frozenset[str]:
-    """The normalized URLs of a list."""
-    lines = (line for file in list_files(path) for line in own_text(file).splitlines())
+    """Reads the normalized URLs of a list."""
+    lines = (line for file in list_files(path) for line in read_text(file).splitlines())
     return frozenset(normalize_url(line.strip()) for line in lines if line.strip())
 
 
 @functools.cache
 def entries(path: str | None) -> frozenset[str]:
-    """The lower-cased lines of a list, without blank ones and ``#`` comments."""
-    lines = own_text(path).splitlines() if path else []
+    """Reads the lower-cased lines of a list, without blank lines and ``#`` comments."""
+    lines = read_text(path).splitlines() if path else []
     return frozenset(stripped for line in lines if (stripped := line.strip().lower()) and stripped[0] != "#")
 
 
 @functools.cache
 def strict_pattern(path: str | None) -> "re.Pattern[str]":
-    """What finds an entry of a list anywhere; without list, a pattern that finds nothing."""
+    """Returns a pattern that finds an entry of a list anywhere. Without a list it finds nothing."""
     words = sorted(entries(path))
     return re.compile("|".join(map(re.escape, words)) if words else r"(?!)")

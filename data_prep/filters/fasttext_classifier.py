@@ -1,4 +1,4 @@
-"""Pages by a fastText classifier of the user's: DCLM's way to keep what reads like instruction and explanation.
+"""Filter by a fastText classifier of the user. DCLM keeps pages that read like instructions and explanations this way.
 
 text ── model ──> {"hq": 0.83, "cc": 0.17} ── metadata["fasttext"]["hq"] = 0.83 ──> kept when ≥ min_score
 """
@@ -10,7 +10,7 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.fasttext_model import load
 from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.data_prep.filters.own_files import need_file, own_file
+from headrace.data_prep.filters.user_files import require_file, user_file
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Fraction
 from headrace.pipeline.core.stage import RawFile
@@ -18,12 +18,12 @@ from headrace.pipeline.core.stage import RawFile
 
 @filter_settings
 class FasttextClassifier(Filter):
-    """Drops pages whose probability of ``label`` is below ``min_score``; keeps it under ``metadata["fasttext"]``.
+    """Drops pages whose probability of ``label`` is below ``min_score``; stores it in ``metadata["fasttext"]``.
 
-    A label that the model does not know is a ConfigError at the first page.
+    A label that the model does not have raises ConfigError at the first page.
 
-    Li et al. 2024 ("DataComp-LM"), section 4.4, keeps the tenth of its pages with the highest score of the model
-    ``fasttext_oh_eli5.bin``: label ``hq``, threshold 0.018112 (``fasttext_filter.yaml`` of DCLM's code).
+    Li et al. 2024 ("DataComp-LM"), section 4.4, keep the tenth of their pages that the model ``fasttext_oh_eli5.bin``
+    scores highest: label ``hq``, threshold 0.018112 (``fasttext_filter.yaml`` of DCLM's code).
     """
 
     type: Literal["fasttext_classifier"] = "fasttext_classifier"
@@ -32,14 +32,14 @@ class FasttextClassifier(Filter):
     label: str
     """The label whose probability decides, without ``__label__``."""
     min_score: Fraction
-    """The least probability of a page that stays."""
+    """Lowest probability of a page that is kept."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        need_file("fasttext_classifier.path", self.path, "a fastText model")
+        require_file("fasttext_classifier.path", self.path, "a fastText model")
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return (own_file(self.path),)
+        return (user_file(self.path),)
 
     def judge(self, document: Document) -> Drop | None:
         scores = dict(load(self.path)(document.text, -1))

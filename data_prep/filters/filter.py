@@ -1,10 +1,11 @@
-"""What every filter is: one rule, its constructor fields its settings, its reason counted.
+"""Base classes of all filters, and functions that filters share.
 
     Filter         sees one document:   judge(document) -> Drop | None      (it may rewrite document.text)
-    GlobalFilter   sees all documents:  keys(document)  ->  which of equal keys stay  ->  trim(document, losers)
+    GlobalFilter   sees all documents:  keys(document)  ->  which of equal keys stays  ->  trim(document, losers)
 
-A ``Filter`` is a datatrove ``BaseFilter``, so ours drop into anybody's datatrove pipeline; ``DatatroveFilter``
-(datatrove_filter.py) is the other direction. A global filter cannot be one: datatrove shows a filter one document.
+The constructor fields of a filter are its settings. A ``Filter`` is a datatrove ``BaseFilter``, so ours work in a
+datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be a
+``BaseFilter``, because datatrove shows a filter one document at a time.
 """
 
 import abc
@@ -25,7 +26,7 @@ F = TypeVar("F")
 
 @dataclass_transform(kw_only_default=True)
 def filter_settings(cls: type[F]) -> type[F]:
-    """Like ``settings``, but not frozen: datatrove hangs its statistics on every block."""
+    """Makes ``cls`` a settings class that is not frozen: datatrove stores its statistics in every block."""
     cls.__pydantic_config__ = STRICT  # type: ignore[attr-defined]
     return dataclasses.dataclass(kw_only=True)(cls)
 
@@ -39,22 +40,22 @@ class Filter(BaseFilter, abc.ABC):  # type: ignore[misc]
 
     @abc.abstractmethod
     def judge(self, document: Document) -> Drop | None:
-        """Why ``document`` is dropped, or None. Only a document that stays may have been changed."""
+        """Returns why ``document`` is dropped, or None. Only a document that is kept may have been changed."""
 
     def filter(self, doc: Document) -> "bool | tuple[bool, str]":
-        """``judge`` in datatrove's form: True, or False with the rule that decided."""
+        """Returns the result of ``judge`` in datatrove's form: True, or False with the rule that decided."""
         drop = self.judge(doc)
         return True if drop is None else (False, drop.rule)
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        """Files outside the project whose content decides the result."""
+        """Returns the files outside the project whose content decides the result."""
         return ()
 
 
 class GlobalFilter(abc.ABC):
-    """Compares all documents. Every document yields keys; of equal keys the one of least rank stays, the others lose.
+    """Compares all documents. Every document yields keys; of equal keys the one of lowest rank stays, the others lose.
 
-    Ties of rank go to the first in the order (shard, document, part). Subclasses are ``@settings`` classes.
+    Equal ranks are ordered by (shard, document, part). Subclasses are ``@settings`` classes with a ``type`` tag.
     """
 
     rank_words: ClassVar[int]
@@ -62,19 +63,36 @@ class GlobalFilter(abc.ABC):
 
     @abc.abstractmethod
     def keys(self, document: Document) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
-        """The ``document``'s keys uint64 (n, 2), its one rank uint64 (rank_words,), and the keys' parts uint32 (n,)."""
+        """Returns the keys of ``document``, uint64 (n, 2), its rank, uint64 (rank_words,), and the part that each key
+        belongs to, uint32 (n,)."""
 
     @abc.abstractmethod
     def trim(self, document: Document, losers: "np.ndarray") -> Drop | None:
-        """Take away the parts ``losers`` (uint32, ascending, may be empty) of the document that gave ``keys``."""
+        """Removes the parts ``losers`` (uint32, ascending, may be empty) from ``document``; returns why it is dropped,
+        or None. ``document`` is as it was when ``keys`` saw it."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        """Files outside the project whose content decides the result."""
+        """Returns the files outside the project whose content decides the result."""
         return ()
 
 
 def count_removed(document: Document, rule: str, number: int, unit: str = "lines") -> None:
-    """Add ``number`` to ``metadata["removed_lines"][rule]`` (or ``removed_<unit>``)."""
+    """Adds ``number`` to ``metadata["removed_lines"][rule]`` (or ``removed_<unit>``)."""
     if number:
         removed = document.metadata.setdefault(f"removed_{unit}", {})
         removed[rule] = removed.get(rule, 0) + number
+
+
+def ratio(part: float, whole: float) -> float:
+    """Returns ``part`` / ``whole``, or 0 when ``whole`` is 0."""
+    return part / whole if whole else 0.0
+
+
+def above(value: float, limit: float) -> str | None:
+    """Returns ``value`` as text when it is above ``limit``, else None."""
+    return f"{value:.4f}" if value > limit else None
+
+
+def below(value: float, limit: float) -> str | None:
+    """Returns ``value`` as text when it is below ``limit``, else None."""
+    return f"{value:.4f}" if value < limit else None

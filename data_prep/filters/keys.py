@@ -1,17 +1,17 @@
-"""Which of equal keys stays, for all documents, with memory bounded by the settings.
+"""Decides for a global filter which documents keep an equal key, with memory bounded by the settings.
 
     pass k, task t     ──> keys/<t>.records, .slices      records of shard t, grouped by bucket
-    bucket phase, b    ──> losers/<b>.records, .slices    of bucket b of all shards: who loses, grouped by shard
+    bucket phase, b    ──> losers/<b>.records, .slices    losers of bucket b over all shards, grouped by shard
     pass k+1, task t   <── the slice of shard t in each losers/<b>.records
 
 A record is one key of one document:
 
     key uint64 (2,) | rank uint64 (rank_words,) | shard uint32 | document uint32 | part uint32
 
-``document`` numbers the shard's surviving documents; ``part`` is the line or span of the document. Of the records with
-equal key, the one of least (rank, shard, document, part) stays: the first of its key, once all records of a bucket are
-sorted. Nothing holds more than ``memory_bytes`` of records, however many documents have the same key; what is more is
-sorted on disk (dedup.external_sort).
+``document`` is the index of the document among the shard's remaining documents. ``part`` is its line or span. Of the
+records with equal key, the one with the lowest (rank, shard, document, part) wins. The records of a bucket are sorted,
+so it is the first record of its key. No step holds more than ``memory_bytes`` of records, even if many documents have
+the same key: larger buckets are sorted on disk (shuffle.external_sort).
 """
 
 import itertools
@@ -26,24 +26,24 @@ from headrace.data_prep.shuffle.external_sort import external_sort
 from headrace.data_prep.shuffle.records import run_starts, runs, whole_runs
 from headrace.pipeline.core.artifact import TaskOutput
 
-PLACE = np.dtype([("shard", "<u4"), ("document", "<u4"), ("part", "<u4")])
-"""Where a key came from."""
+LOSER = np.dtype([("shard", "<u4"), ("document", "<u4"), ("part", "<u4")])
+"""A part of a document that loses."""
 
 KEYS, LOSERS = "keys", "losers"
 """The kinds of scratch files."""
 
-NONE = np.empty(0, np.uint32)
+NO_PARTS = np.empty(0, np.uint32)
 END = 1 << 32
-"""Behind the number of every document."""
+"""Above the index of every document."""
 
 
 def record_dtype(rank_words: int) -> "np.dtype":
-    """The record that a global filter's keys are stored as."""
-    return np.dtype([("key", "<u8", (2,)), ("rank", "<u8", (rank_words,)), *PLACE.descr])
+    """Returns the type of a record of one key."""
+    return np.dtype([("key", "<u8", (2,)), ("rank", "<u8", (rank_words,)), *LOSER.descr])
 
 
 class KeyWriter:
-    """Takes the keys of one shard's documents and leaves them for ``decide``: a context manager."""
+    """Context manager that writes the keys of one shard's documents for ``decide``."""
 
     def __init__(self, rule: GlobalFilter, out: TaskOutput, buckets: int, memory_bytes: int) -> None:
         self._rule, self._shard, self._buckets = rule, out.task, buckets
@@ -59,7 +59,7 @@ class KeyWriter:
         self._sender.__exit__(*error)
 
     def add(self, document: Document) -> None:
-        """Take the keys of the shard's next document."""
+        """Writes the keys of the shard's next document."""
         keys, rank, parts = self._rule.keys(document)
         records = np.empty(len(keys), self._dtype)
         records["key"], records["rank"], records["part"] = keys, rank, parts
@@ -69,14 +69,14 @@ class KeyWriter:
 
 
 def decide(rule: GlobalFilter, out: TaskOutput, phase: str, shards: int, memory_bytes: int) -> int:
-    """Find the losers among the records of this task's bucket in all shards, leave them for the shards; their number.
+    """Finds the losers in this task's bucket over all shards, writes them for ``Losers`` and returns their number.
 
-    The keys are those of ``phase``. Half of the memory sorts the records, half the losers.
+    The keys are those that ``phase`` wrote. Half of the memory sorts the records, the other half the losers.
     """
     dtype, lost = record_dtype(rule.rank_words), 0
     by = ("key", "rank", "shard", "document", "part")
     records = receive_blocks(out, f"{phase}/{KEYS}", shards, out.task)
-    with Sender(out, LOSERS, PLACE, memory_bytes // 2) as sender:
+    with Sender(out, LOSERS, LOSER, memory_bytes // 2) as sender:
         last = np.empty(0, dtype)
         for block in external_sort(records, dtype, by, memory_bytes // 2, sorting_folder(out)):
             first = run_starts(block, ("key",))
@@ -89,21 +89,21 @@ def decide(rule: GlobalFilter, out: TaskOutput, phase: str, shards: int, memory_
 
 
 class Losers:
-    """The losing parts of one shard's documents, to be asked for in ascending order of the documents."""
+    """Reads the losing parts of one shard's documents, in ascending order of the documents."""
 
     def __init__(self, out: TaskOutput, phase: str, buckets: int, memory_bytes: int) -> None:
-        """``phase`` decided."""
+        """Reads the losers that the bucket phase ``phase`` wrote."""
         records = receive_blocks(out, f"{phase}/{LOSERS}", buckets, out.task)
         by = ("document", "part")
-        self._sorted = external_sort(records, PLACE, by, memory_bytes, sorting_folder(out))
+        self._sorted = external_sort(records, LOSER, by, memory_bytes, sorting_folder(out))
         self._rest = _by_document(self._sorted)
-        self._next = next(self._rest, (END, NONE))
+        self._next = next(self._rest, (END, NO_PARTS))
 
     def of(self, document: int) -> "np.ndarray":
-        """The losing parts of the shard's ``document``, uint32, ascending."""
+        """Returns the losing parts of ``document``, uint32, ascending. Calls must have ascending documents."""
         while self._next[0] < document:
-            self._next = next(self._rest, (END, NONE))
-        return self._next[1] if self._next[0] == document else NONE
+            self._next = next(self._rest, (END, NO_PARTS))
+        return self._next[1] if self._next[0] == document else NO_PARTS
 
     def __enter__(self) -> "Losers":
         return self
@@ -113,7 +113,7 @@ class Losers:
 
 
 def _by_document(blocks: "Iterable[np.ndarray]") -> "Iterator[tuple[int, np.ndarray]]":
-    """Each document of sorted PLACEs, and its parts."""
+    """Yields each document of the sorted records, with its parts."""
     for block in whole_runs(blocks, ("document",)):
         documents, parts = block["document"], np.ascontiguousarray(block["part"])
         for start, end in itertools.pairwise(runs(documents).tolist()):

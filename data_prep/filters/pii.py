@@ -1,10 +1,10 @@
-"""Personally identifiable information, masked: e-mail addresses, phone numbers, public IP addresses, card numbers.
+"""Filter that masks personally identifiable information: e-mail addresses, phone, IP and card numbers.
 
     write to ann@example.org, 4111 1111 1111 1111  ──>  write to <email>, <card number>
     metadata["masked_pii"] = {"email": 1, "card_number": 1}
 
-A kind says where it may stand (an expression) and what makes it real (a checksum, a range, a numbering plan). The kinds
-are gone through in the order of the list; what one has masked no other sees. No page is dropped.
+Each kind finds candidates by a regular expression and verifies them by a checksum, a range or a numbering plan. The
+kinds are applied in the order of the list, so later kinds see the replacements of earlier ones. No page is dropped.
 """
 
 import abc
@@ -22,52 +22,52 @@ from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import AnyText, settings
 
-Place = tuple[int, int]
-"""Where something stands in a text: start, end."""
+Match = tuple[int, int]
+"""Start and end of a match in the text."""
 
 CONTEXT_CHARACTERS = 64
-"""How much of what stands before a number is looked at."""
+"""Characters before a number that are examined."""
 
 
-class Kind(abc.ABC):
-    """Finds one kind of information. Subclasses are ``@settings`` classes with a ``type`` tag, which names the kind."""
+class PiiKind(abc.ABC):
+    """Finds one kind of information. Subclasses are ``@settings`` classes; their ``type`` tag names the kind."""
 
     replacement: AnyText
 
     @abc.abstractmethod
-    def places(self, text: str) -> Iterator[Place]:
-        """Where ``text`` holds it, from left to right, without overlaps."""
+    def matches(self, text: str) -> Iterator[Match]:
+        """Yields the matches in ``text`` from left to right, without overlaps."""
 
 
 @settings
-class Email(Kind):
-    """E-mail addresses: up to 64 letters, digits and ``._%+-``, ``@``, a domain name (RFC 5321's lengths)."""
+class Email(PiiKind):
+    """E-mail addresses: up to 64 letters, digits and ``._%+-``, then ``@`` and a domain name (RFC 5321's lengths)."""
 
     type: Literal["email"] = "email"
     replacement: AnyText = "<email>"
-    """What stands in its place."""
+    """Text that replaces a match."""
     _address: ClassVar["re.Pattern[str]"] = re.compile(
         r"(?<![\w.%+/-])[\w%+-][\w.%+-]{0,63}@(?:[^\W_][\w-]{0,62}\.){1,8}"
         r"(?!(?:png|jpe?g|gif|webp|svg)\b)[^\W\d_]{2,24}(?![\w@-])"
     )
-    """The end rules out names of image files: ``logo@2x.png``."""
+    """The last part excludes names of image files such as ``logo@2x.png``."""
 
-    def places(self, text: str) -> Iterator[Place]:
+    def matches(self, text: str) -> Iterator[Match]:
         return (found.span() for found in self._address.finditer(text)) if "@" in text else iter(())
 
 
 @settings
-class IpAddress(Kind):
-    """IP addresses that the public internet routes, version 4 and 6; private and reserved ones name nobody.
+class IpAddress(PiiKind):
+    """Public IP addresses, versions 4 and 6. Private and reserved addresses identify nobody and are kept.
 
-    datatrove's PIIFormatter (FineWeb) masks public ones too, of version 4 only. ``ipaddress`` knows the ranges (IANA's
-    special-purpose registries); of version 6, global unicast (2000::/3) alone is in use. A number that follows
-    ``version``, ``section`` or the like is none.
+    datatrove's PIIFormatter (FineWeb) masks public addresses of version 4. Python's ``ipaddress`` has the ranges of
+    IANA's special-purpose registries. Of version 6 only global unicast (2000::/3) is in use. A number that follows
+    ``version``, ``section`` or a similar word is not an address.
     """
 
     type: Literal["ip_address"] = "ip_address"
     replacement: AnyText = "<ip address>"
-    """What stands in its place."""
+    """Text that replaces a match."""
     _address: ClassVar["re.Pattern[str]"] = re.compile(
         r"(?<![\w.:/-])(?:(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)|[23][0-9a-f]{3}:[0-9a-f:]{1,34}(?![\w:]))",
         re.IGNORECASE,
@@ -76,7 +76,7 @@ class IpAddress(Kind):
         r"(?:\bv|\bver|version|release|firmware|build|section|chapter|clause|table|figure|§)\W{0,3}\Z", re.IGNORECASE
     )
 
-    def places(self, text: str) -> Iterator[Place]:
+    def matches(self, text: str) -> Iterator[Match]:
         for found in self._address.finditer(text):
             before = text[max(0, found.start() - CONTEXT_CHARACTERS) : found.start()]
             if is_public_address(found.group()) and not self._numbering.search(before):
@@ -84,38 +84,39 @@ class IpAddress(Kind):
 
 
 @settings
-class CardNumber(Kind):
-    """Payment card numbers: an issuer's first digits with its length (ISO/IEC 7812), and a right Luhn checksum.
+class CardNumber(PiiKind):
+    """Payment card numbers with the prefix and length of an issuer (ISO/IEC 7812) and a correct Luhn checksum.
 
-    Written without separators, or in groups with one kind of separator, space or hyphen.
+    The digits have no separators, or form groups separated by spaces only or by hyphens only.
     """
 
     type: Literal["card_number"] = "card_number"
     replacement: AnyText = "<card number>"
-    """What stands in its place."""
+    """Text that replaces a match."""
     _digits: ClassVar["re.Pattern[str]"] = re.compile(
         r"(?<![\w.,:/=+-])(?:\d{13,19}|\d{4}([ -])\d{4}\1\d{4}\1\d{4}(?:\1\d{1,3})?|\d{4}([ -])\d{6}\2\d{4,5})"
         r"(?![\w=/-]|[.,]\d)"
     )
 
-    def places(self, text: str) -> Iterator[Place]:
+    def matches(self, text: str) -> Iterator[Match]:
         return (found.span() for found in self._digits.finditer(text) if is_card(re.sub(r"\D", "", found.group())))
 
 
 @settings
-class PhoneNumber(Kind):
-    """Phone numbers that their country's numbering plan knows, by Google's metadata (the package phonenumbers).
+class PhoneNumber(PiiKind):
+    """Phone numbers that are valid in the numbering plan of their country.
 
-    On one line. Numbers without ``+`` are read as dialled in ``regions`` and must be in the groups that their country
-    writes them in: other digits are as often an order number, a date, a size. What follows ISBN or ISSN, or is a piece
-    of an address or a longer name, is none.
+    The plans are Google's metadata in the package phonenumbers. A number is on one line. Numbers without ``+`` are read
+    as dialled in ``regions``. They must have the digit groups of their country, because other digits may be an order
+    number, a date or a size. Numbers after ISBN or ISSN, and parts of an address or of a longer name, are not phone
+    numbers.
     """
 
     type: Literal["phone_number"] = "phone_number"
     replacement: AnyText = "<phone number>"
-    """What stands in its place."""
+    """Text that replaces a match."""
     regions: tuple[str, ...] = ("US",)
-    """ISO 3166-1 codes of the countries whose national numbers are recognized; none: only numbers with ``+``."""
+    """ISO 3166-1 codes of the countries whose national numbers are recognized; empty: only numbers with ``+``."""
     _candidate: ClassVar["re.Pattern[str]"] = re.compile(r"\d(?:[^\w\n]{0,4}\d){6}")
     _other: ClassVar["re.Pattern[str]"] = re.compile(
         r"(?:\bIS[BS]N\b\W*(?:1[03]\b\W*)?|\w[-=_&?]|/\S*)\Z", re.IGNORECASE
@@ -127,14 +128,15 @@ class PhoneNumber(Kind):
                 known = suggestion(region, phonenumbers.SUPPORTED_REGIONS)
                 raise ConfigError("pii.kinds.phone_number.regions", f"unknown region {region!r}", known)
 
-    def places(self, text: str) -> Iterator[Place]:
+    def matches(self, text: str) -> Iterator[Match]:
         start = 0
         for line in text.split("\n") if self._candidate.search(text) else ():
             if self._candidate.search(line):
                 yield from self._in_line(line, start)
             start += len(line) + 1
 
-    def _in_line(self, line: str, offset: int) -> Iterator[Place]:
+    def _in_line(self, line: str, offset: int) -> Iterator[Match]:
+        """Yields the matches of a line that begins at ``offset`` in the text."""
         searches: list[tuple[str | None, int]] = [
             (region, phonenumbers.Leniency.STRICT_GROUPING) for region in self.regions
         ]
@@ -146,42 +148,42 @@ class PhoneNumber(Kind):
             for match in phonenumbers.PhoneNumberMatcher(line, region, leniency)
             if not self._is_other(line[max(0, match.start - CONTEXT_CHARACTERS) : match.start], match.raw_string)
         }
-        last = 0
-        for start, end in sorted(found, key=lambda place: (place[0], -place[1])):
-            if start >= last:
+        last_end = 0
+        for start, end in sorted(found, key=lambda match: (match[0], -match[1])):
+            if start >= last_end:
                 yield offset + start, offset + end
-                last = end
+                last_end = end
 
     def _is_other(self, before: str, number: str) -> bool:
-        """Whether a valid number is written as phone numbers are not, or follows what makes it something else."""
+        """Whether the form of a valid ``number``, or the text ``before`` it, shows that it is not a phone number."""
         return number.isdigit() or number.count("/") > 1 or bool(self._other.search(before))
 
 
-AnyKind = Annotated[Email | IpAddress | CardNumber | PhoneNumber, Field(discriminator="type")]
+AnyPiiKind = Annotated[Email | IpAddress | CardNumber | PhoneNumber, Field(discriminator="type")]
 
 
 @filter_settings
 class MaskPii(Filter):
-    """Replaces what ``kinds`` find; ``metadata["masked_pii"]`` counts it. The URL of a page is left as it is."""
+    """Replaces the matches of ``kinds`` and counts them in ``metadata["masked_pii"]``. URLs in metadata are kept."""
 
     type: Literal["pii"] = "pii"
-    kinds: tuple[AnyKind, ...] = (Email(), IpAddress(), CardNumber(), PhoneNumber())
-    """What is masked, in this order."""
+    kinds: tuple[AnyPiiKind, ...] = (Email(), IpAddress(), CardNumber(), PhoneNumber())
+    """Kinds of information to mask, in this order."""
 
     def judge(self, document: Document) -> Drop | None:
         for kind in self.kinds:
-            places = list(kind.places(document.text))
-            if places:
-                document.text = masked(document.text, places, kind.replacement)
+            matches = list(kind.matches(document.text))
+            if matches:
+                document.text = mask(document.text, matches, kind.replacement)
                 counts = document.metadata.setdefault("masked_pii", {})
-                counts[kind.type] = counts.get(kind.type, 0) + len(places)
+                counts[kind.type] = counts.get(kind.type, 0) + len(matches)
         return None
 
 
-def masked(text: str, places: list[Place], replacement: str) -> str:
-    """``text`` with ``replacement`` at ``places``."""
-    ends = [0, *(end for _, end in places)]
-    starts = [*(start for start, _ in places), len(text)]
+def mask(text: str, matches: list[Match], replacement: str) -> str:
+    """Returns ``text`` with ``replacement`` in place of ``matches``."""
+    ends = [0, *(end for _, end in matches)]
+    starts = [*(start for start, _ in matches), len(text)]
     return replacement.join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
@@ -196,14 +198,14 @@ def is_public_address(text: str) -> bool:
 
 
 def is_card(digits: str) -> bool:
-    """Whether an issuer gives numbers that begin and are as long as ``digits``, and the checksum is right."""
+    """Whether ``digits`` have the prefix and length of an issuer and a correct checksum."""
     return luhn(digits) and any(
         len(digits) in lengths and first <= int(digits[: len(str(first))]) <= last for first, last, lengths in ISSUERS
     )
 
 
 def luhn(digits: str) -> bool:
-    """Whether ``digits`` end in their check digit (ISO/IEC 7812-1, annex B)."""
+    """Whether the last of ``digits`` is their check digit (ISO/IEC 7812-1, annex B)."""
     values = [int(digit) for digit in reversed(digits)]
     return (sum(values[::2]) + sum(sum(divmod(2 * value, 10)) for value in values[1::2])) % 10 == 0
 
@@ -222,4 +224,4 @@ ISSUERS = (
     (3528, 3589, (16, 19)),  # JCB
     (62, 62, (16, 17, 18, 19)),  # UnionPay
 )
-"""First digits from … to …, and the lengths that such numbers have."""
+"""Lowest prefix, highest prefix, and the possible lengths of such numbers."""

@@ -19,8 +19,8 @@ from headrace.data_prep.sources.charset import clean, decode
 from headrace.data_prep.sources.compression import pieces
 from headrace.data_prep.sources.extraction import Extractor, extract, looks_like_html, require
 from headrace.data_prep.sources.files import FileSource, open_raw
-from headrace.data_prep.sources.payload import Parsed, parse, payload
 from headrace.data_prep.sources.source import Record
+from headrace.data_prep.sources.warc_payload import Parsed, parse, payload
 from headrace.data_prep.sources.warc_records import WarcBytes, warc_records
 from headrace.pipeline.core.settings import Positive, settings
 

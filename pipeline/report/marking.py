@@ -19,14 +19,10 @@ from datatrove.data import Document
 
 from headrace.data_prep.clean import Clean
 from headrace.data_prep.document import split_id
-from headrace.data_prep.filters.c4.lines import C4Lines
-from headrace.data_prep.filters.line_corrections import LineCorrections
+from headrace.data_prep.filters.line_rules import LineFilter, apply_rules
 from headrace.data_prep.sources import AnySource
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.alignment import aligned
-
-LINE_FILTERS = (C4Lines, LineCorrections)
-"""Filters that judge every line for itself, by ``rules`` in their order."""
 
 REMOVED = "removed"
 REWRITTEN = "rewritten"
@@ -101,7 +97,7 @@ def marked(document: Document, original: str | None, clean: Clean) -> list[Line]
     lines = [Line(text) for text in known]
     if original is not None and _filled(original) != known:
         lines = _judged([Line(text) for text in _filled(original)], filters[:decided])
-        lines = list(_aligned(lines, known, _other_rule(document)))
+        lines = list(_aligned(lines, known, _other_rule(document, filters)))
     return _judged(lines, filters[decided : decided + 1])
 
 
@@ -112,23 +108,19 @@ def _filled(text: str) -> list[str]:
 def _judged(lines: list[Line], filters: Iterable[object]) -> list[Line]:
     """``lines`` after ``filters``, as far as these judge line by line."""
     for one in filters:
-        if isinstance(one, LINE_FILTERS):
-            lines = [line if line.rule else _fate(line.text, one) for line in lines]
+        if isinstance(one, LineFilter):
+            lines = [line if line.rule else _judged_line(line.text, one) for line in lines]
     return lines
 
 
-def _fate(text: str, one: C4Lines | LineCorrections) -> Line:
-    for rule in one.rules:
-        left = rule.apply(text)
-        if left is None:
-            return Line(text, f"{one.type}.{rule.type}")
-        text = left
-    return Line(text.strip())
+def _judged_line(text: str, one: LineFilter) -> Line:
+    text, failed = apply_rules(one.rules, text)
+    return Line(text.strip()) if failed is None else Line(text, one.reason(failed.type))
 
 
-def _other_rule(document: Document) -> str:
-    """The one rule that took parts of ``document`` and is not asked again here."""
-    asked = {str(one.type) for one in LINE_FILTERS}
+def _other_rule(document: Document, filters: Iterable[object]) -> str:
+    """Returns the only rule that removed parts of ``document`` and is not applied again here, else ``REMOVED``."""
+    asked = {one.type for one in filters if isinstance(one, LineFilter)}
     names = {name for unit in ("lines", "sentences") for name in document.metadata.get(f"removed_{unit}", {})}
     others = {name for name in names if name.partition(".")[0] not in asked}
     return others.pop() if len(others) == 1 else REMOVED

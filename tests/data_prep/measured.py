@@ -20,17 +20,17 @@ from headrace.data_prep.decontamination.masking import masked
 from headrace.data_prep.decontamination.search import word_count
 from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.data_prep.filters import AnyFilter
-from headrace.data_prep.filters.c4.length import page_text
-from headrace.data_prep.filters.c4.line_rules import AnyLineRule
 from headrace.data_prep.filters.c4.lines import C4Lines
+from headrace.data_prep.filters.c4.page_length import page_text
+from headrace.data_prep.filters.c4.rules import AnyC4Rule
 from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import Filter
 from headrace.data_prep.filters.fineweb_quality import AnyFineWebRule
-from headrace.data_prep.filters.gopher.datatrove_page import PAGES
 from headrace.data_prep.filters.gopher.quality import AnyQualityRule
 from headrace.data_prep.filters.gopher.repetition import AnyRepetitionRule
 from headrace.data_prep.filters.line_corrections import AnyCorrection
-from headrace.data_prep.filters.pii import AnyKind
+from headrace.data_prep.filters.page_rules import STATISTICS
+from headrace.data_prep.filters.pii import AnyPiiKind
 from headrace.data_prep.filters.sentences import count_sentences, sentences_of
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.sources.charset import clean, decode
@@ -39,8 +39,8 @@ from headrace.data_prep.sources.docstrings import docstrings
 from headrace.data_prep.sources.extraction import DEPTH, EXTRACTORS, OPTIONAL, depth, looks_like_html
 from headrace.data_prep.sources.html import canonical_url
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.data_prep.sources.payload import parse, payload
 from headrace.data_prep.sources.prose import unwrap
+from headrace.data_prep.sources.warc_payload import parse, payload
 from headrace.data_prep.sources.warc_records import warc_records
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
@@ -102,15 +102,15 @@ def filters(settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Function
 
 def rules(settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Function]]:
     """Every rule by itself: in its filter the first that fails keeps the others from being asked."""
-    for kind, union in (("line rule", AnyLineRule), ("correction", AnyCorrection)):
+    for kind, union in (("line rule", AnyC4Rule), ("correction", AnyCorrection)):
         for name, one in built(union, settings):
             yield f"{kind} {name}", lambda text, one=one: [one.apply(line) for line in text.split("\n")]
     unions = (AnyQualityRule, AnyRepetitionRule, AnyFineWebRule)
     for name, one in itertools.chain.from_iterable(built(union, settings) for union in unions):
-        for counting, cut in PAGES.items():
+        for counting, cut in STATISTICS.items():
             yield f"page rule {name}, {counting}", lambda text, one=one, cut=cut: one.failure(cut(text))
-    for name, one in built(AnyKind, settings):
-        yield f"pii {name}", lambda text, one=one: list(one.places(text))
+    for name, one in built(AnyPiiKind, settings):
+        yield f"pii {name}", lambda text, one=one: list(one.matches(text))
 
 
 def page(text: str) -> Document:

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from headrace.data_prep.decontamination.masking import Places, chunk_beginnings
 from headrace.data_prep.dedup.folding import fold
 from headrace.data_prep.filters.domains import BlockedDomains
-from headrace.data_prep.filters.gopher.page import Page
-from headrace.data_prep.filters.sentences import punkt, sentences_of
-from headrace.data_prep.filters.web_addresses import _ADDRESS, WithoutAddresses
+from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
+from headrace.data_prep.filters.punkt import punkt
+from headrace.data_prep.filters.sentences import sentences_of
+from headrace.data_prep.filters.without_addresses import _ADDRESS, WithoutAddresses
 from headrace.data_prep.sources import charset, prose
 from headrace.data_prep.sources.compression import pieces
 from headrace.data_prep.sources.docstrings import docstrings
@@ -53,7 +54,7 @@ def test_addresses_are_found_as_before(text) -> None:
 
 @given(word=pieced("a", "!", "_", "\u0301", "\u4e2d", "-", "1"))
 def test_words_lose_the_same_punctuation(word) -> None:
-    assert Page(word).bare_words == {re.sub(r"^\W+|\W+$", "", one.lower()) for one in word.split()}
+    assert PageStatistics(word).bare_words == {re.sub(r"^\W+|\W+$", "", one.lower()) for one in word.split()}
 
 
 @given(data=pieced("<meta", " ", "charset", "=", '"', "'", "utf-8", ">", "a").map(str.encode))
@@ -116,7 +117,7 @@ def test_a_host_of_a_million_labels(tmp_path) -> None:
 
 
 def test_punctuation_inside_a_word() -> None:
-    assert Page("a" + "!" * 500_000 + "b").bare_words == {"a" + "!" * 500_000 + "b"}
+    assert PageStatistics("a" + "!" * 500_000 + "b").bare_words == {"a" + "!" * 500_000 + "b"}
 
 
 def test_blank_lines_before_a_docstring() -> None:

@@ -12,10 +12,10 @@ import pytest
 from datatrove.data import Document
 from pydantic import TypeAdapter, ValidationError
 
-from headrace.data_prep.filters.c4.line_rules import LineRule
 from headrace.data_prep.filters.filter import Filter
-from headrace.data_prep.filters.gopher.page import Page, PageRule
-from headrace.data_prep.filters.line_corrections import Correction
+from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
+from headrace.data_prep.filters.line_rules import LineRule
+from headrace.data_prep.filters.page_rules import PageRule
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
@@ -90,7 +90,7 @@ ZERO_MEANS = {
 """The numbers of which 0 is a value like any other, by class and field, and what it means there."""
 
 EMPTY_MEANS = {
-    "Kind.replacement": "nothing stands in its place",
+    "PiiKind.replacement": "nothing stands in its place",
     "Evaluation.data": "the current folder",
     "FewShotBenchmark.delimiter": "nothing in between",
     "FewShotBenchmark.shot_delimiter": "nothing in between",
@@ -168,8 +168,8 @@ def work(made: Any) -> None:
     if isinstance(made, Filter) and getattr(made, "path", None) is None:
         made.judge(Document(PAGE, "page:0", metadata={"url": "https://example.org"}))
     elif isinstance(made, PageRule):
-        made.failure(Page(PAGE))
-    elif isinstance(made, (LineRule, Correction)):
+        made.failure(PageStatistics(PAGE))
+    elif isinstance(made, LineRule):
         made.apply(PAGE)
     elif isinstance(made, (Cosine, WarmupStableDecay, Constant)):
         assert all(0 <= made.factor(step, 10) <= 1 for step in range(10))

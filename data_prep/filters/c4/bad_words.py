@@ -1,6 +1,6 @@
-"""Pages with a word or phrase of the "List of Dirty, Naughty, Obscene, and Otherwise Bad Words" (LDNOOBW).
+"""Filter by the "List of Dirty, Naughty, Obscene, and Otherwise Bad Words" (LDNOOBW).
 
-The lists lie in bad_words_lists/ (CC-BY-4.0, see its README.md), one JSON list a language.
+The lists are in bad_words_lists/ (CC-BY-4.0, see its README.md), one JSON list per language.
 """
 
 import dataclasses
@@ -15,38 +15,39 @@ from typing import Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.c4.word_search import Tree, may_hold, tree_of
+from headrace.data_prep.filters.c4.word_search import Trie, may_hold, trie_of
 from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.data_prep.filters.own_files import own_text
 from headrace.data_prep.filters.urls import url_number
+from headrace.data_prep.filters.user_files import read_text
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.settings import Fraction
 from headrace.pipeline.core.stage import RawFile
 
 LISTS = Path(__file__).parent / "bad_words_lists"
 UNSPACED = ("ja", "th", "zh")
-"""Languages that are written without spaces: a bad word counts wherever it stands."""
-LISTED_AS = {"tl": "fil"}
-"""Codes of langdetect and fastText for which LDNOOBW and CLD3 have another (Tagalog, Filipino): both name the list."""
+"""Languages that are written without spaces. There a bad word counts at any position."""
+LIST_NAMES = {"tl": "fil"}
+"""Language codes of langdetect and fastText for which LDNOOBW and CLD3 use another code (Tagalog, Filipino). Both codes
+name the list."""
 
 
 @filter_settings
 class BadWords(Filter):
-    r"""Drops pages with an entry of their language's list, by ``(?:\W|^)(entry|…)(?:\W|$)`` on the lower-cased page.
+    r"""Drops pages that match ``(?:\W|^)(entry|…)(?:\W|$)`` in lower case, with the entries of their language's list.
 
-    ``get_badwords_filter_fn`` of TFDS text/c4_utils.py: ja, th and zh match anywhere; entries are not lower-cased; a
-    list named ``fr-CA…`` adds to ``fr``; a page in a language without list stays.
+    Source: ``get_badwords_filter_fn`` of TFDS text/c4_utils.py. Entries in ja, th and zh match anywhere. Entries are
+    not lower-cased. A list named ``fr-CA…`` is added to ``fr``. A page in a language without list is kept.
     """
 
     type: Literal["bad_words"] = "bad_words"
     path: str | None = None
-    """A folder of ``<language>.json`` lists of your own; None: LDNOOBW's lists."""
+    """A folder of your own lists ``<language>.json``; None: LDNOOBW's lists."""
     default_language: str = "en"
     """The list for pages whose language was not identified."""
     filter_fraction: Fraction = 1.0
-    """The fraction of such pages that is dropped, chosen by the MD5 of the normalized URL (C4: 1, mC4: 0.999)."""
+    """The fraction of matching pages that is dropped, chosen by the MD5 of the normalized URL (C4: 1, mC4: 0.999)."""
     allowed: dict[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    """Entries that do not count, by language."""
+    """Entries to ignore, by language."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,20 +66,21 @@ class BadWords(Filter):
         if not may_hold(document.text, search):
             return None
         found = pattern.search(document.text.lower())
-        if found is None or self._spared(document):
+        if found is None or not self._is_sampled(document):
             return None
         return Drop(self.type, found.group(1))
 
-    def _spared(self, document: Document) -> bool:
-        drop, of = self.filter_fraction.as_integer_ratio()
-        return url_number(document) % of >= drop
+    def _is_sampled(self, document: Document) -> bool:
+        """Whether the page belongs to ``filter_fraction``."""
+        numerator, denominator = self.filter_fraction.as_integer_ratio()
+        return url_number(document) % denominator < numerator
 
 
 def list_files(path: str | None) -> list[Path]:
-    """The list files of the folder ``path``.
+    """Returns the list files of the folder ``path``, or LDNOOBW's.
 
     Raises:
-        ConfigError: when there are none.
+        ConfigError: when the folder holds none.
     """
     files = sorted((Path(path) if path else LISTS).glob("*.json"))
     if not files:
@@ -87,16 +89,16 @@ def list_files(path: str | None) -> list[Path]:
 
 
 def languages_of(files: Iterable[Path]) -> Mapping[str, list[Path]]:
-    """The files of each language."""
+    """Groups the files by language."""
     groups: dict[str, list[Path]] = {}
     for file in files:
         groups.setdefault(file.stem.split("-")[0], []).append(file)
-    return {code: groups[name] for code, name in LISTED_AS.items() if name in groups} | groups
+    return {code: groups[name] for code, name in LIST_NAMES.items() if name in groups} | groups
 
 
 @functools.cache
-def searches(language: str, path: str | None, allowed: tuple[str, ...]) -> "tuple[Tree, re.Pattern[str]]":
-    """What finds an entry of ``language``'s list: first in a page, then, for sure, in the lower-cased page.
+def searches(language: str, path: str | None, allowed: tuple[str, ...]) -> "tuple[Trie, re.Pattern[str]]":
+    """Builds the two searches for the entries of ``language``: a quick one for a page, an exact one for its lower case.
 
     Without list both find nothing.
 
@@ -109,13 +111,17 @@ def searches(language: str, path: str | None, allowed: tuple[str, ...]) -> "tupl
     words -= set(allowed)
     unspaced = language in UNSPACED
     entry = f"({alternatives(words)})" if words else r"(?!)"
-    return tree_of(words, unspaced), re.compile(entry if unspaced else rf"(?:\W|^){entry}(?:\W|$)")
+    return trie_of(words, unspaced), re.compile(entry if unspaced else rf"(?:\W|^){entry}(?:\W|$)")
 
 
 def read_list(file: Path) -> set[str]:
-    """The stripped entries of one list."""
+    """Reads the stripped entries of one list.
+
+    Raises:
+        ArtifactError: when the file is not a JSON list of words.
+    """
     try:
-        entries = json.loads(own_text(file))
+        entries = json.loads(read_text(file))
     except ValueError as error:
         raise ArtifactError(str(file), f"is not JSON ({error})", "write a JSON list of words") from None
     if not isinstance(entries, list) or not all(isinstance(entry, str) and entry.strip() for entry in entries):
@@ -124,20 +130,20 @@ def read_list(file: Path) -> set[str]:
 
 
 def alternatives(words: Iterable[str]) -> str:
-    """A pattern for exactly ``words``, as a tree of shared beginnings: one look at a character rules most words out."""
-    tree: dict[str, dict[str, object]] = {}
+    """Returns a pattern that matches exactly ``words``. Common prefixes are shared, so few words are tried."""
+    trie: dict[str, dict[str, object]] = {}
     for word in words:
-        node = tree
+        node = trie
         for character in word:
             node = node.setdefault(character, {})  # type: ignore[assignment]
         node[""] = {}
-    return _branch(tree)
+    return _branch(trie)
 
 
-def _branch(tree: Mapping[str, Mapping[str, object]]) -> str:
-    branches = [re.escape(c) + _branch(tree[c]) for c in sorted(tree) if c]  # type: ignore[arg-type]
+def _branch(trie: Mapping[str, Mapping[str, object]]) -> str:
+    branches = [re.escape(c) + _branch(trie[c]) for c in sorted(trie) if c]  # type: ignore[arg-type]
     if not branches:
         return ""
-    if len(branches) == 1 and "" not in tree:
+    if len(branches) == 1 and "" not in trie:
         return branches[0]
-    return f"(?:{'|'.join(branches)})" + ("?" if "" in tree else "")
+    return f"(?:{'|'.join(branches)})" + ("?" if "" in trie else "")

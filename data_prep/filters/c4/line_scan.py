@@ -1,13 +1,13 @@
-r"""The fate of a page's lines in one compiled pass; a line whose fate is not plain is left to the rules themselves.
+"""Compiled pass over a page that decides most of its lines and leaves the others to the rules themselves.
 
-    text ── UTF-32 ──> scan ──> start, end (stripped) │ verdict: KEPT, ASK, or the number of the rule that it fails
+    text ── UTF-32 ──> scan ──> start, end (stripped) | verdict: KEPT, UNDECIDED, or the index of the rule that it fails
 
-A rule says by its ``Check`` what decides it. Checks of a line's end and of its words are decided here for good. Strings
-that are rare on the web (``javascript``, ``[``) are only looked for: a line that may hold one is asked about. All are
-looked for at once, by their first characters in lower case, with one shift and one mask a character (Shift-And:
-Baeza-Yates and Gonnet 1992, "A New Approach to Text Searching"); a false find costs time, never a line.
+Each rule declares its ``Check``. The pass decides checks of a line's end and of its words. It only searches for strings
+that are rare on the web (``javascript``, ``[``): a line that may hold one is UNDECIDED. It searches for all strings at
+once, by their first characters in lower case, with one shift and one mask per character (Shift-And: Baeza-Yates and
+Gonnet 1992, "A New Approach to Text Searching"). A false match costs time but never changes the result.
 
-Lines are those of ``str.splitlines``, white space is that of ``str.split``.
+Lines are those of ``str.splitlines``. White space is that of ``str.split``.
 """
 
 import functools
@@ -16,19 +16,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.data_prep.filters.characters import (
+from headrace.data_prep.filters.c4.character_tables import (
     FLAG,
     NUMBER,
     SECOND_FLAG,
     UNSURE,
-    codes_of,
-    matching,
-    numbered,
-    numbers_of,
+    character_class,
+    code_points,
+    lower_case_table,
+    number_characters,
 )
 from headrace.data_prep.kernel import kernel
 
-KEPT, ASK = -1, -2
+KEPT, UNDECIDED = -1, -2
 SPACE, LINE_END = FLAG, SECOND_FLAG
 STATE_BITS = 64
 
@@ -36,13 +36,13 @@ WORD_LENGTH, WORD_COUNT, ENDS, ENDS_NOT, RARE = range(5)
 
 
 class Check(NamedTuple):
-    """What decides a rule.
+    """Tells the compiled pass how a rule decides.
 
     WORD_LENGTH   fails a line with a word of more than ``number`` characters
     WORD_COUNT    fails a line of fewer than ``number`` words
     ENDS          fails a line that ends in none of ``strings``
     ENDS_NOT      fails a line that ends in one of ``strings``
-    RARE          lets a line without any of ``strings``, in any case, pass unchanged; others must be asked about
+    RARE          passes a line that holds none of ``strings``, in any case, unchanged; other lines are undecided
     """
 
     kind: int
@@ -51,67 +51,70 @@ class Check(NamedTuple):
 
 
 class Program(NamedTuple):
-    """The checks as the kernel reads them. R rules, N numbered characters, S strings of ENDS and ENDS_NOT."""
+    """The checks in the form that the kernel reads. R rules, N numbered characters, S strings of ENDS and ENDS_NOT.
+
+    The search has a state of 64 bits. Each string of a RARE check owns a run of bits, one per character of its prefix.
+    """
 
     characters: "np.ndarray"
-    """uint16 (0x110000,): number of the lower case, SPACE, LINE_END."""
+    """uint16 (0x110000,): the number of the lower case, and the flags SPACE and LINE_END."""
     masks: "np.ndarray"
-    """uint64 (N,): the places of the searched beginnings where the numbered character stands."""
-    firsts: "np.uint64"
-    """The first place of each beginning."""
-    lasts: "np.ndarray"
-    """uint64 (R,): the last place of each beginning that the rule asks about."""
+    """uint64 (N,): the bits of the prefixes' characters that are equal to the numbered character."""
+    first_bits: "np.uint64"
+    """The first bit of each prefix."""
+    last_bits: "np.ndarray"
+    """uint64 (R,): the last bits of the prefixes that belong to the rule."""
     kinds: "np.ndarray"
-    """int64 (R,)."""
+    """int64 (R,): ``Check.kind``."""
     numbers: "np.ndarray"
     """int64 (R,): ``Check.number``."""
     owners: "np.ndarray"
     """int64 (S,): the rule that a string belongs to."""
     bounds: "np.ndarray"
-    """int64 (S + 1,): where each string begins in ``ends``."""
+    """int64 (S + 1,): the start of each string in ``ends``."""
     ends: "np.ndarray"
-    """uint32 (characters of all S strings,)."""
+    """uint32 (characters of all S strings,): the strings, one after the other."""
 
 
-def scanned(text: str, checks: tuple[Check, ...]) -> Iterator[tuple[int, int, int]]:
-    """(start, end, verdict) of each stripped, non-empty line of ``text``, as slices of it."""
-    starts, ends, verdicts = scan(codes_of(text), compiled(checks))
+def scan_lines(text: str, checks: tuple[Check, ...]) -> Iterator[tuple[int, int, int]]:
+    """Yields (start, end, verdict) of each stripped line of ``text`` that is not blank."""
+    starts, ends, verdicts = scan(code_points(text), compiled(checks))
     return zip(starts.tolist(), ends.tolist(), verdicts.tolist(), strict=True)
 
 
 @functools.cache
 def compiled(checks: tuple[Check, ...]) -> Program:
-    """The program of ``checks``, once a process."""
+    """Builds the program of ``checks``, once per process."""
     searched = [(rule, string) for rule, check in enumerate(checks) if check.kind == RARE for string in check.strings]
-    numbers = numbers_of("".join(string for _, string in searched))
+    numbers = number_characters("".join(string for _, string in searched))
     masks = np.zeros(UNSURE + 1 + len(numbers), np.uint64)
-    firsts, lasts = 0, [0] * len(checks)
-    room = max(1, STATE_BITS // max(1, len(searched)))
-    for place, (rule, string) in enumerate(searched):
-        # Beyond 64 strings places are shared: more false finds.
-        beginning = [(place * room + offset) % STATE_BITS for offset in range(min(room, max(1, len(string))))]
-        firsts |= 1 << beginning[0]
-        lasts[rule] |= 1 << beginning[-1]
-        for offset, bit in enumerate(beginning):
+    first_bits, last_bits = 0, [0] * len(checks)
+    width = max(1, STATE_BITS // max(1, len(searched)))
+    for index, (rule, string) in enumerate(searched):
+        # More than 64 strings share bits, which causes more false matches.
+        bits = [(index * width + offset) % STATE_BITS for offset in range(min(width, max(1, len(string))))]
+        first_bits |= 1 << bits[0]
+        last_bits[rule] |= 1 << bits[-1]
+        for offset, bit in enumerate(bits):
             masks[numbers[string[offset]] if string else slice(None)] |= np.uint64(1 << bit)
     endings = [(rule, s) for rule, check in enumerate(checks) if check.kind in (ENDS, ENDS_NOT) for s in check.strings]
     return Program(
-        characters=numbered(numbers) | _spaces(),
+        characters=lower_case_table(numbers) | _spaces(),
         masks=masks,
-        firsts=np.uint64(firsts),
-        lasts=np.array(lasts, np.uint64),
+        first_bits=np.uint64(first_bits),
+        last_bits=np.array(last_bits, np.uint64),
         kinds=np.array([check.kind for check in checks], np.int64),
         numbers=np.array([check.number for check in checks], np.int64),
         owners=np.array([rule for rule, _ in endings], np.int64),
         bounds=np.cumsum([0, *(len(string) for _, string in endings)]),
-        ends=codes_of("".join(string for _, string in endings)),
+        ends=code_points("".join(string for _, string in endings)),
     )
 
 
 @functools.cache
 def _spaces() -> "np.ndarray":
-    """uint16 (0x110000,): SPACE for white space, LINE_END too where ``str.splitlines`` cuts."""
-    flags = matching(r"\s") * np.uint16(SPACE)
+    """Returns uint16 (0x110000,): SPACE for white space, and LINE_END where ``str.splitlines`` splits."""
+    flags = character_class(r"\s") * np.uint16(SPACE)
     for code in np.flatnonzero(flags):
         flags[code] |= LINE_END * (len(f"a{chr(code)}b".splitlines()) == 2)
     return flags
@@ -119,7 +122,7 @@ def _spaces() -> "np.ndarray":
 
 @kernel
 def scan(codes: "np.ndarray", program: Program) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
-    """Start, end and verdict of each line of ``codes`` that is more than white space: int64 (lines,) each."""
+    """Returns start, end and verdict of each line of ``codes`` that is not blank: int64 (lines,) each."""
     starts = np.empty(len(codes) // 2 + 1, np.int64)
     ends, verdicts = np.empty_like(starts), np.empty_like(starts)
     lines = 0
@@ -139,7 +142,7 @@ def scan(codes: "np.ndarray", program: Program) -> "tuple[np.ndarray, np.ndarray
             after_space = space
             number = character & np.uint16(NUMBER)
             unsure |= number == UNSURE
-            state = ((state << np.uint64(1)) | program.firsts) & program.masks[number]
+            state = ((state << np.uint64(1)) | program.first_bits) & program.masks[number]
             found |= state
             end += 1
         next_start = end + 1
@@ -159,12 +162,12 @@ def scan(codes: "np.ndarray", program: Program) -> "tuple[np.ndarray, np.ndarray
 
 @kernel
 def _verdict(codes: "np.ndarray", start: int, end: int, words: int, found: "np.uint64", program: Program) -> int:
-    """What becomes of the line codes[start:end], of ``words`` words, with beginnings found at the places ``found``."""
+    """Returns the verdict on the line codes[start:end] with ``words`` words. ``found`` holds the bits of the search."""
     for rule in range(len(program.kinds)):
         kind, number = program.kinds[rule], program.numbers[rule]
         if kind == RARE:
-            if found & program.lasts[rule]:
-                return ASK
+            if found & program.last_bits[rule]:
+                return UNDECIDED
         elif kind == WORD_COUNT:
             if words < number:
                 return rule
@@ -178,10 +181,10 @@ def _verdict(codes: "np.ndarray", start: int, end: int, words: int, found: "np.u
 
 @kernel
 def _longest_word(codes: "np.ndarray", start: int, end: int, program: Program) -> int:
-    """The characters of the longest word of codes[start:end]."""
+    """Returns the number of characters of the longest word of codes[start:end]."""
     longest = characters = 0
-    for place in range(start, end):
-        characters = 0 if program.characters[codes[place]] & np.uint16(SPACE) else characters + 1
+    for index in range(start, end):
+        characters = 0 if program.characters[codes[index]] & np.uint16(SPACE) else characters + 1
         longest = max(longest, characters)
     return longest
 
@@ -192,9 +195,9 @@ def _ends_in(codes: "np.ndarray", start: int, end: int, rule: int, program: Prog
     for string in range(len(program.owners)):
         first, last = program.bounds[string], program.bounds[string + 1]
         if program.owners[string] == rule and last - first <= end - start:
-            place = last - 1
-            while place >= first and codes[end - last + place] == program.ends[place]:
-                place -= 1
-            if place < first:
+            index = last - 1
+            while index >= first and codes[end - last + index] == program.ends[index]:
+                index -= 1
+            if index < first:
                 return True
     return False

@@ -1,46 +1,49 @@
-"""C4's page cleaning: an ordered list of rules, each seeing what the ones before it left of a line.
+"""C4's page cleaning: an ordered list of line rules, then a minimum number of sentences.
 
-    page ── scanned ──> lines whose fate is plain │ lines that the rules are asked about ──> kept lines ──> sentences
+    page ── scan_lines ──> decided lines | undecided lines ── rules ──> kept lines ──> sentences
 
-Because a page rule sees only lines that got through the rules before it, the order of the list decides:
-``conf/cleaning/c4.yaml`` has that of the code, ``c4_paper.yaml`` puts the page rules first, as the paper words them.
+A rule that drops the page sees only lines that passed the rules before it, so the order of the list matters:
+``conf/cleaning/c4.yaml`` has the order of the code, and ``c4_paper.yaml`` has such rules first, as the paper words it.
 """
 
 import itertools
+from collections import Counter
 from typing import Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.c4.line_rules import (
-    AnyLineRule,
+from headrace.data_prep.filters.c4.line_scan import KEPT, UNDECIDED, scan_lines
+from headrace.data_prep.filters.c4.rules import (
+    AnyC4Rule,
+    C4Rule,
     Citations,
     CurlyBracket,
     Ellipsis,
     EndMark,
     FewWords,
     Javascript,
-    LineRule,
     LongWord,
     LoremIpsum,
     Policy,
 )
-from headrace.data_prep.filters.c4.line_scan import ASK, KEPT, scanned
-from headrace.data_prep.filters.filter import Filter, count_removed, filter_settings
-from headrace.data_prep.filters.sentences import count_sentences, punkt_files, punkt_folder
+from headrace.data_prep.filters.filter import count_removed, filter_settings
+from headrace.data_prep.filters.line_rules import LineFilter, apply_rules
+from headrace.data_prep.filters.punkt import punkt_files, punkt_folder
+from headrace.data_prep.filters.sentences import count_sentences
 from headrace.pipeline.core.settings import Natural
 from headrace.pipeline.core.stage import RawFile
 
 
 @filter_settings
-class C4Lines(Filter):
-    """Removes lines and drops pages by ``rules``; drops pages of fewer than ``min_sentences`` sentences.
+class C4Lines(LineFilter):
+    """Removes lines and drops pages by ``rules``. Drops pages with fewer than ``min_sentences`` sentences.
 
     The sentences of a page are those of its kept lines, counted line by line.
     """
 
     type: Literal["c4_lines"] = "c4_lines"
-    rules: tuple[AnyLineRule, ...] = (
+    rules: tuple[AnyC4Rule, ...] = (
         LongWord(),
         Citations(),
         EndMark(),
@@ -51,11 +54,11 @@ class C4Lines(Filter):
         CurlyBracket(),
         Policy(),
     )
-    """What each stripped, non-empty line goes through, in this order."""
+    """The rules that each stripped, non-empty line passes through, in this order."""
     min_sentences: Natural = 3
-    """The fewest sentences of a page (TFDS: 3; the paper: 5)."""
+    """Fewest sentences of a page (TFDS: 3; the paper: 5)."""
     punkt_path: str | None = None
-    """A folder with nltk's punkt_tab English files; None: those that llama-index-core carries."""
+    """A folder with nltk's punkt_tab English files; None: those of the package llama-index-core."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,39 +71,30 @@ class C4Lines(Filter):
     def judge(self, document: Document) -> Drop | None:
         text = document.text
         kept: list[str] = []
-        removed: dict[str, int] = {}
-        failed: LineRule | None
-        for start, end, verdict in scanned(text, self._checks):
+        removed: Counter[str] = Counter()
+        failed: C4Rule | None
+        for start, end, verdict in scan_lines(text, self._checks):
             line, failed = text[start:end], None
-            if verdict == ASK:
-                line, failed = self._apply(line)
+            if verdict == UNDECIDED:
+                line, failed = apply_rules(self.rules, line)
             elif verdict != KEPT:
                 failed = self.rules[verdict]
             if failed is None:
                 kept.append(line)
             elif failed.drops_page:
-                return Drop(f"{self.type}.{failed.type}", line[:200])  # type: ignore[attr-defined]
+                return Drop(self.reason(failed.type), line[:200])
             else:
-                removed[failed.type] = removed.get(failed.type, 0) + 1  # type: ignore[attr-defined]
+                removed[failed.type] += 1
         sentences = self._sentences(kept)
         if sentences < self.min_sentences:
             return Drop(f"{self.type}.sentences", str(sentences))
         for rule, number in removed.items():
-            count_removed(document, f"{self.type}.{rule}", number)
+            count_removed(document, self.reason(rule), number)
         document.text = "\n".join(kept).strip()
         return None
 
-    def _apply(self, line: str) -> tuple[str, LineRule | None]:
-        """What the rules leave of ``line``, and the rule that it failed, if any."""
-        for rule in self.rules:
-            left = rule.apply(line)
-            if left is None:
-                return line, rule
-            line = left
-        return line, None
-
     def _sentences(self, lines: list[str]) -> int:
-        """The sentences of ``lines``, counted only as far as ``min_sentences``: a non-empty line has at least one."""
+        """Counts the sentences of ``lines``, up to ``min_sentences``. A line that is not blank has at least one."""
         filled = sum(1 for _ in itertools.islice(filter(str.strip, lines), self.min_sentences))
         if filled >= self.min_sentences:
             return filled

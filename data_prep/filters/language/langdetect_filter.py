@@ -1,7 +1,7 @@
-"""Which language a page is in, by the identifier of the reference C4, and whether it is wanted.
+"""Filter by language as langdetect, which C4's code uses, identifies it.
 
-language_ngrams.py gives langdetect's answers, seeded with 0, from compiled code. fastText's other answers are another
-filter: language_fasttext.py.
+compiled_langdetect.py gives the results of langdetect with seed 0 from compiled code. fastText gives other results, so
+it has a filter of its own (fasttext_filter.py).
 """
 
 from typing import Literal
@@ -10,25 +10,25 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
-from headrace.data_prep.filters.language import ngrams
+from headrace.data_prep.filters.language import compiled_langdetect
 from headrace.pipeline.core.settings import Fraction
 
 
 @filter_settings
 class Language(Filter):
-    """Drops pages whose most probable language is not wanted or not sure; keeps ``language`` and ``language_score``.
+    """Drops pages whose most probable language is not listed or not probable enough.
 
-    ``is_language`` of TFDS text/c4_utils.py.
+    Stores ``language`` and ``language_score`` in the metadata. Source: ``is_language`` of TFDS text/c4_utils.py.
     """
 
     type: Literal["language"] = "language"
     languages: tuple[str, ...] | None = ("en",)
-    """The languages to keep, in langdetect's codes; None: any."""
+    """The languages to keep, in langdetect's codes; None: all."""
     min_score: Fraction = 0.99
-    """The least probability of the language (C4: 0.99)."""
+    """Lowest probability of the language (C4: 0.99)."""
 
     def judge(self, document: Document) -> Drop | None:
-        found = ngrams.identify(document.text)
+        found = compiled_langdetect.identify(document.text)
         if found is None:
             return Drop(self.type, "unknown")
         language, score = found

@@ -12,7 +12,7 @@ from datatrove.pipeline.filters.base_filter import BaseFilter
 from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters import cpu_limit
-from headrace.data_prep.filters.c4.length import StrippedLines
+from headrace.data_prep.filters.c4.page_length import StrippedLines
 from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
 from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
 from headrace.data_prep.sources.jsonl import Jsonl

@@ -5,7 +5,7 @@ import pytest
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.domains import AllowedDomains, AllowedUrls, BlockedDomains, host_of, sites
+from headrace.data_prep.filters.domains import AllowedDomains, AllowedUrls, BlockedDomains, domains_of, host_of
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile
 
@@ -99,10 +99,10 @@ def test_lists_decide_the_address(blocked, tmp_path) -> None:
 def test_hosts_and_their_sites() -> None:
     assert host_of("a.org/x") == "a.org"
     assert host_of("http://user:pw@A.org.:80/") == "a.org"
-    assert list(sites("www.a.org", 99)) == ["www.a.org", "a.org", "org"]
-    assert list(sites("www.a.org", 8)) == list(sites("www.a.org", 5)) == ["a.org", "org"]
-    assert list(sites("a..b", 4)) == ["a..b", ".b", "b"]
-    assert list(sites("", 9)) == []
+    assert list(domains_of("www.a.org", 99)) == ["www.a.org", "a.org", "org"]
+    assert list(domains_of("www.a.org", 8)) == list(domains_of("www.a.org", 5)) == ["a.org", "org"]
+    assert list(domains_of("a..b", 4)) == ["a..b", ".b", "b"]
+    assert list(domains_of("", 9)) == []
 
 
 def test_errors(tmp_path) -> None:
@@ -112,7 +112,7 @@ def test_errors(tmp_path) -> None:
         (
             lambda: BlockedDomains(hard_words_path=str(missing)),
             "blocked_domains.hard_words_path",
-            "name a text file with an entry a line",
+            "name a text file with one entry per line",
         ),
     ]:
         with pytest.raises(ConfigError) as caught:

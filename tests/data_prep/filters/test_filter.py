@@ -19,8 +19,8 @@ from pydantic import TypeAdapter
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import Drop, read_documents, write_documents
 from headrace.data_prep.filters import AnyFilter
-from headrace.data_prep.filters.c4.length import PageLength
 from headrace.data_prep.filters.c4.lines import C4Lines
+from headrace.data_prep.filters.c4.page_length import PageLength
 from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
 from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import Filter

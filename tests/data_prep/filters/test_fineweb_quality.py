@@ -9,7 +9,7 @@ from headrace.data_prep.filters.fineweb_quality import (
     LinePunctuation,
     ShortLines,
 )
-from headrace.data_prep.filters.gopher.datatrove_page import DatatrovePage
+from headrace.data_prep.filters.gopher.datatrove_statistics import DatatroveStatistics
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from headrace.data_prep.filters.gopher.datatrove_page import DatatrovePage
     ],
 )
 def test_rule(rule, text, value) -> None:
-    assert rule.failure(DatatrovePage(text)) == value
+    assert rule.failure(DatatroveStatistics(text)) == value
 
 
 def test_the_first_failure_is_the_reason() -> None:

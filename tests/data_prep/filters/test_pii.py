@@ -21,13 +21,13 @@ from headrace.data_prep.filters.pii import (
     is_card,
     is_public_address,
     luhn,
-    masked,
+    mask,
 )
 from headrace.pipeline.core.errors import ConfigError
 
 
 def found(kind, text: str) -> list[str]:
-    return [text[start:end] for start, end in kind.places(text)]
+    return [text[start:end] for start, end in kind.matches(text)]
 
 
 @pytest.mark.parametrize(
@@ -144,14 +144,14 @@ def test_addresses_of_version_4_are_public_by_the_registries(parts) -> None:
 
 
 @given(text=st.text("ab1@.- \n(+", max_size=60))
-def test_places_do_not_overlap_and_masking_leaves_the_rest(text) -> None:
+def test_matches_do_not_overlap_and_masking_leaves_the_rest(text) -> None:
     for kind in MaskPii().kinds:
-        places = list(kind.places(text))
-        assert all(a[1] <= b[0] for a, b in itertools.pairwise(places))
+        matches = list(kind.matches(text))
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(matches))
         rest = text
-        for start, end in reversed(places):
+        for start, end in reversed(matches):
             rest = rest[:start] + rest[end:]
-        assert masked(text, places, "") == rest
+        assert mask(text, matches, "") == rest
 
 
 def test_long_texts_without_any_do_not_stall() -> None:

@@ -13,15 +13,8 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.data_prep.filters.sentences import (
-    count_sentences,
-    has_sentences,
-    has_sure_breaks,
-    punkt,
-    punkt_files,
-    punkt_folder,
-    sentences_of,
-)
+from headrace.data_prep.filters.punkt import punkt, punkt_files, punkt_folder
+from headrace.data_prep.filters.sentences import count_sentences, has_sentences, has_sure_breaks, sentences_of
 
 PIECES = [
     "Mr. ",
@@ -141,7 +134,7 @@ def test_own_files_are_used_and_decide_the_address(tmp_path) -> None:
 
 def test_the_package_that_carries_the_files_is_not_imported() -> None:
     program = (
-        "import sys; from headrace.data_prep.filters.sentences import punkt; punkt();"
+        "import sys; from headrace.data_prep.filters.punkt import punkt; punkt();"
         "assert not [m for m in sys.modules if m.startswith('llama_index')]"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

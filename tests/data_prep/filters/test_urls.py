@@ -2,7 +2,7 @@ import pytest
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.urls import C4Split, OnePagePerUrl, hash_words, normalize_url
+from headrace.data_prep.filters.urls import C4Split, OnePagePerUrl, md5_words, normalize_url
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_trim() -> None:
     assert OnePagePerUrl().trim(document, parts) == Drop("one_page_per_url", "a.org")
 
 
-def test_hash_words_compare_like_hex_digests() -> None:
-    words = hash_words(["a", "b"])
+def test_md5_words_compare_like_hex_digests() -> None:
+    words = md5_words(["a", "b"])
     assert [f"{high:016x}{low:016x}" for high, low in words.tolist()] == [
         "0cc175b9c0f1b6a831c399e269772661",
         "92eb5ffee6ae2fec3ad71c777531578f",
     ]
-    assert hash_words([]).shape == (0, 2)
+    assert md5_words([]).shape == (0, 2)

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.document import write_documents
-from headrace.data_prep.filters.c4.line_rules import FewWords
 from headrace.data_prep.filters.c4.lines import C4Lines
+from headrace.data_prep.filters.c4.rules import FewWords
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import canonical

@@ -6,20 +6,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.c4.line_rules import (
+from headrace.data_prep.filters.c4.line_scan import KEPT, UNDECIDED, compiled, scan_lines
+from headrace.data_prep.filters.c4.lines import C4Lines
+from headrace.data_prep.filters.c4.rules import (
+    C4Rule,
     Citations,
     CurlyBracket,
     Ellipsis,
     EndMark,
     FewWords,
     Javascript,
-    LineRule,
     LongWord,
     LoremIpsum,
     Policy,
 )
-from headrace.data_prep.filters.c4.line_scan import ASK, KEPT, compiled, scanned
-from headrace.data_prep.filters.c4.lines import C4Lines
 
 PIECES = [
     *" \t\n\r\v\f\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2003\u2028\u2029\u202f\u205f\u3000\u200b\ufeff",
@@ -58,13 +58,13 @@ Judged = tuple[Drop | None, str, dict[str, int]]
 """Why the page is dropped, its text, its removed lines by rule."""
 
 
-def judged(text: str, rules: tuple[LineRule, ...]) -> Judged:
+def judged(text: str, rules: tuple[C4Rule, ...]) -> Judged:
     document = Document(text, "a:0")
     drop = C4Lines(rules=rules, min_sentences=0).judge(document)
     return drop, document.text, document.metadata.get("removed_lines", {})
 
 
-def plain(text: str, rules: tuple[LineRule, ...]) -> Judged:
+def plain(text: str, rules: tuple[C4Rule, ...]) -> Judged:
     """The same by the rules alone, line by line."""
     kept, removed = [], {}
     for line in filter(None, map(str.strip, text.splitlines())):
@@ -109,14 +109,14 @@ def test_more_strings_than_places() -> None:
 def test_real_pages(web_texts) -> None:
     for text in web_texts:
         assert judged(text, C4Lines().rules) == plain(text, C4Lines().rules)
-    verdicts = [verdict for text in web_texts for _, _, verdict in scanned(text, C4Lines()._checks)]
-    assert verdicts.count(ASK) < len(verdicts) / 20, "most lines must not be asked about"
+    verdicts = [verdict for text in web_texts for _, _, verdict in scan_lines(text, C4Lines()._checks)]
+    assert verdicts.count(UNDECIDED) < len(verdicts) / 20, "most lines must be decided"
     assert verdicts.count(KEPT) > len(verdicts) / 5
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \u2028 \r\n"])
 def test_no_lines(text) -> None:
-    assert list(scanned(text, C4Lines()._checks)) == []
+    assert list(scan_lines(text, C4Lines()._checks)) == []
 
 
 def test_a_program_is_made_once() -> None:

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.c4.line_rules import (
+from headrace.data_prep.filters.c4.lines import C4Lines
+from headrace.data_prep.filters.c4.rules import (
     Citations,
     CurlyBracket,
     Ellipsis,
@@ -17,7 +18,6 @@ from headrace.data_prep.filters.c4.line_rules import (
     LoremIpsum,
     Policy,
 )
-from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.sentences import sentences_of
 from headrace.pipeline.core.errors import ConfigError
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.filters.c4.bad_words import languages_of, list_files, searches
-from headrace.data_prep.filters.c4.word_search import may_hold, tree_of
+from headrace.data_prep.filters.c4.word_search import may_hold, trie_of
 
 entries = st.lists(st.text("abB+é \u0307ßσ坏_", min_size=1, max_size=4), max_size=8)
 PIECES = [*"aAbB+éÉ \u0307ßẞσ坏_.\n\u212ai", "ab", " bb ", "a b"]
@@ -22,22 +22,22 @@ def found(words: list[str], anywhere: bool, text: str) -> bool:
 @given(words=entries, text=texts | st.text(st.characters(exclude_characters="İΣ")), anywhere=st.booleans())
 @settings(max_examples=200)
 def test_equal_to_the_regular_expression(words, text, anywhere) -> None:
-    assert may_hold(text, tree_of(words, anywhere)) == found(words, anywhere, text)
+    assert may_hold(text, trie_of(words, anywhere)) == found(words, anywhere, text)
 
 
 @given(words=st.lists(st.text("iσςΣ\u0307a", min_size=1, max_size=3)), text=st.text("İΣσa. "), anywhere=st.booleans())
 @settings(max_examples=200)
 def test_where_python_alone_knows_the_lower_case_nothing_is_missed(words, text, anywhere) -> None:
-    assert may_hold(text, tree_of(words, anywhere)) >= found(words, anywhere, text)
+    assert may_hold(text, trie_of(words, anywhere)) >= found(words, anywhere, text)
 
 
 @pytest.mark.parametrize("text", ["", "a", "ab ab", "ſ\u212a"])
 def test_without_entries_nothing_is_found(text) -> None:
-    assert not may_hold(text, tree_of([], False))
+    assert not may_hold(text, trie_of([], False))
 
 
 def test_an_entry_that_begins_like_another() -> None:
-    tree = tree_of(["very bad", "very bad thing", "bad"], False)
+    tree = trie_of(["very bad", "very bad thing", "bad"], False)
     assert may_hold("a very bad day", tree)
     assert may_hold("a very BAD", tree)
     assert not may_hold("very badly, inbad", tree)

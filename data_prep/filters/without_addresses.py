@@ -1,4 +1,4 @@
-"""Addresses in the text, and runs of blank lines: what RefinedWeb takes out right after extraction.
+"""Filter that removes URLs and runs of blank lines from the text, as RefinedWeb does right after extraction.
 
 See https://a.org/x?y for more. ──> See for more.
 """
@@ -15,21 +15,23 @@ from headrace.pipeline.core.settings import Natural
 _ADDRESS = re.compile(
     r"(?:(?<![^\S\n])[^\S\n]+)?\b(?:(?:https?|ftp)://|www\.)[^\s<>\"']*[^\s<>\"'.,;:!?)\]}]", re.IGNORECASE
 )
-"""With the white space before it, which is tried from its beginning only: a run of spaces costs its length."""
+"""A URL with the white space before it. The lookbehind starts a match only at the beginning of a run of white space, so
+the time for a run grows linearly with its length."""
 
 
 @filter_settings
 class WithoutAddresses(Filter):
-    """Cuts URLs (``http://…``, ``https://…``, ``ftp://…``, ``www.…``) and shortens runs of line feeds; drops no page
-    but those left empty.
+    """Removes URLs (``http://…``, ``https://…``, ``ftp://…``, ``www.…``) and shortens runs of line feeds. Drops only
+    pages that are empty afterwards.
 
-    Penedo et al. 2023 ("The RefinedWeb Dataset for Falcon LLM"), section 3.1: at most two line feeds in a row, no URLs.
-    The paper does not give its expression. Names without scheme or ``www.`` stay; so does punctuation at the end.
+    Source: Penedo et al. 2023 ("The RefinedWeb Dataset for Falcon LLM"), section 3.1: no URLs, at most two line feeds
+    in a row. The paper does not give its regular expression. Here names without scheme or ``www.`` are kept, and so is
+    punctuation after a URL.
     """
 
     type: Literal["without_addresses"] = "without_addresses"
     max_line_feeds: Natural = 2
-    """The longest run of line feeds (RefinedWeb: 2)."""
+    """Longest run of line feeds that is kept (RefinedWeb: 2)."""
 
     def judge(self, document: Document) -> Drop | None:
         text = _ADDRESS.sub("", document.text)

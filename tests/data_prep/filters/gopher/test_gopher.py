@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.gopher.page import Page
+from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
 from headrace.data_prep.filters.gopher.quality import (
     AlphabeticWords,
     BulletLines,
@@ -61,7 +61,7 @@ LINES = "one two\n" * 10
     ],
 )
 def test_rule(rule, text, value) -> None:
-    assert rule.failure(Page(text)) == value
+    assert rule.failure(PageStatistics(text)) == value
 
 
 def test_the_first_failure_is_the_reason() -> None:
@@ -97,7 +97,7 @@ def covered(words: list[str], n: int, wanted) -> float:
 
 @given(words=words, n=st.integers(2, 6))
 def test_ngrams_equal_a_plain_count(words, n) -> None:
-    page = Page(" ".join(words))
+    page = PageStatistics(" ".join(words))
     counts = Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
     repeated = covered(words, n, lambda gram: counts[gram] > 1)
     failure = DuplicateNgrams(words=n, max_fraction=0).failure(page)

@@ -1,11 +1,11 @@
-"""C4's rules for a line: each says what stays of it, and what decides that.
+"""C4's rules for a line.
 
     line ── rule ──> line (perhaps rewritten) ── rule ──> ... ──> kept
                 └──> line removed      └──> page dropped
 
-Rules, order and thresholds: ``clean_page`` of TFDS text/c4_utils.py; the same rules in words: Raffel et al. 2020
-("Exploring the Limits of Transfer Learning …"), section 2.2. ``apply`` is the rule as it reads; ``check`` tells the
-compiled pass over a page (line_scan.py) how to come to the same answer.
+Rules, order and thresholds are those of ``clean_page`` of TFDS text/c4_utils.py. Raffel et al. 2020 ("Exploring the
+Limits of Transfer Learning …"), section 2.2, describe them in words. ``apply`` is the readable form of a rule.
+``check`` is its form for the compiled pass over a page (line_scan.py), and both give the same result.
 """
 
 import abc
@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from headrace.data_prep.filters.c4.line_scan import ENDS, ENDS_NOT, RARE, WORD_COUNT, WORD_LENGTH, Check
+from headrace.data_prep.filters.line_rules import LineRule
 from headrace.pipeline.core.settings import Natural, Positive, settings
 
 POLICY_PHRASES = (
@@ -28,28 +29,24 @@ POLICY_PHRASES = (
 _CITATION = re.compile(r"\[\d*\]|\[edit\]|\[citation needed\]")
 
 
-class LineRule(abc.ABC):
-    """Looks at one line. Subclasses are ``@settings`` classes with a ``type`` tag, which is their reason string."""
+class C4Rule(LineRule):
+    """A line rule that the compiled pass over a page can check."""
 
     drops_page: ClassVar[bool] = False
-    """Whether a line that fails takes the page with it."""
-
-    @abc.abstractmethod
-    def apply(self, line: str) -> str | None:
-        """What stays of ``line``, or None when it fails."""
+    """Whether a line that fails drops the whole page."""
 
     @abc.abstractmethod
     def check(self) -> Check:
-        """What decides ``apply``, for the compiled pass over a page; for any line both say the same."""
+        """Returns the rule in the form of the compiled pass, which decides every line as ``apply`` does."""
 
 
 @settings
-class LongWord(LineRule):
+class LongWord(C4Rule):
     """Removes lines with a word longer than ``max_word_characters``."""
 
     type: Literal["long_word"] = "long_word"
     max_word_characters: Positive = 1000
-    """The longest word, by white space, that a line may hold (TFDS: 1,000)."""
+    """Most characters of a word, separated by white space (TFDS: 1,000)."""
 
     def apply(self, line: str) -> str | None:
         if len(line) <= self.max_word_characters:
@@ -61,8 +58,8 @@ class LongWord(LineRule):
 
 
 @settings
-class Citations(LineRule):
-    """Cuts Wikipedia's marks ``[1]``, ``[]``, ``[edit]`` and ``[citation needed]``; white space around them stays."""
+class Citations(C4Rule):
+    """Cuts Wikipedia's marks ``[1]``, ``[]``, ``[edit]`` and ``[citation needed]``. White space around them is kept."""
 
     type: Literal["citations"] = "citations"
 
@@ -74,12 +71,12 @@ class Citations(LineRule):
 
 
 @settings
-class EndMark(LineRule):
+class EndMark(C4Rule):
     """Removes lines that do not end in one of ``marks``."""
 
     type: Literal["end_mark"] = "end_mark"
     marks: tuple[str, ...] = (".", "?", "!", '"')
-    """What a sentence ends in (Raffel et al. 2020: a terminal punctuation mark)."""
+    """Marks that end a sentence (Raffel et al. 2020: a terminal punctuation mark)."""
 
     def apply(self, line: str) -> str | None:
         return line if line.endswith(self.marks) else None
@@ -89,7 +86,7 @@ class EndMark(LineRule):
 
 
 @settings
-class Ellipsis(LineRule):
+class Ellipsis(C4Rule):
     """Removes lines that end in three dots (TFDS; the paper does not mention it)."""
 
     type: Literal["ellipsis"] = "ellipsis"
@@ -102,12 +99,12 @@ class Ellipsis(LineRule):
 
 
 @settings
-class FewWords(LineRule):
+class FewWords(C4Rule):
     """Removes lines of fewer than ``min_words`` words."""
 
     type: Literal["few_words"] = "few_words"
     min_words: Natural = 5
-    """The fewest words, by white space (TFDS: 5; the paper: 3)."""
+    """Fewest words, separated by white space (TFDS: 5; the paper: 3)."""
 
     def apply(self, line: str) -> str | None:
         return line if len(line.split(None, self.min_words)) >= self.min_words else None
@@ -117,7 +114,7 @@ class FewWords(LineRule):
 
 
 @settings
-class LoremIpsum(LineRule):
+class LoremIpsum(C4Rule):
     """Drops pages with placeholder text."""
 
     type: Literal["lorem_ipsum"] = "lorem_ipsum"
@@ -131,8 +128,8 @@ class LoremIpsum(LineRule):
 
 
 @settings
-class Javascript(LineRule):
-    """Removes lines that ask for JavaScript."""
+class Javascript(C4Rule):
+    """Removes lines with the word "javascript" in any case: most ask the reader to enable it."""
 
     type: Literal["javascript"] = "javascript"
 
@@ -144,8 +141,8 @@ class Javascript(LineRule):
 
 
 @settings
-class CurlyBracket(LineRule):
-    """Drops pages with ``{``: code, not prose."""
+class CurlyBracket(C4Rule):
+    """Drops pages with ``{``, which contain code."""
 
     type: Literal["curly_bracket"] = "curly_bracket"
     drops_page: ClassVar[bool] = True
@@ -158,8 +155,8 @@ class CurlyBracket(LineRule):
 
 
 @settings
-class Policy(LineRule):
-    """Removes lines with one of ``phrases`` in any case: notices about cookies and terms."""
+class Policy(C4Rule):
+    """Removes lines with one of ``phrases`` in any case: notices about cookies and terms of use."""
 
     type: Literal["policy"] = "policy"
     phrases: tuple[str, ...] = POLICY_PHRASES
@@ -173,7 +170,7 @@ class Policy(LineRule):
         return Check(RARE, strings=self.phrases)
 
 
-AnyLineRule = Annotated[
+AnyC4Rule = Annotated[
     LongWord | Citations | EndMark | Ellipsis | FewWords | LoremIpsum | Javascript | CurlyBracket | Policy,
     Field(discriminator="type"),
 ]

@@ -2,7 +2,7 @@ import pytest
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.web_addresses import WithoutAddresses
+from headrace.data_prep.filters.without_addresses import WithoutAddresses
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.filter import Filter
-from headrace.data_prep.filters.gopher.datatrove_page import words_of
+from headrace.data_prep.filters.gopher.datatrove_statistics import words_of
 from headrace.data_prep.filters.sentences import sentences_of
 from headrace.pipeline.core.settings import decode
 

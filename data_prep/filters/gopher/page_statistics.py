@@ -1,12 +1,12 @@
-"""A page as MassiveText's rules see it (Rae et al. 2021, "Scaling Language Models: … Gopher", appendix A1.1).
+"""Statistics of a page for MassiveText's rules (Rae et al. 2021, "Scaling Language Models: … Gopher", appendix A1.1).
 
     text ── split() ──> words          text ── splitlines() ──> lines          text ── blank lines ──> paragraphs
 
-A word is what white space separates, punctuation included: the paper does not say how it splits. ``Page`` counts as the
-paper words it; ``DatatrovePage`` (datatrove_page.py) counts as datatrove, which made FineWeb.
+The paper does not say how it splits words. Here white space separates them, and punctuation belongs to the word.
+``PageStatistics`` counts as the paper words it. ``DatatroveStatistics`` (datatrove_statistics.py) counts as datatrove,
+with which FineWeb was made.
 """
 
-import abc
 import dataclasses
 import functools
 import re
@@ -16,14 +16,16 @@ from typing import Literal
 
 import numpy as np
 
+from headrace.data_prep.filters.filter import ratio
+
 Part = Literal["lines", "paragraphs"]
 _BARE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
-"""From the first to the last letter or digit of a word."""
+"""Matches from the first to the last letter or digit of a word."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Page:
-    """One text, cut up once for all rules."""
+class PageStatistics:
+    """The words, lines, paragraphs and n-grams of one text, computed once for all rules."""
 
     text: str
 
@@ -33,7 +35,7 @@ class Page:
 
     @property
     def counted_words(self) -> list[str]:
-        """The words that the number and the mean length of words go by."""
+        """The words that the rules for the number and the mean length of words count."""
         return self.words
 
     @functools.cached_property
@@ -49,17 +51,17 @@ class Page:
 
     @functools.cached_property
     def paragraphs(self) -> list[str]:
-        """The stripped, non-empty stretches between blank lines."""
+        """The stripped, non-empty blocks between blank lines."""
         return [stripped for part in re.split(r"\n\s*\n", self.text) if (stripped := part.strip())]
 
     def repeated(self, part: Part) -> tuple[float, float]:
-        """The fraction of the lines (or paragraphs) that repeat an earlier one, and of their characters in those."""
+        """Returns the fraction of lines (or paragraphs) that repeat an earlier one, and of the characters in those."""
         parts = self.lines if part == "lines" else self.paragraphs
-        number, characters = repeats(parts)
-        return share(number, len(parts)), share(characters, sum(map(len, parts)))
+        number, characters = count_repeats(parts)
+        return ratio(number, len(parts)), ratio(characters, sum(map(len, parts)))
 
     def top_ngram(self, n: int) -> float:
-        """The fraction of the words' characters in the most frequent n-gram; of equally frequent ones, the largest."""
+        """Returns the fraction of the words' characters in the most frequent n-gram (the longest, if several are)."""
         ids = self.ngram_ids(n)
         if not len(ids):
             return 0.0
@@ -71,19 +73,19 @@ class Page:
         return self.covered_fraction(ids == top, n)
 
     def duplicate_ngrams(self, n: int) -> float:
-        """The fraction of the words' characters in n-grams that occur more than once, overlaps counted once."""
+        """Returns the fraction of the words' characters in n-grams that occur more than once. Overlaps count once."""
         ids = self.ngram_ids(n)
         return self.covered_fraction(np.bincount(ids)[ids] > 1, n) if len(ids) else 0.0
 
     @functools.cached_property
     def word_ids(self) -> "np.ndarray":
-        """int64 (n_words,): equal for equal words, numbered in order of appearance."""
+        """int64 (n_words,): the number of each distinct word, in order of appearance."""
         numbers: dict[str, int] = {}
         return np.array([numbers.setdefault(word, len(numbers)) for word in self.words], np.int64)
 
     @functools.cached_property
     def word_lengths(self) -> "np.ndarray":
-        """int64 (n_words,): characters of each word."""
+        """int64 (n_words,): the number of characters of each word."""
         return np.array([len(word) for word in self.words], np.int64)
 
     @functools.cached_property
@@ -91,7 +93,7 @@ class Page:
         return {1: self.word_ids}
 
     def ngram_ids(self, n: int) -> "np.ndarray":
-        """int64 (n_words - n + 1,): equal for equal n-grams; empty when there are too few words."""
+        """Returns int64 (n_words - n + 1,): equal numbers for equal n-grams; empty when there are too few words."""
         if len(self.words) < n:
             return np.empty(0, np.int64)
         if n not in self._ngrams:
@@ -100,35 +102,15 @@ class Page:
         return self._ngrams[n]
 
     def covered_fraction(self, starts: "np.ndarray", n: int) -> float:
-        """The fraction of the words' characters in the n-grams beginning where ``starts`` (bool) is true."""
+        """Returns the fraction of the words' characters in the n-grams that begin where ``starts`` (bool) is true."""
         changes = np.zeros(len(self.words) + 1, np.int64)
         np.add.at(changes, np.flatnonzero(starts), 1)
         np.add.at(changes, np.flatnonzero(starts) + n, -1)
         covered = np.cumsum(changes)[:-1] > 0
-        return share(int(self.word_lengths[covered].sum()), int(self.word_lengths.sum()))
+        return ratio(int(self.word_lengths[covered].sum()), int(self.word_lengths.sum()))
 
 
-class PageRule(abc.ABC):
-    """Looks at one page. Subclasses are ``@settings`` classes with a ``type`` tag, which is their reason string."""
-
-    @abc.abstractmethod
-    def failure(self, page: Page) -> str | None:
-        """The value that the page fails by, or None."""
-
-
-def repeats(parts: Sequence[str]) -> tuple[int, int]:
-    """How many of ``parts`` repeat an earlier one, and the characters of those."""
+def count_repeats(parts: Sequence[str]) -> tuple[int, int]:
+    """Returns the number of ``parts`` that repeat an earlier one, and their number of characters."""
     counts = Counter(parts)
     return len(parts) - len(counts), sum(len(part) * (number - 1) for part, number in counts.items())
-
-
-def share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
-
-
-def above(value: float, limit: float) -> str | None:
-    return f"{value:.4f}" if value > limit else None
-
-
-def below(value: float, limit: float) -> str | None:
-    return f"{value:.4f}" if value < limit else None

@@ -6,26 +6,34 @@ import sys
 import numpy as np
 import pytest
 
-from headrace.data_prep.filters.characters import CODE_POINTS, OTHER, UNSURE, codes_of, matching, numbered, numbers_of
+from headrace.data_prep.filters.c4.character_tables import (
+    CODE_POINTS,
+    OTHER,
+    UNSURE,
+    character_class,
+    code_points,
+    lower_case_table,
+    number_characters,
+)
 
 EVERY = [chr(code) for code in range(CODE_POINTS)]
 
 
 def test_every_code_point_has_a_place() -> None:
     assert sys.maxunicode + 1 == CODE_POINTS
-    assert codes_of("aé\U0001f600\ud800").tolist() == [0x61, 0xE9, 0x1F600, 0xD800]
+    assert code_points("aé\U0001f600\ud800").tolist() == [0x61, 0xE9, 0x1F600, 0xD800]
 
 
 @pytest.mark.parametrize(
     ("pattern", "expected"), [(r"\s", str.isspace), (r"\w", lambda c: c.isalnum() or c == "_"), (r"\d", str.isdecimal)]
 )
 def test_classes(pattern, expected) -> None:
-    assert matching(pattern).tolist() == list(map(expected, EVERY))
+    assert character_class(pattern).tolist() == list(map(expected, EVERY))
 
 
 def test_numbers_are_those_of_the_lower_case() -> None:
-    numbers = numbers_of("javascript Kké{")
-    table = numbered(numbers)
+    numbers = number_characters("javascript Kké{")
+    table = lower_case_table(numbers)
     for code, character in enumerate(EVERY):
         expected = numbers.get(character.lower(), OTHER) if character not in "İΣ" else UNSURE
         assert table[code] == expected, hex(code)
@@ -51,4 +59,4 @@ def test_white_space_is_a_border_for_the_lower_case() -> None:
 
 
 def test_tables_are_small() -> None:
-    assert numbered({}).dtype == np.uint16
+    assert lower_case_table({}).dtype == np.uint16

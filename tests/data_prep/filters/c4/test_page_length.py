@@ -2,7 +2,7 @@ import pytest
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.c4.length import PageLength, StrippedLines, page_text
+from headrace.data_prep.filters.c4.page_length import LongLines, PageLength, StrippedLines, page_text
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,19 @@ def test_the_default_is_that_of_c4() -> None:
 
 def test_lines_end_at_line_feeds_and_carriage_returns_only() -> None:
     assert page_text("a\rb\r\n\x0b c \u2028d\n \n") == "a\nb\nc \u2028d"
+
+
+LONG, SHORT = "x" * 200, "x" * 199
+
+
+@pytest.mark.parametrize(
+    ("lines", "drop"),
+    [
+        ([LONG] * 3, None),
+        ([LONG, SHORT, LONG, SHORT, LONG], None),
+        ([LONG, LONG, SHORT], Drop("long_lines", "2")),
+        ([SHORT] * 9, Drop("long_lines", "0")),
+    ],
+)
+def test_three_lines_of_200_characters(lines, drop) -> None:
+    assert LongLines().judge(Document("\n".join(lines), "a:0")) == drop

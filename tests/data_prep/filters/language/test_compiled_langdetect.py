@@ -16,8 +16,8 @@ from langdetect import DetectorFactory, detect_langs
 from langdetect.lang_detect_exception import LangDetectException
 from langdetect.utils.ngram import NGram
 
-from headrace.data_prep.filters.language import ngrams
-from headrace.data_prep.filters.language.ngrams import (
+from headrace.data_prep.filters.language import compiled_langdetect
+from headrace.data_prep.filters.language.compiled_langdetect import (
     CODE_POINTS,
     OTHER,
     OTHER_CAPITAL,
@@ -126,9 +126,9 @@ def test_a_text_without_a_sure_language_ends() -> None:
 
 def test_both_ways_of_adding_up() -> None:
     """Python adds floats plainly up to 3.11 and carries the rounding error along from 3.12 on."""
-    assert ngrams.COMPENSATED_SUM is (sys.version_info >= (3, 12))
+    assert compiled_langdetect.COMPENSATED_SUM is (sys.version_info >= (3, 12))
     values = np.array([1.0, 1e16, -1e16, 3.0])
     for compensated, total in ((False, 3.0), (True, math.fsum(values))):
         shares = values.copy()
-        ngrams._normalize(shares, compensated)
+        compiled_langdetect._normalize(shares, compensated)
         assert shares.tolist() == [value / total for value in values]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import GlobalFilter
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
-from headrace.data_prep.filters.unique import UniqueLines, UniqueSpans
+from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans
 from headrace.pipeline.core.artifact import TaskOutput
 
 MEMORY_BYTES = 2000

@@ -1,0 +1,94 @@
+"""Punkt's parameters for English (Kiss and Strunk 2006), without a download.
+
+    abbrev_types.txt, sent_starters.txt   one entry per line
+    collocations.tab                      first<TAB>second
+    ortho_context.tab                     word<TAB>flags
+
+The parameters are nltk's ``punkt_tab`` files. The package llama-index-core contains a copy of them and is installed for
+these files alone: they are read, and the package is never imported (an import takes seconds).
+
+Licences: llama-index-core has the MIT licence, and nltk's data repository the Apache licence 2.0. The Punkt files state
+no licence of their own (github.com/nltk/nltk_data, issue 188). This project does not redistribute them. ``punkt_path``
+names other files of the same form.
+"""
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.stage import RawFile
+
+if TYPE_CHECKING:
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
+
+FILES = ("abbrev_types.txt", "sent_starters.txt", "collocations.tab", "ortho_context.tab")
+FOLDER_IN_PACKAGE = Path("core/_static/nltk_cache/tokenizers/punkt_tab/english")
+
+
+@functools.cache
+def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
+    """Builds the tokenizer with the parameters of the folder ``punkt_path``, once per process.
+
+    None means the folder in llama-index-core.
+
+    Raises:
+        ConfigError: when a file is missing.
+    """
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+
+    folder = punkt_folder(punkt_path)
+    lines = {name: (folder / name).read_text(encoding="utf-8").split("\n") for name in FILES}
+    entries = {name: [line for line in rows if line] for name, rows in lines.items()}
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(entries["abbrev_types.txt"])
+    parameters.sent_starters = set(entries["sent_starters.txt"])
+    parameters.collocations = {tuple(row.split("\t")) for row in entries["collocations.tab"]}
+    context = (row.split("\t") for row in entries["ortho_context.tab"])
+    parameters.ortho_context = defaultdict(int, {word: int(flags) for word, flags in context})
+    remove_time_limit()
+    tokenizer = PunktSentenceTokenizer()
+    tokenizer._params = parameters
+    return tokenizer
+
+
+def remove_time_limit() -> None:
+    """Removes nltk's limit on the time of its regular expressions.
+
+    Since version 3.10 nltk raises TimeoutError after 5 s of wall time, so other work on the machine would decide which
+    pages have sentences. Cleaning limits the CPU time instead (cpu_limit.py).
+    """
+    if importlib.util.find_spec("nltk.redos") is not None:
+        importlib.import_module("nltk.redos").DEFAULT_TIMEOUT = None  # type: ignore[attr-defined]
+
+
+def punkt_folder(punkt_path: str | None = None) -> Path:
+    """Returns the folder of the Punkt files.
+
+    Raises:
+        ConfigError: when the folder does not exist or lacks a file.
+    """
+    if punkt_path is None:
+        found = importlib.util.find_spec("llama_index")
+        roots = list(found.submodule_search_locations or ()) if found else []
+        remedy = "install llama-index-core, which contains them, or give punkt_path"
+        folders = [Path(root) / FOLDER_IN_PACKAGE for root in roots]
+    else:
+        remedy = "name a folder with nltk's punkt_tab files for English"
+        folders = [Path(punkt_path)]
+    for folder in folders:
+        if all((folder / name).is_file() for name in FILES):
+            return folder
+    raise ConfigError("punkt_path", f"{punkt_path or 'no package'} does not hold {', '.join(FILES)}", remedy)
+
+
+def punkt_files(punkt_path: str | None) -> tuple[RawFile, ...]:
+    """Returns the user's own Punkt files with checksums, which become part of the artifact's address."""
+    if punkt_path is None:
+        return ()
+    files = [(name, (punkt_folder(punkt_path) / name).read_bytes()) for name in FILES]
+    return tuple(RawFile(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in files)
