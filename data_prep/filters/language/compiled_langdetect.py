@@ -1,13 +1,13 @@
-"""langdetect's identification (seed 0) in compiled code: the same language with the same probability, bit for bit.
+"""Compiled language identification with the results of langdetect (seed 0), bit for bit.
 
-    text ── links, addresses out, first 10,000 characters ──> code points
-         ── features ──> rows of the n-grams (1 to 3 characters) that some language's profile knows
-         ── probabilities ──> mean over 7 trials of naive Bayes on n-grams drawn at random until one language is sure
+    text ── remove links and addresses, first 10,000 characters ──> code points
+         ── features ──> rows of the n-grams (1 to 3 characters) that occur in a language profile
+         ── probabilities ──> mean over 7 trials of naive Bayes on randomly drawn n-grams, until one language is certain
 
-The method is Shuyo's (langdetect 1.0.9, ``detector.py``, ``utils/ngram.py``), the profiles and the character tables are
-read from that package. Python seeds its Mersenne Twister anew for each text, so all texts see one stream of random
-words: it is drawn once. Floating point is done in langdetect's order; what could differ in the last bit (logarithm,
-cosine) is computed by Python's own functions beforehand.
+The method is Shuyo's (langdetect 1.0.9, ``detector.py``, ``utils/ngram.py``). The profiles and the character tables are
+read from that package. langdetect seeds Python's Mersenne Twister for each text, so all texts use the same stream of
+random words, which is drawn once. Floating-point operations have langdetect's order. Logarithm and cosine, which could
+differ in the last bit, are computed by Python's own functions beforehand.
 """
 
 import functools
@@ -29,42 +29,46 @@ MAX_DRAWS = Detector.ITERATION_LIMIT + 1
 CONVERGED = Detector.CONV_THRESHOLD
 CODE_POINTS = 0x110000
 SPACE, OTHER, OTHER_CAPITAL = 0, 1, 2
-"""Numbers of a space and of characters that no profile holds; the profiles' characters follow."""
+"""The numbers of a space and of characters that occur in no profile. The characters of the profiles follow."""
 LATIN_END = 0x300
-"""Letters from here on count as not Latin (Vietnamese ones too: langdetect means to spare them but does not)."""
+"""Letters from this code point on count as not Latin. They include Vietnamese ones, which langdetect tries to exclude
+without effect."""
 NEAR_BITS = 6
 NEAR = (1 << NEAR_BITS) - 1
 FAR_PARTS = np.uint64(0x1_0001_0001 * (0xFFFF & ~NEAR))
-"""The bits of a key of which one is set when a part is larger than NEAR."""
+"""Bits of a key. One of them is set if a part of the key is larger than NEAR."""
 ONE, TWO, THREE = np.uint64(0xFFFF), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFF)
-"""The parts of a key's last one, two and three characters."""
+"""Masks of the last one, two and three characters of a key."""
 COMPENSATED_SUM = sum([1.0, 1e100, 1.0, -1e100]) == 2.0
-"""Whether Python's ``sum`` carries the rounding error along (from 3.12 on), as langdetect's result depends on it."""
+"""Whether Python's ``sum`` compensates rounding errors (since 3.12). The result of langdetect depends on it."""
 
 
 class Tables(NamedTuple):
-    """What the kernels read. G n-grams, L languages, C characters, H places, W random words."""
+    """Tables that the kernels read. G n-grams, L languages, C characters, H slots, W random words."""
 
     characters: "np.ndarray"
-    """uint16 (0x110000,): a code point's number after langdetect's normalization."""
+    """uint16 (0x110000,): the number of each code point after langdetect's normalization."""
     capital: "np.ndarray"
     """bool (C,): whether the numbered character is upper case."""
     keys: "np.ndarray"
-    """uint64 (H,): n-grams at the places that ``_place`` names, 0 where there is none; H is a power of two."""
+    """uint64 (H,): hash table of n-grams, 0 in empty slots. ``_first_slot`` is the hash; H is a power of two."""
     rows: "np.ndarray"
     """int32 (H,): the n-gram's row in ``frequencies``."""
     near: "np.ndarray"
-    """int32 (2^18,): the same, without a search, for n-grams of the first 63 characters, which hold A to z; or -1."""
+    """int32 (2^18,): the rows, without a search, of n-grams of the first 63 characters, which include A to z; or -1."""
     frequencies: "np.ndarray"
-    """float64 (G, L): the n-gram's share of all n-grams of its length in a language."""
+    """float64 (G, L): the fraction of the n-gram among all n-grams of its length in a language."""
     words: "np.ndarray"
-    """uint32 (W,): what the Mersenne Twister gives from its seed on, more than any text can use."""
+    """uint32 (W,): the output of the Mersenne Twister from its seed on, more than any text can use."""
     weights: "np.ndarray"
-    """float64 (W, 2): the smoothing of two trials, when the first one's Gaussian is drawn from ``words[i:]``."""
+    """float64 (W, 2): the smoothing of two trials when the Gaussian of the first is drawn from ``words[i:]``."""
 
 
 def identify(text: str) -> tuple[str, float] | None:
-    """The most probable language and its probability, as ``langdetect.detect_langs(text)[0]``; None without n-grams."""
+    """Returns the most probable language and its probability, or None if ``text`` has no n-gram of a profile.
+
+    The result is that of ``langdetect.detect_langs(text)[0]``.
+    """
     languages, tables = load()
     codes = np.frombuffer(prepared(text).encode("utf-32-le", "surrogatepass"), np.uint32)
     rows = features(codes, tables)
@@ -76,7 +80,7 @@ def identify(text: str) -> tuple[str, float] | None:
 
 
 def prepared(text: str) -> str:
-    """The characters that langdetect looks at: without links and mail addresses, Vietnamese marks joined, cut."""
+    """Returns the text that langdetect examines: no links or mail addresses, Vietnamese marks composed, shortened."""
     if "://" in text:
         text = Detector.URL_RE.sub(" ", text)
     if "@" in text:
@@ -88,7 +92,7 @@ def prepared(text: str) -> str:
 
 @functools.cache
 def load() -> tuple[tuple[str, ...], Tables]:
-    """The languages and the tables, once a process."""
+    """Builds the languages and the tables, once per process."""
     factory = DetectorFactory()
     factory.load_profile(PROFILES_DIRECTORY)
     grams = [gram for gram in factory.word_lang_prob_map if 1 <= len(gram) <= NGram.N_GRAM and gram != " "]
@@ -103,7 +107,7 @@ def load() -> tuple[tuple[str, ...], Tables]:
 
 
 def _characters(numbers: dict[str, int]) -> "np.ndarray":
-    """The number of each code point. langdetect normalizes only within the first 65,536."""
+    """Returns the number of each code point. langdetect normalizes only the first 65,536."""
     capital = np.fromiter(map(str.isupper, map(chr, range(CODE_POINTS))), bool, CODE_POINTS)
     result = np.where(capital, OTHER_CAPITAL, OTHER).astype(np.uint16)
     for character, number in numbers.items():
@@ -114,19 +118,19 @@ def _characters(numbers: dict[str, int]) -> "np.ndarray":
 
 
 def _tables(keys: list[int]) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
-    """``Tables.keys``, at most a quarter full, ``rows`` and ``near`` for ``keys`` and their positions in the list."""
+    """Builds ``Tables.keys`` (at most a quarter full), ``rows`` and ``near``. The row of a key is its index in ``keys``."""
     size = 4 << len(keys).bit_length()
-    places, rows = np.zeros(size, np.uint64), np.zeros(size, np.int32)
+    slots, rows = np.zeros(size, np.uint64), np.zeros(size, np.int32)
     near = np.full(1 << 3 * NEAR_BITS, -1, np.int32)
-    _fill(np.array(keys, np.uint64), places, rows, near)
-    return places, rows, near
+    _fill(np.array(keys, np.uint64), slots, rows, near)
+    return slots, rows, near
 
 
 def _random_stream() -> "tuple[np.ndarray, np.ndarray]":
-    """``Tables.words`` and ``Tables.weights``.
+    """Builds ``Tables.words`` and ``Tables.weights``.
 
-    Of a draw below n, n of b bits, only words with first bit 1 can be refused. A text makes at most 7 × 1,001 draws and
-    4 pairs of Gaussians of 4 words each, so it never gets past the word with that many first bits 0.
+    A draw below n rejects only words whose first bit is 1. A text makes at most 7 × 1,001 draws and 4 pairs of
+    Gaussians of 4 words each, so it never needs more words than those up to that many words with first bit 0.
     """
     generator = random.Random(SEED)
     enough = TRIALS * MAX_DRAWS + 4 * (TRIALS // 2 + 1)
@@ -148,38 +152,38 @@ def _random_stream() -> "tuple[np.ndarray, np.ndarray]":
 
 
 @kernel
-def _place(key: "np.uint64", size: int) -> "np.int64":
-    """Where the search for ``key`` begins in a table of ``size`` places, a power of two."""
+def _first_slot(key: "np.uint64", size: int) -> "np.int64":
+    """Returns the slot at which the search for ``key`` begins in a table of ``size`` slots, a power of two."""
     mixed = key * np.uint64(0x9E3779B97F4A7C15)
     return np.int64((mixed >> np.uint64(32)) & np.uint64(size - 1))
 
 
 @kernel
-def _near_place(key: "np.uint64") -> "np.uint64":
-    """The place in ``Tables.near`` of a key whose parts are at most NEAR."""
+def _near_index(key: "np.uint64") -> "np.uint64":
+    """Returns the index in ``Tables.near`` of a key whose parts are at most NEAR."""
     last, before, first = key & np.uint64(NEAR), key >> np.uint64(16) & np.uint64(NEAR), key >> np.uint64(32)
     return first << np.uint64(2 * NEAR_BITS) | before << np.uint64(NEAR_BITS) | last
 
 
 @kernel
-def _fill(keys: "np.ndarray", places: "np.ndarray", rows: "np.ndarray", near: "np.ndarray") -> None:
+def _fill(keys: "np.ndarray", slots: "np.ndarray", rows: "np.ndarray", near: "np.ndarray") -> None:
     for row in range(len(keys)):
         if keys[row] & FAR_PARTS == 0:
-            near[_near_place(keys[row])] = row
-        place = _place(keys[row], len(places))
-        while places[place] != 0:
-            place = (place + 1) & (len(places) - 1)
-        places[place], rows[place] = keys[row], row
+            near[_near_index(keys[row])] = row
+        slot = _first_slot(keys[row], len(slots))
+        while slots[slot] != 0:
+            slot = (slot + 1) & (len(slots) - 1)
+        slots[slot], rows[slot] = keys[row], row
 
 
 @kernel
 def features(codes: "np.ndarray", tables: Tables) -> "np.ndarray":
-    """The rows of the n-grams of ``codes`` (uint32), in the order of langdetect's ``_extract_ngrams``: int32 (n,)."""
+    """Returns the rows of the n-grams of ``codes`` (uint32), int32 (n,), in the order of ``_extract_ngrams``."""
     codes = _without_stray_latin(codes)
     result = np.empty(3 * len(codes) + 1, np.int32)
     number = 0
     space = np.uint64(SPACE + 1)
-    key = space  # the last characters, at most three, none before a space
+    key = space  # the last three characters at most, and none before a space
     after_capital = capital_word = False
     for code in codes:
         character = tables.characters[code]
@@ -194,42 +198,42 @@ def features(codes: "np.ndarray", tables: Tables) -> "np.ndarray":
         if capital_word:
             continue
         if key & FAR_PARTS == 0:
-            place = _near_place(key)
-            number = _added(tables.near[place & np.uint64(NEAR)], result, number)
-            number = _added(tables.near[place & np.uint64(NEAR << NEAR_BITS | NEAR)], result, number)
+            index = _near_index(key)
+            number = _append(tables.near[index & np.uint64(NEAR)], result, number)
+            number = _append(tables.near[index & np.uint64(NEAR << NEAR_BITS | NEAR)], result, number)
             if key > TWO:
-                number = _added(tables.near[place], result, number)
+                number = _append(tables.near[index], result, number)
         else:
-            number = _added(_row(key & ONE, tables), result, number)
-            number = _added(_row(key & TWO, tables), result, number)
+            number = _append(_row(key & ONE, tables), result, number)
+            number = _append(_row(key & TWO, tables), result, number)
             if key > TWO:
-                number = _added(_row(key, tables), result, number)
+                number = _append(_row(key, tables), result, number)
     return result[:number]
 
 
 @kernel
-def _added(row: "np.int64", result: "np.ndarray", number: int) -> int:
-    """Put ``row`` behind the ``number`` rows of ``result`` unless it is -1; how many there are then."""
+def _append(row: "np.int64", result: "np.ndarray", number: int) -> int:
+    """Appends ``row`` to the ``number`` rows of ``result`` unless it is -1, and returns the new number."""
     result[number] = row
     return number + int(row >= 0)
 
 
 @kernel
 def _row(key: "np.uint64", tables: Tables) -> "np.int64":
-    """The row of the n-gram ``key``, or -1."""
-    place = _place(key, len(tables.keys))
-    while tables.keys[place] != 0:
-        if tables.keys[place] == key:
-            return np.int64(tables.rows[place])
-        place = (place + 1) & (len(tables.keys) - 1)
+    """Returns the row of the n-gram ``key``, or -1."""
+    slot = _first_slot(key, len(tables.keys))
+    while tables.keys[slot] != 0:
+        if tables.keys[slot] == key:
+            return np.int64(tables.rows[slot])
+        slot = (slot + 1) & (len(tables.keys) - 1)
     return np.int64(-1)
 
 
 @kernel
 def _without_stray_latin(codes: "np.ndarray") -> "np.ndarray":
-    """``codes`` without A to z when other scripts have more than twice as many letters.
+    """Removes A to z from ``codes`` when other scripts have more than twice as many letters.
 
-    langdetect also makes one space of many here; to n-grams they are one anyway.
+    langdetect also replaces runs of spaces by one here, which makes no difference to the n-grams.
     """
     latin = other = 0
     for code in codes:
@@ -240,7 +244,7 @@ def _without_stray_latin(codes: "np.ndarray") -> "np.ndarray":
 
 @kernel
 def probabilities(rows: "np.ndarray", tables: Tables, compensated: bool) -> "np.ndarray":
-    """langdetect's probabilities of the languages, given the n-grams ``rows`` (at least one): float64 (L,)."""
+    """Returns langdetect's probabilities of the languages for the n-grams ``rows`` (at least one), float64 (L,)."""
     languages = tables.frequencies.shape[1]
     result, belief = np.zeros(languages), np.empty(languages)
     shift = np.uint32(32)
@@ -270,7 +274,7 @@ def probabilities(rows: "np.ndarray", tables: Tables, compensated: bool) -> "np.
 
 @kernel
 def _normalize(belief: "np.ndarray", compensated: bool) -> float:
-    """Divide ``belief`` by its sum, taken as Python's ``sum`` takes it; the largest share."""
+    """Divides ``belief`` by its sum, computed as Python's ``sum`` does, and returns the largest probability."""
     total = error = 0.0
     for value in belief:
         added = total + value
