@@ -118,7 +118,7 @@ def _characters(numbers: dict[str, int]) -> "np.ndarray":
 
 
 def _tables(keys: list[int]) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
-    """Builds ``Tables.keys`` (at most a quarter full), ``rows`` and ``near``. The row of a key is its index in ``keys``."""
+    """Builds ``Tables.keys`` (at most a quarter full), ``rows`` and ``near``. A key's row is its index in ``keys``."""
     size = 4 << len(keys).bit_length()
     slots, rows = np.zeros(size, np.uint64), np.zeros(size, np.int32)
     near = np.full(1 << 3 * NEAR_BITS, -1, np.int32)
