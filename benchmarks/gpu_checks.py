@@ -24,8 +24,9 @@ from torch.nn import functional
 from benchmarks.deepspeed_overhead import Plain
 from benchmarks.train_step import MODELS, fresh, random_batches
 from headrace.train.model import head
-from headrace.train.model.attention import attend, block_mask, document_mask
+from headrace.train.model.attention import BlockAttention, DenseAttention
 from headrace.train.model.transformer import compile_blocks
+from headrace.train.model.visibility import CAUSAL, block_mask, logit_mask, within_documents
 from headrace.train.objectives.causal import nll
 
 CONFIG, VOCABULARY = MODELS["tiny"]
@@ -57,13 +58,17 @@ def flex_attention() -> dict[str, float]:
         inputs = [
             torch.randn(2, n, 1024, 64, device=CUDA, dtype=torch.bfloat16, requires_grad=True) for n in (12, 4, 4)
         ]
-        slope = torch.randn(2, 12, 1024, 64, device=CUDA, dtype=torch.bfloat16)
+        output_gradient = torch.randn(2, 12, 1024, 64, device=CUDA, dtype=torch.bfloat16)
         wide = [tensor.detach().float().requires_grad_() for tensor in inputs]
-        expected = attend(*wide, document_mask(documents_BT), 0.0)
+        visibility = within_documents(CAUSAL, documents_BT)
+        mask = logit_mask(visibility, None, 2, 12, torch.arange(1024, device=CUDA)[None], 1024)
+        expected = DenseAttention(mask).attend(*wide, 0.0)
         with torch.compiler.set_stance("fail_on_recompile" if seed else "default"):
-            found = attend(*inputs, block_mask(documents_BT), 0.0)
-            gradients = torch.autograd.grad(found, inputs, slope)
-        errors.append(worst([found, *gradients], [expected, *torch.autograd.grad(expected, wide, slope.float())]))
+            found = BlockAttention(block_mask(visibility, 2, 1024, CUDA), None).attend(*inputs, 0.0)
+            gradients = torch.autograd.grad(found, inputs, output_gradient)
+        errors.append(
+            worst([found, *gradients], [expected, *torch.autograd.grad(expected, wide, output_gradient.float())])
+        )
     return {"error": max(errors), "limit": 1e-2}
 
 

@@ -22,6 +22,7 @@ ROOMS = (
     "data_prep.dedup",
     "data_prep.decontamination",
     "data_prep",
+    "train.parts",
     "train.config",
     "train.distributed",
     "train.data",

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import LARGEST, Natural, Positive, PositiveNumber, Seed, settings, unhashed
+from headrace.train.parts import ACTIVATIONS, NORMS, POSITIONS, ActivationName, NormName, PositionsName
 
 Epsilon = Annotated[float, Field(gt=0, le=1)]
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
@@ -41,17 +42,17 @@ class ModelConfig:
     """The longest sequence in tokens."""
     mlp_width: Positive
     """Inner width of the feed-forward layer."""
-    positions: Literal["learned", "rope"] = "learned"
+    positions: PositionsName = "learned"
     """learned: a table of ``context`` vectors (GPT-2); rope: rotary embedding of queries and keys (Su et al. 2021)."""
     rope_theta: PositiveNumber = 10_000.0
     """Base of the rotary frequencies; without effect on learned positions."""
-    norm: Literal["layernorm", "rmsnorm"] = "layernorm"
+    norm: NormName = "layernorm"
     """Kind of normalization."""
     norm_place: Literal["pre", "post"] = "pre"
     """pre: before attention and feed-forward layer, and at the end (GPT-2); post: after each is added (GPT-1)."""
     norm_epsilon: Epsilon = 1e-5
     """Added to the variance."""
-    activation: Literal["gelu", "swiglu"] = "gelu"
+    activation: ActivationName = "gelu"
     """gelu: in GPT-2's tanh form; swiglu: gated by SiLU (Shazeer 2020)."""
     bias: bool = True
     """Whether linear layers have a bias."""
@@ -67,7 +68,10 @@ class ModelConfig:
         checks = (
             (self.width % self.heads, f"width {self.width} is no multiple of {self.heads} heads"),
             (self.heads % self.kv_heads, f"{self.heads} heads are no multiple of {self.kv_heads} kv_heads"),
-            (self.positions == "rope" and self.head_width % 2, f"rope needs an even head width, not {self.head_width}"),
+            (
+                POSITIONS[self.positions].rotates and self.head_width % 2,
+                f"{self.positions} needs an even head width, not {self.head_width}",
+            ),
             (not 0 <= self.dropout < 1, f"dropout {self.dropout} is not in [0, 1)"),
         )
         for wrong, reason in checks:
@@ -81,14 +85,14 @@ class ModelConfig:
     def parameters(self, vocabulary: int) -> int:
         """Number of trainable values with a ``vocabulary`` of that many tokens, tied weights counted once."""
         bias = int(self.bias)
-        norm = self.width * (1 + (self.norm == "layernorm"))
+        norm = self.width * NORMS[self.norm].vectors
         norms = 2 * self.layers + (self.norm_place == "pre")
         qkv_width = (self.heads + 2 * self.kv_heads) * self.head_width
         attention = self.width * qkv_width + self.width**2 + bias * (qkv_width + self.width)
-        up_width = self.mlp_width * (1 + (self.activation == "swiglu"))
+        up_width = self.mlp_width * ACTIVATIONS[self.activation].inputs
         mlp = self.width * up_width + self.mlp_width * self.width + bias * (up_width + self.width)
-        tables = vocabulary * (1 + (not self.tied)) + self.context * (self.positions == "learned")
-        return self.layers * (attention + mlp) + norms * norm + tables * self.width
+        vectors = vocabulary * (1 + (not self.tied)) + self.context * POSITIONS[self.positions].vectors_per_position
+        return self.layers * (attention + mlp) + norms * norm + vectors * self.width
 
 
 @settings

@@ -22,8 +22,8 @@ from typing import Literal
 
 from headrace.train.config import CHUNK_LOGITS, ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.engine.zero import stage_on
+from headrace.train.parts import ACTIVATIONS, FP32, NORMS, POSITIONS
 
-FP32 = 4
 LIVE_VALUES = 1_000_000_000
 """Parameters that DeepSpeed's stage 3 leaves gathered (stage3_max_live_parameters)."""
 REDUCED_VALUES = 500_000_000
@@ -106,20 +106,19 @@ class Footprint:
         """What the backward pass keeps of one position, the output layer aside."""
         model, size = self.model, self.value_bytes
         width, shared = model.width, model.kv_heads / model.heads
-        rms = model.norm == "rmsnorm"
-        norm = size * width * (1 + rms) + (FP32 * width if rms and size < FP32 else 0)
-        turned = model.positions == "rope"
+        norm = NORMS[model.norm].kept_bytes(width, size)
+        rotated = POSITIONS[model.positions].rotates
         grouped = model.kv_heads < model.heads
-        widths = (3 if turned else 4 + 2 * shared) if grouped else (5 if turned else 3)
+        widths = (3 if rotated else 4 + 2 * shared) if grouped else (5 if rotated else 3)
         attention = size * width * (widths + 1) + FP32 * model.heads + self._mask_bytes_per_token()
-        mlp = size * model.mlp_width * (4 if model.activation == "swiglu" else 2)
+        mlp = size * model.mlp_width * ACTIVATIONS[model.activation].kept_values
         dropped = 2 * width if model.dropout else 0
         layer = 2 * (size * width + norm) + attention + mlp + dropped
         return int(model.layers * layer + size * width + norm)
 
     def _layer_slope_bytes_per_token(self) -> int:
         """What the backward pass of one layer holds at once: slopes inside the feed-forward layer and around it."""
-        inner = self.model.mlp_width * (4 if self.model.activation == "swiglu" else 2)
+        inner = self.model.mlp_width * ACTIVATIONS[self.model.activation].kept_values
         return self.value_bytes * (inner + 2 * self.model.width)
 
     def _mask_bytes_per_token(self) -> int:

@@ -1,64 +1,86 @@
-"""Causal self-attention that never crosses a document boundary.
+"""Multi-head self-attention, and the ways to compute it.
 
 Shapes: B rows, T positions, M model width, N query heads, G key/value heads (N/G queries share one), D head width.
 
-    documents_T   0 0 0 1 1 -1          mask_TT   1 . . . . .
-                                                  1 1 . . . .
-    (-1 is padding: it sees only padding,         1 1 1 . . .
-     and nothing sees it)                         . . . 1 . .
-                                                  . . . 1 1 .
-                                                  . . . . . 1
+    softmax(q·kᵀ / sqrt(D) + bias) · v over the visible keys        (Vaswani et al. 2017, eq. 1)
 
-On a GPU in training, FlexAttention (Dong et al. 2024) reads of this mask only which blocks of 128 x 128 are empty,
-whole or mixed, and skips the empty ones. The documents are an input of its kernel: new ones need no new kernel.
+    DenseAttention     PyTorch's own, with a mask over all pairs
+    BlockAttention     FlexAttention, which skips blocks without a visible pair: on a GPU, in training
+    WeightRecorder     plain matrix products whose weights can be read afterwards
+    LayerCache         keys and values of the tokens so far (train/model/cache.py)
 """
+
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 
 from headrace.train.config import ModelConfig
-from headrace.train.model.attention_weights import KeptWeights
-from headrace.train.model.cache import LayerCache
 from headrace.train.model.compilation import compiled
 from headrace.train.model.positions import Rotation, rotate
-
-Mask = Tensor | BlockMask | LayerCache | KeptWeights
-"""mask_B1TT, or which of its blocks to compute, or what is known of the tokens before, or what is to be looked at."""
+from headrace.train.model.visibility import Bias, LogitMask, score_mod
 
 
-def document_mask(documents_BT: Tensor) -> Tensor:
-    """mask_B1TT, bool: True where query i may see key j, that is j <= i and both in one document."""
-    positions = documents_BT.shape[1]
-    causal_TT = torch.ones(positions, positions, dtype=torch.bool, device=documents_BT.device).tril()
-    return (causal_TT & (documents_BT[:, :, None] == documents_BT[:, None, :]))[:, None]
+class Attending(Protocol):
+    """Dense mask, FlexAttention block mask, KV cache, or attention-weight recorder."""
+
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
+        """Returns what the queries read from the visible values, (B, N, T, D)."""
+        ...
 
 
-def block_mask(documents_BT: Tensor) -> BlockMask:
-    """The same as ``document_mask``, for FlexAttention."""
+class DenseAttention:
+    """PyTorch's scaled_dot_product_attention under a dense mask."""
 
-    def sees(b: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return (key <= query) & (documents_BT[b, query] == documents_BT[b, key])
+    def __init__(self, mask: LogitMask) -> None:
+        self._mask = mask
 
-    rows, positions = documents_BT.shape
-    return compiled(create_block_mask)(sees, rows, None, positions, positions, device=str(documents_BT.device))
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
+        k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
+        mask_BNTT = self._mask.for_sdpa(q_BNTD.dtype)
+        return functional.scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, attn_mask=mask_BNTT, dropout_p=dropout)
 
 
-def attend(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, mask: Mask, dropout: float) -> Tensor:
-    """softmax(q·kᵀ / sqrt(D)) · v under the mask (Vaswani et al. 2017, eq. 1) -> (B, N, T, D).
+class BlockAttention:
+    """FlexAttention. It has no dropout, so ``attend`` ignores it."""
 
-    The one place that knows how attention is computed: a mask in blocks is FlexAttention's, which has no dropout; a
-    cache has keys and values of its own, and weights that are kept are not hidden in a kernel.
+    def __init__(self, blocks: BlockMask, bias: Bias | None) -> None:
+        self._blocks, self._score_mod = blocks, score_mod(bias)
+
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
+        output = compiled(flex_attention)(
+            q_BNTD, k_BGTD, v_BGTD, score_mod=self._score_mod, block_mask=self._blocks, enable_gqa=True
+        )
+        assert isinstance(output, Tensor)  # no log-sum-exp was asked for
+        return output
+
+
+class WeightRecorder:
+    """Attention whose weights can be read after ``attend``.
+
+    weights_BNTT    row i: the share of the value at each position in the output of position i; a row sums to 1
     """
-    if isinstance(mask, (LayerCache, KeptWeights)):
-        return mask.attend(q_BNTD, k_BGTD, v_BGTD)
-    if isinstance(mask, BlockMask):
-        return compiled(flex_attention)(q_BNTD, k_BGTD, v_BGTD, block_mask=mask, enable_gqa=True)
+
+    def __init__(self, mask: LogitMask) -> None:
+        self._mask = mask
+        self.weights_BNTT = torch.empty(0)
+        """fp32, from the last call of ``attend``."""
+
+    def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
+        k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
+        logits_BNTT = q_BNTD @ k_BNTD.transpose(2, 3) * q_BNTD.shape[3] ** -0.5
+        self.weights_BNTT = self._mask.applied(logits_BNTT).float().softmax(-1)
+        return self.weights_BNTT.to(v_BNTD.dtype) @ v_BNTD
+
+
+def for_each_query_head(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns keys and values repeated for the query heads that share them."""
     groups = q_BNTD.shape[1] // k_BGTD.shape[1]
-    if groups > 1:
-        k_BGTD, v_BGTD = k_BGTD.repeat_interleave(groups, dim=1), v_BGTD.repeat_interleave(groups, dim=1)
-    return functional.scaled_dot_product_attention(q_BNTD, k_BGTD, v_BGTD, attn_mask=mask, dropout_p=dropout)
+    if groups == 1:
+        return k_BGTD, v_BGTD
+    return k_BGTD.repeat_interleave(groups, dim=1), v_BGTD.repeat_interleave(groups, dim=1)
 
 
 class Attention(nn.Module):
@@ -71,11 +93,12 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(config.width, outputs, bias=config.bias)
         self.output = nn.Linear(config.width, config.width, bias=config.bias)
 
-    def forward(self, x_BTM: Tensor, turn: Rotation | None, mask: Mask) -> Tensor:
+    def forward(self, x_BTM: Tensor, rotation: Rotation | None, attending: Attending) -> Tensor:
         heads, kv_heads, width = self.config.heads, self.config.kv_heads, self.config.head_width
         qkv_BNTD = self.qkv(x_BTM).unflatten(-1, (-1, width)).transpose(1, 2)
         q_BNTD, k_BGTD, v_BGTD = qkv_BNTD.split((heads, kv_heads, kv_heads), dim=1)
-        if turn is not None:
-            q_BNTD, k_BGTD = rotate(q_BNTD, turn), rotate(k_BGTD, turn)
-        mixed_BNTD = attend(q_BNTD, k_BGTD, v_BGTD, mask, self.config.dropout if self.training else 0.0)
-        return self.output(mixed_BNTD.transpose(1, 2).flatten(2))
+        if rotation is not None:
+            q_BNTD, k_BGTD = rotate(q_BNTD, rotation), rotate(k_BGTD, rotation)
+        mixed_BNTD = attending.attend(q_BNTD, k_BGTD, v_BGTD, self.config.dropout if self.training else 0.0)
+        output_BTM: Tensor = self.output(mixed_BNTD.transpose(1, 2).flatten(2))
+        return output_BTM

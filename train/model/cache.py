@@ -1,48 +1,53 @@
-"""Keys and values of the tokens so far, so that the next tokens need not compute them again (KV cache).
+"""The KV cache: keys and values of the tokens so far, so that the next tokens need not compute them again.
 
 Shapes: B rows, P new tokens of all rows, T at most of one row, S slots, L layers, N query heads, G key/value heads, Q
 queries of one such head, D head width.
 
-    slot     0 1 2 3 4 5 6 7       token t of a row lies in slot t, whatever the other rows hold
+    slot     0 1 2 3 4 5 6 7       token t of a row is in slot t, whatever the other rows hold
     row 0    k k k k k n n .       k known, n new, . free
     row 1    k k n n n n . .
 
-New tokens go through the layers one row after the other, without padding (n n | n n n n); attention alone takes them
-by rows. A token takes 2 · L · G · D values: its keys and its values. A query sees the slots up to its own position.
+New tokens go through the layers one row after the other, without padding (n n | n n n n); only attention arranges
+them by rows. A token takes 2 · L · G · D values: its keys and its values.
 
-What a position computes does not depend, to the last bit on a CPU, on the tokens beside it, on the rows beside it,
-nor on what was known and what is new. This holds as far as a row of a matrix product does not depend on the other rows:
-with MKL it does not where their number is a multiple of 4 (measured with AVX-512), and a sum must not be split
-otherwise when more slots are there; hence ``ROW_MULTIPLE`` and ``SLOTS_AT_ONCE``. Not so from 3 threads on, nor in a
-feed-forward layer whose width is no multiple of 8: torch computes the ends of what a thread gets by other instructions.
+On a CPU the result at a position is the same to the last bit whatever tokens and rows are computed with it, and however
+the sequence is divided into known and new tokens. This requires that a row of a matrix product does not depend on the
+other rows. With MKL it does not when their number is a multiple of 4 (measured with AVX-512); hence ``ROW_MULTIPLE``.
+And a sum must not be split differently when there are more slots; hence ``SLOTS_AT_ONCE``. It does not hold with 3
+threads or more, nor in a feed-forward layer whose width is not a multiple of 8: torch computes the ends of a thread's
+part with other instructions.
 """
+
+import dataclasses
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from headrace.train.config import ModelConfig
+from headrace.train.model.visibility import Bias, LogitMask, Visibility, logit_mask
 
 ROW_MULTIPLE = 4
-"""Every matrix product gets a multiple of so many rows."""
+"""The number of rows of every matrix product is a multiple of this."""
 SLOT_MULTIPLE = 16
-"""Slots are added by so many: the lanes of a vector of fp32, which a softmax sums side by side."""
+"""The number of slots is a multiple of this: the lanes of an fp32 vector, which a softmax sums side by side."""
 SLOTS_AT_ONCE = 128
-"""Values are summed over so many slots in one product; MKL splits a sum over more than 192 by its length."""
+"""Slots that one product sums values over; MKL splits a sum over more than 192 by its length."""
 QUERIES_AT_ONCE = 128
-"""So many queries of a row at once: slots behind them need not be looked at, and their scores stay near the core."""
+"""Queries of a row computed at once: slots after the last of them are not read, and their logits stay in the CPU's
+cache."""
 
 
 def rounded_up(number: int, step: int) -> int:
-    """The multiple of ``step`` from ``number`` on."""
+    """Returns the smallest multiple of ``step`` that is at least ``number``."""
     return -(-number // step) * step
 
 
 class NewTokens:
-    """Where new tokens belong, those of one row after those of the other."""
+    """The positions of new tokens, which are given one row after the other."""
 
     def __init__(self, lengths_B: Tensor, sizes_B: Tensor) -> None:
-        """``lengths_B``: tokens known of each row; ``sizes_B``: new ones."""
+        """``lengths_B``: known tokens of each row; ``sizes_B``: its new ones."""
         self.lengths_B = lengths_B + sizes_B
         self.rows_P = torch.repeat_interleave(sizes_B)
         before_P = (sizes_B.cumsum(0) - sizes_B)[self.rows_P]
@@ -51,16 +56,21 @@ class NewTokens:
         self.positions_BT = lengths_B[:, None] + torch.arange(int(sizes_B.max()), device=sizes_B.device)
 
 
+@dataclasses.dataclass(frozen=True)
 class LayerCache:
-    """One layer's keys and values, and where the new ones belong: what attention has instead of a mask."""
+    """One layer's keys and values, with the positions of the new tokens and what they see."""
 
-    def __init__(self, keys_BGSD: Tensor, values_BGSD: Tensor, new: NewTokens) -> None:
-        self.keys_BGSD, self.values_BGSD, self.new = keys_BGSD, values_BGSD, new
+    keys_BGSD: Tensor
+    values_BGSD: Tensor
+    new: NewTokens
+    visibility: Visibility
+    bias: Bias | None
 
-    def attend(self, q_1NPD: Tensor, k_1GPD: Tensor, v_1GPD: Tensor) -> Tensor:
-        """Keep the new keys and values -> what the queries make of all up to their positions (1, N, P, D).
+    def attend(self, q_1NPD: Tensor, k_1GPD: Tensor, v_1GPD: Tensor, dropout: float) -> Tensor:
+        """Stores the new keys and values, and returns what the queries read from all visible ones, (1, N, P, D).
 
-        What lies behind the new tokens fills up to ``ROW_MULTIPLE``: it is kept nowhere and becomes zeros.
+        Positions after the new tokens are padding to ``ROW_MULTIPLE``: they are not stored, and their result is zero.
+        A cache is for inference and ignores ``dropout``.
         """
         new, tokens = self.new, len(self.new.rows_P)
         q_PND, k_PGD, v_PGD = (x.transpose(1, 2)[0, :tokens] for x in (q_1NPD, k_1GPD, v_1GPD))
@@ -77,28 +87,30 @@ class LayerCache:
         return functional.pad(mixed_NPD, (0, 0, 0, q_1NPD.shape[2] - tokens))[None]
 
     def _mixed(self, q_BNTD: Tensor, positions_BT: Tensor) -> Tensor:
-        """What queries at ``positions_BT`` make of the slots that they see."""
-        seen = rounded_up(int(positions_BT.max()) + 1, SLOT_MULTIPLE)
-        keys_BGSD, values_BGSD = self.keys_BGSD[:, :, :seen], self.values_BGSD[:, :, :seen]
-        sees_BTS = torch.arange(keys_BGSD.shape[2], device=q_BNTD.device) <= positions_BT[:, :, None]
+        """Returns what the queries at ``positions_BT`` read from the slots that they see."""
+        end = self.new.lengths_B.max() if self.visibility.looks_ahead else positions_BT.max() + 1
+        slots = rounded_up(int(end), SLOT_MULTIPLE)
+        keys_BGSD, values_BGSD = self.keys_BGSD[:, :, :slots], self.values_BGSD[:, :, :slots]
+        rows, heads = q_BNTD.shape[:2]
+        mask = logit_mask(self.visibility, self.bias, rows, heads, positions_BT, keys_BGSD.shape[2])
         if q_BNTD.is_cuda:
             return functional.scaled_dot_product_attention(
-                q_BNTD, keys_BGSD, values_BGSD, attn_mask=sees_BTS[:, None], enable_gqa=True
+                q_BNTD, keys_BGSD, values_BGSD, attn_mask=mask.for_sdpa(q_BNTD.dtype), enable_gqa=True
             )
-        return attend_in_order(q_BNTD, keys_BGSD, values_BGSD, sees_BTS)
+        return attend_in_order(q_BNTD, keys_BGSD, values_BGSD, mask)
 
 
-def attend_in_order(q_BNTD: Tensor, keys_BGSD: Tensor, values_BGSD: Tensor, sees_BTS: Tensor) -> Tensor:
-    """softmax(q·kᵀ / sqrt(D)) · v -> (B, N, T, D), summed over slots in an order that their number does not change."""
+def attend_in_order(q_BNTD: Tensor, keys_BGSD: Tensor, values_BGSD: Tensor, mask: LogitMask) -> Tensor:
+    """Returns softmax(q·kᵀ / sqrt(D) + bias) · v, (B, N, T, D); more slots do not change the order of sums."""
     rows, heads, new, width = q_BNTD.shape
     groups, slots = keys_BGSD.shape[1:3]
     q_BGQD = (q_BNTD * width**-0.5).reshape(rows, groups, -1, width)
     queries = q_BGQD.shape[2]
     missing = rounded_up(queries, ROW_MULTIPLE) - queries
     q_BGQD = functional.pad(q_BGQD, (0, 0, 0, missing))
-    scores_BGQS = (q_BGQD @ keys_BGSD.transpose(2, 3))[:, :, :queries]
-    scores_BNTS = scores_BGQS.reshape(rows, heads, new, slots).masked_fill_(~sees_BTS[:, None], -torch.inf)
-    weights_BGQS = scores_BNTS.softmax(-1).reshape(rows, groups, queries, slots)
+    logits_BGQS = (q_BGQD @ keys_BGSD.transpose(2, 3))[:, :, :queries]
+    logits_BNTS = mask.applied(logits_BGQS.reshape(rows, heads, new, slots))
+    weights_BGQS = logits_BNTS.softmax(-1).reshape(rows, groups, queries, slots)
     weights_BGQS = functional.pad(weights_BGQS, (0, 0, 0, missing))
     mixed_BGQD = torch.zeros_like(q_BGQD)
     for start in range(0, slots, SLOTS_AT_ONCE):
@@ -108,51 +120,52 @@ def attend_in_order(q_BNTD: Tensor, keys_BGSD: Tensor, values_BGSD: Tensor, sees
 
 
 class Cache:
-    """What a model of shape ``config`` knows of ``rows`` sequences, at first nothing."""
+    """Keys and values of ``rows`` sequences in a model of shape ``config``; at first there are none."""
 
     def __init__(self, config: ModelConfig, rows: int, dtype: torch.dtype, device: torch.device) -> None:
         self.config = config
         self.lengths_B = torch.zeros(rows, dtype=torch.int64, device=device)
         shape = (config.layers, 2, rows, config.kv_heads, 0, config.head_width)
-        self._held_L2BGSD = torch.empty(shape, dtype=dtype, device=device)
+        self._slots_L2BGSD = torch.empty(shape, dtype=dtype, device=device)
 
     @property
-    def room_tokens(self) -> int:
-        """Slots of each row; more are made when they are needed."""
-        return self._held_L2BGSD.shape[4]
+    def capacity_tokens(self) -> int:
+        """Slots of each row; the cache grows when more are needed."""
+        return self._slots_L2BGSD.shape[4]
 
     @property
     def bytes_per_row(self) -> int:
         """2 · layers · key/value heads · head width · bytes of a value · slots."""
-        return self._held_L2BGSD[:, :, 0].numel() * self._held_L2BGSD.element_size()
+        return self._slots_L2BGSD[:, :, 0].numel() * self._slots_L2BGSD.element_size()
 
-    def make_room(self, tokens: int) -> None:
-        """Have slots for ``tokens`` tokens of each row."""
+    def reserve(self, tokens: int) -> None:
+        """Grows to at least ``tokens`` slots in each row."""
         slots = rounded_up(tokens, SLOT_MULTIPLE)
-        if slots > self.room_tokens:
-            self._held_L2BGSD = functional.pad(self._held_L2BGSD, (0, 0, 0, slots - self.room_tokens))
+        if slots > self.capacity_tokens:
+            self._slots_L2BGSD = functional.pad(self._slots_L2BGSD, (0, 0, 0, slots - self.capacity_tokens))
 
-    def layers(self, new: NewTokens) -> list[LayerCache]:
-        """Each layer's part, for ``new`` tokens."""
+    def layers(self, new: NewTokens, visibility: Visibility, bias: Bias | None) -> list[LayerCache]:
+        """Returns each layer's part, for ``new`` tokens and what they see."""
         used = int(new.lengths_B.max())
-        self.make_room(used)
+        self.reserve(used)
         slots = rounded_up(used, SLOT_MULTIPLE)
-        return [LayerCache(keys, values, new) for keys, values in self._held_L2BGSD[:, :, :, :, :slots]]
+        parts = self._slots_L2BGSD[:, :, :, :, :slots]
+        return [LayerCache(keys, values, new, visibility, bias) for keys, values in parts]
 
     def of_rows(self, rows_B: Tensor, tokens: int = 0) -> "Cache":
-        """A cache whose row i goes on from row ``rows_B[i]`` of this one, with slots for ``tokens`` tokens of each."""
-        chosen = Cache(self.config, len(rows_B), self._held_L2BGSD.dtype, self._held_L2BGSD.device)
+        """Returns a cache whose row i continues row ``rows_B[i]`` of this one, with at least ``tokens`` slots in each."""
+        chosen = Cache(self.config, len(rows_B), self._slots_L2BGSD.dtype, self._slots_L2BGSD.device)
         chosen.lengths_B = self.lengths_B[rows_B]
         known = rounded_up(int(chosen.lengths_B.max()), SLOT_MULTIPLE)
-        layers, _, _, groups, _, width = self._held_L2BGSD.shape
+        layers, _, _, groups, _, width = self._slots_L2BGSD.shape
         slots = max(known, rounded_up(tokens, SLOT_MULTIPLE))
-        held_L2BGSD = self._held_L2BGSD.new_empty(layers, 2, len(rows_B), groups, slots, width)
-        torch.index_select(self._held_L2BGSD[..., :known, :], 2, rows_B, out=held_L2BGSD[..., :known, :])
-        held_L2BGSD[..., known:, :] = 0
-        chosen._held_L2BGSD = held_L2BGSD
+        slots_L2BGSD = self._slots_L2BGSD.new_empty(layers, 2, len(rows_B), groups, slots, width)
+        torch.index_select(self._slots_L2BGSD[..., :known, :], 2, rows_B, out=slots_L2BGSD[..., :known, :])
+        slots_L2BGSD[..., known:, :] = 0
+        chosen._slots_L2BGSD = slots_L2BGSD
         return chosen
 
 
 def cache_bytes(config: ModelConfig, tokens: int, value_bytes: int) -> int:
-    """Bytes of the keys and values of one sequence: 2 · layers · key/value heads · head width · bytes · tokens."""
+    """Returns the bytes of one sequence's keys and values."""
     return 2 * config.layers * config.kv_heads * config.head_width * value_bytes * tokens

@@ -1,14 +1,15 @@
-"""The last layer: logits, or at once the sum of negative log-likelihood, without ever holding all logits.
+"""The output layer: logits, or directly the sum of their negative log-likelihood, without ever holding all logits.
 
-Shapes: N positions (rows times positions of a row), M model width, V vocabulary.
+Shapes: N positions (rows times positions of a row), n positions of a chunk, M model width, V vocabulary.
 
-    x_NM ── a chunk of n positions ──> logits_nV ──> nll, its slope softmax(logits) - one_hot(target)
-                                                          ├── · weight_VM ──────> slope of x, n rows of it
-                                                          └── ᵀ · x_nM, added ──> slope of weight_VM
+    x_NM ── a chunk of n positions ──> logits_nV ──> nll, its gradient softmax(logits) - one_hot(target)
+                                                          ├── · weight_VM ──────> gradient of x, n rows of it
+                                                          └── ᵀ · x_nM, added ──> gradient of weight_VM
 
-The slope of a sum does not depend on the other positions, so the pass forward computes it chunk by chunk, while a
-chunk's logits are there; the pass backward only scales it. No matrix product is done twice, and of (N, V) values none
-but one chunk's exist: fp32 logits of 16,384 positions of GPT-2 would take 3.3 GB, their slopes as much again.
+The gradient of a sum at one position does not depend on the other positions. So the forward pass computes it chunk by
+chunk, while a chunk's logits exist, and the backward pass only scales it. No matrix product is computed twice, and of
+the (N, V) values only one chunk exists at a time: fp32 logits of 16,384 positions of GPT-2 would take 3.3 GB, and their
+gradients as much again.
 """
 
 from typing import Any
@@ -30,49 +31,51 @@ class Head(nn.Linear):
         super().__init__(width, vocabulary, bias=False)
 
     def forward(self, x_BTM: Tensor, targets_BT: Tensor | None = None) -> Tensor:
-        """logits_BTV; with targets the sum over all but the ignored ones of -ln p(target), in fp32 nats, a scalar."""
+        """Returns logits_BTV; with targets the sum of -ln p(target), in fp32 nats, without the ignored ones."""
         if targets_BT is None:
             return functional.linear(x_BTM, self.weight)
-        return ChunkedNll.apply(x_BTM.flatten(0, 1), self.weight, targets_BT.flatten(), torch.is_grad_enabled())
+        is_training = torch.is_grad_enabled()
+        nll: Tensor = ChunkedNll.apply(x_BTM.flatten(0, 1), self.weight, targets_BT.flatten(), is_training)  # type: ignore[no-untyped-call]  # torch
+        return nll
 
 
 class ChunkedNll(torch.autograd.Function):
     """The sum of negative log-likelihood of ``targets_N`` under softmax(x · weightᵀ), in fp32 nats.
 
-    The slope of the weight is summed over chunks in fp32 whatever its own precision.
+    The gradient of the weight is summed over chunks in fp32, whatever the weight's own precision.
     """
 
     @staticmethod
     def forward(ctx: Any, x_NM: Tensor, weight_VM: Tensor, targets_N: Tensor, is_training: bool) -> Tensor:
         nll = torch.zeros((), dtype=torch.float32, device=x_NM.device)
         chunk = max(1, CHUNK_LOGITS // len(weight_VM))
-        compute = compiled(nll_and_slope) if x_NM.is_cuda else nll_and_slope
+        compute = compiled(nll_and_gradient) if x_NM.is_cuda else nll_and_gradient
         if is_training:
-            slope_NM = torch.empty_like(x_NM)
-            slope_VM = torch.zeros_like(weight_VM, dtype=torch.float32)
-            ctx.save_for_backward(slope_NM, slope_VM)
+            gradient_NM = torch.empty_like(x_NM)
+            gradient_VM = torch.zeros_like(weight_VM, dtype=torch.float32)
+            ctx.save_for_backward(gradient_NM, gradient_VM)
         for start in range(0, len(x_NM), chunk):
             here = slice(start, start + chunk)
             logits_nV = functional.linear(x_NM[here], weight_VM)
-            part, slope_nV = compute(logits_nV, targets_N[here])
+            part, gradient_nV = compute(logits_nV, targets_N[here])
             nll += part
             if is_training:
-                torch.mm(slope_nV, weight_VM, out=slope_NM[here])
-                slope_VM += slope_nV.T @ x_NM[here]
+                torch.mm(gradient_nV, weight_VM, out=gradient_NM[here])
+                gradient_VM += gradient_nV.T @ x_NM[here]
         return nll
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        slope_NM, slope_VM = ctx.saved_tensors
-        return slope_NM * scale.to(slope_NM.dtype), (slope_VM * scale).to(slope_NM.dtype), None, None
+        gradient_NM, gradient_VM = ctx.saved_tensors
+        return gradient_NM * scale.to(gradient_NM.dtype), (gradient_VM * scale).to(gradient_NM.dtype), None, None
 
 
-def nll_and_slope(logits_nV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum of negative log-likelihood in fp32, and its slope (n, V) in the precision of the logits."""
-    is_target_n1, places_n1 = (targets_n != IGNORED)[:, None], targets_n.clamp(min=0)[:, None]
-    surprise_nV = functional.log_softmax(logits_nV.float(), 1)
-    chosen_n1 = surprise_nV.gather(1, places_n1)
-    slope_nV = surprise_nV.exp_().mul_(is_target_n1).to(logits_nV.dtype)
-    slope_nV.scatter_(1, places_n1, ((chosen_n1.exp() - 1) * is_target_n1).to(logits_nV.dtype))
-    return -torch.where(is_target_n1, chosen_n1, 0.0).sum(), slope_nV
+def nll_and_gradient(logits_nV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the sum of negative log-likelihood in fp32, and its gradient (n, V) in the precision of the logits."""
+    is_target_n1, indices_n1 = (targets_n != IGNORED)[:, None], targets_n.clamp(min=0)[:, None]
+    log_probs_nV = functional.log_softmax(logits_nV.float(), 1)
+    chosen_n1 = log_probs_nV.gather(1, indices_n1)
+    gradient_nV = log_probs_nV.exp_().mul_(is_target_n1).to(logits_nV.dtype)
+    gradient_nV.scatter_(1, indices_n1, ((chosen_n1.exp() - 1) * is_target_n1).to(logits_nV.dtype))
+    return -torch.where(is_target_n1, chosen_n1, 0.0).sum(), gradient_nV

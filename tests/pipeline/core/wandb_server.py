@@ -49,7 +49,7 @@ def server(fault: str) -> Iterator[str]:
                 self.end_headers()
                 self.wfile.write(body)
 
-        do_GET = do_POST  # noqa: N815
+        do_GET = do_POST
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -1,13 +1,29 @@
-"""The mask by hand, and FlexAttention against PyTorch's own attention (on a CPU it has no gradients)."""
+"""Visibility and bias: the masks by hand, every way to compute attention against a naive loop, another visibility and
+another bias through the whole model."""
+
+import dataclasses
+import math
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.attention.flex_attention import create_mask
 
-from headrace.train.model.attention import attend, block_mask, document_mask
+from headrace.train.model.attention import BlockAttention, DenseAttention, WeightRecorder
+from headrace.train.model.positions import POSITIONS, Positions
+from headrace.train.model.transformer import Transformer
+from headrace.train.model.visibility import (
+    CAUSAL,
+    Bias,
+    Visibility,
+    block_mask,
+    logit_mask,
+    within_documents,
+)
+from tests.train.model.test_transformer import GPT1, LLAMA, VOCABULARY, random_model
 
 
-def documents(positions: int, starts: list[list[int]], padding: int) -> torch.Tensor:
+def documents(positions: int, starts: list[list[int]], padding: int) -> Tensor:
     """Rows whose documents begin at ``starts``, the last ``padding`` positions of each left over."""
     rows = torch.zeros(len(starts), positions, dtype=torch.long)
     for row, places in zip(rows, starts, strict=True):
@@ -17,36 +33,147 @@ def documents(positions: int, starts: list[list[int]], padding: int) -> torch.Te
     return rows
 
 
+def visible(visibility: Visibility, rows: int, positions: int) -> Tensor:
+    return logit_mask(visibility, None, rows, 1, torch.arange(positions)[None], positions).visible_BNTS
+
+
+def dense(visibility: Visibility, bias: Bias | None, rows: int, heads: int, positions: int) -> DenseAttention:
+    return DenseAttention(logit_mask(visibility, bias, rows, heads, torch.arange(positions)[None], positions))
+
+
+def prefix(lengths_B: Tensor) -> Visibility:
+    """All tokens of a row see its first ``lengths_B`` ones; the rest is causal."""
+    return Visibility(lambda row, head, query, key: (key <= query) | (key < lengths_B[row]), looks_ahead=True)
+
+
+def alibi(heads: int) -> Bias:
+    """-(i - j) · 2^(-8 h / heads) for head h from 1 (Press et al. 2022)."""
+    return lambda row, head, query, key: (key - query).abs() * -torch.exp2(-8 * (head + 1) / heads)
+
+
+def naive(q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, sees, bias) -> Tensor:
+    """One query at a time, in fp64."""
+    output = torch.zeros_like(q_BNTD)
+    rows, heads, positions, width = q_BNTD.shape
+    for b in range(rows):
+        for n in range(heads):
+            g = n * k_BGTD.shape[1] // heads
+            for i in range(positions):
+                keys = [j for j in range(positions) if sees(b, i, j)]
+                logits = [float(q_BNTD[b, n, i] @ k_BGTD[b, g, j]) / math.sqrt(width) + bias(n, i, j) for j in keys]
+                weights = torch.tensor(logits, dtype=torch.float64).softmax(0)
+                output[b, n, i] = (weights[:, None] * v_BGTD[b, g, keys].double()).sum(0)
+    return output
+
+
+def random_qkv(rows: int, positions: int, seed: int = 0) -> list[Tensor]:
+    """Four query heads and two heads of keys and values."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(rows, heads, positions, 16, generator=generator) for heads in (4, 2, 2)]
+
+
 def test_the_mask_by_hand():
     expected = [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 0, 1]]
-    assert document_mask(torch.tensor([[0, 0, 1, 1, -1]]))[0, 0].int().tolist() == expected
+    visibility = within_documents(CAUSAL, torch.tensor([[0, 0, 1, 1, -1]]))
+    assert visible(visibility, 1, 5)[0, 0].int().tolist() == expected
+
+
+PREFIX_LENGTHS = torch.tensor([3, 0])
+LAYOUT = documents(9, [[5], []], padding=2)
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("has_prefix", [False, True])
+def test_every_way_to_compute_attention_is_the_naive_one(has_prefix, has_bias):
+    def sees(b: int, i: int, j: int) -> bool:
+        return (j <= i or (has_prefix and j < int(PREFIX_LENGTHS[b]))) and bool(LAYOUT[b, i] == LAYOUT[b, j])
+
+    def added(n: int, i: int, j: int) -> float:
+        return -abs(i - j) * 2.0 ** (-8 * (n + 1) / 4) if has_bias else 0.0
+
+    qkv = random_qkv(2, 9)
+    expected = naive(*qkv, sees, added)
+    visibility = within_documents(prefix(PREFIX_LENGTHS) if has_prefix else CAUSAL, LAYOUT)
+    bias = alibi(4) if has_bias else None
+    mask = logit_mask(visibility, bias, 2, 4, torch.arange(9)[None], 9)
+    with torch.no_grad(), torch.compiler.set_stance("force_eager"):
+        blocks = BlockAttention(block_mask(visibility, 2, 9, torch.device("cpu")), bias)
+        for way in (DenseAttention(mask), WeightRecorder(mask), blocks):
+            torch.testing.assert_close(way.attend(*qkv, 0.0), expected, rtol=0, atol=1e-5)
+
+
+class AlibiPositions(Positions):
+    def bias(self) -> Bias:
+        return alibi(self.config.heads)
+
+
+def random_alibi(config, monkeypatch: pytest.MonkeyPatch) -> Transformer:
+    """A model whose scheme ``learned`` is another one: its class and a line of the table is all that it takes."""
+    monkeypatch.setitem(POSITIONS, "learned", AlibiPositions)
+    return random_model(dataclasses.replace(config, positions="learned"))
+
+
+@pytest.mark.parametrize("config", [GPT1, LLAMA], ids=["post-norm", "grouped"])
+@torch.inference_mode()
+def test_another_bias_and_visibility_go_through_the_model_and_its_cache(config, monkeypatch):
+    """A whole row at once, and in pieces with a cache, give the same logits; weights follow the formula."""
+    model = random_alibi(config, monkeypatch)
+    assert not any(name.startswith("positions") for name, _ in model.named_parameters())
+    tokens_BT = torch.randint(VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(4))
+    visibility = prefix(torch.tensor([6, 11]))
+    positions_BT = torch.arange(20).expand(2, -1)
+    expected = model(tokens_BT, positions_BT, torch.zeros_like(tokens_BT), None, visibility)
+    cache, found = model.new_cache(2), []
+    for part_BT in tokens_BT.split([11, 2, 7], 1):
+        sizes_B = torch.full((2,), part_BT.shape[1])
+        x_PM = model.extend(cache, part_BT.flatten(), sizes_B, visibility)
+        found.append(model.logits(x_PM).unflatten(0, (2, -1)))
+    torch.testing.assert_close(torch.cat(found, 1), expected, rtol=0, atol=1e-5)
+    causal = model(tokens_BT, positions_BT, torch.zeros_like(tokens_BT))
+    assert (causal - expected).abs().amax() > 1e-3
+    weights_BNTT = next(iter(model.attention_weights(tokens_BT, visibility)))
+    seen = visible(visibility, 2, 20).expand_as(weights_BNTT)
+    assert torch.equal(weights_BNTT > 0, seen)
+
+
+@torch.inference_mode()
+def test_a_prefix_longer_than_a_chunk_of_queries_is_seen_from_its_start(monkeypatch):
+    model = random_alibi(dataclasses.replace(LLAMA, context=300), monkeypatch)
+    tokens_1T = torch.randint(VOCABULARY, (1, 300), generator=torch.Generator().manual_seed(4))
+    visibility = prefix(torch.tensor([280]))
+    expected = model(tokens_1T, torch.arange(300)[None], torch.zeros_like(tokens_1T), None, visibility)
+    found = model.logits(model.extend(model.new_cache(1), tokens_1T[0], torch.tensor([300]), visibility))
+    torch.testing.assert_close(found[None], expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("bias", [None, alibi(4)], ids=["no-bias", "alibi"])
 @torch.no_grad()
-def test_flex_attention_is_attention_and_is_not_compiled_again_for_other_documents():
+def test_flex_attention_is_attention_and_is_not_compiled_again_for_other_documents(bias):
+    torch.compiler.reset()
     layouts = [
         documents(256, [[100], [3, 130, 200]], padding=7),
         documents(256, [[], [1]], padding=0),
         documents(256, [[50, 51, 52], [255]], padding=1),
     ]
     for number, layout in enumerate(layouts):
-        generator = torch.Generator().manual_seed(number)
-        q_BNTD, k_BGTD, v_BGTD = (torch.randn(2, heads, 256, 16, generator=generator) for heads in (4, 2, 2))
-        expected = attend(q_BNTD, k_BGTD, v_BGTD, document_mask(layout), 0.0)
+        qkv = random_qkv(2, 256, number)
+        visibility = within_documents(CAUSAL, layout)
+        expected = dense(visibility, bias, 2, 4, 256).attend(*qkv, 0.0)
         with torch.compiler.set_stance("fail_on_recompile" if number else "default"):
-            found = attend(q_BNTD, k_BGTD, v_BGTD, block_mask(layout), 0.0)
+            found = BlockAttention(block_mask(visibility, 2, 256, layout.device), bias).attend(*qkv, 0.0)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
 @torch.compiler.set_stance("force_eager")
 def test_both_masks_let_the_same_pairs_through():
-    layout = documents(256, [[100], [3, 130, 200]], padding=7)
-    found = create_mask(block_mask(layout).mask_mod, 2, 1, 256, 256, device="cpu")
-    assert torch.equal(found, document_mask(layout))
+    visibility = within_documents(CAUSAL, documents(256, [[100], [3, 130, 200]], padding=7))
+    found = create_mask(block_mask(visibility, 2, 256, torch.device("cpu")).mask_mod, 2, 1, 256, 256, device="cpu")
+    assert torch.equal(found, visible(visibility, 2, 256))
 
 
 @torch.compiler.set_stance("force_eager")
 def test_blocks_that_hold_no_visible_pair_are_skipped():
-    computed = block_mask(documents(512, [[256]], padding=0)).to_dense()[0, 0]
+    visibility = within_documents(CAUSAL, documents(512, [[256]], padding=0))
+    computed = block_mask(visibility, 1, 512, torch.device("cpu")).to_dense()[0, 0]
     assert computed.int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]

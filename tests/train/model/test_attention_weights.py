@@ -5,8 +5,8 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from headrace.train.families.hf_folder import load
-from headrace.train.model.attention import attend, document_mask
-from headrace.train.model.attention_weights import KeptWeights
+from headrace.train.model.attention import DenseAttention, WeightRecorder
+from headrace.train.model.visibility import CAUSAL, logit_mask
 
 GPT2 = GPT2Config(
     vocab_size=128, n_positions=32, n_embd=32, n_layer=3, n_head=4, initializer_range=0.3, attn_implementation="eager"
@@ -43,8 +43,9 @@ def test_weights_equal_those_of_transformers(config, cls, tmp_path):
 def test_what_is_looked_at_is_what_is_computed():
     torch.manual_seed(6)
     q_BNTD, k_BGTD, v_BGTD = torch.randn(2, 4, 9, 8), torch.randn(2, 2, 9, 8), torch.randn(2, 2, 9, 8)
-    kept = KeptWeights()
-    mixed_BNTD = attend(q_BNTD, k_BGTD, v_BGTD, kept, 0.0)
-    usual_BNTD = attend(q_BNTD, k_BGTD, v_BGTD, document_mask(torch.zeros(2, 9, dtype=torch.int64)), 0.0)
+    mask = logit_mask(CAUSAL, None, 2, 4, torch.arange(9)[None], 9)
+    recorder = WeightRecorder(mask)
+    mixed_BNTD = recorder.attend(q_BNTD, k_BGTD, v_BGTD, 0.0)
+    usual_BNTD = DenseAttention(mask).attend(q_BNTD, k_BGTD, v_BGTD, 0.0)
     torch.testing.assert_close(mixed_BNTD, usual_BNTD, rtol=0, atol=1e-6)
-    torch.testing.assert_close(kept.weights_BNTT.sum(-1), torch.ones(2, 4, 9), rtol=0, atol=1e-6)
+    torch.testing.assert_close(recorder.weights_BNTT.sum(-1), torch.ones(2, 4, 9), rtol=0, atol=1e-6)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from headrace.train.config import ModelConfig
 from headrace.train.model.cache import Cache, attend_in_order, cache_bytes
 from headrace.train.model.transformer import Transformer
+from headrace.train.model.visibility import CAUSAL, logit_mask
 from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, VOCABULARY, random_model
 
 WIDE = ModelConfig(
@@ -90,7 +91,7 @@ def test_a_cache_can_be_gone_on_from_by_several_rows(config, room, slots):
     model.extend(cache, torch.cat((first_T, second_T)), sizes(5, 7))
     branched = cache.of_rows(torch.tensor([1, 0, 1]), room)
     assert branched.lengths_B.tolist() == [7, 5, 7]
-    assert branched.room_tokens == slots
+    assert branched.capacity_tokens == slots
     x_BTM = model.extend(branched, ends_BT.flatten(), sizes(4, 4, 4)).unflatten(0, (3, 4))
     for x_TM, start_T, end_T in zip(x_BTM, (second_T, first_T, second_T), ends_BT, strict=True):
         assert torch.equal(model.logits(x_TM), at_once(model, torch.cat((start_T, end_T)))[-4:])
@@ -133,7 +134,7 @@ def test_a_full_window_is_refused():
 
 def test_bytes_are_those_of_the_formula():
     cache = new_cache(random_model(LLAMA), 3)
-    cache.make_room(32)
+    cache.reserve(32)
     assert cache.bytes_per_row == cache_bytes(LLAMA, 32, 4) == 2 * 2 * 2 * 8 * 4 * 32
     smollm2 = ModelConfig(layers=30, width=576, heads=9, kv_heads=3, context=8192, mlp_width=1536, positions="rope")
     assert cache_bytes(smollm2, 1, 2) == 23_040
@@ -142,8 +143,8 @@ def test_bytes_are_those_of_the_formula():
 def test_attention_in_order_is_attention():
     generator = torch.Generator().manual_seed(1)
     q_BNTD, k_BGSD, v_BGSD = (torch.randn(2, heads, 300, 16, generator=generator) for heads in (4, 2, 2))
-    sees_BTS = torch.ones(300, 300, dtype=torch.bool).tril().expand(2, -1, -1)
+    mask = logit_mask(CAUSAL, None, 2, 4, torch.arange(300)[None], 300)
     expected = torch.nn.functional.scaled_dot_product_attention(
-        q_BNTD, k_BGSD, v_BGSD, attn_mask=sees_BTS[:, None], enable_gqa=True
+        q_BNTD, k_BGSD, v_BGSD, attn_mask=torch.ones(300, 300, dtype=torch.bool).tril(), enable_gqa=True
     )
-    torch.testing.assert_close(attend_in_order(q_BNTD, k_BGSD, v_BGSD, sees_BTS), expected, rtol=0, atol=1e-5)
+    torch.testing.assert_close(attend_in_order(q_BNTD, k_BGSD, v_BGSD, mask), expected, rtol=0, atol=1e-5)

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from headrace.train.model import head
-from headrace.train.model.head import Head, nll_and_slope
+from headrace.train.model.head import Head, nll_and_gradient
 
 WIDTH, VOCABULARY = 16, 61
 
@@ -44,9 +44,9 @@ def test_no_chunk_has_more_logits_than_allowed(monkeypatch):
 
     def watched(logits_nV, targets_n):
         seen.append(tuple(logits_nV.shape))
-        return nll_and_slope(logits_nV, targets_n)
+        return nll_and_gradient(logits_nV, targets_n)
 
-    monkeypatch.setattr(head, "nll_and_slope", watched)
+    monkeypatch.setattr(head, "nll_and_gradient", watched)
     layer, x_BTM, targets_BT = filled(4, 3)
     layer(x_BTM, targets_BT)
     assert seen == [(5, VOCABULARY), (5, VOCABULARY), (2, VOCABULARY)]
@@ -74,13 +74,13 @@ def test_without_gradients_the_value_is_the_same():
 
 def test_a_uniform_model_has_ln_v_for_each_target():
     targets = torch.tensor([3, -100, 0, -100, -100, 7])
-    nll, slope = nll_and_slope(torch.zeros(6, 8), targets)
+    nll, gradient = nll_and_gradient(torch.zeros(6, 8), targets)
     assert nll.item() == pytest.approx(3 * math.log(8), abs=1e-5)
-    assert slope[0].tolist() == pytest.approx([0.125, 0.125, 0.125, -0.875, *[0.125] * 4])
-    assert slope[1].abs().max() == 0
+    assert gradient[0].tolist() == pytest.approx([0.125, 0.125, 0.125, -0.875, *[0.125] * 4])
+    assert gradient[1].abs().max() == 0
 
 
 def test_nll_by_hand_and_in_fp32_for_bf16_logits():
-    nll, slope = nll_and_slope(torch.tensor([[2.0, 0.0, -1.0]], dtype=torch.bfloat16), torch.tensor([1]))
-    assert (nll.dtype, slope.dtype) == (torch.float32, torch.bfloat16)
+    nll, gradient = nll_and_gradient(torch.tensor([[2.0, 0.0, -1.0]], dtype=torch.bfloat16), torch.tensor([1]))
+    assert (nll.dtype, gradient.dtype) == (torch.float32, torch.bfloat16)
     assert nll.item() == pytest.approx(math.log(math.e**2 + 1 + math.e**-1), abs=1e-5)
