@@ -153,7 +153,7 @@ class Cache:
         return [LayerCache(keys, values, new, visibility, bias) for keys, values in parts]
 
     def of_rows(self, rows_B: Tensor, tokens: int = 0) -> "Cache":
-        """Returns a cache whose row i continues row ``rows_B[i]`` of this one, with at least ``tokens`` slots in each."""
+        """Returns a cache whose row i continues row ``rows_B[i]`` of this one and has at least ``tokens`` slots."""
         chosen = Cache(self.config, len(rows_B), self._slots_L2BGSD.dtype, self._slots_L2BGSD.device)
         chosen.lengths_B = self.lengths_B[rows_B]
         known = rounded_up(int(chosen.lengths_B.max()), SLOT_MULTIPLE)
