@@ -10,7 +10,7 @@ from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.packed import Packing
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.tokenizer import TokenizerSettings
-from headrace.pipeline.clusters.settings import AnyCluster, Slurm
+from headrace.pipeline.clusters import AnyCluster
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, settings, unhashed
 from headrace.pipeline.core.tracker import Tracking
@@ -67,8 +67,7 @@ class RunConfig:
     @property
     def training_ranks(self) -> int:
         """The processes that train together."""
-        cluster = self.cluster
-        return cluster.nodes * cluster.ranks_per_node if isinstance(cluster, Slurm) else self.ranks
+        return self.cluster.world(self.ranks)
 
     @property
     def worker_processes(self) -> int:

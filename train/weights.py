@@ -15,10 +15,12 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage import Inputs, Phase
+from headrace.train.distributed.watchdog import TRAINING
 from headrace.train.loop.pretraining import Pretraining
 
 
@@ -30,6 +32,18 @@ class Weights(Pretraining):
     version: ClassVar[int] = 3
     inputs: ClassVar[tuple[str, ...]] = ("tokenizer", "tokens", "packed")
     distributed: ClassVar[bool] = True
+    remedy: ClassVar[str] = TRAINING.remedy
+    progress_file: ClassVar[str] = "metrics.jsonl"
+
+    def show_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Shows the steps that are done, with the loss and the speed."""
+        shown = 0
+        with Progress(self.name, self.training.steps, "steps") as progress:
+            for row in rows:
+                if "loss" in row and row["step"] > shown:
+                    tokens_per_second = round(row["tokens_per_second"])
+                    progress.advance(row["step"] - shown, loss=row["loss"], tokens_per_second=tokens_per_second)
+                    shown = row["step"]
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("weights", 1, self.run),)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.owner import Owner, aside
+from headrace.pipeline.core.variables import JOB, RESTARTS
 
 HEARTBEAT_SECONDS = 10.0
 SILENCE_SECONDS = 180.0
@@ -125,8 +126,8 @@ def clear(parts: Path) -> None:
 
 
 def _signature(environment: Mapping[str, str]) -> str:
-    """What a claim of this process says: its name, its SLURM job and how often that was started again."""
-    job, restarts = environment.get("SLURM_JOB_ID", ""), environment.get("SLURM_RESTART_COUNT", "0")
+    """The text of this process's claims: its name, its job, and how often that was started again."""
+    job, restarts = environment.get(JOB, ""), environment.get(RESTARTS, "0")
     return f"{Owner.current()}~{job}~{restarts}"
 
 

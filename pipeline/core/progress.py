@@ -5,10 +5,13 @@ clean 12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                            
 {"done": 12, "total": 18, "unit": "tasks"}                                        (trail, for another process to follow)
 """
 
+import contextlib
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import orjson
 from rich.console import Console
@@ -82,6 +85,17 @@ class Progress:
         left = (self._total - self._done) / rate if rate else 0.0
         line = f"{self._label} {self._done:,}/{self._total:,} {self._unit}, {rate:.3g}/s, {duration(left)} to go"
         print(f"{line}  {self._facts}".rstrip(), file=sys.stderr, flush=True)
+
+
+def follow_trail(label: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Shows the progress that another process wrote to a trail: its ``rows``, as they are written."""
+    progress: Progress | None = None
+    shown = 0
+    with contextlib.ExitStack() as stack:
+        for row in rows:
+            progress = progress or stack.enter_context(Progress(label, row["total"], row["unit"]))
+            progress.advance(row["done"] - shown)
+            shown = row["done"]
 
 
 def duration(seconds: float) -> str:

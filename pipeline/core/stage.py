@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Self
 
 from headrace.pipeline.core.artifact import Artifact, Balance, FileRecord, TaskOutput
 from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.progress import TRAIL, follow_trail
 from headrace.pipeline.core.settings import canonical, digest, unhashed
 
 Inputs = Mapping[str, Artifact]
@@ -101,6 +102,10 @@ class Stage:
     inputs: ClassVar[tuple[str, ...]] = ()
     distributed: ClassVar[bool] = False
     """True when many ranks enter the stage's single task together (training)."""
+    remedy: ClassVar[str] = "run again"
+    """What to do when a rank of a distributed stage was killed."""
+    progress_file: ClassVar[str] = TRAIL
+    """The file below the artifact's folder in which the ranks of a distributed stage write their progress."""
 
     planned: tuple[RawFile, ...] | None = unhashed(None)
     """The raw files as they were when the run was planned; None for a stage outside a run."""
@@ -121,6 +126,10 @@ class Stage:
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         """The work, given the number of shards of each input. Known before any input exists: a cluster needs it."""
         raise TypeError(f"{type(self).__name__} does not say what its phases are")
+
+    def show_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Shows the progress of the ranks: the ``rows`` of ``progress_file``, as they are written."""
+        follow_trail(self.name, rows)
 
     def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
         """What must add up before the artifact with these ``counts`` is finished, by itself and with its inputs."""

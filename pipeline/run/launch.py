@@ -1,12 +1,14 @@
-"""Ranks on this machine: torchrun starts them, their words go to a log, a file that they write tells their progress.
+"""Starts the ranks of a distributed stage on this machine with torchrun, and shows their progress.
 
     launch ──> torchrun ──> rank 0, rank 1, ...    headrace.pipeline.run.worker run.json weights     metrics.jsonl
        │                      │                    headrace.pipeline.run.worker run.json scores      logs/progress.jsonl
        └─────── SIGUSR1 ──────┘
 
-A polite signal (core/signals.py) becomes SIGUSR1 to the ranks: they finish the step under way, save and end. Before the
-first step it ends them at once, and so does a second signal. Torchrun gets none of them: it kills ranks that do not end
-within 30 s.
+stdout and stderr of the ranks go to logs/ranks.log. The launcher reads their progress from a file that the stage names.
+
+A request to stop (core/signals.py) becomes SIGUSR1 to the ranks: they finish the current step, save and end. Before the
+first step the signal ends them at once, and a second signal always does. Torchrun gets no signal: it would kill ranks
+that do not end within 30 s.
 """
 
 import contextlib
@@ -19,46 +21,45 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.clusters.base import WORKER
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import part_path
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.metrics_file import new_metrics
-from headrace.pipeline.core.progress import TRAIL, Progress
+from headrace.pipeline.core.progress import TRAIL
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.stage import Stage
-from headrace.train.weights import Weights
+from headrace.pipeline.core.variables import MAIN_PID
 
 POLL_SECONDS = 0.5
-MAIN_PID = "HEADRACE_MAIN_PID"
-"""Environment variable: the process without which a rank must not go on."""
 
 PASSIVE_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Threads of the ranks sleep while they wait for each other. OpenMP lets them spin, which on a machine with other work
-takes the cores from the threads that are waited for. The number of threads does not follow the load: results are
-bitwise equal only with as many threads."""
+"""Threads of the ranks sleep while they wait for each other. OpenMP's default lets them spin. On a machine with other
+work, spinning takes cores from the threads that they wait for. The number of threads does not follow the load, because
+results are bitwise equal only with the same number of threads."""
 
 
 def launch(stage: Stage, folder: Path, file: Path, ranks: int) -> None:
-    """Run the distributed ``stage``, which ``file`` describes to workers, in ``folder`` with ``ranks`` processes.
+    """Runs the distributed ``stage`` in ``folder`` with ``ranks`` processes. Workers read the stage from ``file``.
 
     Raises:
-        HeadraceError: what a rank reported.
-        RetryableError: when a rank was killed; training goes on from the newest checkpoint when run again.
-        Stop: when this process was asked to stop, after the ranks saved what they had.
+        HeadraceError: the error that a rank reported.
+        RetryableError: when a rank was killed.
+        Stop: when this process was asked to stop, after the ranks have saved.
     """
     log = folder / "logs" / "ranks.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     error_report.clear(folder)
     (folder / TRAIL).unlink(missing_ok=True)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-    command += ["--no-python", sys.executable, "-u", "-m", "headrace.pipeline.run.worker", str(file), stage.name]
+    command += ["--no-python", sys.executable, "-u", "-m", WORKER, str(file), stage.name]
     environment = PASSIVE_THREADS | os.environ | {MAIN_PID: str(os.getpid())}
-    with log.open("ab") as words:
+    with log.open("ab") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=words, stderr=words, env=environment, start_new_session=True
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
         )
         try:
-            _follow(process, stage, folder)
+            stage.show_progress(_rows(process, folder / stage.progress_file))
         except Stop as stop:
             _ask_to_stop(process, stage)
             raise _stopped(stop, folder) from None
@@ -69,27 +70,20 @@ def launch(stage: Stage, folder: Path, file: Path, ranks: int) -> None:
         raise _error(stage, folder, process.returncode, log)
 
 
-def _follow(process: "subprocess.Popen[bytes]", stage: Stage, folder: Path) -> None:
-    if isinstance(stage, Weights):
-        _follow_training(process, stage, folder)
-    else:
-        _follow_scoring(process, stage, folder)
-
-
 def _ask_to_stop(process: "subprocess.Popen[bytes]", stage: Stage) -> None:
-    """Ask the ranks to save and end; returns when they have."""
+    """Asks the ranks to save and end, and waits until they have ended."""
     ranks = _ranks(process)
     for rank in ranks:
         _send(rank, signal.SIGUSR1)
     if not ranks:
         process.terminate()
-    with contextlib.suppress(BrokenPipeError):  # the reader of the output got the signal as well
+    with contextlib.suppress(BrokenPipeError):  # the signal ended the reader of the output, too
         print(f"{stage.name}: saving and stopping (a second signal ends it at once)", file=sys.stderr, flush=True)
     process.wait()
 
 
 def _stopped(stop: Stop, folder: Path) -> BaseException:
-    """``stop`` with what the ranks reported; another error of theirs in its place."""
+    """``stop`` with the message of the ranks; their error instead, when it is no request to stop."""
     reported = error_report.find(folder)
     if reported is None:
         return stop
@@ -97,7 +91,7 @@ def _stopped(stop: Stop, folder: Path) -> BaseException:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Leave none of them behind."""
+    """Kills the ranks and torchrun if they still run."""
     if process.poll() is None:
         for rank in _ranks(process):
             _send(rank, signal.SIGKILL)
@@ -106,9 +100,9 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _ranks(process: "subprocess.Popen[bytes]") -> list[int]:
-    """The processes that torchrun, ``process``, has started."""
+    """The processes that ``process``, torchrun, has started."""
     try:
-        return [int(word) for word in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+        return [int(child) for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
     except FileNotFoundError:  # it has ended
         return []
 
@@ -118,27 +112,8 @@ def _send(process: int, number: signal.Signals) -> None:
         os.kill(process, number)
 
 
-def _follow_training(process: "subprocess.Popen[bytes]", stage: Weights, folder: Path) -> None:
-    shown = 0
-    with Progress(stage.name, stage.training.steps, "steps") as progress:
-        for row in _rows(process, folder / "metrics.jsonl"):
-            if "loss" in row and row["step"] > shown:
-                tokens_per_second = round(row["tokens_per_second"])
-                progress.advance(row["step"] - shown, loss=row["loss"], tokens_per_second=tokens_per_second)
-                shown = row["step"]
-
-
-def _follow_scoring(process: "subprocess.Popen[bytes]", stage: Stage, folder: Path) -> None:
-    progress, shown = None, 0
-    with contextlib.ExitStack() as stack:
-        for row in _rows(process, folder / TRAIL):
-            progress = progress or stack.enter_context(Progress(stage.name, row["total"], row["unit"]))
-            progress.advance(row["done"] - shown)
-            shown = row["done"]
-
-
 def _rows(process: "subprocess.Popen[bytes]", path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of ``path`` as they come, until ``process`` has ended."""
+    """Yields the rows of ``path`` as they are written, until ``process`` has ended."""
     position = 0
     while process.poll() is None:
         time.sleep(POLL_SECONDS)
@@ -149,5 +124,4 @@ def _rows(process: "subprocess.Popen[bytes]", path: Path) -> Iterator[dict[str, 
 def _error(stage: Stage, folder: Path, status: int, log: Path) -> HeadraceError:
     if reported := error_report.find(folder):
         return reported
-    remedy = "run again to go on from the newest checkpoint" if isinstance(stage, Weights) else "run again"
-    return RetryableError(stage.name, f"a rank ended early (status {status})", f"see {log}; {remedy}")
+    return RetryableError(stage.name, f"a rank ended early (status {status})", f"see {log}; {stage.remedy}")

@@ -1,8 +1,7 @@
-"""From a planned run to its end: here, stage by stage, or as jobs on a SLURM cluster."""
+"""Carries out a planned run: stage by stage on this machine, or as jobs on a cluster."""
 
 import sys
 
-from headrace.pipeline.clusters.settings import Slurm
 from headrace.pipeline.config import check_training
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run import submission, summary
@@ -10,11 +9,11 @@ from headrace.pipeline.run.planner import Run, execute, save
 
 
 def carry_out(run: Run) -> None:
-    """Do what is left to do of ``run``, or submit it, and say what it came to.
+    """Does what is left to do of ``run``, or submits it, and prints the results.
 
     Raises:
-        ConfigError: also when the training at its end could not begin; better known now than after the data stages.
-        HeadraceError: when something is left to do, and nothing can be written below the root.
+        ConfigError: also when the training could not begin: this is checked now, not after the data stages.
+        HeadraceError: when something is left to do and the root is not writable.
     """
     if any(step.name == "weights" and not step.is_whole for step in run.steps):
         check_training(run.config)
@@ -28,8 +27,8 @@ def carry_out(run: Run) -> None:
         return
     if any(step.name == "signatures" and not step.is_whole for step in run.steps):
         print(f"{'dedup':<11} {run.config.dedup.expected_cost}", file=sys.stderr)
-    if isinstance(run.config.cluster, Slurm):
-        submission.submit(run.steps, run.config.cluster, run_json)
+    if scheduler := run.config.cluster.scheduler:
+        submission.submit(run.steps, scheduler, run_json)
         return
     for step in run.steps:
         if step.is_whole:

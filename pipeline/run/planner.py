@@ -13,6 +13,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact, finish, missing_tasks, part_path, read_sealed, write_sealed
 from headrace.pipeline.core.claim import claim_of, turn
@@ -113,6 +115,7 @@ def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None
 
 def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
     """Bring ``step``, which ``file`` describes to workers, to its end on this machine."""
+    adopt_job(CLUSTERS.values())
     with system_errors_told(step.folder):
         step.folder.mkdir(parents=True, exist_ok=True)
         for phase in step.phases:

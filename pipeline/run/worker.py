@@ -13,11 +13,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters.base import adopt_job, adopt_rank
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.system_errors import system_errors_told
-from headrace.pipeline.run.launch import MAIN_PID
+from headrace.pipeline.core.variables import JOB, MAIN_PID
 from headrace.pipeline.run.planner import Step, load_steps
 
 SETTLING_SECONDS = 60
@@ -59,7 +61,8 @@ def run_rank(step: Step) -> None:
     if not step.missing(phase):
         return
     out = TaskOutput(step.folder, phase.name, 0)
-    is_first = int(os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))) == 0
+    adopt_rank(CLUSTERS.values())
+    is_first = int(os.environ.get("RANK", "0")) == 0
     if is_first:
         step.stage.check_raw_files()
     counts = phase.run(0, {name: Artifact(folder) for name, folder in step.inputs.items()}, out)
@@ -71,7 +74,7 @@ def run_rank(step: Step) -> None:
 
 def finish_inputs(inputs: Sequence[Step]) -> None:
     """Finish ``inputs`` whose last task was killed before it could; in a job, wait until the file system shows them."""
-    patience_seconds = SETTLING_SECONDS if "SLURM_JOB_ID" in os.environ else 0
+    patience_seconds = SETTLING_SECONDS if JOB in os.environ else 0
     deadline = time.monotonic() + patience_seconds
     for step in inputs:
         step.finish_if_complete()
@@ -128,4 +131,5 @@ def leave(status: int) -> None:
 
 
 if __name__ == "__main__":
+    adopt_job(CLUSTERS.values())
     leave(main(sys.argv[1:]))

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import TaskError
-from headrace.pipeline.run.submission import SCRIPTS
 from tests.cluster.one_machine import OneMachineSlurm, client, until
 
 NASTY = "a b; touch $HOME/x $(touch x) `touch x` 'q\" é *"
@@ -24,6 +24,10 @@ WORKER = "headrace.pipeline.run.worker"
 RECORD = """#!{python}
 import json, os, signal, sys, time
 from pathlib import Path
+if sys.argv[2] != "{worker}":
+    code = "import runpy, sys; sys.executable, sys.argv = sys.argv[1], sys.argv[2:]; "
+    code += "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+    os.execv("{python}", ["{python}", "-c", code, sys.argv[0], *sys.argv[2:]])
 folder = Path(sys.argv[0]).parent
 rank, index = os.environ.get("SLURM_PROCID", "0"), os.environ.get("SLURM_ARRAY_TASK_ID", "none")
 attempt = int(os.environ.get("SLURM_RESTART_COUNT", "0")) + 1
@@ -39,11 +43,12 @@ Submit = Callable[..., int]
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Callable[[str], str]:
-    """``stand_in("code")``: the path of a program that records its arguments and environment, then does ``code``."""
+    """``stand_in("code")``: the path of a python in which the worker only records its arguments and environment, and then
+    does ``code``. Other modules run as they are, and start the stand-in as their python."""
 
     def make(behaviour: str = "") -> str:
         path = tmp_path / "stand-in"
-        path.write_text(RECORD.format(python=sys.executable, behaviour=behaviour))
+        path.write_text(RECORD.format(python=sys.executable, worker=WORKER, behaviour=behaviour))
         path.chmod(0o755)
         return str(path)
 

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,13 @@ import pytest
 from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.document import read_documents, write_documents
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.commands import inspect
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import Artifact, FileRecord, read_sealed, write_json, write_sealed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.marking import pages
 from headrace.pipeline.run.planner import load_steps, newest, save
-from headrace.pipeline.run.submission import SCRIPTS
 from headrace.train.checkpoint import store
 from tests.small_runs import Corpus, build, c4_corpus
 
@@ -46,7 +47,7 @@ def test_no_command_in_the_record_of_attempts_runs(restarts: str, tmp_path: Path
     (folder / "logs/attempts").write_text(f"7 none {restarts.format(mark=mark)}\n")
     environment = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "7"}
     environment |= {"SLURM_JOB_NODELIST": "n1", "SLURM_NTASKS": "1"}
-    command = ["bash", str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(folder), "2", "python"]
+    command = ["bash", str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(folder), "2", sys.executable]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
     assert done.returncode == 3, done.stderr
     assert not mark.exists()

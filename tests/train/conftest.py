@@ -62,7 +62,7 @@ def token_shard(task: int, out: TaskOutput, documents: int, spoiled: Sequence[tu
 def _one_thread() -> Iterator[None]:
     """Matrices this small only wait for a second thread."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SLURM_CPUS_PER_TASK", "1")
+        patch.setenv("HEADRACE_CORES", "1")
         yield
 
 

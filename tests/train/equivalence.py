@@ -71,7 +71,7 @@ def launch(folder: Path, cases: Mapping[int, Sequence[Case]]) -> dict[tuple[int,
     written = {world: [vars(case) for case in each] for world, each in cases.items()}
     (folder / "cases.json").write_text(json.dumps(written))
     command = [sys.executable, "-m", "tests.train.updates", str(folder / "cases.json")]
-    environment = os.environ | {"DS_ACCELERATOR": "cpu", "SLURM_CPUS_PER_TASK": "1"}
+    environment = os.environ | {"DS_ACCELERATOR": "cpu", "HEADRACE_CORES": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=540, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr
     pairs = [(world, case) for world, each in cases.items() for case in each]

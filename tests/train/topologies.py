@@ -93,7 +93,7 @@ def resume(folder: Path, pairs: Sequence[Pair]) -> dict[Pair, Resumption]:
     work += [(ranks, [pair.resuming for pair in pairs if pair.resumed.ranks == ranks]) for ranks in (1, 2, 4)]
     (folder / "cases.json").write_text(json.dumps([(ranks, cases) for ranks, cases in work if cases]))
     command = [sys.executable, "-m", "tests.train.reshaping", str(folder / "cases.json")]
-    environment = os.environ | {"DS_ACCELERATOR": "cpu", "SLURM_CPUS_PER_TASK": "1"}
+    environment = os.environ | {"DS_ACCELERATOR": "cpu", "HEADRACE_CORES": "1"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr
     return {pair: _compared(folder, pair) for pair in pairs}

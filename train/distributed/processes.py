@@ -1,8 +1,7 @@
-"""Many processes, one training: who am I, who else is there, and what all must agree on.
+"""The ranks of a training or scoring: their numbers, their devices, and what they do together.
 
-    torchrun   RANK          WORLD_SIZE    LOCAL_RANK     LOCAL_WORLD_SIZE       MASTER_ADDR MASTER_PORT
-    srun       SLURM_PROCID  SLURM_NTASKS  SLURM_LOCALID  SLURM_NTASKS_PER_NODE  the same, exported by the batch script
-    neither    one process alone, which needs no address
+    RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE    torchrun's variables; the worker sets them from another launcher's
+    MASTER_ADDR MASTER_PORT                        where the ranks meet; a process alone needs none of them
 
 gloo carries the messages between CPUs, nccl between GPUs; nothing else differs.
 """
@@ -25,6 +24,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError
+from headrace.pipeline.core.variables import CORES
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclasses.dataclass(frozen=True)
 class Ranks:
-    """This process among all ranks, and among those of its machine."""
+    """The number of this process among all ranks and among the ranks of its machine, and its device."""
 
     rank: int
     world: int
@@ -46,21 +46,18 @@ class Ranks:
 
     @property
     def first(self) -> bool:
-        """Whether this is the rank that writes what is written once."""
+        """Whether this is rank 0, which writes the files that all ranks share."""
         return self.rank == 0
 
 
 def from_environment(environment: Mapping[str, str]) -> Ranks:
-    """Read the launcher's variables.
+    """Reads torchrun's variables.
 
     Raises:
         ConfigError: when there are several ranks and no address to meet at.
     """
-    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-    if "RANK" not in environment:
-        names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE")
-    rank, world, local_rank = (int(environment.get(name, default)) for name, default in zip(names, "010", strict=False))
-    local_world = int(environment.get(names[3], "1"))
+    rank, local_rank = (int(environment.get(name, "0")) for name in ("RANK", "LOCAL_RANK"))
+    world, local_world = (int(environment.get(name, "1")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"))
     if world > 1 and not {"MASTER_ADDR", "MASTER_PORT"} <= set(environment):
         raise ConfigError(
             "weights", f"{world} ranks and no MASTER_ADDR and MASTER_PORT", "launch with torchrun, or export both"
@@ -69,8 +66,7 @@ def from_environment(environment: Mapping[str, str]) -> Ranks:
 
 
 def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.device") -> Ranks:
-    """Join the other ranks (once per process), take a device and a fair share of the cores; ``setting`` names the
-    device in errors.
+    """Joins the other ranks (once per process), and takes a device and a share of the cores. Errors name ``setting``.
 
     Raises:
         ConfigError: when CUDA is asked for and absent, or the launcher's variables are incomplete.
@@ -96,10 +92,10 @@ def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.devic
 
 
 def check_devices(ranks: Ranks, devices: int, setting: str) -> None:
-    """Refuse a rank that has no GPU among the ``devices`` of its machine; ``setting`` names the device in the error.
+    """Refuses a rank that has no GPU of its own among the ``devices`` of its machine. The error names ``setting``.
 
     Raises:
-        ConfigError: saying how many there are.
+        ConfigError: with the number of GPUs.
     """
     if ranks.local_rank >= devices:
         wrong = f"rank {ranks.rank} is number {ranks.local_rank} on {socket.gethostname()}, which has {devices} GPUs"
@@ -107,38 +103,39 @@ def check_devices(ranks: Ranks, devices: int, setting: str) -> None:
 
 
 def wait_equally() -> None:
-    """Have every group of ranks wait TIMEOUT: those that DeepSpeed made wait torch's default, with nccl 10 minutes."""
+    """Sets the timeout of every process group to TIMEOUT. DeepSpeed's have torch's default, 10 minutes for nccl."""
     for group in distributed_c10d._world.pg_map:
         distributed_c10d._set_pg_timeout(TIMEOUT, group)
 
 
 def own_cores(ranks: Ranks, environment: Mapping[str, str]) -> int:
-    """The cores that this rank may keep busy: SLURM's share, else an equal one of those of the machine."""
-    given = environment.get("SLURM_CPUS_PER_TASK")
+    """The number of cores that this rank may keep busy: the launcher's number, else an equal share of the machine."""
+    given = environment.get(CORES)
     return int(given) if given else max(1, len(os.sched_getaffinity(0)) // ranks.local_world)
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process when torchrun's agent is gone: a killed run leaves no trainer behind."""
+    """Asks the kernel to kill this process when its parent, torchrun, ends: a killed run leaves no rank running."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def total(ranks: Ranks, values: Sequence[float]) -> list[float]:
-    """Each of ``values`` summed over all ranks, in fp64."""
+    """The sum of each of ``values`` over all ranks, in fp64."""
     sums = torch.tensor(values, dtype=torch.float64, device=ranks.device)
     dist.all_reduce(sums)
     return [float(value) for value in sums.tolist()]
 
 
 def gather(value: T, group: dist.ProcessGroup | None = None) -> list[T]:
-    """``value`` of every rank, in their order, on all ranks; ``group`` keeps its messages apart from all others."""
+    """Returns the ``value`` of every rank, in the order of the ranks, on all ranks. A ``group`` of its own keeps the
+    messages apart from all others."""
     values: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(values, value, group)
     return values
 
 
 def on_first(ranks: Ranks, work: Callable[[], T]) -> T:
-    """What ``work`` returns on rank 0, on all ranks; when it raises a HeadraceError there, all ranks raise it."""
+    """Runs ``work`` on rank 0 and returns its result on all ranks. All ranks raise a HeadraceError that it raises."""
     box: list[Any] = [None, None]
     if ranks.first:
         try:
@@ -153,7 +150,7 @@ def on_first(ranks: Ranks, work: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def alone(ranks: Ranks, folder: Path) -> Iterator[None]:
-    """Hold ``folder`` for this training: a second one is refused while the lock's holder lives.
+    """Holds the lock of ``folder`` for this training. A second training is refused while the holder lives.
 
     Raises:
         RetryableError: on all ranks, when another training writes there.
@@ -180,8 +177,8 @@ def _lock(folder: Path, stack: contextlib.ExitStack) -> None:
 
 
 class StopRequest:
-    """Remembers that this process was asked to stop; the loop looks between two steps. Signals that are ignored
-    (SIGHUP under nohup) stay ignored."""
+    """Records that this process was asked to stop. The loop checks it between two steps. Ignored signals (SIGHUP under
+    nohup) stay ignored."""
 
     SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -204,5 +201,5 @@ class StopRequest:
 
 
 def stopped(stage: str, where: str) -> RetryableError:
-    """The error that ends ``stage`` after a request to stop, ``where`` it saved last."""
+    """The error that ends ``stage`` after a request to stop; ``where`` names the last saved step."""
     return RetryableError(stage, f"stopped on request {where}", "run the same command again to go on")

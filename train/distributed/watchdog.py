@@ -1,14 +1,14 @@
-"""A hung rank ends the run: without it, all others would wait for it until the job's time is over.
+"""Watchdog: ends the run when a rank hangs. Without it, all others would wait until the job's time limit.
 
     step done ── beat ──> the deadline is hang_seconds away again
     waits for a save ───> save_hang_seconds away; hang_seconds again when the save is done
     deadline passed ───> stacks of all threads to stderr, the reason to logs/error.json, the process ends
 
-Every rank has a watchdog of its own. Ranks wait for each other in every step, so when one hangs, those that wait for it
-show where they stand, and the hung one too unless it was stopped whole (SIGSTOP, a dead disk). The launcher, or srun
-with ``--kill-on-bad-exit``, ends what is left; running again goes on from the newest checkpoint. Scoring is watched in
-the same way, round by round. Behind the watchdog's thread stands one of faulthandler's, which needs no interpreter: a
-rank that holds it, or a disk that takes no report, ends a few seconds later all the same.
+Every rank has a watchdog of its own. Ranks wait for each other in every step, so when one hangs, the ranks that wait
+for it print their stacks. The hung rank does too, unless the whole process was stopped (SIGSTOP, a dead disk). The
+launcher, or srun with ``--kill-on-bad-exit``, ends the other ranks. Running again resumes from the newest checkpoint.
+Scoring is watched in the same way, round by round. A second timer, faulthandler's, needs no interpreter: a few seconds
+later it ends a rank that holds the interpreter's lock or whose disk takes no report.
 """
 
 import contextlib
@@ -25,17 +25,17 @@ from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import RetryableError
 
 GATHERING_SECONDS = 2.0
-"""Between showing the stacks and ending: the launcher ends all ranks with the first one, and all should have shown."""
+"""Time between printing the stacks and ending: the launcher ends all ranks after the first, and all should print."""
 
 LOOKING_SECONDS = 1.0
-"""Between two looks at the clock: a deadline may be moved nearer."""
+"""Time between two checks of the deadline, which may have been moved to an earlier time."""
 
 STDERR = 2
 
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What is watched: the stage, what it goes on by, and what to do when it ended."""
+    """The watched work: its stage, its unit, and the remedy in the error."""
 
     stage: str
     unit: str
@@ -47,11 +47,11 @@ SCORING = Work("scores", "round", "run again")
 
 
 class Watchdog:
-    """Ends the process when nobody calls ``beat`` for so long, as long as it is entered."""
+    """Ends the process when ``beat`` is not called in time. It watches while it is entered."""
 
     def __init__(self, seconds: float, save_seconds: float, rank: int, folder: Path, work: Work = TRAINING) -> None:
-        """Watch the ``work`` in ``folder`` as ``rank`` does it: a step lasts ``seconds`` at most, a save that is waited
-        for ``save_seconds``."""
+        """Watches ``work`` of ``rank`` in ``folder``: a step lasts at most ``seconds``, a wait for a save at most
+        ``save_seconds``."""
         self._seconds, self._save_seconds, self._rank, self._folder = seconds, save_seconds, rank, folder
         self._work = work
         self._step: int | None = None
@@ -71,13 +71,13 @@ class Watchdog:
         self._thread.join()
 
     def beat(self, step: int) -> None:
-        """Say that ``step`` is done."""
+        """Reports that ``step`` is done."""
         self._step = step
         self._put_off()
 
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:
-        """Around the time in which training waits for a save."""
+        """Marks the time in which the training waits for a save."""
         self._saves = True
         self._put_off()
         try:

@@ -11,6 +11,7 @@ from headrace.pipeline.core import claim as claims
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.claim import Waiting, claimed, turn
 from headrace.pipeline.core.owner import UNFINISHED, Owner, aside
+from headrace.pipeline.core.variables import JOB, RESTARTS
 
 ELSEWHERE = "node7~4026531836~4711~88231"
 
@@ -65,8 +66,8 @@ def test_the_claim_of_a_dead_process_is_taken_over_at_once(claim: Path) -> None:
 def test_a_requeued_job_takes_over_what_it_claimed_on_another_node(
     claim: Path, monkeypatch: pytest.MonkeyPatch, job: str, restarts: str, is_taken: bool
 ) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "117")
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    monkeypatch.setenv(JOB, "117")
+    monkeypatch.setenv(RESTARTS, "1")
     claim.symlink_to(f"{ELSEWHERE}~{job}~{restarts}")
     with claimed(claim) as is_ours:
         assert is_ours is is_taken

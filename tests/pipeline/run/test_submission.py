@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.clusters.settings import Slurm
+from headrace.pipeline.clusters import slurm
+from headrace.pipeline.clusters.base import Job
+from headrace.pipeline.clusters.slurm import SCRIPTS, Slurm, array_list
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import TaskOutput, read_json, write_sealed
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.pipeline.run import jobs
-from headrace.pipeline.run.jobs import Job
 from headrace.pipeline.run.planner import Step
-from headrace.pipeline.run.submission import SCRIPTS, array_list, submit
+from headrace.pipeline.run.submission import submit
 
 NASTY = "a b; rm -rf $HOME $(touch x) `touch x` 'q\" %j é *"
 
@@ -330,7 +331,7 @@ def test_a_controller_that_does_not_answer_is_not_waited_for(
     fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (fake.folder / "squeue").write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(jobs, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(slurm, "ANSWER_SECONDS", 0.3)
     with pytest.raises(TaskError, match="squeue gave no answer within 0 s; is the controller up"):
         submit(steps, Slurm(), run_json)
     assert fake.calls == []

@@ -18,6 +18,7 @@ from headrace.pipeline.core.artifact import TaskOutput, part_path, read_sealed
 from headrace.pipeline.core.claim import QUIET_SECONDS, claim_of, claimed
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.owner import Owner
+from headrace.pipeline.core.variables import JOB, RESTARTS
 from headrace.pipeline.run import planner, worker
 from headrace.pipeline.run.executor import TaskExecutor
 from headrace.pipeline.run.planner import Step, load, plan, save
@@ -68,8 +69,8 @@ def test_without_a_width_it_is_one_task(run_json: Path) -> None:
 def test_a_requeued_index_takes_over_its_own_task_and_waits_for_that_of_another(
     run_json: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SLURM_JOB_ID", "117")
-    monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+    monkeypatch.setenv(JOB, "117")
+    monkeypatch.setenv(RESTARTS, "1")
     clean, _ = steps_of(run_json)
     mine, other = (claim_of(part_path(clean.folder, "0-filter", task)) for task in (0, 1))
     mine.parent.mkdir(parents=True)
@@ -119,7 +120,7 @@ def test_an_input_whose_last_task_was_killed_before_it_wrote_the_manifest_is_fin
 def test_an_input_that_is_not_there_is_an_error_that_says_so(
     run_json: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.delenv(JOB, raising=False)
     clean, signatures = steps_of(run_json)
     assert run(run_json, "signatures", "signatures", "0") == 1
     message = f"{clean.folder}: is not a finished artifact (no manifest.json); run its stage first"
@@ -132,9 +133,7 @@ def test_an_input_that_is_not_there_is_an_error_that_says_so(
     }
 
 
-def test_in_a_slurm_job_it_waits_for_what_the_file_system_shows_late(
-    run_json: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_a_job_it_waits_for_what_the_file_system_shows_late(run_json: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clean, signatures = steps_of(run_json)
     assert run(run_json, "clean", "0-filter", "0", "1") == 0
     hidden = clean.folder.with_name("hidden")
@@ -144,7 +143,7 @@ def test_in_a_slurm_job_it_waits_for_what_the_file_system_shows_late(
         time.sleep(1.5)
         hidden.rename(clean.folder)
 
-    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv(JOB, "7")
     other_node = threading.Thread(target=show)
     other_node.start()
     assert run(run_json, "signatures", "signatures", "0", "1") == 0

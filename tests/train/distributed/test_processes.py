@@ -8,7 +8,6 @@ from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks, from_environment
 
 MEETING = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29400"}
-SRUN = {"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_NTASKS_PER_NODE": "4"}
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 
 
@@ -17,10 +16,8 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE
     [
         ({}, Ranks(0, 1, 0, 1)),
         (TORCHRUN | MEETING, Ranks(1, 2, 1, 2)),
-        (SRUN | MEETING, Ranks(5, 8, 1, 4)),
-        (SRUN | TORCHRUN | MEETING, Ranks(1, 2, 1, 2)),
     ],
-    ids=["alone", "torchrun", "srun", "torchrun in srun"],
+    ids=["alone", "torchrun"],
 )
 def test_ranks_come_from_the_launcher(environment, ranks):
     assert from_environment(environment) == ranks
@@ -28,7 +25,7 @@ def test_ranks_come_from_the_launcher(environment, ranks):
 
 def test_ranks_that_cannot_meet_are_refused():
     with pytest.raises(ConfigError) as error:
-        from_environment(SRUN)
+        from_environment(TORCHRUN | {"WORLD_SIZE": "8"})
     assert (
         str(error.value) == "weights: 8 ranks and no MASTER_ADDR and MASTER_PORT; launch with torchrun, or export both"
     )

@@ -55,6 +55,6 @@ if __name__ == "__main__":
     Kept.add = add_and_tell
     ends = []
     for folder, world, threads, signal in spec["runs"]:
-        os.environ["SLURM_CPUS_PER_TASK"] = str(threads)
+        os.environ["HEADRACE_CORES"] = str(threads)
         ends.append(status_of_ranks(world, functools.partial(score, spec, Path(folder), signal)))
     print(json.dumps(ends))

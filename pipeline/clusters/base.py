@@ -1,0 +1,141 @@
+"""The protocol of a cluster: where a run's work happens, and what its jobs are.
+
+    headrace ── Scheduler.submit ──> job ── WORKER ──> tasks of a phase, or one rank of a distributed stage
+    headrace ── Cluster.states ────> the scheduler's entries for the jobs of a run
+    worker ──── adopt_job, _rank ──> the variables of core/variables.py, from those of the cluster's launcher
+
+A cluster is one settings class. Its fields are the settings of ``cluster=<type>``, and its field ``type`` is a Literal.
+``pipeline/clusters/__init__.py`` lists the classes.
+"""
+
+import dataclasses
+import os
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+WORKER = "headrace.pipeline.run.worker"
+"""The module that a job runs for each array index or rank: ``python -m WORKER RUN_JSON STAGE [PHASE INDEX WIDTH]``."""
+
+PENDING, RUNNING, COMPLETED = "PENDING", "RUNNING", "COMPLETED"
+"""The states of an entry that have a meaning here. All other states are only printed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class JobRequest:
+    """A job to submit: the missing tasks of a phase, or all ranks of a distributed stage."""
+
+    name: str
+    """The name of the job: the same in every command that writes to the same folder."""
+    run_json: Path
+    stage: str
+    phase: str
+    folder: Path
+    """The folder of the artifact."""
+    tasks: int
+    """The number of tasks of the phase."""
+    missing: Sequence[int]
+    """The tasks that are not done."""
+    distributed: bool
+    """Whether all ranks run the single task of the phase together."""
+    after: int | None
+    """The job that must succeed before this one starts."""
+
+    @property
+    def log(self) -> Path:
+        """The common beginning of the paths of the logs."""
+        return self.run_json.parent / "logs" / f"{self.stage}.{self.phase}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A job that was submitted for a phase: its number, the common beginning of its logs, the width of its array."""
+
+    job: int
+    log: str
+    width: int | None
+    """Array index i runs tasks i, i + width, ...; None for a distributed stage, which is no array."""
+    cluster: str = "slurm"
+    """The type of the cluster that it was submitted to. Records of earlier versions have none: those were SLURM's."""
+
+    def log_of(self, index: int) -> Path:
+        """The log of array index ``index``; of all ranks for a distributed stage."""
+        return Path(f"{self.log}.log" if self.width is None else f"{self.log}_{index}.log")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One line of a scheduler's queue: a job, an index of an array, or all pending indices of an array (index None)."""
+
+    job: int
+    index: int | None
+    state: str
+    """PENDING, RUNNING, COMPLETED, or the scheduler's own word for anything else."""
+    is_live: bool
+    """Whether the job still waits or runs."""
+    reason: str = ""
+    """Why it waits."""
+
+
+class Cluster(Protocol):
+    """Where the work of a run happens."""
+
+    job_variables: ClassVar[Mapping[str, str]]
+    """Variables of core/variables.py → the launcher's names of them, for every process of a job."""
+    rank_variables: ClassVar[Mapping[str, str]]
+    """RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE → the launcher's names of them."""
+
+    @property
+    def scheduler(self) -> "Scheduler | None":
+        """This cluster, if it takes jobs; None when the command itself does the work."""
+
+    def world(self, ranks: int) -> int:
+        """The number of ranks of a training. ``ranks`` is their number where the command itself does the work."""
+
+    @staticmethod
+    def states(names: Sequence[str]) -> dict[str, list[Entry]]:
+        """The entries of the jobs with these ``names``, whoever submitted them with whatever settings.
+
+        Raises:
+            ConfigError: when this machine cannot ask the scheduler.
+            TaskError: when the scheduler does not answer.
+        """
+
+
+class Scheduler(Cluster, Protocol):
+    """A cluster that takes jobs and runs them later."""
+
+    def check(self, run_json: Path) -> None:
+        """Checks the settings and this machine before anything is submitted.
+
+        Raises:
+            ConfigError: naming the setting and its value.
+        """
+
+    def submit(self, request: JobRequest) -> Job:
+        """Submits one job. The job writes ``Job.log_of`` and runs ``WORKER``: once for each array index, or once
+        for each rank.
+
+        Raises:
+            TaskError: with the scheduler's message, when it refuses the job.
+        """
+
+    def cancel_command(self, jobs: Sequence[int]) -> str:
+        """The command line that cancels ``jobs``."""
+
+
+def adopt_job(clusters: Iterable[type[Cluster]], environment: MutableMapping[str, str] = os.environ) -> None:
+    """Sets the variables of core/variables.py from those of the launcher that started this process."""
+    for cluster in clusters:
+        environment.update(_renamed(cluster.job_variables, environment))
+
+
+def adopt_rank(clusters: Iterable[type[Cluster]], environment: MutableMapping[str, str] = os.environ) -> None:
+    """Sets torchrun's variables from those of the launcher that started this rank, unless that was torchrun."""
+    for cluster in clusters:
+        if "RANK" not in environment:
+            environment.update(_renamed(cluster.rank_variables, environment))
+
+
+def _renamed(names: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    return {ours: environment[theirs] for ours, theirs in names.items() if theirs in environment}

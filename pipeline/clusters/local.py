@@ -1,0 +1,29 @@
+"""This machine: the command itself does the work."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal
+
+from headrace.pipeline.clusters.base import Entry, Scheduler
+from headrace.pipeline.core.settings import settings
+
+
+@settings
+class Local:
+    """This machine: a pool of worker processes for data, torchrun for training and scoring."""
+
+    type: Literal["local"] = "local"
+
+    job_variables: ClassVar[Mapping[str, str]] = {}
+    rank_variables: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def scheduler(self) -> Scheduler | None:
+        return None
+
+    def world(self, ranks: int) -> int:
+        return ranks
+
+    @staticmethod
+    def states(names: Sequence[str]) -> dict[str, list[Entry]]:
+        """No entries: there are no jobs."""
+        return {name: [] for name in names}

@@ -1,0 +1,141 @@
+"""One attempt at a distributed stage inside its SLURM job.
+
+    train.sbatch ── exec ──> this process ── srun ──> one worker for each rank
+    SLURM ── USR2, TERM ───> this process ── USR2 ──> srun ──> the ranks agree on a step, save and stop
+    the ranks have ended ──> recovery.decide ──> scontrol requeue, or the exit status of srun
+
+python -m headrace.pipeline.clusters.slurm_job RUN_JSON STAGE FOLDER ATTEMPTS
+    Starts the ranks of STAGE. FOLDER is the artifact's: its checkpoints help to decide whether the job comes back.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.pipeline.clusters.base import WORKER
+from headrace.pipeline.clusters.recovery import START, Attempt, decide, number_of_attempt
+from headrace.pipeline.clusters.slurm import ask
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.errors import HeadraceError, TaskError
+from headrace.pipeline.core.system_errors import system_errors_told
+
+FIRST_PORT, PORTS = 15000, 15000
+"""The ports of rendezvous: below those that the kernel assigns, and one for each job."""
+REQUEUE_SECONDS = 60
+"""SLURM ends this process within this time after it put the job back into the queue."""
+
+
+class Ranks:
+    """The ranks that srun runs. While they run, USR2 and TERM to this process ask them to save and stop."""
+
+    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
+        self.out_of_time = False
+        """Whether SLURM sent USR2, which it does some time before the time limit."""
+        self._process: subprocess.Popen[bytes] | None = None
+        signal.signal(signal.SIGUSR2, self._time_is_short)
+        signal.signal(signal.SIGTERM, self._ask_to_stop)  # the nodes are needed for another job, or by request
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
+
+    def wait(self) -> int:
+        """Waits for the end of the ranks and returns the exit status, 128 + number when a signal ended srun."""
+        assert self._process
+        status = self._process.wait()
+        return status if status >= 0 else 128 - status
+
+    def _time_is_short(self, *_: object) -> None:
+        self.out_of_time = True
+        self._ask_to_stop()
+
+    def _ask_to_stop(self, *_: object) -> None:
+        if self._process:
+            self._process.send_signal(signal.SIGUSR2)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one attempt and returns its exit status."""
+    run_json, stage, folder, limit = arguments
+    try:
+        with system_errors_told(Path(folder)):
+            return attempt(run_json, stage, Path(folder), int(limit))
+    except HeadraceError as error:
+        print(f"headrace: {error}", file=sys.stderr, flush=True)
+        return error.exit_status
+
+
+def attempt(run_json: str, stage: str, folder: Path, limit: int) -> int:
+    """Starts the ranks of ``stage``, waits for them, and puts the job back into the queue if that may help."""
+    job, restarts = os.environ["SLURM_JOB_ID"], int(os.environ.get("SLURM_RESTART_COUNT", "0"))
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    error_report.clear(folder)
+    before = newest_checkpoint(folder)
+    number = number_of_attempt(folder, job, before, restarts)
+    address, port = rendezvous(job, os.environ["SLURM_JOB_NODELIST"])
+    nodes = f"{os.environ['SLURM_NTASKS']} ranks on {os.environ['SLURM_JOB_NODELIST']}"
+    where = f"rendezvous {address}:{port}, from {before or START}"
+    print(f"headrace: {stage}, {nodes}, job {job}, attempt {restarts + 1}, {where}", flush=True)
+    cores = os.environ.get("SLURM_CPUS_PER_TASK", "1")
+    command = [
+        "srun",
+        "--kill-on-bad-exit=1",
+        f"--cpus-per-task={cores}",
+        sys.executable,
+        "-m",
+        WORKER,
+        run_json,
+        stage,
+    ]
+    ranks = Ranks(command, os.environ | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
+    status = ranks.wait()
+    reported, after = error_report.find(folder), newest_checkpoint(folder)
+    decision = decide(Attempt(stage, status, reported, ranks.out_of_time, before, after, number, limit))
+    if decision.message and is_running(job):
+        print(f"headrace: {decision.message}", file=sys.stdout if decision.again else sys.stderr, flush=True)
+        if decision.again:
+            requeue(job)
+    return status
+
+
+def newest_checkpoint(folder: Path) -> str:
+    """The name of the newest checkpoint; empty when there is none. Checkpoints that are being written do not count."""
+    names = [path.name for path in (folder / "checkpoints").glob("step_*")]
+    return max((name for name in names if re.fullmatch(r"step_[0-9]+", name)), default="")
+
+
+def rendezvous(job: str, nodes: str) -> tuple[str, int]:
+    """The address and port at which the ranks meet: the address of the first node, whose name may not resolve.
+
+    Raises:
+        TaskError: when scontrol does not name the nodes.
+    """
+    names = ask(["scontrol", "show", "hostnames", nodes])
+    if names.returncode:
+        raise TaskError("cluster=slurm", f"scontrol failed: {names.stderr.strip()}", "run again when SLURM is up")
+    first = names.stdout.split("\n")[0]
+    found = re.search(r"\bNodeAddr=(\S+)", ask(["scontrol", "--oneliner", "show", "node", first]).stdout)
+    return (found[1] if found else first), FIRST_PORT + int(job) % PORTS
+
+
+def is_running(job: str) -> bool:
+    """Whether the job still runs: it was not cancelled, and SLURM has not put it back into the queue."""
+    answer = ask(["scontrol", "--oneliner", "show", "job", job])
+    return re.search(r"\bJobState=RUNNING\b", answer.stdout) is not None
+
+
+def requeue(job: str) -> None:
+    """Puts the job back into the queue. SLURM then ends this process."""
+    for number in (signal.SIGTERM, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    answer = ask(["scontrol", "requeue", job])
+    if answer.returncode:
+        print(f"headrace: scontrol requeue failed: {answer.stderr.strip()}", file=sys.stderr, flush=True)
+        return
+    time.sleep(REQUEUE_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

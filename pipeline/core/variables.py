@@ -1,0 +1,10 @@
+"""Environment variables that processes of Headrace read. pipeline/clusters sets them from those of a launcher."""
+
+JOB = "HEADRACE_JOB"
+"""The job that this process belongs to."""
+RESTARTS = "HEADRACE_RESTARTS"
+"""How often that job was started again."""
+CORES = "HEADRACE_CORES"
+"""The cores that this process may keep busy."""
+MAIN_PID = "HEADRACE_MAIN_PID"
+"""The process without which a rank must not go on."""
