@@ -21,10 +21,11 @@ import torch
 from torch import nn
 
 from benchmarks.train_step import fresh, random_batches
-from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.distributed import processes
-from headrace.train.engine import optimizer
+from headrace.train.engine import optimizers
 from headrace.train.engine.engine import Engine
+from headrace.train.engine.optimizers import AdamW
 from headrace.train.objectives.causal import DeviceBatch, nll
 
 MODEL = ModelConfig(layers=4, width=384, heads=6, kv_heads=6, context=256, mlp_width=1536)
@@ -40,7 +41,7 @@ class Plain:
         self.masters = nn.ParameterList(weight.detach().float() for weight in self.weights)
         if self.weights[0].dtype == torch.float32:
             self.masters = nn.ParameterList(self.weights)
-        self.adamw = optimizer.build(self.masters, ADAMW)
+        self.adamw = optimizers.build(self.masters, ADAMW)
 
     def update(self, batches: list[DeviceBatch], targets: int) -> float:
         nll_sum = torch.zeros((), device=self.weights[0].device)

@@ -20,11 +20,12 @@ from pathlib import Path
 import torch
 import torch._dynamo
 
-from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.cost.memory import Footprint
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
+from headrace.train.engine.optimizers import AdamW
 from headrace.train.model.transformer import Transformer, initialize
 from headrace.train.objectives.causal import DeviceBatch, nll
 
@@ -39,6 +40,7 @@ GROUPED = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=2, context=256, mlp_width=512,
     positions="rope", norm="rmsnorm", activation="swiglu", bias=False,
 )  # fmt: skip
+ADAMW = AdamW(learning_rate=1e-3)
 MMAP_THRESHOLD = -3
 """mallopt's name for the size from which on glibc maps memory of its own for what is allocated."""
 CASES = {
@@ -67,13 +69,13 @@ def footprint(name: str, ranks: int, device: str) -> Footprint:
         steps=2, batch_rows=rows * accumulation * ranks, micro_batch_rows=rows, precision=precision
     )
     zero = ZeroConfig(stage=stage, bucket_elements=1_000_000)
-    return Footprint(model, vocabulary, model.context, training, zero, ranks, device)
+    return Footprint(model, vocabulary, model.context, training, ADAMW, zero, ranks, device)
 
 
 def updates(case: Footprint, ranks: Ranks) -> None:
     model = Transformer(case.model, case.vocabulary)
     initialize(model, 0)
-    engine = Engine(model, AdamW(learning_rate=1e-3), case.training, case.zero, ranks)
+    engine = Engine(model, case.optimizer, case.training, case.zero, ranks)
     for _ in range(2):
         shape = (engine.plan.micro_rows, case.row_tokens, case.vocabulary, ranks.device)
         batches = [batch(*shape) for _ in range(engine.plan.accumulation)]
@@ -106,7 +108,7 @@ def run(name: str, device: str) -> None:
     case = footprint(name, ranks.world, device)
     small = footprint(name, ranks.world, device)
     small_zero = ZeroConfig(stage=min(case.zero.stage, 2), bucket_elements=1_000_000)  # one engine of stage 3 a process
-    updates(Footprint(SMALL, 300, 32, small.training, small_zero, ranks.world), ranks)
+    updates(Footprint(SMALL, 300, 32, small.training, ADAMW, small_zero, ranks.world), ranks)
     measured, planned = measure(case, ranks), case.memory(CASES[name][4]).peak
     if ranks.first:
         row = {"case": name, "ranks": ranks.world, "device": device, "measured_mb": round(measured / 1e6, 1)}

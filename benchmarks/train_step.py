@@ -21,12 +21,13 @@ import time
 import numpy as np
 import torch
 
-from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.data.prefetch import Prefetch
 from headrace.train.data.rows import Batch
 from headrace.train.distributed import processes
 from headrace.train.engine.engine import Engine
+from headrace.train.engine.optimizers import AdamW
 from headrace.train.loop.throughput import peak_flops
 from headrace.train.model.transformer import Transformer, compile_blocks, initialize
 from headrace.train.objectives.causal import DeviceBatch, nll

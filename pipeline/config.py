@@ -14,8 +14,9 @@ from headrace.pipeline.clusters import AnyCluster
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, settings, unhashed
 from headrace.pipeline.core.tracker import Tracking
-from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.data.mixture import Mixture
+from headrace.train.engine.optimizers import AnyOptimizer
 from headrace.train.engine.zero import deepspeed_config, plan_batches
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.loop.schedule import Schedule
@@ -47,7 +48,7 @@ class RunConfig:
     """How tokens become rows."""
     model: ModelConfig
     """The network."""
-    optimizer: AdamW
+    optimizer: AnyOptimizer
     """How weights move."""
     schedule: Schedule
     """How the learning rate moves."""

@@ -2,10 +2,10 @@
 
     group       class            what it decides
     model       ModelConfig      the shape of the Transformer
-    optimizer   AdamW            how a gradient becomes an update
-    schedule    (schedule.py)    the learning rate of each step
     training    TrainingConfig   how long, on how much at once, in which precision, what is logged and saved
     zero        ZeroConfig       how the states are spread over the ranks
+    optimizer   AdamW            how a gradient becomes an update: train/engine/optimizers.py
+    schedule    Schedule         the learning rate of each step: train/loop/schedule.py
 
 Fields marked ``unhashed`` say how a result is computed, not which, and stay out of the artifact's address.
 """
@@ -93,23 +93,6 @@ class ModelConfig:
         mlp = self.width * up_width + self.mlp_width * self.width + bias * (up_width + self.width)
         vectors = vocabulary * (1 + (not self.tied)) + self.context * POSITIONS[self.positions].vectors_per_position
         return self.layers * (attention + mlp) + norms * norm + vectors * self.width
-
-
-@settings
-class AdamW:
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019); defaults of GPT-3 (Brown et al. 2020, app. B)."""
-
-    type: Literal["adamw"] = "adamw"
-    learning_rate: Annotated[float, Field(ge=0, le=10)]
-    """The peak; the schedule scales it."""
-    beta1: BelowOne = 0.9
-    """Decay of the mean of gradients."""
-    beta2: BelowOne = 0.95
-    """Decay of the mean of squared gradients."""
-    epsilon: Epsilon = 1e-8
-    """Added to the root of the second mean."""
-    weight_decay: Annotated[float, Field(ge=0, le=100)] = 0.1
-    """Pull towards zero, times the learning rate; on matrices only."""
 
 
 @settings

@@ -108,4 +108,4 @@ def footprint(config: RunConfig, vocabulary: int, ranks: int, stage: int) -> Foo
     training = config.training
     if stage == 0:  # refused with bf16 (train/engine/zero.py)
         training = dataclasses.replace(training, precision="fp32")
-    return Footprint(config.model, vocabulary, config.packing.row_tokens, training, zero, ranks)
+    return Footprint(config.model, vocabulary, config.packing.row_tokens, training, config.optimizer, zero, ranks)

@@ -17,16 +17,22 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from headrace.train.config import AdamW, TrainingConfig, ZeroConfig
+from headrace.train.config import TrainingConfig, ZeroConfig
 from headrace.train.data.order import share
 from headrace.train.data.rows import IGNORED
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
+from headrace.train.engine.optimizers import AdamW, Optimizer
 from headrace.train.objectives.causal import nll
 from tests.train import forks, updates
+from tests.train.momentum import Momentum
 
 LEARNING_RATE, WARMUP_STEPS = 3e-3, 5
+OPTIMIZERS: dict[str, Optimizer] = {
+    "adamw": AdamW(learning_rate=LEARNING_RATE),
+    "momentum": Momentum(learning_rate=LEARNING_RATE),
+}
 
 
 def run_all(cases: list[dict], folder: Path, ranks: Ranks) -> None:
@@ -39,7 +45,7 @@ def run(case: dict, folder: Path, ranks: Ranks) -> None:
     training = TrainingConfig(
         steps=99, batch_rows=updates.ROWS, micro_batch_rows=4, precision=case["precision"], gradient_clip=0.5
     )
-    engine = Engine(model, AdamW(learning_rate=LEARNING_RATE), training, ZeroConfig(stage=case["stage"]), ranks)
+    engine = Engine(model, OPTIMIZERS[case["optimizer"]], training, ZeroConfig(stage=case["stage"]), ranks)
     if case["load"]:
         engine.load(sorted((folder / case["load"]).iterdir()))
     leave(engine, folder / case["name"] / "first")

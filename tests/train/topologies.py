@@ -17,6 +17,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from tests.train.reshaping import OPTIMIZERS
+
 ROOT = Path(__file__).parents[2]
 SAVED_STEP, LAST_STEP = 4, 24
 STAGES = {"fp32": (0, 1, 2, 3), "bf16": (1, 2, 3)}
@@ -33,6 +35,8 @@ class Pair:
     precision: str
     saved: Topology
     resumed: Topology
+    optimizer: str = "adamw"
+    """Of tests/train/reshaping.py."""
 
     @property
     def same(self) -> bool:
@@ -40,16 +44,20 @@ class Pair:
 
     @property
     def saving(self) -> dict:
-        name = f"{self.precision}-{self.saved.ranks}-{self.saved.stage}"
+        name = f"{self.optimizer}-{self.precision}-{self.saved.ranks}-{self.saved.stage}"
         steps = {"first": 0, "save": SAVED_STEP, "last": LAST_STEP}
-        return {"name": name, "precision": self.precision, "stage": self.saved.stage, "load": None, **steps}
+        return {**self._shared, "name": name, "stage": self.saved.stage, "load": None, **steps}
 
     @property
     def resuming(self) -> dict:
         name = f"{self.saving['name']}-to-{self.resumed.ranks}-{self.resumed.stage}"
         steps = {"first": SAVED_STEP, "save": None, "last": LAST_STEP}
         files = f"{self.saving['name']}/save"
-        return {"name": name, "precision": self.precision, "stage": self.resumed.stage, "load": files, **steps}
+        return {**self._shared, "name": name, "stage": self.resumed.stage, "load": files, **steps}
+
+    @property
+    def _shared(self) -> dict:
+        return {"precision": self.precision, "optimizer": self.optimizer}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +110,8 @@ def resume(folder: Path, pairs: Sequence[Pair]) -> dict[Pair, Resumption]:
 def _compared(folder: Path, pair: Pair) -> Resumption:
     expected, found = (torch.load(folder / f"{case['name']}.pt") for case in (pair.saving, pair.resuming))
     before, after = whole(folder / pair.resuming["load"]), whole(folder / pair.resuming["name"] / "first")
-    assert len(before) == 3 * len(expected["weights"])
+    kinds = {"master", *OPTIMIZERS[pair.optimizer].moments}
+    assert before.keys() == {(name, kind) for name in expected["weights"] for kind in kinds}
     assert all(values.any() for values in before.values()), "not trained yet"
     losses = list(zip(expected["losses"][SAVED_STEP:], found["losses"], strict=True))
     assert len(losses) == LAST_STEP - SAVED_STEP

@@ -17,12 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.data.order import share
 from headrace.train.data.rows import IGNORED
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
+from headrace.train.engine.optimizers import AdamW
 from headrace.train.families.hf_folder import load
 from headrace.train.loop.schedule import Constant
 from headrace.train.model.transformer import Transformer, initialize

@@ -1,12 +1,12 @@
 """Bytes that one rank of a training holds at its peak, counted from the shapes. Free of torch.
 
-With N parameters, s bytes for a value of the arithmetic (fp32 4, bf16 2) and R ranks (ZeRO: Rajbhandari et al. 2020,
-section 3; what DeepSpeed 0.19 does beyond it was measured):
+With N parameters, s bytes for a value of the arithmetic (fp32 4, bf16 2), m bytes for the moments of a parameter and R
+ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond it was measured):
 
     stage                  0        1         2         3
     weights               s N      s N       s N      s N / R, and s min(N, 1e9) gathered if R > 1
     master weights         –      4 N / R   4 N / R   4 N / R     fp32; also where the arithmetic is fp32
-    optimizer states      8 N     8 N / R   8 N / R   8 N / R     Adam's two moments, fp32
+    optimizer states      m N     m N / R   m N / R   m N / R     the moments, fp32; 8 for AdamW's two
     gradients             s N      s N      s N / R   s N / R
 
     peak = weights + master weights + optimizer states + larger of
@@ -21,6 +21,7 @@ import dataclasses
 from typing import Literal
 
 from headrace.train.config import CHUNK_LOGITS, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.engine.optimizers import Optimizer, moment_bytes
 from headrace.train.engine.zero import stage_on
 from headrace.train.parts import ACTIVATIONS, FP32, NORMS, POSITIONS
 
@@ -44,7 +45,7 @@ class Memory:
     output_layer: int
     """Slopes of the last layer, and the logits of one chunk."""
     update: int
-    """Copies of gradients that AdamW takes."""
+    """Copies of gradients that the optimizer takes."""
     peak: int
 
 
@@ -56,6 +57,7 @@ class Footprint:
     vocabulary: int
     row_tokens: int
     training: TrainingConfig
+    optimizer: Optimizer
     zero: ZeroConfig
     ranks: int
     device: Device = "cuda"
@@ -84,11 +86,12 @@ class Footprint:
         before = gradients if self.training.batch_rows > micro_rows * ranks else 0
         slopes = micro_rows * self.row_tokens * self._layer_slope_bytes_per_token()
         micro_batch = max(before + activations + max(output_layer, slopes), gradients)
-        resident = weights + master_weights + 2 * FP32 * own
+        optimizer_states = moment_bytes(self.optimizer) * own
+        resident = weights + master_weights + optimizer_states
         return Memory(
             weights=weights,
             master_weights=master_weights,
-            optimizer_states=2 * FP32 * own,
+            optimizer_states=optimizer_states,
             gradients=gradients,
             activations=activations,
             output_layer=output_layer,
@@ -141,7 +144,7 @@ class Footprint:
         return self.value_bytes + 2 * FP32
 
     def _update_bytes(self, parameters: int, own: int) -> int:
-        """Stage 0 copies gradients to send them; the others lay theirs in a row, then in fp32, for AdamW."""
+        """Stage 0 copies gradients to send them; the others lay theirs in a row, then in fp32, for the optimizer."""
         if not self.stage:
             return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)
         return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)

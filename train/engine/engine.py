@@ -26,11 +26,12 @@ from deepspeed.utils import safe_get_full_fp32_param
 from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import TaskError
-from headrace.train.config import AdamW, TrainingConfig, ZeroConfig
+from headrace.train.config import TrainingConfig, ZeroConfig
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
-from headrace.train.engine import fragments, optimizer, partitions, zero
+from headrace.train.engine import fragments, optimizers, partitions, zero
 from headrace.train.engine.fragments import Fragment, Snapshot
+from headrace.train.engine.optimizers import Optimizer
 from headrace.train.objectives.causal import DeviceBatch
 
 Objective = Callable[[nn.Module, DeviceBatch], Tensor]
@@ -76,7 +77,7 @@ class Engine:
     def __init__(
         self,
         model: nn.Module,
-        optimizing: AdamW,
+        optimizer: Optimizer,
         training: TrainingConfig,
         zeroing: ZeroConfig,
         ranks: Ranks,
@@ -88,6 +89,7 @@ class Engine:
         """
         self.plan = zero.plan_batches(training, ranks.world)
         self.ranks = ranks
+        self._optimizer = optimizer
         self._clip = training.gradient_clip or math.inf
         self._stage = zero.stage_on(ranks.world, training, zeroing)
         self._host: dict[str, Tensor] = {}
@@ -100,14 +102,14 @@ class Engine:
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         with _launcher_variables(ranks), _linear_layers(nn.functional.linear):
             self._engine: Any = deepspeed.initialize(
-                model=model, optimizer=optimizer.build(model, optimizing), config=config
+                model=model, optimizer=optimizers.build(model, optimizer), config=config
             )[0]
             self._linear = nn.functional.linear
         if self._stage == 0 and ranks.world == 1:
             self._engine.enable_backward_allreduce = False  # it copies all gradients, and sends them to nobody
         processes.wait_equally()
         if first:
-            partitions.begin(self._engine, self._stage, ranks.rank, first)
+            partitions.restore_master_weights(self._engine, self._stage, ranks.rank, first)
 
     def update(
         self, objective: Objective, batches: Sequence[DeviceBatch], targets: float, learning_rate: float
@@ -152,9 +154,9 @@ class Engine:
         Raises:
             TaskError: when the gradient is not finite; the weights are then of no use.
         """
-        optimizer.set_learning_rate(self._engine.optimizer, learning_rate)
-        inner = partitions.adamw(self._engine, self._stage)
-        with contextlib.nullcontext() if applied else optimizer.held(inner):
+        optimizers.set_learning_rate(self._engine.optimizer, learning_rate)
+        built = partitions.torch_optimizer(self._engine, self._stage)
+        with contextlib.nullcontext() if applied else optimizers.skip_step(built):
             norm = self._step()
         if not math.isfinite(norm) or not self._engine.was_step_applied():
             raise TaskError(
@@ -178,7 +180,7 @@ class Engine:
 
     def fragments(self) -> Iterator[Fragment]:
         """What this rank holds of the state, alive."""
-        return partitions.fragments(self._engine, self._stage, self.ranks.rank)
+        return partitions.fragments(self._engine, self._stage, self.ranks.rank, self._optimizer)
 
     def snapshot(self) -> Snapshot:
         """This rank's share of the state, copied to host memory that the next call overwrites (12 bytes a value)."""
@@ -195,7 +197,7 @@ class Engine:
 
     def load(self, files: Sequence[Path]) -> None:
         """Take up the state that any number of ranks of any ZeRO stage wrote to ``files``; all ranks call it."""
-        partitions.take_over(self._engine, self._stage, fragments.read(files, self.fragments()))
+        partitions.master_weights_changed(self._engine, self._stage, fragments.read(files, self.fragments()))
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Name and whole fp32 value on the CPU of every parameter, tied ones once; all ranks iterate in step."""

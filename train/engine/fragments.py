@@ -1,11 +1,12 @@
-"""The state of training without its topology: pieces of parameters, each with its fp32 values and AdamW's two means.
+"""The state of training without its topology: pieces of parameters, each with its fp32 values and moments.
 
     the parameter, flat     0 ............. 4095 4096 ............ 8191
     written by two ranks    [ rank 0: start 0  ] [ rank 1: start 4096 ]
     read by three           [ rank 0    ][ rank 1    ][ rank 2       ]     each takes the overlaps, and only their bytes
 
 A file of one rank is safetensors (nothing in it is ever executed): tensors ``<parameter>/<start>/<kind>``, (length,)
-fp32, with ``kind`` master, exp_avg or exp_avg_sq; ``updates`` in its metadata is AdamW's count t.
+fp32. ``kind`` is master or a moment of the optimizer; for AdamW exp_avg or exp_avg_sq. ``updates`` in its metadata is
+the optimizer's count of updates.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -20,24 +22,24 @@ from torch import Tensor
 
 from headrace.pipeline.core.errors import ArtifactError
 
-MASTER, MEANS = "master", ("exp_avg", "exp_avg_sq")
+MASTER = "master"
 
 
 @dataclasses.dataclass(frozen=True)
 class Fragment:
-    """Consecutive values of a parameter, where they live: writing to ``values`` changes the training."""
+    """Consecutive values of a parameter, in the training's own memory: writing to ``values`` changes the training."""
 
     parameter: str
     start: int
-    """Of the first value in the flattened parameter."""
+    """The offset of the first value in the flattened parameter."""
     values: dict[str, Tensor]
-    """Of each kind, (length,) fp32."""
+    """Kind → (length,) fp32."""
 
     def __len__(self) -> int:
         return len(self.values[MASTER])
 
     def share(self, rank: int, ranks: int) -> "Fragment":
-        """An equal part of the values, for when every rank holds all of them."""
+        """Returns an equal part of the values, for a stage in which every rank holds all of them."""
         begin, end = len(self) * rank // ranks, len(self) * (rank + 1) // ranks
         return Fragment(
             self.parameter, self.start + begin, {kind: value[begin:end] for kind, value in self.values.items()}
@@ -46,7 +48,7 @@ class Fragment:
 
 @dataclasses.dataclass(frozen=True)
 class Snapshot:
-    """What one rank writes to a checkpoint, in host memory."""
+    """One rank's part of a checkpoint, in host memory."""
 
     tensors: dict[str, Tensor]
     updates: int
@@ -56,15 +58,15 @@ class Snapshot:
 
 
 def key(fragment: Fragment, kind: str) -> str:
-    """The name of a fragment's values in a file."""
+    """Returns the name of a fragment's values in a file."""
     return f"{fragment.parameter}/{fragment.start}/{kind}"
 
 
 def read(files: Sequence[Path], fragments: Iterable[Fragment]) -> int:
-    """Fill ``fragments`` with what any number of ranks wrote to ``files``; returns AdamW's count of updates.
+    """Fills ``fragments`` from ``files``, which any number of ranks wrote; returns the optimizer's count of updates.
 
     Raises:
-        ArtifactError: when the files lack a value that is asked for.
+        ArtifactError: when the files lack a value of ``fragments``.
     """
     with contextlib.ExitStack() as stack:
         opened = [stack.enter_context(safe_open(path, "pt")) for path in files]
@@ -79,7 +81,7 @@ def read(files: Sequence[Path], fragments: Iterable[Fragment]) -> int:
         return int(opened[0].metadata()["updates"])
 
 
-def _fill(fragment: Fragment, values: Tensor, pieces: list, folder: Path) -> None:
+def _fill(fragment: Fragment, values: Tensor, pieces: list[tuple[int, Any]], folder: Path) -> None:
     filled = 0
     for start, piece in pieces:
         begin = max(start, fragment.start)

@@ -29,14 +29,14 @@ from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.config import TrainingConfig
 from headrace.train.distributed.processes import Ranks, gather, on_first
+from headrace.train.engine.optimizers import Optimizer, checkpoint_bytes
 from headrace.train.loop.pretraining import Pretraining
+from headrace.train.parts import FP32
 
 CLOCKS_SECONDS = 10.0
 """Clocks may differ by so much; NTP keeps them within milliseconds, so more means that it does not run."""
 SHOWING_SECONDS = 60.0
 """How long a network file system may hide what another node wrote (NFS caches folders so long: acdirmax)."""
-CHECKPOINT_BYTES, EXPORT_BYTES = 12, 4
-"""Of one parameter: its fp32 value and AdamW's two means; its fp32 value."""
 LIBRARIES = ("torch", "deepspeed", "numpy")
 SOURCES = Path(__file__).resolve().parents[2]
 
@@ -53,7 +53,7 @@ def check(stage: Pretraining, inputs: Inputs, folder: Path, parameters: int, ran
     if ranks.device.type == "cuda":
         check_devices(gather((socket.gethostname(), ranks.local_rank)))
     check_folder(folder, ranks)
-    on_first(ranks, lambda: check_room(stage.training, parameters, folder))
+    on_first(ranks, lambda: check_room(stage.training, stage.optimizer, parameters, folder))
     dist.barrier()
     check_clocks(gather((socket.gethostname(), time.time())))
 
@@ -106,14 +106,14 @@ def check_folder(folder: Path, ranks: Ranks) -> None:
             raise RetryableError(str(folder), f"{problem} on rank {rank} ({host})", remedy)
 
 
-def check_room(training: TrainingConfig, parameters: int, folder: Path) -> None:
+def check_room(training: TrainingConfig, optimizer: Optimizer, parameters: int, folder: Path) -> None:
     """Refuse to fill the disk of ``folder``: what is kept, one more on its way, and the export, less what is there."""
     kept = training.keep_last + (training.steps // training.keep_every if training.keep_every else 0)
     if training.spike_rollback_every:
         kept += 1 + (training.keep_last - 1) * training.save_every // training.spike_rollback_every
     saved = min(kept, -(-training.steps // training.save_every)) + 1
     present = sum(path.stat().st_size for path in folder.glob("checkpoints/**/*") if path.is_file())
-    needed = max(0, saved * CHECKPOINT_BYTES * parameters - present) + EXPORT_BYTES * parameters
+    needed = max(0, saved * checkpoint_bytes(optimizer) * parameters - present) + FP32 * parameters
     free = shutil.disk_usage(folder).free
     if free < needed:
         wrong = f"{free / 1e9:.2f} GB are free, the checkpoints to be kept and the export need {needed / 1e9:.2f} GB"

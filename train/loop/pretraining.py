@@ -6,8 +6,9 @@ from pathlib import Path
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.stage import RawFile, Stage
 from headrace.pipeline.core.tracker import Tracking
-from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.data.mixture import Mix
+from headrace.train.engine.optimizers import AnyOptimizer
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families import initial_weights
 from headrace.train.loop.schedule import Schedule
@@ -21,7 +22,7 @@ class Pretraining(Stage):
     """A training: the model, how it is trained, and the files that it begins from."""
 
     model: ModelConfig
-    optimizer: AdamW
+    optimizer: AnyOptimizer
     schedule: Schedule
     training: TrainingConfig
     mixture: Mix = dataclasses.field(default_factory=Mix)

@@ -16,7 +16,7 @@ from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.tracker import Tracker
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
-from headrace.train.config import AdamW, TrainingConfig
+from headrace.train.config import TrainingConfig
 from headrace.train.data.apportionment import MixedOrder
 from headrace.train.data.order import Order, share
 from headrace.train.data.prefetch import Prefetch
@@ -24,6 +24,7 @@ from headrace.train.data.rows import IGNORED, Batch, MixedRows, Rows
 from headrace.train.distributed.processes import StopRequest, stopped, total
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
+from headrace.train.engine.optimizers import Optimizer
 from headrace.train.loop.examination import Examination
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
@@ -38,7 +39,7 @@ class Job:
 
     engine: Engine
     training: TrainingConfig
-    optimizer: AdamW
+    optimizer: Optimizer
     schedule: Schedule
     train_rows: Rows | MixedRows
     order: Order | MixedOrder

@@ -10,14 +10,18 @@ import pytest
 
 from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.cost.memory import Footprint
+from headrace.train.engine.optimizers import AdamW
 
 ROOT = Path(__file__).parents[3]
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
 
+ADAMW = AdamW(learning_rate=1e-3)
+
 
 def footprint(stage: int, ranks: int, precision: str = "bf16", **changes) -> Footprint:
     training = TrainingConfig(steps=1, batch_rows=64, precision=precision)
-    return Footprint(dataclasses.replace(MODEL, **changes), 1000, 64, training, ZeroConfig(stage=stage), ranks, "cpu")
+    zero = ZeroConfig(stage=stage)
+    return Footprint(dataclasses.replace(MODEL, **changes), 1000, 64, training, ADAMW, zero, ranks, "cpu")
 
 
 @pytest.mark.parametrize(

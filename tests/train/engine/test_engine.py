@@ -8,10 +8,11 @@ import torch
 from torch.distributed import distributed_c10d
 
 from headrace.pipeline.core.errors import TaskError
-from headrace.train.config import AdamW, TrainingConfig, ZeroConfig
+from headrace.train.config import TrainingConfig, ZeroConfig
 from headrace.train.distributed import processes
 from headrace.train.engine import partitions
 from headrace.train.engine.engine import Engine
+from headrace.train.engine.optimizers import AdamW
 from headrace.train.objectives.causal import nll
 from tests.train.updates import ROWS, batch, first_model
 
@@ -84,7 +85,7 @@ def test_the_master_weights_begin_as_the_weights_that_were_given(stage):
     assert any(not torch.equal(values, values.bfloat16().float()) for values in given.values())
     assert all(torch.equal(values, given[name]) for name, values in trained.weights())
     trained.update(nll, [batch(0)], 100, 1e-3)
-    assert {int(state["step"]) for state in partitions.adamw(trained._engine, stage).state.values()} == {1}
+    assert {int(state["step"]) for state in partitions.torch_optimizer(trained._engine, stage).state.values()} == {1}
 
 
 def test_every_group_of_ranks_waits_as_long_as_training_says(monkeypatch):

@@ -9,9 +9,10 @@ import torch
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.settings import decode
 from headrace.train.checkpoint.state import State
-from headrace.train.config import AdamW, ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.distributed import processes
 from headrace.train.engine.engine import Engine
+from headrace.train.engine.optimizers import AdamW
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.model.transformer import Transformer, initialize
 from headrace.train.objectives.causal import DeviceBatch, nll

@@ -1,8 +1,13 @@
+"""AdamW by hand; another optimizer through the engine, checkpoints and the plan of memory."""
+
 import torch
 
-from headrace.train.config import AdamW
-from headrace.train.engine.optimizer import build, set_learning_rate
+from headrace.train.engine.optimizers import AdamW, build, checkpoint_bytes, moment_bytes, set_learning_rate
 from tests.train.model.test_transformer import GPT2, VOCABULARY, random_model
+from tests.train.momentum import Momentum
+from tests.train.topologies import Pair, Topology, resume
+
+ADAMW, MOMENTUM = AdamW(learning_rate=1.0), Momentum(learning_rate=1.0)
 
 
 def test_only_matrices_decay():
@@ -34,3 +39,18 @@ def test_one_update_by_hand():
     parameter.grad = torch.tensor([[-0.3]])
     optimizer.step()
     assert abs(parameter.item() - (2.0 * (1 - 0.01 * 0.1) + 0.01)) < 1e-6  # the first step has the gradient's sign
+
+
+def test_another_optimizer_trains_and_resumes_bit_for_bit(tmp_path):
+    """Two ranks at ZeRO stage 1, and from there one rank at stage 3: one moment, no count of updates."""
+    pairs = [Pair("fp32", Topology(2, 1), Topology(*other), "momentum") for other in ((2, 1), (1, 3))]
+    same, reshaped = resume(tmp_path, pairs).values()
+    assert same.is_restored
+    assert same.is_identical
+    assert reshaped.is_restored
+    assert reshaped.apart < 1e-5
+
+
+def test_the_bytes_of_the_state_follow_from_the_moments():
+    found = {type(each): (moment_bytes(each), checkpoint_bytes(each)) for each in (ADAMW, MOMENTUM)}
+    assert found == {AdamW: (8, 12), Momentum: (4, 8)}
