@@ -1,4 +1,4 @@
-"""The kinds of sources, told apart by ``type``."""
+"""The union of all sources, told apart by ``type``."""
 
 from typing import Annotated
 

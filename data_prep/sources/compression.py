@@ -1,9 +1,10 @@
-"""Decompression that survives damage: gzip, zstd, bz2 or nothing, told apart by the first bytes.
+"""Decompression that continues after damage. The first bytes of a file show whether it is gzip, zstd, bz2 or plain.
 
     file bytes ── pieces ──> bytes, bytes, MEMBER_END, bytes, DAMAGE, bytes, MEMBER_END
 
-A crawl's file is a chain of members (one per record), so a bad byte need not cost the rest of the file: after damage
-the search goes on at the next member. No piece is larger than about PIECE_BYTES, whatever a hostile file expands to.
+A file of a crawl is a chain of members, one per record. After damage, reading continues at the next member, so a bad
+byte does not lose the rest of the file. No piece is larger than about PIECE_BYTES, even if a hostile file expands to
+much more.
 """
 
 import bz2
@@ -12,24 +13,26 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO, Protocol
 
 import zstandard
 
 PIECE_BYTES = 1 << 20
 SLICE_BYTES = 4096
-"""What decoders are given at a time: they copy what follows the end of a member, and members may be as short as a
-slice. Also, zstd's streaming decoder has no output limit: 4 KiB of input expand to at most 128 MiB (RLE blocks)."""
+"""Input that a decoder receives at a time. Decoders copy the bytes after the end of a member, and members may be as
+short as a slice. Also, zstd's streaming decoder has no output limit: 4 KiB of input expand to at most 128 MiB (RLE
+blocks)."""
 FIRST_BYTES = 512
-"""The first slice of a member: most junk that looks like one shows itself there."""
+"""The first slice of a member. In most junk that looks like a member the decoder fails within it."""
 HISTORY_BYTES = 2 * PIECE_BYTES
-TIMES_AGAIN = 16
-"""How often a file's bytes may be read again, on average, to look for members in what a broken one took in. Real damage
-needs once or twice; junk that is built so that each member seems to begin inside the one before is passed over."""
+"""Bytes of a broken member that are searched again for the start of the next member."""
+MAX_REREADS = 16
+"""How often the bytes of a file may be read again, on average, to search a broken member for other members. Real damage
+needs one or two times. The limit stops hostile files in which each member seems to begin inside the one before."""
 
 
 class Mark(enum.Enum):
-    """What lies between two pieces."""
+    """Marks what happened between two pieces."""
 
     MEMBER_END = "the end of a compressed member"
     DAMAGE = "bytes that could not be decompressed"
@@ -37,10 +40,22 @@ class Mark(enum.Enum):
 
     @property
     def is_loss(self) -> bool:
+        """Whether bytes were lost."""
         return self is not Mark.MEMBER_END
 
 
 Piece = bytes | Mark
+
+
+class _Decoder(Protocol):
+    """Decodes one member of a file."""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yields the decompressed bytes of ``data``, in pieces of limited size."""
+
+    @property
+    def rest(self) -> bytes | None:
+        """The input bytes after the member, or None while the member has not ended."""
 
 
 class _Gzip:
@@ -54,7 +69,6 @@ class _Gzip:
 
     @property
     def rest(self) -> bytes | None:
-        """What follows the member, once it has ended."""
         return self._decoder.unused_data if self._decoder.eof else None
 
 
@@ -91,45 +105,45 @@ class _Zstd:
 
 @dataclass(frozen=True)
 class Codec:
-    name: str
-    magic: bytes
+    """A compression format: the start of a member, and its decoder."""
+
     start: re.Pattern[bytes]
-    """The first bytes of a member; gzip's also asks for flags that exist, to be found by chance less often."""
-    decoder: Callable[[Any], Any]
+    """The first bytes of a member. gzip's includes valid flags, so that it occurs less often by chance."""
+    decoder: Callable[[zstandard.ZstdDecompressor], _Decoder]
 
 
-CODECS = (
-    Codec("gzip", b"\x1f\x8b\x08\0", re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL), _Gzip),
-    Codec("zstd", b"\x28\xb5\x2f\xfd", re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _Zstd),
-    Codec("bz2", b"BZh9", re.compile(rb"BZh[1-9]"), _Bz2),
-)
+CODECS = {
+    "gzip": Codec(re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL), _Gzip),
+    "zstd": Codec(re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _Zstd),
+    "bz2": Codec(re.compile(rb"BZh[1-9]"), _Bz2),
+}
 ERRORS = (zlib.error, zstandard.ZstdError, OSError, ValueError)
-"""What the three decoders raise on damaged input."""
+"""The errors that the three decoders raise on damaged input."""
 SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 MARK_BYTES = 8
-"""Enough to recognize a member's start, and the head of zstd's skippable frames (magic, u32 size)."""
+"""Enough to recognize the start of a member, and the header of zstd's skippable frames (magic, u32 size)."""
 DICTIONARY_BYTES = 100_000_000
-MOST_DICTIONARIES = 16
-"""Frames of a file that are taken for dictionaries: a small one can cost a large decompression. Later ones are skipped.
-A WARC file has one; files that were put together have one each."""
+MAX_DICTIONARIES = 16
+"""Frames of a file that are read as dictionaries; later ones are skipped, because a small frame can cause a large
+decompression. A WARC file has one dictionary, and a concatenation of WARC files has one per file."""
 PADDING = b"\0\r\n"
-"""What some tools leave between members: no loss."""
+"""Bytes that some tools write between members. They are no loss."""
 
 
 def pieces(stream: BinaryIO) -> Iterator[Piece]:
-    """The decompressed content of ``stream``, with marks where members end and where bytes were lost."""
+    """Yields the decompressed content of ``stream``, and marks where members end and where bytes were lost."""
     reader = _Reader(stream)
-    codec = _codec_of(reader.ahead(MARK_BYTES))
+    codec = _codec_of(reader.peek(MARK_BYTES))
     if codec is None:
         while block := reader.take(PIECE_BYTES):
             yield block
         return
-    decompressor = _decompressor(None)  # one for all members: making it takes longer than a short member
+    decompressor = _decompressor(None)  # one for all members: creating it takes longer than decoding a short member
     frames = 0
     while not reader.is_at_end:
         if codec.decoder is _Zstd and reader.begins_with(SKIPPABLE):
             frames += 1
-            if dictionary := _skippable(reader, frames <= MOST_DICTIONARIES):
+            if dictionary := _skippable(reader, frames <= MAX_DICTIONARIES):
                 decompressor = _decompressor(dictionary)
         elif reader.begins_with(codec.start):
             yield from _member(reader, codec, decompressor)
@@ -142,7 +156,7 @@ def _decompressor(dictionary: zstandard.ZstdCompressionDict | None) -> zstandard
 
 
 def is_compressed(stream: BinaryIO) -> bool:
-    """Whether ``stream``, at its beginning, is anything but plain; leaves it there."""
+    """Whether ``stream`` is compressed. Afterwards its position is its beginning."""
     stream.seek(0)
     codec = _codec_of(stream.read(MARK_BYTES))
     stream.seek(0)
@@ -150,14 +164,14 @@ def is_compressed(stream: BinaryIO) -> bool:
 
 
 def _codec_of(beginning: bytes) -> Codec | None:
-    return next((codec for codec in CODECS if codec.start.match(beginning)), None)
+    return next((codec for codec in CODECS.values() if codec.start.match(beginning)), None)
 
 
 def _member(reader: "_Reader", codec: Codec, decompressor: zstandard.ZstdDecompressor) -> Iterator[Piece]:
-    """One member, to its end or to where it breaks; leaves ``reader`` behind it.
+    """Yields one member up to its end or to its damage, and moves ``reader`` to the next member.
 
-    A decoder notices a loss late, when it has taken in some of what follows: so the next member is looked for in the
-    last HISTORY_BYTES of what it took, and behind them.
+    A decoder notices a loss late, after it has read some of the bytes that follow. So the next member is searched for
+    in the last HISTORY_BYTES that the decoder read, and after them.
     """
     decoder = codec.decoder(decompressor)
     taken = 0
@@ -170,15 +184,15 @@ def _member(reader: "_Reader", codec: Codec, decompressor: zstandard.ZstdDecompr
             elif piece:
                 yield piece
         if decoder.rest is not None:
-            reader.back(len(decoder.rest))
+            reader.unread(len(decoder.rest))
             yield Mark.MEMBER_END
             return
-    reader.read_again(min(taken - 1, HISTORY_BYTES))
+    reader.rewind(min(taken - 1, HISTORY_BYTES))
     reader.skip_to(codec.start)
     yield loss if reader.is_at_end else Mark.DAMAGE
 
 
-def _decoded(decoder: Any, block: bytes) -> Iterator[Piece]:
+def _decoded(decoder: _Decoder, block: bytes) -> Iterator[Piece]:
     try:
         yield from decoder.feed(block)
     except ERRORS:
@@ -186,7 +200,7 @@ def _decoded(decoder: Any, block: bytes) -> Iterator[Piece]:
 
 
 def _skippable(reader: "_Reader", may_be_dictionary: bool) -> zstandard.ZstdCompressionDict | None:
-    """Pass a skippable frame (magic, u32 size, content); the dictionary it holds, if it is one that can be used.
+    """Skips a skippable frame (magic, u32 size, content). Returns the dictionary in it if it is usable.
 
     Source: IIPC, "Use of the Zstandard compression format in WARC files", frame magic 0x184D2A5D.
     """
@@ -195,7 +209,7 @@ def _skippable(reader: "_Reader", may_be_dictionary: bool) -> zstandard.ZstdComp
     if not is_dictionary or size > DICTIONARY_BYTES:
         reader.skip(size)
         return None
-    content = reader.ahead(size)
+    content = reader.peek(size)
     reader.skip(size)
     try:
         if content.startswith(b"\x28\xb5\x2f\xfd"):
@@ -206,7 +220,7 @@ def _skippable(reader: "_Reader", may_be_dictionary: bool) -> zstandard.ZstdComp
 
 
 def _first_bytes(blocks: Iterator[bytes], wanted_bytes: int) -> bytes:
-    """``blocks`` joined until they hold ``wanted_bytes``: the size that a frame itself names may be any number."""
+    """Joins ``blocks`` until they hold ``wanted_bytes``. The size that a frame states itself may be wrong."""
     first: list[bytes] = []
     size = 0
     for block in blocks:
@@ -218,69 +232,71 @@ def _first_bytes(blocks: Iterator[bytes], wanted_bytes: int) -> bytes:
 
 
 class _Reader:
-    """Raw bytes with a look ahead, and back to what was taken last."""
+    """Reads raw bytes, with look-ahead and a way back to the bytes that were taken last."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._data = b""
-        self._place = 0
+        self._position = 0
         self._read_bytes = 0
-        self._again_bytes = 0
+        self._reread_bytes = 0
 
-    def ahead(self, wanted_bytes: int) -> bytes:
-        """The next bytes, as many as wanted if the file has them."""
-        while len(self._data) - self._place < wanted_bytes and self._read(0):
+    def peek(self, wanted_bytes: int) -> bytes:
+        """Returns the next ``wanted_bytes``, fewer only at the end of the file, without taking them."""
+        while len(self._data) - self._position < wanted_bytes and self._read(0):
             pass
-        return self._data[self._place : self._place + wanted_bytes]
+        return self._data[self._position : self._position + wanted_bytes]
 
     def begins_with(self, pattern: re.Pattern[bytes]) -> bool:
-        self.ahead(MARK_BYTES)
-        return pattern.match(self._data, self._place) is not None
+        """Whether the next bytes match ``pattern``."""
+        self.peek(MARK_BYTES)
+        return pattern.match(self._data, self._position) is not None
 
     @property
     def is_at_end(self) -> bool:
-        return not self.ahead(1)
+        return not self.peek(1)
 
-    def take(self, most_bytes: int, history_bytes: int = 0) -> bytes:
-        """Up to ``most_bytes``, none only at the end; so many bytes before them can be gone back to."""
-        if self._place == len(self._data):
+    def take(self, max_bytes: int, history_bytes: int = 0) -> bytes:
+        """Takes up to ``max_bytes``, none only at the end. ``rewind`` can then return to ``history_bytes`` before."""
+        if self._position == len(self._data):
             self._read(history_bytes)
-        block = self._data[self._place : self._place + most_bytes]
-        self._place += len(block)
+        block = self._data[self._position : self._position + max_bytes]
+        self._position += len(block)
         return block
 
-    def back(self, size: int) -> None:
-        """Give the last ``size`` bytes back."""
-        self._place -= size
+    def unread(self, size: int) -> None:
+        """Puts the last ``size`` bytes back."""
+        self._position -= size
 
-    def read_again(self, size: int) -> None:
-        """Give the last ``size`` bytes back, unless that was done for so many that the file is made to cost time."""
-        if self._again_bytes + size <= TIMES_AGAIN * (self._read_bytes + PIECE_BYTES):
-            self._again_bytes += size
-            self._place -= size
+    def rewind(self, size: int) -> None:
+        """Puts the last ``size`` bytes back to search them again, until MAX_REREADS is reached."""
+        if self._reread_bytes + size <= MAX_REREADS * (self._read_bytes + PIECE_BYTES):
+            self._reread_bytes += size
+            self._position -= size
 
     def skip(self, size: int) -> None:
+        """Skips ``size`` bytes, fewer only at the end of the file."""
         while size > 0 and (block := self.take(min(size, PIECE_BYTES))):
             size -= len(block)
 
     def skip_to(self, pattern: re.Pattern[bytes]) -> bool:
-        """Drop bytes up to the first match of ``pattern``, or all of them; whether any was more than padding."""
+        """Skips to the first match of ``pattern``, or to the end. Returns whether it skipped more than padding."""
         loss = False
-        while len(self.ahead(MARK_BYTES)) == MARK_BYTES:
-            found = pattern.search(self._data, self._place)
+        while len(self.peek(MARK_BYTES)) == MARK_BYTES:
+            found = pattern.search(self._data, self._position)
             end = found.start() if found else len(self._data) - MARK_BYTES + 1
-            loss = bool(self._data[self._place : end].strip(PADDING)) or loss
-            self._place = end
+            loss = bool(self._data[self._position : end].strip(PADDING)) or loss
+            self._position = end
             if found:
                 return loss
         rest = self.take(MARK_BYTES)
         return bool(rest.strip(PADDING)) or loss
 
     def _read(self, history_bytes: int) -> bool:
-        """Read a block; what lies more than ``history_bytes`` before the next byte is forgotten."""
+        """Reads a block, and keeps ``history_bytes`` before the current position. Returns False at the end."""
         block = self._stream.read(PIECE_BYTES)
-        first = self._place - history_bytes
+        first = self._position - history_bytes
         self._data = self._data[first:] + block
-        self._place = history_bytes
+        self._position = history_bytes
         self._read_bytes += len(block)
         return bool(block)

@@ -1,11 +1,11 @@
-"""The docstrings of Python source, by its tokens alone.
+"""Extraction of docstrings from Python source, by its tokens.
 
     def mean(x):  # comment          ── docstrings ──>   "Return the mean."
         '''Return the mean.'''
 
-Why not ``ast``: building trees for an environment's 300 MB of source takes over a minute and depends on the version of
-Python that runs it. Scanning for strings, comments and def/class finds the same docstrings in a tenth of the time; the
-tests hold both against each other on real packages.
+``ast`` is not used: it needs over a minute for the 300 MB of source in an environment, and its result depends on the
+version of Python that runs it. Scanning for strings, comments and def/class finds the same docstrings in a tenth of the
+time. The tests compare both on real packages.
 """
 
 import ast
@@ -25,59 +25,59 @@ INSIDE = {
     '"': re.compile(r'[^"\\\n]*(?:\\.[^"\\\n]*)*', re.DOTALL),
     "'": re.compile(r"[^'\\\n]*(?:\\.[^'\\\n]*)*", re.DOTALL),
 }
-"""What a string holds: up to its end, or to where it can have none."""
+"""The content of a string, up to its end or to the point from which it cannot end."""
 HEADERS = ("def", "class", "async")
 HEADER_CHARACTERS = 20_000
-"""A def or class line longer than this has no docstring that matters."""
+"""The docstring of a longer def or class header is ignored."""
 
 
 def docstrings(source: str) -> Iterator[str]:
-    """The docstrings of the module, its classes and functions in the order of the source, as they are written."""
-    header, end = "", 0
-    wanted = True
-    for start, last, token in _tokens(source):
-        if wanted:
-            header += source[end:start]
-        end = last
+    """Yields the docstrings of the module, its classes and functions in the order of the source, not dedented."""
+    header, previous_end = "", 0
+    is_expected = True
+    for start, end, token in _tokens(source):
+        if is_expected:
+            header += source[previous_end:start]
+        previous_end = end
         if token["header"]:
-            header, wanted = token["header"], True
-        elif token["quote"] and wanted:
-            if _is_whole(header):
-                yield _value(source[start:last], token["prefix"] or "")
-                wanted = False
+            header, is_expected = token["header"], True
+        elif token["quote"] and is_expected:
+            if _is_complete(header):
+                yield _value(source[start:end], token["prefix"] or "")
+                is_expected = False
             else:
                 header += "''"
-                wanted = header.startswith(HEADERS) and len(header) < HEADER_CHARACTERS
+                is_expected = header.startswith(HEADERS) and len(header) < HEADER_CHARACTERS
 
 
 def _tokens(source: str) -> "Iterator[tuple[int, int, re.Match[str]]]":
-    """Start and end of each comment, header and string, and the match that it begins with.
+    """Yields start and end of each comment, header and string, and the match at its start.
 
-    A string without end is none, and a later quote of its kind before the same place has no end either: so each
-    stretch of ``source`` is gone through once for each kind of quote.
+    A quote without a closing quote starts no string. Later quotes of the same kind up to the same point have no closing
+    quote either, so each part of ``source`` is searched once per kind of quote.
     """
-    endless = dict.fromkeys(INSIDE, 0)
-    place = 0
-    while token := TOKEN.search(source, place):
-        start, place = token.span()
+    unclosed = dict.fromkeys(INSIDE, 0)
+    position = 0
+    while token := TOKEN.search(source, position):
+        start, position = token.span()
         if (quote := token["quote"]) is None:
-            yield start, place, token
+            yield start, position, token
             continue
-        if place >= endless[quote]:
-            inside = INSIDE[quote].match(source, place)
-            end = inside.end() if inside else place
+        if position >= unclosed[quote]:
+            inside = INSIDE[quote].match(source, position)
+            end = inside.end() if inside else position
             if source.startswith(quote, end):
-                place = end + len(quote)
-                yield start, place, token
+                position = end + len(quote)
+                yield start, position, token
                 continue
-            endless[quote] = end
+            unclosed[quote] = end
         if len(quote) == 3:  # two quotes are an empty string
-            place -= 1
-            yield start, place, token
+            position -= 1
+            yield start, position, token
 
 
-def _is_whole(header: str) -> bool:
-    """Whether ``header`` is one ``def …:`` or ``class …:`` and nothing else, or nothing (the start of a module)."""
+def _is_complete(header: str) -> bool:
+    """Whether ``header`` is exactly one ``def …:`` or ``class …:``, or empty (the start of a module)."""
     header = header.strip()
     if not header.endswith(":"):
         return not header
@@ -92,6 +92,7 @@ def _is_whole(header: str) -> bool:
 
 
 def _value(literal: str, prefix: str) -> str:
+    """Returns the value of a string literal; empty for bytes, f-strings and t-strings, which are no docstrings."""
     if set(prefix.lower()) & set("bft"):
         return ""
     quotes = 3 if literal.endswith(('"""', "'''")) and len(literal) - len(prefix) >= 6 else 1

@@ -1,8 +1,8 @@
-"""The text of an HTML page, one paragraph a line, without navigation, advertisements and other boilerplate.
+"""Extraction of the text of an HTML page without navigation, advertisements and other boilerplate.
 
     html ── extract ──> "Title\\nFirst paragraph.\\nSecond paragraph."
 
-C4's line rules need each paragraph whole on its own line, which is how every extractor here leaves it.
+C4's line rules need each paragraph on one line, and every extractor here returns it so.
 """
 
 import importlib.util
@@ -15,29 +15,29 @@ from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import clean
+from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.isolation import isolated
 from headrace.pipeline.core.errors import ConfigError
 
 Extractor = Literal["resiliparse", "all_text", "trafilatura", "readability"]
-"""``resiliparse`` is the default: on 1,497 hand-checked pages its F1 (0.837) is as good as trafilatura's (0.827) at 13
-times the speed (benchmarks/html_extraction.py); ``trafilatura`` lets less boilerplate through and loses more text;
-``all_text`` is everything a reader sees, as in Common Crawl's WET files."""
+"""``resiliparse`` is the default: on 1,497 pages checked by hand its F1 is 0.837 (trafilatura: 0.827) at 13 times the
+speed (benchmarks/html_extraction.py). ``trafilatura`` keeps less boilerplate and loses more text. ``all_text`` returns
+everything that a reader sees, as Common Crawl's WET files do."""
 
 OPTIONAL = {"trafilatura": "trafilatura", "readability": "readability"}
-"""The module that an extractor needs and a plain installation lacks."""
+"""The modules of extractors that are not installed by default."""
 BOILERPLATE = ["nav", "footer", "aside", "form", "dialog", "button", "select"]
 BOILERPLATE += ["[role=navigation]", "[role=contentinfo]", "[role=dialog]"]
 MAIN_FRACTION = 0.3
-"""Main content shorter than this part of the page's text without BOILERPLATE is taken for a wrong guess. Measured: 0.2
-to 0.4 give the same F1 within 0.005; without the second look F1 falls by 0.07."""
-DEPTH = 1000
+"""The main content must have at least this fraction of the characters of the page without BOILERPLATE, else the page
+without BOILERPLATE is used. Values of 0.2 to 0.4 give the same F1 within 0.005. Without this check F1 falls by 0.07."""
+MAX_DEPTH = 1000
 """The time of parsers and of resiliparse grows with the square of the depth (0.1 s at 1,000 elements, hours at
-200,000), so deeper pages are not read. The deepest of 500 real pages measured has 442, the median 17."""
+200,000), so deeper pages are dropped. Of 500 real pages the deepest has 442 levels, the median 17."""
 NOT_NESTING = (
     "area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr"  # void elements
-    "|p|li|dd|dt|tr|td|th|tbody|thead|tfoot|colgroup|option|optgroup|html|head|body"  # closed by what follows
-    "|path|circle|rect|use|line|polygon|polyline|ellipse|stop|animate"  # SVG's leaves
+    "|p|li|dd|dt|tr|td|th|tbody|thead|tfoot|colgroup|option|optgroup|html|head|body"  # optional end tags
+    "|path|circle|rect|use|line|polygon|polyline|ellipse|stop|animate"  # SVG elements without children
 )
 NESTING_TAG = re.compile(rf"<(?!/?(?:{NOT_NESTING})\b)(/?)[a-z]", re.IGNORECASE)
 HTML_START = re.compile(
@@ -49,12 +49,12 @@ HTML_START = re.compile(
 
 
 def looks_like_html(data: bytes) -> bool:
-    """Whether bytes of an unknown type begin like an HTML page."""
+    """Whether ``data`` of an unknown type begins like an HTML page."""
     return HTML_START.match(data[:4096]) is not None
 
 
-def require(extractor: Extractor) -> None:
-    """Make sure that ``extractor`` can run here.
+def require_extractor(extractor: Extractor) -> None:
+    """Checks that ``extractor`` is installed.
 
     Raises:
         ConfigError: when its package is not installed.
@@ -65,29 +65,29 @@ def require(extractor: Extractor) -> None:
 
 
 def extract(html: str, extractor: Extractor) -> str | Drop:
-    """The text of ``html``, never empty; else why there is none.
+    """Extracts the text of ``html``, which is never empty, or returns the reason why there is none.
 
-    ``no_text``, ``too_nested`` (the depth), or what the page did to the process that read it: ``too_slow``,
-    ``too_much_memory``, ``crashed`` (see isolation.py).
+    The reasons are ``no_text``, ``too_nested`` (value: the depth), and those of the isolated process: ``too_slow``,
+    ``too_much_memory``, ``crashed`` (isolation.py).
     """
-    if (levels := depth(html)) > DEPTH:
+    if (levels := depth(html)) > MAX_DEPTH:
         return Drop("too_nested", str(levels))
     found = isolated(EXTRACTORS[extractor], html)
     if isinstance(found, Drop):
         return found
     lines = (" ".join(line.split()) for line in found.split("\n"))
-    return clean("\n".join(line for line in lines if line)).strip() or Drop("no_text", "")
+    return sanitize("\n".join(line for line in lines if line)).strip() or Drop("no_text", "")
 
 
 def depth(html: str) -> int:
-    """How deep elements nest, by counting tags that open and close."""
-    if html.count("<") <= DEPTH:
+    """Returns the depth to which elements nest, by start and end tags; 0 if it cannot exceed MAX_DEPTH."""
+    if html.count("<") <= MAX_DEPTH:
         return 0
     return max(itertools.accumulate(-1 if slash else 1 for slash in NESTING_TAG.findall(html)), default=0)
 
 
 def _resiliparse(html: str) -> str:
-    """Main content by resiliparse's rules, or all but semantic boilerplate where that left too little of the page."""
+    """Returns resiliparse's main content, or the page without BOILERPLATE if the main content is too short."""
     tree = HTMLTree.parse(html)
     main = extract_plain_text(
         tree, main_content=True, comments=False, post_meta=False, alt_texts=False, list_bullets=False

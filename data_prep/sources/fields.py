@@ -1,4 +1,4 @@
-"""Rows with named fields (JSON objects, Parquet rows) as documents."""
+"""Base class of sources whose records have named fields (JSON objects, Parquet rows)."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -7,59 +7,59 @@ from typing import Any
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import clean, decode
-from headrace.data_prep.sources.extraction import Extractor, extract, require
+from headrace.data_prep.sources.charset import decode, sanitize
+from headrace.data_prep.sources.extraction import Extractor, extract, require_extractor
 from headrace.data_prep.sources.files import COMPRESSIONS, FileSource
 from headrace.data_prep.sources.source import ListedFile, Record
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive
 from headrace.pipeline.core.stage import RawFile
 
-MOST_SECTIONS = 65_536
-"""Of one file: the default cuts 4 TB into so many."""
+MAX_SECTIONS = 65_536
+"""Sections of one file. With the default section_bytes, a file of 4 TB has as many."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FieldSource(FileSource):
-    """Which fields of a row become the document."""
+    """A source of rows. Its settings name the fields that become the document."""
 
     text_field: str = "text"
-    """The text. Not read when ``html_field`` is set."""
+    """Field with the text. It is not read if ``html_field`` is set."""
     html_field: str | None = None
-    """HTML to extract the text from."""
+    """Field with HTML from which the text is extracted; None: ``text_field`` is read."""
     url_field: str = "url"
-    """Where the text comes from; absent is allowed."""
+    """Field with the URL. It may be absent."""
     id_field: str = "id"
-    """Kept as metadata ``source_id``; the document's own id is always ``<file>:<record>``. Absent is allowed."""
+    """Field that is stored as metadata ``source_id``. It may be absent. The document's id is ``<file>:<record>``."""
     date_field: str = "date"
-    """Absent is allowed."""
+    """Field with the date. It may be absent."""
     record_bytes: Positive = 20_000_000
     """Rows with more text or HTML than this are dropped."""
     extractor: Extractor = "resiliparse"
-    """What turns HTML into text; see benchmarks/html_extraction.py."""
+    """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
     section_bytes: Positive = 64_000_000
-    """A file is cut into as many sections of at least this many bytes as it has room for, each a task of its own."""
+    """Size of a section. A file is read in as many sections of at least this size as fit, each a task of its own."""
 
     def __post_init__(self) -> None:
         if self.html_field is not None:
-            require(self.extractor)
+            require_extractor(self.extractor)
 
     def sections(self, file: ListedFile | RawFile) -> int:
-        """Only what is not compressed can be read from anywhere; the name tells.
+        """Returns the number of sections of ``file``: 1 if its name shows that it is compressed.
 
         Raises:
-            ConfigError: when there would be more than ``MOST_SECTIONS``.
+            ConfigError: when there would be more than ``MAX_SECTIONS``.
         """
         is_compressed = file.name.lower().endswith(COMPRESSIONS[1:])
         sections = 1 if is_compressed else max(1, file.bytes // self.section_bytes)
-        if sections > MOST_SECTIONS:
+        if sections > MAX_SECTIONS:
             wrong = f"{self.section_bytes:,} cuts {file.name!r} into {sections:,} tasks"
-            least = file.bytes // MOST_SECTIONS + 1
+            least = file.bytes // MAX_SECTIONS + 1
             raise ConfigError("source.section_bytes", wrong, f"give at least {least:,}")
         return sections
 
     def document(self, identity: str, row: Mapping[str, Any]) -> Record:
-        """The document of ``row``, dropped as ``no_text`` when the field is absent, empty or no string."""
+        """Makes the document of ``row``. It is dropped as ``no_text`` if the field is absent, empty or not a string."""
         metadata = {"url": _string(row.get(self.url_field))}
         for key, field in (("date", self.date_field), ("source_id", self.id_field)):
             if row.get(field) is not None:
@@ -72,7 +72,7 @@ class FieldSource(FileSource):
         if isinstance(value, str):
             if len(value) > self.record_bytes:
                 return Document("", identity, metadata=metadata), Drop("record_too_large", str(len(value)))
-            text = clean(value) if self.html_field is None else extract(clean(value), self.extractor)
+            text = sanitize(value) if self.html_field is None else extract(sanitize(value), self.extractor)
         if isinstance(text, Drop):
             return Document("", identity, metadata=metadata), text
         if not text.strip():
@@ -86,5 +86,5 @@ def _kind(value: object) -> str:
 
 
 def _string(value: object) -> str:
-    """``value`` as text; none for lists and objects, which mean nothing here and may nest beyond what str takes."""
-    return "" if value is None or isinstance(value, (dict, list)) else clean(str(value))
+    """Returns ``value`` as text; empty for lists and objects, which may nest deeper than ``str`` can print."""
+    return "" if value is None or isinstance(value, (dict, list)) else sanitize(str(value))

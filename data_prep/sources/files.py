@@ -1,11 +1,11 @@
-"""The files behind a source: what paths, folders, patterns and URLs name, their checksums, and opening them.
+"""Files of a source: finds them by paths, folders, patterns and URLs, computes checksums, and opens them.
 
     "crawl/*.warc.gz"         ──┐
     "crawl"  (a folder)       ──┼── listing ──> ListedFile("crawl/00.warc.gz", 71_303_168), ...
     "s3://bucket/crawl/*.gz"  ──┘
 
-A file's name is what the user would write to name it alone: it becomes part of document ids. What has no scheme is a
-local path; everything else goes through fsspec.
+The name of a file is the path or URL that names it alone, and it becomes part of document ids. A name without scheme is
+a local path. All other names are opened by fsspec.
 """
 
 import dataclasses
@@ -25,9 +25,10 @@ from headrace.pipeline.core.stage import RawFile, changed, file_state
 
 READ_BYTES = 1 << 20
 COMPRESSIONS = ("", ".gz", ".zst", ".bz2")
-"""What may follow a file's own suffix when a folder is searched. How to read a file is decided by its content."""
+"""Suffixes that may follow the suffix of a format when a folder is searched. How a file is read depends on its content
+alone."""
 CONTENT_KEYS = ("ETag", "etag", "md5Hash", "content_md5", "sha256", "md5", "checksum", "crc32c")
-"""Keys of fsspec's info that change whenever the content does: s3fs, gcsfs, adlfs and http name theirs so."""
+"""Keys of fsspec's info whose value changes with the content, in s3fs, gcsfs, adlfs and http."""
 
 TIMES = ("created", "mtime", "LastModified")
 """Keys of fsspec's info for times."""
@@ -35,10 +36,10 @@ TIMES = ("created", "mtime", "LastModified")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileSource(Source):
-    """A source made of the files that ``paths`` name."""
+    """A source that reads the files that ``paths`` name."""
 
     paths: tuple[str, ...]
-    """Files, folders (searched to the bottom), patterns (``*``, ``?``, ``[…]``, ``**``) and fsspec URLs (``s3://…``)."""
+    """Files, folders (searched recursively), patterns (``*``, ``?``, ``[…]``, ``**``) and fsspec URLs (``s3://…``)."""
 
     def listing(self) -> tuple[ListedFile, ...]:
         found = {file.name: file for path in self.paths for file in _matches(path, self.suffixes())}
@@ -59,11 +60,16 @@ class FileSource(Source):
         return ":".join(map(str, _state(name)))
 
     def suffixes(self) -> tuple[str, ...]:
-        """The suffixes, compression aside, of the files that a folder is searched for."""
-        raise TypeError(f"{type(self).__name__} does not say what its files are called")
+        """Returns the file name suffixes, without those of compression, that a folder is searched for."""
+        raise TypeError(f"{type(self).__name__} does not define suffixes()")
 
 
 def _matches(path: str, suffixes: tuple[str, ...]) -> list[ListedFile]:
+    """Returns the files that ``path`` names.
+
+    Raises:
+        ConfigError: when there are none.
+    """
     wanted = tuple(suffix + compression for suffix in suffixes for compression in COMPRESSIONS)
     found = list(_remote(path, wanted) if "://" in path else _local(os.path.expanduser(path), wanted))
     if not found:
@@ -124,10 +130,10 @@ def _one(system: Any, root: str) -> dict[str, Any]:
 
 
 def open_raw(name: str) -> BinaryIO:
-    """The bytes of the file ``name`` as they lie there, compressed or not.
+    """Opens the file ``name`` for its stored bytes, which may be compressed.
 
     Raises:
-        ArtifactError: when it cannot be opened.
+        ArtifactError: when the file cannot be opened.
     """
     try:
         return cast(BinaryIO, fsspec.open(name, "rb").open() if "://" in name else open(name, "rb"))
@@ -137,9 +143,9 @@ def open_raw(name: str) -> BinaryIO:
 
 
 def checksum(name: str) -> str:
-    """SHA-256 of a file, remembered by this process for as long as its state stays the same.
+    """Returns the SHA-256 of a file. This process reads the file again only when its state has changed.
 
-    A remote file whose store keeps a checksum or ETag is not read: the hash is then of the store's own value.
+    A remote file whose store has a checksum or ETag is not read. The result is then a hash of that value.
     """
     state = _state(name)
     if state[0] in CONTENT_KEYS:
@@ -148,11 +154,11 @@ def checksum(name: str) -> str:
 
 
 def _state(name: str) -> tuple[object, ...]:
-    """What changes with the content of a file: (key, its value, size) where its store keeps a checksum or ETag, else
-    size and times.
+    """Returns values that change with the content of a file: (key, value, size) if its store has a checksum or ETag,
+    else size and times.
 
     Raises:
-        RetryableError: when it is gone.
+        RetryableError: when the file no longer exists.
     """
     try:
         if "://" not in name:

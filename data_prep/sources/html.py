@@ -1,4 +1,4 @@
-"""Saved web pages: one HTML file, one document.
+"""Source of saved web pages: each HTML file is one document.
 
 site/about.html  ->  Document(text, "site/about.html:0", {"url": <link rel="canonical">})
 """
@@ -10,9 +10,9 @@ from datatrove.data import Document
 from resiliparse.parse.html import HTMLTree
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import clean, decode
+from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.compression import pieces
-from headrace.data_prep.sources.extraction import Extractor, extract, require
+from headrace.data_prep.sources.extraction import Extractor, extract, require_extractor
 from headrace.data_prep.sources.files import FileSource, open_raw
 from headrace.data_prep.sources.isolation import isolated
 from headrace.data_prep.sources.source import Record
@@ -29,12 +29,12 @@ class Html(FileSource):
 
     type: Literal["html"] = "html"
     extractor: Extractor = "resiliparse"
-    """What turns HTML into text; see benchmarks/html_extraction.py."""
+    """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
     record_bytes: Positive = 20_000_000
-    """Larger pages are dropped, never held in memory."""
+    """Larger pages are dropped and never held in memory."""
 
     def __post_init__(self) -> None:
-        require(self.extractor)
+        require_extractor(self.extractor)
 
     def suffixes(self) -> tuple[str, ...]:
         return (".html", ".htm", ".xhtml")
@@ -55,6 +55,7 @@ class Html(FileSource):
             yield Document(text, f"{name}:0", metadata={"url": url}), None
 
     def _content(self, name: str) -> bytes | Drop:
+        """Reads the decompressed file."""
         blocks, size = [], 0
         with open_raw(name) as stream:
             for piece in pieces(stream):
@@ -69,9 +70,9 @@ class Html(FileSource):
 
 
 def canonical_url(html: str) -> str:
-    """The page's own address by its ``<link rel="canonical">``; empty when it names none."""
+    """Returns the URL of the page's ``<link rel="canonical">``; empty when there is none."""
     if "canonical" not in html:
         return ""
     document = HTMLTree.parse(html).document
     link = document.query_selector('link[rel~="canonical"]') if document is not None else None
-    return clean(link.getattr("href") or "").strip() if link is not None else ""
+    return sanitize(link.getattr("href") or "").strip() if link is not None else ""

@@ -1,12 +1,12 @@
-"""Documentation that is already on the machine: real text for a first run without a download.
+"""Source of the documentation that is installed on the machine: real text for a first run without a download.
 
     numpy  (a distribution)    numpy-2.4.0.dist-info/METADATA   the long description        -> numpy:0
                                numpy/LICENSE.txt                                            -> numpy:1
-                               numpy/_core/fromnumeric.py       its docstrings, together    -> numpy:2
-    standard-library           the same of the running Python
+                               numpy/_core/fromnumeric.py       its docstrings, joined      -> numpy:2
+    standard-library           the same for the running Python
 
-One "file" is one distribution; its checksum comes from the hashes in the distribution's RECORD, so that listing reads
-no documentation. Hard-wrapped text comes out with one paragraph a line (see prose.py).
+One "file" of this source is one distribution. Its checksum is computed from the hashes in the distribution's RECORD, so
+listing reads no documentation. Hard-wrapped text is joined to one paragraph per line (prose.py).
 """
 
 import csv
@@ -26,27 +26,27 @@ from typing import Literal
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import clean, decode
+from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.docstrings import docstrings
-from headrace.data_prep.sources.extraction import Extractor, extract, require
+from headrace.data_prep.sources.extraction import Extractor, extract, require_extractor
 from headrace.data_prep.sources.prose import unwrap
 from headrace.data_prep.sources.source import ListedFile, Record, Source
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.pipeline.core.stage import RawFile
 
-WRITTEN = (".md", ".rst", ".txt")
-HTML = (".html", ".htm")
+TEXT_SUFFIXES = (".md", ".rst", ".txt")
+HTML_SUFFIXES = (".html", ".htm")
 LEGAL = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|AUTHORS|CREDITS)[\w-]*", re.IGNORECASE)
-"""Texts that often carry no suffix."""
+"""Names of texts that often have no suffix."""
 STANDARD_LIBRARY = "standard-library"
-NOT_STANDARD = ("site-packages", "dist-packages", "__pycache__", "test")
-"""Folders that are not the standard library's documentation; Python's own tests are there on some systems only."""
+SKIPPED_FOLDERS = ("site-packages", "dist-packages", "__pycache__", "test")
+"""Folders that are not documentation of the standard library. Python's own tests exist on some systems only."""
 
 
 @dataclass(frozen=True)
 class DocFile:
-    """One file with documentation: its path below the package's root, its size and what tells its content."""
+    """One file with documentation: its path below the root of the package, its size and the hash of its content."""
 
     path: str
     bytes: int
@@ -58,19 +58,19 @@ class InstalledDocs(Source):
     """Long descriptions, documentation files, licences and docstrings of every distribution in the environment.
 
     Drops: ``no_text``, ``too_nested`` (HTML), ``record_too_large``, ``missing_file`` (in the RECORD, not on disk).
-    Source without docstrings is not a record.
+    A Python file without docstrings is not a record.
     """
 
     type: Literal["installed_docs"] = "installed_docs"
     packages: tuple[str, ...] = ()
-    """Only these distributions (``standard-library`` is one of them); none means all."""
+    """The distributions to read (``standard-library`` is one of them); empty: all."""
     extractor: Extractor = "resiliparse"
-    """What turns HTML into text; see benchmarks/html_extraction.py."""
+    """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
     record_bytes: Positive = 20_000_000
-    """Larger files are dropped, never read."""
+    """Larger files are dropped and never read."""
 
     def __post_init__(self) -> None:
-        require(self.extractor)
+        require_extractor(self.extractor)
 
     def listing(self) -> tuple[ListedFile, ...]:
         return tuple(
@@ -81,7 +81,7 @@ class InstalledDocs(Source):
         return tuple(RawFile(file.name, file.bytes, _checksum(file.name)) for file in self.listing())
 
     def checksum(self, name: str) -> str:
-        """By the RECORD as it is now; "" when the distribution was removed."""
+        """Computes the checksum from the current RECORD; "" when the distribution was removed."""
         _checksum.cache_clear()
         _doc_files.cache_clear()
         _roots.cache_clear()
@@ -89,7 +89,7 @@ class InstalledDocs(Source):
 
     def read(self, name: str) -> Iterator[Record]:
         if name not in _roots():
-            raise ArtifactError(name, "is not installed any more", "run in the environment that listed it")
+            raise ArtifactError(name, "is no longer installed", "run in the environment that listed it")
         number = 0
         for file in _doc_files(name):
             text = self._text(_root(name) / file.path, file)
@@ -107,7 +107,7 @@ class InstalledDocs(Source):
         return sorted(self.packages or known)
 
     def _text(self, path: Path, file: DocFile) -> str | Drop:
-        """The text of one file; "" for source without docstrings."""
+        """Returns the text of one file; "" for a Python file without docstrings."""
         if file.bytes > self.record_bytes:
             return Drop("record_too_large", str(file.bytes))
         try:
@@ -115,25 +115,25 @@ class InstalledDocs(Source):
         except FileNotFoundError:
             return Drop("missing_file", file.path)
         content = content.replace("\r\n", "\n")
-        if path.suffix in HTML:
+        if path.suffix in HTML_SUFFIXES:
             return extract(content, self.extractor)
         if path.suffix == ".py":
-            return "\n\n".join(text for docstring in docstrings(content) if (text := unwrap(clean(docstring))))
+            return "\n\n".join(text for docstring in docstrings(content) if (text := unwrap(sanitize(docstring))))
         if path.name == "METADATA":
             content = _description(content)
         return unwrap(content) or Drop("no_text", "")
 
 
 def _description(metadata: str) -> str:
-    """The long description of a distribution: the body of METADATA, in old ones a header."""
+    """Returns the long description of a distribution: the body of METADATA, or a header in old versions."""
     message = email.message_from_string(metadata)
     body = message.get_payload()
-    return clean(body if isinstance(body, str) and body.strip() else str(message.get("Description") or ""))
+    return sanitize(body if isinstance(body, str) and body.strip() else str(message.get("Description") or ""))
 
 
 @functools.cache
 def _roots() -> dict[str, importlib.metadata.Distribution | None]:
-    """Every distribution of the environment by its normalized name, and the standard library (None)."""
+    """Returns every distribution of the environment by its normalized name, and the standard library (None)."""
     found: dict[str, importlib.metadata.Distribution | None] = {STANDARD_LIBRARY: None}
     folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
     for distribution in importlib.metadata.distributions(path=folders):
@@ -142,13 +142,14 @@ def _roots() -> dict[str, importlib.metadata.Distribution | None]:
 
 
 def _root(name: str) -> Path:
+    """Returns the folder to which the paths of ``name`` are relative."""
     distribution = _roots()[name]
     return Path(str(distribution.locate_file(""))) if distribution else Path(sysconfig.get_path("stdlib"))
 
 
 @functools.cache
 def _doc_files(name: str) -> tuple[DocFile, ...]:
-    """The files of ``name`` that hold documentation, sorted by path. A distribution without a RECORD has none."""
+    """Returns the files of ``name`` with documentation, sorted by path. A distribution without a RECORD has none."""
     distribution = _roots()[name]
     found = _standard_files(_root(name)) if distribution is None else _recorded_files(distribution)
     return tuple(sorted(found, key=lambda file: file.path))
@@ -162,7 +163,7 @@ def _recorded_files(distribution: importlib.metadata.Distribution) -> Iterator[D
 
 def _standard_files(root: Path) -> Iterator[DocFile]:
     for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name not in NOT_STANDARD]
+        folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
         for name in names:
             path = Path(folder, name)
             if _has_documentation(name):
@@ -173,12 +174,13 @@ def _has_documentation(path: str) -> bool:
     pure = PurePosixPath(path)
     if path.startswith(("..", "/")):
         return False
-    return pure.suffix in (".py", *WRITTEN, *HTML) or pure.name == "METADATA" or bool(LEGAL.fullmatch(pure.name))
+    suffixes = (".py", *TEXT_SUFFIXES, *HTML_SUFFIXES)
+    return pure.suffix in suffixes or pure.name == "METADATA" or bool(LEGAL.fullmatch(pure.name))
 
 
 @functools.cache
 def _checksum(name: str) -> str:
-    """SHA-256 over the paths and hashes of the files of ``name``; those of the standard library are read for it."""
+    """Returns the SHA-256 over paths and hashes of the files of ``name``. Files of the standard library are read."""
     total = hashlib.sha256()
     for file in _doc_files(name):
         content = file.sha256 or hashlib.sha256((_root(name) / file.path).read_bytes()).hexdigest()

@@ -1,12 +1,12 @@
-"""Calls that may crash, never end or ask for all memory, made in a process of their own.
+"""Calls in a separate process, for functions that may crash, never end or take all memory.
 
     worker ── function, text ──> isolated process ── result ──> worker
-                                 └─ dies of the text ──> Drop("too_slow" | "too_much_memory" | "crashed", …)
+                                 └─ the text ends the process ──> Drop("too_slow" | "too_much_memory" | "crashed", …)
 
-Some pages cost an HTML parser the square of their size or worse, and C code may fault. Such a page must not take the
-run with it: the isolated process dies in the worker's place, and another one goes on with the next page. Time is CPU
-time, so that other work on the machine does not decide what is dropped; what goes over the limit takes hundreds of
-times as long as other pages of its size.
+For some pages the time of an HTML parser grows with the square of their size or faster, and C code may fault. Such a
+page ends the isolated process instead of the run, and a new process continues with the next page. The limit is CPU
+time, so other work on the machine does not decide what is dropped. A page above the limit takes hundreds of times as
+long as other pages of its size.
 """
 
 import math
@@ -22,15 +22,15 @@ from headrace.data_prep.document import Drop
 from headrace.pipeline.core.errors import RetryableError, TaskError
 
 CPU_SECONDS = 60
-"""For one call. resiliparse reads a page of average size in 4 ms, 20 MB of nothing but tags in 12 s."""
+"""Limit of one call. resiliparse reads a page of average size in 4 ms, and 20 MB of tags in 12 s."""
 MEMORY_BYTES = 4 << 30
-"""What calls may take beyond what the worker holds; 20 MB of nothing but tags take 2.3 GB."""
+"""Memory that calls may take in addition to the worker's own; 20 MB of tags take 2.3 GB."""
 IDLE_SECONDS = 900
-"""A process that took no CPU time for so long is stuck, not slow, however busy the machine is."""
+"""A process that uses no CPU time for this long hangs, even if the machine is busy."""
 ATTEMPTS = 3
-"""How often a call is made when somebody else ends the process."""
+"""Attempts at a call when another process kills the isolated one."""
 STATM = Path("/proc/self/statm")
-"""Its first number is this process's address space in pages (proc(5)). Other systems have no limit on memory."""
+"""Its first number is this process's address space in pages (proc(5)). On other systems memory is not limited."""
 
 
 class _Isolated:
@@ -45,10 +45,10 @@ class _Isolated:
         theirs.close()
 
     def call(self, function: Callable[[str], str], text: str) -> str | Drop | None:
-        """What ``function`` returns, or a Drop if ``text`` ended the process; None if somebody else did.
+        """Returns the result of ``function``, a Drop if ``text`` ended the process, or None if it was killed.
 
         Raises:
-            TaskError: when ``function`` raised.
+            TaskError: when ``function`` raised an error.
         """
         try:
             self._pipe.send((function, text))
@@ -66,40 +66,41 @@ class _Isolated:
         return self._verdict(function.__name__)
 
     def _verdict(self, function: str) -> Drop | None:
-        """Why the process ended."""
+        """Returns the Drop for the signal that ended the process, or None if another process sent it."""
         status = self._process.exitcode or 0
         if status >= 0:
             wrong = f"{function} ended with an error, exit status {status}"
             raise TaskError("extraction", wrong, "see the phase's log for its traceback")
-        died_of = signal.Signals(-status)
-        if died_of in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        received = signal.Signals(-status)
+        if received in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
             return None
-        if died_of is signal.SIGXCPU:
+        if received is signal.SIGXCPU:
             return Drop("too_slow", f"more than {CPU_SECONDS} s of CPU time")
-        return Drop("crashed", died_of.name)
+        return Drop("crashed", received.name)
 
     def _cpu_time(self) -> str:
-        """What the process has used; "" where the system does not tell."""
+        """Returns the CPU time that the process has used; "" on systems without /proc."""
         stat = Path(f"/proc/{self._process.pid}/stat")
         return "/".join(stat.read_text().rpartition(")")[2].split()[11:13]) if stat.exists() else ""
 
     @property
     def is_usable(self) -> bool:
+        """Whether the process runs and belongs to this process, not to the one that this process was forked from."""
         return self.owner == os.getpid() and self._process.is_alive()
 
 
 _current: list[_Isolated] = []
-"""The one isolated process of this process, once there is one."""
+"""The isolated process of this process; empty before the first call."""
 
 
 def isolated(function: Callable[[str], str], text: str) -> str | Drop:
-    """``function(text)``, computed by another process; ``too_slow``, ``too_much_memory`` or ``crashed`` if that dies.
+    """Computes ``function(text)`` in another process. Drops: ``too_slow``, ``too_much_memory``, ``crashed``.
 
-    ``function`` is one of a module (it is sent by its name).
+    ``function`` must be at the top level of a module, because it is sent by its name.
 
     Raises:
-        TaskError: when ``function`` raised.
-        RetryableError: when the process was killed by somebody else again and again.
+        TaskError: when ``function`` raised an error.
+        RetryableError: when the process was killed in every attempt.
     """
     for _ in range(ATTEMPTS):
         if not _current or not _current[0].is_usable:
@@ -110,9 +111,9 @@ def isolated(function: Callable[[str], str], text: str) -> str | Drop:
     raise RetryableError("extraction", f"its process was killed {ATTEMPTS} times", "run again with fewer workers")
 
 
-def _serve(pipe: Connection, parents: Connection) -> None:
-    """Answer calls. The end of the parent closes the pipe, and with it this process."""
-    parents.close()
+def _serve(pipe: Connection, parents_end: Connection) -> None:
+    """Answers calls until the parent closes the pipe or ends."""
+    parents_end.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _limit(resource.RLIMIT_CORE, 0)
     if STATM.exists():

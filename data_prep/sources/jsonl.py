@@ -1,4 +1,4 @@
-"""JSON lines: one document a line.
+"""Source of JSON lines: each line is one document.
 
 {"text": "…", "url": "…", "id": "…"}  ->  Document(text, "<file>:<line>", {"url", "source_id"})
 """
@@ -23,8 +23,8 @@ from headrace.pipeline.core.settings import settings
 class Jsonl(FieldSource):
     """JSON lines files, plain, gzip, zstd or bz2.
 
-    Drops: ``not_json`` (the line's first characters), ``no_text``, ``record_too_large``, ``broken_compression``. Empty
-    lines are not records.
+    Drops: ``not_json`` (value: the first characters of the line), ``no_text``, ``record_too_large``,
+    ``broken_compression``. Empty lines are not records.
     """
 
     type: Literal["jsonl"] = "jsonl"
@@ -60,7 +60,7 @@ class Jsonl(FieldSource):
         return self.document(identity, row)
 
     def _lines(self, section: Section) -> Iterator[bytes | Drop]:
-        """Lines without their ends; a Drop for a line that is too long or lies in damaged bytes."""
+        """Yields lines without line ends, and a Drop for a line that is too long or damaged."""
         line, size = list[bytes](), 0
         with open_raw(section.name) as stream:
             for piece in section_pieces(stream, section):
@@ -82,12 +82,12 @@ class Jsonl(FieldSource):
             yield self._whole(line, size)
 
     def _whole(self, parts: list[bytes], size: int) -> bytes | Drop:
-        """The line of ``parts``, of which nothing was kept if it has too many bytes."""
+        """Joins the ``parts`` of a line of ``size`` bytes. Parts of a line that is too long were not kept."""
         return b"".join(parts) if size <= self.record_bytes else Drop("record_too_large", str(size))
 
 
 def section_pieces(stream: BinaryIO, section: Section) -> Iterator[Piece]:
-    """The lines that begin in ``section``, as blocks; all lines of a compressed file begin in its first one."""
+    """Yields blocks of the lines that begin in ``section``. In a compressed file all lines belong to section 0."""
     if section.of == 1:
         return pieces(stream)
     if is_compressed(stream):
@@ -96,19 +96,19 @@ def section_pieces(stream: BinaryIO, section: Section) -> Iterator[Piece]:
 
 
 def plain_lines(stream: BinaryIO, start: int, end: int) -> Iterator[bytes]:
-    """The lines of ``stream`` whose first bytes lie in [start, end), as blocks; none is read that begins elsewhere."""
-    place = _behind_feed(stream, start - 1, end - 1) if start else 0
-    if place is None:
+    """Yields blocks of the lines of ``stream`` whose first bytes are in [start, end), and of no other lines."""
+    position = _after_line_feed(stream, start - 1, end - 1) if start else 0
+    if position is None:
         return
-    last = _behind_feed(stream, end - 1, sys.maxsize) or sys.maxsize
-    stream.seek(place)
-    while block := stream.read(min(PIECE_BYTES, last - place)):
-        place += len(block)
+    last = _after_line_feed(stream, end - 1, sys.maxsize) or sys.maxsize
+    stream.seek(position)
+    while block := stream.read(min(PIECE_BYTES, last - position)):
+        position += len(block)
         yield block
 
 
-def _behind_feed(stream: BinaryIO, start: int, end: int) -> int | None:
-    """The place behind the first line feed in [start, end)."""
+def _after_line_feed(stream: BinaryIO, start: int, end: int) -> int | None:
+    """Returns the offset after the first line feed in [start, end), or None."""
     stream.seek(start)
     while block := stream.read(min(PIECE_BYTES, end - start)):
         if (feed := block.find(b"\n")) >= 0:
@@ -118,7 +118,7 @@ def _behind_feed(stream: BinaryIO, start: int, end: int) -> int | None:
 
 
 def _loads(line: bytes) -> Any:
-    """JSON that only the standard library reads: with lone surrogates, which become U+FFFD later, or NaN."""
+    """Parses JSON that only the standard library reads: NaN, or lone surrogates, which become U+FFFD later."""
     try:
         return json.loads(line)
     except (ValueError, RecursionError):

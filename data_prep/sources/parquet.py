@@ -1,4 +1,4 @@
-"""Parquet tables: one document a row, read by row groups and batches.
+"""Source of Parquet tables: each row is one document. Tables are read by row groups and batches.
 
 text | url | id   ->  Document(text, "<file>:<row>", {"url", "source_id"})
 """
@@ -18,19 +18,22 @@ from headrace.data_prep.sources.source import Record, Section
 from headrace.pipeline.core.settings import Positive, settings, unhashed
 
 BROKEN = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
-"""What pyarrow raises on damaged files; an OSError with a number is about the machine."""
+"""The errors that pyarrow raises on damaged files. An OSError with an errno is an error of the machine."""
 BATCH_BYTES = 64_000_000
-"""What is decoded at a time, where rows are large."""
+"""Bytes that are decoded at a time when rows are large."""
 
 
 @settings
 class Parquet(FieldSource):
-    """Parquet files. Drops: ``no_text``, ``record_too_large``, ``broken_file`` (all or the rest of a row group is
-    damaged; its number is that of the first row that is lost)."""
+    """Parquet files.
+
+    Drops: ``no_text``, ``record_too_large``, and ``broken_file``, one record for all rows that a damaged row group (or
+    the whole file) loses. The record has the number of the first lost row.
+    """
 
     type: Literal["parquet"] = "parquet"
     batch_rows: Positive = unhashed(1000)
-    """Rows decoded at a time: bounds memory, does not change the result."""
+    """Rows that are decoded at a time. It limits memory and does not change the result."""
 
     def suffixes(self) -> tuple[str, ...]:
         return (".parquet", ".pq")
@@ -56,7 +59,7 @@ class Parquet(FieldSource):
                 return int(section.number == 0)
 
     def _rows(self, stream: BinaryIO, section: Section) -> Iterator[tuple[int, dict[str, Any] | Drop]]:
-        """The rows of ``section`` with their numbers in it; a Drop for what is lost of a damaged row group or file."""
+        """Yields the rows of ``section`` with their numbers in it, and a Drop for rows that damage has lost."""
         try:
             table = _open(stream, self._wanted())
             batch_rows, groups = _rows_at_once(table.metadata, self.batch_rows), _groups(table.metadata, section)
@@ -76,45 +79,46 @@ class Parquet(FieldSource):
             first += rows
 
     def _cells(self, table: parquet.ParquetFile, group: int, batch_rows: int) -> Iterator[dict[str, Any]]:
+        """Yields the rows of a row group as dictionaries."""
         columns = [column for column in table.schema_arrow.names if column in self._wanted()]
         for batch in table.iter_batches(batch_rows, row_groups=[group], columns=columns):
             named = list(zip(batch.schema.names, batch.columns, strict=True))
             yield from ({key: _value(column[i]) for key, column in named} for i in range(batch.num_rows))
 
     def _wanted(self) -> set[str]:
-        """The columns that are read, as far as a table has them."""
+        """Returns the names of the columns to read. A table need not have all of them."""
         return {self.html_field or self.text_field, self.url_field, self.id_field, self.date_field}
 
 
 def _damage(error: Exception) -> Drop:
-    """What stands for the rows that ``error`` lost; an error of the machine is raised again."""
+    """Returns the Drop for the rows that ``error`` lost. An error of the machine is raised again."""
     if getattr(error, "errno", None) is not None:
         raise error
     return Drop("broken_file", type(error).__name__)
 
 
 def _open(stream: BinaryIO, wanted: set[str]) -> parquet.ParquetFile:
-    """The table, with texts as dictionaries: a value that a page repeats a thousand times is held once."""
+    """Opens the table with texts as dictionaries, so a value that occurs many times is held once."""
     table = parquet.ParquetFile(stream)
     fields = [field for field in table.schema_arrow if field.name in wanted and _is_text(field.type)]
     return parquet.ParquetFile(stream, metadata=table.metadata, read_dictionary=[field.name for field in fields])
 
 
 def _groups(metadata: parquet.FileMetaData, section: Section) -> list[tuple[int, int]]:
-    """The row groups of ``section`` and how many rows each states: of g groups, n sections have g / n each."""
-    first, behind = (metadata.num_row_groups * number // section.of for number in (section.number, section.number + 1))
-    return [(group, max(metadata.row_group(group).num_rows, 0)) for group in range(first, behind)]
+    """Returns the row groups of ``section`` with their stated rows. Of g groups, n sections have g / n each."""
+    first, end = (metadata.num_row_groups * number // section.of for number in (section.number, section.number + 1))
+    return [(group, max(metadata.row_group(group).num_rows, 0)) for group in range(first, end)]
 
 
-def _rows_at_once(metadata: parquet.FileMetaData, most: int) -> int:
-    """Rows of about BATCH_BYTES by the sizes that the file states, at most ``most``."""
+def _rows_at_once(metadata: parquet.FileMetaData, max_rows: int) -> int:
+    """Returns the number of rows that have about BATCH_BYTES by the sizes in the file, at most ``max_rows``."""
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
-    return max(1, min(most, BATCH_BYTES // max(row_bytes, 1)))
+    return max(1, min(max_rows, BATCH_BYTES // max(row_bytes, 1)))
 
 
 def _value(scalar: Any) -> Any:
-    """A cell as Python has it. Text that is no UTF-8 comes as bytes; dates that Python has not, as text."""
+    """Returns a cell as a Python value: invalid UTF-8 as bytes, dates outside Python's range as text."""
     try:
         return scalar.as_py()
     except (pyarrow.ArrowException, ValueError, OverflowError, KeyError):

@@ -1,4 +1,4 @@
-"""Hard-wrapped text (docstrings, README files, licences) with each paragraph on one line.
+"""Joining of hard-wrapped text (docstrings, README files, licences) to one line per paragraph.
 
     Return the mean of the        Return the mean of the values.
     values.                  ->
@@ -7,8 +7,8 @@
         Which axis to take,
         counted from zero.
 
-Cleaning rules that look at lines (C4's above all) need whole paragraphs. What is no prose keeps its own lines: code,
-doctests, tables, headings; lines of punctuation alone (heading rules, table borders) are left out.
+Cleaning rules for lines, such as C4's, need whole paragraphs. Code, doctests, tables and headings keep their own lines.
+Lines of punctuation only (heading rules, table borders) are removed.
 """
 
 import itertools
@@ -16,22 +16,22 @@ import re
 from collections.abc import Iterator
 
 ITEM = re.compile(r"(?:[-*+•‣–]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#{1,6}|:[\w ][^:]*:|\.\.|@\w+|>>>|\.\.\.|>|\|)(?:\s|$)")
-"""What begins a list item, heading, field, directive, doctest, quotation or table row."""
-DESCRIBED = re.compile(r"\*{0,2}[\w.`*]+(?: \([^)]*\))?: \S")
-"""Google style's ``name (type): text``, whose text may go on below, deeper."""
+"""Beginnings of list items, headings, fields, directives, doctests, quotations and table rows."""
+DESCRIPTION = re.compile(r"\*{0,2}[\w.`*]+(?: \([^)]*\))?: \S")
+"""Google style's ``name (type): text``. The text may continue on the next lines with more indentation."""
 VERBATIM = re.compile(r"#{1,6} |>>>|\.\.\. |\.\. [\w-]+::|\||.*\S(?: {3,}|\t+)\S|.*[;{}\\]$")
-"""Lines that stand alone: Markdown headings, doctests, directives, rows of tables, and what ends like code."""
+"""Lines that are never joined: Markdown headings, doctests, directives, table rows, and lines that end like code."""
 RULE = re.compile(r"[^\w\s]{3,}(?:\s+[^\w\s]{2,})*$")
 INDENTED_LINE_CHARACTERS = 40
-"""A first line this long that is indented more than the second begins a paragraph in the manner of printed books."""
+"""A first line of at least this length that is indented more than the second line begins a paragraph, as in books."""
 FENCE = re.compile(r"(?:```|~~~)")
 
 
 def unwrap(text: str) -> str:
-    """``text`` with one line for each paragraph or item, and an empty line where there was one."""
+    """Joins the lines of each paragraph or item of ``text``. Blank lines between blocks are kept."""
     blocks: list[str] = []
     code_indent: int | None = None
-    for block in _blocks(without_margin(text)):
+    for block in _blocks(dedented(text)):
         indent = _indent(block[0])
         if code_indent is not None and indent <= code_indent:
             code_indent = None
@@ -43,8 +43,8 @@ def unwrap(text: str) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def without_margin(text: str) -> str:
-    """``inspect.cleandoc(text)``, which takes the square of the number of blank lines that ``text`` begins with."""
+def dedented(text: str) -> str:
+    """Does what ``inspect.cleandoc`` does, whose time grows with the square of the number of leading blank lines."""
     first, *others = text.expandtabs().split("\n")
     margin = min((_indent(line) for line in others if line.strip()), default=0)
     lines = [first.lstrip(), *(line[margin:] for line in others)]
@@ -58,7 +58,7 @@ def _indent(line: str) -> int:
 
 
 def _blocks(text: str) -> Iterator[list[str]]:
-    """Runs of lines without an empty one between them; a fenced piece of code is one block."""
+    """Yields runs of lines without a blank line between them. Fenced code is one block."""
     block: list[str] = []
     fenced = False
     for line in text.split("\n"):
@@ -78,14 +78,14 @@ def _blocks(text: str) -> Iterator[list[str]]:
 
 
 def _joined(block: list[str]) -> Iterator[str]:
-    """The lines of a block, with those that only go on with a sentence joined to the one before."""
+    """Yields the lines of a block, joining each continuation line to the line before it."""
     paragraph: list[str] = []
     before = ""
     for line in block:
         content = line.strip()
         if RULE.match(content):
             before = ""
-        elif before and _goes_on(before, line, len(paragraph) == 1):
+        elif before and _continues(before, line, len(paragraph) == 1):
             paragraph.append(content)
             before = line
         else:
@@ -96,12 +96,12 @@ def _joined(block: list[str]) -> Iterator[str]:
         yield " ".join(paragraph)
 
 
-def _goes_on(before: str, line: str, first: bool) -> bool:
-    """Whether ``line`` goes on with the paragraph of ``before``, the line above it and perhaps its ``first``."""
+def _continues(before: str, line: str, is_first: bool) -> bool:
+    """Whether ``line`` continues the paragraph of ``before``, the line above it. ``is_first``: ``before`` starts it."""
     above, content = before.strip(), line.strip()
-    if any(pattern.match(content) for pattern in (ITEM, DESCRIBED, VERBATIM)) or VERBATIM.match(above):
+    if any(pattern.match(content) for pattern in (ITEM, DESCRIPTION, VERBATIM)) or VERBATIM.match(above):
         return False
     deeper = _indent(line) - _indent(before)
     if deeper > 0:
-        return bool(ITEM.match(above) or DESCRIBED.match(above))
-    return deeper == 0 or (first and len(above) >= INDENTED_LINE_CHARACTERS)
+        return bool(ITEM.match(above) or DESCRIPTION.match(above))
+    return deeper == 0 or (is_first and len(above) >= INDENTED_LINE_CHARACTERS)

@@ -1,17 +1,17 @@
-"""What every source does: list its files, group them into tasks, and read a file, or a section of it, as documents.
+"""Base class of all sources: lists files, groups them into tasks, and reads a file, or a section of it, as documents.
 
     paths ── listing ──> ListedFile, ... ── groups ──> Section, ... of each task ── read ──> (document, None | drop)
                 └── files ──> RawFile, ...      the same with checksums, for the artifact's address
 
-    a.jsonl, 150 MB     │ section 0 of 2 │ section 1 of 2 │     cut by size alone; a record is of the section that it
-    records              0      1      2      3        4        begins in, and keeps the number that it has in the file
+    a.jsonl, 150 MB     │ section 0 of 2 │ section 1 of 2 │     split by size only; a record belongs to the section that
+    records              0      1      2      3        4        it begins in, and has the number that it has in the file
 
-A file that changes while the run lasts is refused. A task that reads a whole file compares the file's state before and
-after, and its checksum with the planned one. One task verifies the checksum of a file that is read in sections and
-notes the file's state; a task that reads a section compares the state before and after with that. So each file is
-read a fixed number of times, however many sections it has.
+A file that changes during the run is refused. A task that reads a whole file compares the file's state before and after
+reading, and its checksum with the planned one. For a file that is read in sections, one task verifies the checksum and
+records the file's state, and each task that reads a section compares the state before and after with the recorded one.
+So each file is read a fixed number of times, independent of its number of sections.
 
-A record that cannot be read is not an error: it comes out with the Drop that says why, and is counted like any other.
+A record that cannot be read is not an error. It is returned with the Drop that names the reason, and is counted.
 """
 
 import abc
@@ -25,12 +25,12 @@ from headrace.pipeline.core.settings import Positive
 from headrace.pipeline.core.stage import RawFile, changed
 
 Record = tuple[Document, Drop | None]
-"""One record of a source: the document, and why it must be dropped if it could not be read whole."""
+"""One record of a source: the document, and the reason to drop it if it could not be read completely."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ListedFile:
-    """One raw file before its content was looked at: its name and size in bytes."""
+    """One raw file whose content was not read yet: its name and its size in bytes."""
 
     name: str
     bytes: int
@@ -38,7 +38,7 @@ class ListedFile:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """The ``number``-th of ``of`` sections of the raw file ``name``, which has ``bytes`` bytes in all."""
+    """Section ``number`` (from 0) of the ``of`` sections of the raw file ``name``, which has ``bytes`` bytes."""
 
     name: str
     bytes: int
@@ -47,12 +47,12 @@ class Section:
 
     @property
     def start(self) -> int:
-        """Where the section begins in the file."""
+        """The offset in the file at which the section begins."""
         return self.bytes * self.number // self.of
 
     @property
     def end(self) -> int:
-        """Where the section ends."""
+        """The offset in the file at which the section ends."""
         return self.bytes * (self.number + 1) // self.of
 
     @property
@@ -62,14 +62,14 @@ class Section:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source(abc.ABC):
-    """Where raw documents come from. Subclasses add their ``type`` tag and settings."""
+    """A source of raw documents. Subclasses add their ``type`` tag and settings."""
 
     task_bytes: Positive = 64_000_000
-    """Files are grouped, in the order of their names, into tasks of about this many bytes."""
+    """Approximate size of a task. Files are grouped into tasks in the order of their names."""
 
     @abc.abstractmethod
     def listing(self) -> tuple[ListedFile, ...]:
-        """The raw files, sorted by name, without reading them: every worker of a large crawl needs this list.
+        """Returns the raw files, sorted by name, without reading them: every worker of a large crawl needs this list.
 
         Raises:
             ConfigError: when a path or pattern matches nothing.
@@ -77,7 +77,7 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def files(self) -> tuple[RawFile, ...]:
-        """``listing`` with checksums: what the artifact's address is made from.
+        """Returns ``listing`` with checksums, which become part of the artifact's address.
 
         Raises:
             ConfigError: when a path or pattern matches nothing.
@@ -85,22 +85,24 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def read(self, name: str) -> Iterator[Record]:
-        """The records of the file ``name``, in order. The n-th record's id is ``<name>:<n>``, dropped or not; behind
-        rows that a damaged file lost, numbers go on where they would have."""
+        """Yields the records of the file ``name`` in order. Record n has the id ``<name>:<n>``, dropped or not.
+
+        After rows that a damaged file lost, the numbers continue as if the rows were there.
+        """
 
     @abc.abstractmethod
     def checksum(self, name: str) -> str:
-        """The checksum that ``files`` would give for the file ``name`` now."""
+        """Returns the checksum that ``files`` would return for the file ``name`` now."""
 
     def state(self, name: str) -> str:
-        """Cheap to ask, and another one after any change of the file ``name``."""
+        """Returns a text that changes with any change of the file ``name`` and is cheap to compute."""
         return self.checksum(name)
 
     def verified(self, file: RawFile) -> str:
-        """The state of ``file``, after its content was found to be the planned one.
+        """Checks that the content of ``file`` is the planned one, and returns its state.
 
         Raises:
-            RetryableError: when it is not.
+            RetryableError: when the content has changed.
         """
         state = self.state(file.name)
         found = self.checksum(file.name)
@@ -110,7 +112,7 @@ class Source(abc.ABC):
         return state
 
     def refuse_change(self, name: str, state: str) -> None:
-        """Compare the state of the file ``name`` with ``state``, which it had before.
+        """Compares the state of the file ``name`` with ``state``, its state at an earlier time.
 
         Raises:
             RetryableError: when it has changed.
@@ -119,30 +121,30 @@ class Source(abc.ABC):
             raise changed(name, "has changed")
 
     def sections(self, file: ListedFile | RawFile) -> int:
-        """How many sections ``file`` is read in."""
+        """Returns the number of sections in which ``file`` is read."""
         return 1
 
     def read_section(self, section: Section, first: int) -> Iterator[Record]:
-        """The records that begin in ``section``, the first of which is record ``first`` of the file."""
+        """Yields the records that begin in ``section``. The first one is record ``first`` of the file."""
         return self.read(section.name)
 
     def count(self, section: Section) -> int:
-        """How many numbers the records that begin in ``section`` take."""
-        raise TypeError(f"{type(self).__name__} does not say how it counts the records of a section")
+        """Returns how many record numbers the records that begin in ``section`` take."""
+        raise TypeError(f"{type(self).__name__} does not define count()")
 
     def groups(self, files: Iterable[ListedFile | RawFile] | None = None) -> list[Sequence[Section]]:
-        """The ``files`` (none given: ``listing``) of each task: consecutive, and closed once they hold ``task_bytes``.
+        """Groups ``files`` (default: ``listing``) into tasks of consecutive files with at least ``task_bytes``.
 
-        A section of a file closes its task, so each is the last of its task, and in the next task after the one before.
+        A section of a file always ends its task, so the sections of a file are the last ones of consecutive tasks.
         """
         groups: list[list[Section]] = []
-        room = 0
+        free_bytes = 0
         for file in self.listing() if files is None else files:
             sections = self.sections(file)
             for number in range(sections):
-                if room <= 0:
+                if free_bytes <= 0:
                     groups.append([])
-                    room = self.task_bytes
+                    free_bytes = self.task_bytes
                 groups[-1].append(Section(file.name, file.bytes, number, sections))
-                room = room - file.bytes if sections == 1 else 0
+                free_bytes = free_bytes - file.bytes if sections == 1 else 0
         return list(groups)

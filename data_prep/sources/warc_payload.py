@@ -1,9 +1,9 @@
-"""The page inside a WARC record, with HTTP's transfer and content encodings undone.
+"""The page in a WARC record, decoded from HTTP's transfer and content encodings.
 
     record bytes ── parse ──> Parsed(WarcRecord) ── payload ──> page bytes | Drop
 
-Archives often keep the headers of encodings that the crawler has undone already, or name them in odd ways: what the
-headers say is tried first, then what the bytes show.
+Archives often keep headers of encodings that the crawler has already decoded, or name encodings in unusual ways. So
+decoding follows the headers first, and the bytes themselves if that fails.
 """
 
 import io
@@ -14,7 +14,7 @@ from typing import Literal
 from fastwarc.warc import ArchiveIterator, WarcRecord
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import clean
+from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.compression import Mark, pieces
 from headrace.data_prep.sources.extraction import looks_like_html
 
@@ -23,7 +23,7 @@ CHUNK = re.compile(rb"(?:\r?\n)?([0-9a-fA-F]{1,8})[^\r\n]{0,200}\r?\n")
 
 @dataclass(frozen=True)
 class Parsed:
-    """A record, its bytes, and whether its reader undoes the encodings that its headers name."""
+    """A record, its bytes, and whether its reader decodes the encodings that its headers name."""
 
     record: WarcRecord
     data: bytes
@@ -31,7 +31,7 @@ class Parsed:
 
 
 def parse(data: bytes) -> Parsed | None:
-    """The one record in ``data``; None when its header is broken."""
+    """Parses the single record in ``data``. Returns None when its header is broken."""
     modes: tuple[Literal["all", "none"], ...] = ("all", "none")
     for mode in modes:
         try:
@@ -43,7 +43,7 @@ def parse(data: bytes) -> Parsed | None:
 
 
 def payload(parsed: Parsed, limit_bytes: int) -> bytes | Drop:
-    """The page's bytes; dropped as ``record_too_large`` beyond ``limit_bytes``, ``content_encoding`` if unreadable."""
+    """Returns the bytes of the page. Drops: ``record_too_large`` (more than ``limit_bytes``), ``content_encoding``."""
     body = _read(parsed.record, limit_bytes) if parsed.decodes else None
     if body is None:
         raw = next(
@@ -55,12 +55,12 @@ def payload(parsed: Parsed, limit_bytes: int) -> bytes | Drop:
         if not looks_like_html(body):
             headers = parsed.record.http_headers
             names = ("Content-Encoding", "Transfer-Encoding") if headers is not None else ()
-            return Drop("content_encoding", clean(next((headers[name] for name in names if name in headers), "")))
+            return Drop("content_encoding", sanitize(next((headers[name] for name in names if name in headers), "")))
     return body if len(body) <= limit_bytes else Drop("record_too_large", f"more than {limit_bytes}")
 
 
 def _read(record: WarcRecord, limit_bytes: int) -> bytes | None:
-    """At most one byte more than the limit; None when the encoding is not what the headers say."""
+    """Reads at most one byte more than the limit. Returns None when the headers name a wrong encoding."""
     blocks, size = [], 0
     try:
         while size <= limit_bytes and (block := record.reader.read(limit_bytes + 1 - size)):
@@ -72,7 +72,7 @@ def _read(record: WarcRecord, limit_bytes: int) -> bytes | None:
 
 
 def _dechunked(body: bytes) -> bytes:
-    """``body`` without chunk headers, as far as they lead (RFC 9112, section 7.1); as it stands if it has none."""
+    """Removes the chunk headers of ``body`` up to the first invalid one (RFC 9112, section 7.1), if it has any."""
     chunks, start = [], 0
     while (header := CHUNK.match(body, start)) and int(header[1], 16):
         start = header.end() + int(header[1], 16)
@@ -81,7 +81,7 @@ def _dechunked(body: bytes) -> bytes:
 
 
 def _decompressed(body: bytes, limit_bytes: int) -> bytes:
-    """``body`` as it stands, or decompressed as far as it is whole if it shows that it is compressed."""
+    """Decompresses ``body`` up to the first damage if it is compressed. Returns other bodies unchanged."""
     blocks, size = [], 0
     for piece in pieces(io.BytesIO(body)):
         if isinstance(piece, bytes):

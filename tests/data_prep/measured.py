@@ -33,10 +33,10 @@ from headrace.data_prep.filters.page_rules import STATISTICS
 from headrace.data_prep.filters.pii import AnyPiiKind
 from headrace.data_prep.filters.sentences import count_sentences, sentences_of
 from headrace.data_prep.filters.urls import normalize_url
-from headrace.data_prep.sources.charset import clean, decode
+from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.compression import CODECS, pieces
 from headrace.data_prep.sources.docstrings import docstrings
-from headrace.data_prep.sources.extraction import DEPTH, EXTRACTORS, OPTIONAL, depth, looks_like_html
+from headrace.data_prep.sources.extraction import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth, looks_like_html
 from headrace.data_prep.sources.html import canonical_url
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.prose import unwrap
@@ -129,7 +129,7 @@ def extractors() -> Iterator[tuple[str, Function]]:
 
 def as_page(html: str, function: Callable[[str], str]) -> str | None:
     """What ``function`` makes of a page that is not too deep to be parsed."""
-    return function(html) if depth(html) <= DEPTH else None
+    return function(html) if depth(html) <= MAX_DEPTH else None
 
 
 def texts() -> Iterator[tuple[str, Function]]:
@@ -137,7 +137,7 @@ def texts() -> Iterator[tuple[str, Function]]:
     yield "charset: guess", lambda text: decode(text.encode("utf-8", "replace"))
     for label in LABELS:
         yield f"charset: {label}", lambda text, label=label: decode(text.encode("utf-8", "surrogatepass"), label)
-    yield "charset: clean", lambda text: clean(text.replace("a", "\ud800"))
+    yield "charset: clean", lambda text: sanitize(text.replace("a", "\ud800"))
     yield "prose: unwrap", unwrap
     yield "docstrings", lambda text: list(docstrings(text))
     yield "lines of a page", page_text
@@ -178,10 +178,14 @@ def marking(text: str) -> object:
     return marked(Document(text="\n".join(left), id="a:0"), text, CLEAN)
 
 
+MAGIC = {"gzip": b"\x1f\x8b\x08\0", "zstd": b"\x28\xb5\x2f\xfd", "bz2": b"BZh9"}
+"""The first bytes of a member of each codec."""
+
+
 def readers(folder: Path) -> Iterator[tuple[str, Callable[[bytes], object]]]:
     """What reads bytes: codecs, WARC records and their payload, JSON lines."""
-    for codec in CODECS:
-        yield f"decoder: {codec.name}", lambda data, codec=codec: exhausted(pieces(io.BytesIO(codec.magic + data)))
+    for name in CODECS:
+        yield f"decoder: {name}", lambda data, magic=MAGIC[name]: exhausted(pieces(io.BytesIO(magic + data)))
     yield "decoder: none", lambda data: exhausted(pieces(io.BytesIO(b"\n" + data)))
     yield "WARC records", lambda data: exhausted(warc_records(iter([data]), RECORD_BYTES))
     for header in (b"Transfer-Encoding: chunked\r\n", b"Content-Encoding: gzip\r\n"):

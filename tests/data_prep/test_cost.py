@@ -70,7 +70,7 @@ def test_fields_begin_as_before(text) -> None:
 
 @given(text=pieced(" ", "\t", "\n", "a", "\r", "\xa0"))
 def test_margins_go_as_before(text) -> None:
-    assert prose.without_margin(text) == inspect.cleandoc(text)
+    assert prose.dedented(text) == inspect.cleandoc(text)
 
 
 @given(text=pieced('"', '"""', "'", "'''", "\\", "a", "\n", "\\\n"))
@@ -121,7 +121,7 @@ def test_punctuation_inside_a_word() -> None:
 
 
 def test_blank_lines_before_a_docstring() -> None:
-    assert prose.without_margin(" \n" * 1_000_000 + "  a") == "a"
+    assert prose.dedented(" \n" * 1_000_000 + "  a") == "a"
     assert prose.unwrap(":" + "a" * 1_000_000) == ":" + "a" * 1_000_000
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.sources.charset import clean, decode
+from headrace.data_prep.sources.charset import decode, sanitize
 
 RUSSIAN = "Широкая электрификация южных губерний даст мощный толчок подъёму сельского хозяйства. " * 5
 JAPANESE = "色は匂へど散りぬるを我が世誰ぞ常ならむ。いろはにほへと。" * 5
@@ -46,7 +46,7 @@ def test_decode(data, declared, expected):
     [("a\0b", "ab"), ("a\ud800b", "a\ufffdb"), ("\udc00", "\ufffd"), ("\ud83d\ude00", "😀"), ("é😀", "é😀")],
 )
 def test_clean(text, expected):
-    assert clean(text) == expected
+    assert sanitize(text) == expected
 
 
 @given(st.binary(max_size=60), st.sampled_from([None, "utf-8", "utf-16", "shift_jis", "iso-2022-jp", "big5", "x", ""]))

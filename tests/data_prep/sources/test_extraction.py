@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.extraction import EXTRACTORS, Extractor, extract, looks_like_html, require
+from headrace.data_prep.sources.extraction import EXTRACTORS, Extractor, extract, looks_like_html, require_extractor
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.errors import ConfigError
@@ -100,7 +100,7 @@ def test_an_extractor_that_is_not_installed(monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "trafilatura" else find(name))
     wanted = "source.extractor: 'trafilatura' needs a package that is not installed; pip install headrace[extractors]"
-    for build in (lambda: require("trafilatura"), lambda: Html(paths=("x",), extractor="trafilatura")):
+    for build in (lambda: require_extractor("trafilatura"), lambda: Html(paths=("x",), extractor="trafilatura")):
         with pytest.raises(ConfigError) as error:
             build()
         assert str(error.value) == wanted

@@ -85,7 +85,7 @@ def test_an_unknown_package(mill):
 def test_a_package_that_is_gone():
     with pytest.raises(ArtifactError) as error:
         list(InstalledDocs().read("no-such-thing"))
-    wanted = "no-such-thing: is not installed any more; run in the environment that listed it"
+    wanted = "no-such-thing: is no longer installed; run in the environment that listed it"
     assert str(error.value) == wanted
 
 
