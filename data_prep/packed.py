@@ -25,7 +25,7 @@ from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput, read_json, write_json
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.handover import handed
-from headrace.pipeline.core.settings import Positive, canonical, settings
+from headrace.pipeline.core.settings import Positive, canonical, plain, settings
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 
 SPLITS = ("train", "validation")
@@ -69,9 +69,9 @@ class Packed(Stage):
         return (raw_file("forget", Path(self.packing.forget)),)
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
-        """What the list of forgotten documents holds is in ``raw_files``; where it lies decides nothing."""
-        packing = {name: value for name, value in canonical(self.packing).items() if name != "forget"}
-        return super().description(addresses) | {"settings": {"packing": packing}}
+        """Leaves out the path of the list of forgotten documents: ``raw_files`` has its content."""
+        stage = dataclasses.replace(self, packing=dataclasses.replace(self.packing, forget=None))
+        return super().description(addresses) | {"settings": plain(stage), "hashed": canonical(stage)}
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         groups = -(-shards["tokens"] // self.packing.group_shards)

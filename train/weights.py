@@ -21,6 +21,7 @@ from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage import Inputs, Phase
 from headrace.train.distributed.watchdog import TRAINING
+from headrace.train.checkpoint.names import CHECKPOINTS, MANIFEST, checkpoint_name
 from headrace.train.loop.pretraining import Pretraining
 
 
@@ -87,7 +88,7 @@ class Weights(Pretraining):
 def _register(out: TaskOutput, exported: Path, step: int) -> None:
     """Make the export, the metrics and the last checkpoint's manifest files of the artifact."""
     sources = {f"hf/{path.name}": path for path in sorted(exported.iterdir())}
-    for name in ("metrics.jsonl", f"checkpoints/step_{step:08d}/manifest.json"):
+    for name in ("metrics.jsonl", f"{CHECKPOINTS}/{checkpoint_name(step)}/{MANIFEST}"):
         sources[name] = out.folder / name
     for name, source in sources.items():
         with out.file(name) as path:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.dedup.numbering import Numbers, numbers_of, shards_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import canonical, unhashed
+from headrace.pipeline.core.settings import canonical, plain, unhashed
 from headrace.pipeline.core.stage import Inputs, Stage
 
 SETTING = "dedup.against"
@@ -89,9 +89,10 @@ class Older:
 
 
 def _compare(folder: str, manifest: dict[str, Any], signatures: Stage) -> None:
-    """Refuse signatures that were not made as ``signatures`` makes them."""
-    ours, theirs = canonical(signatures), manifest["settings"]
-    differ = [name for name in sorted(ours | theirs) if ours.get(name) != theirs.get(name)]
+    """Refuses signatures that were not made as ``signatures`` makes them."""
+    hashed, their_hashed = canonical(signatures), manifest["hashed"]
+    differ = [name for name in sorted(hashed | their_hashed) if hashed.get(name) != their_hashed.get(name)]
+    ours, theirs = plain(signatures), manifest["settings"]
     if differ:
         old, new = (", ".join(f"{name}={one.get(name)}" for name in differ) for one in (theirs, ours))
         remedy = "use the older run's dedup settings, or make it anew with ours"

@@ -11,11 +11,10 @@ from pathlib import Path
 
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.scores import ScoreTable
 from headrace.pipeline.run import summary
-from headrace.pipeline.run.planner import Step, execute, save_step
+from headrace.pipeline.run.planner import Step, announce_recomputation, execute, save_step
 from headrace.train.scores import FolderScores
 
 
@@ -25,6 +24,7 @@ def scored(config: RunConfig, folder: str) -> Artifact:
     if step.is_whole:
         print(f"done before: {step.folder}", file=sys.stderr)
         return Artifact(step.folder)
+    announce_recomputation([step])
     return execute(step, config, save_step(step))
 
 
@@ -38,10 +38,7 @@ def planned(config: RunConfig, folder: str) -> Step:
     evaluation = asked.without_run()
     if left_out := sorted(asked.benchmarks.keys() - evaluation.benchmarks.keys()):
         print(f"left out, for want of a run's held-out documents: {', '.join(left_out)}", file=sys.stderr)
-    stage = FolderScores(evaluation=evaluation, folder=folder)
-    description = stage.description({})
-    address = digest(description)
-    return Step(stage.planned_as(description), address, Path(config.root) / stage.name / address, {}, {}, description)
+    return Step.of(FolderScores(evaluation=evaluation, folder=folder), Path(config.root), {}, {})
 
 
 def show(config: RunConfig, folder: str) -> None:

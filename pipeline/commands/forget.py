@@ -30,11 +30,13 @@ from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.commands.lookup import need, whole
 from headrace.pipeline.commands.why import decision, rows_of
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import Artifact, read_sealed
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import decode, digest
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.report.facts import Fact, few
-from headrace.pipeline.run.planner import Run, Step, plan
+from headrace.pipeline.run.planner import Run, Step, is_own, plan, read_saved
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 DUPLICATES = ("exact_duplicate", "near_duplicate")
 """The rules of unique that drop a document because another one says the same."""
@@ -211,35 +213,48 @@ def outcome(run: Run, fates: Sequence[Fate]) -> Iterator[Fact]:
 
 
 def seen_by(root: Path, ids: Collection[str]) -> Iterator[tuple[Path, int]]:
-    """The weights below ``root``, finished or with a checkpoint, that were trained on some of the documents ``ids``."""
+    """Yields the weights below ``root``, finished or with a checkpoint, and how many documents of ``ids`` they saw."""
+    runs = [read_saved(path) for path in sorted(root.glob("runs/*/run.json")) if is_own(path)]
     for folder in sorted((root / "weights").glob("*")):
-        trained = {identity for packed in _packed_of(folder, root) for identity in _in_training_rows(packed, root, ids)}
+        trained = {identity for packed in _packed_of(folder, runs) for identity in _in_training_rows(packed, ids)}
         if trained:
             yield folder, len(trained)
 
 
-def _in_training_rows(packed_folder: Path, root: Path, ids: Collection[str]) -> Iterator[str]:
-    """Those of ``ids`` that training rows of ``packed_folder`` hold; none where it is gone."""
+def _in_training_rows(packed_folder: Path, ids: Collection[str]) -> Iterator[str]:
+    """Yields those of ``ids`` that training rows of ``packed_folder`` hold; none when the folder was removed."""
     if not (packed_folder / "manifest.json").is_file():
         return
     packed = Artifact(packed_folder)
-    tokens = Artifact(root / "tokens" / packed.manifest["inputs"]["tokens"])
+    tokens = Artifact(packed_folder.parents[1] / "tokens" / packed.manifest["inputs"]["tokens"])
     for identity, place in in_tokens(tokens, ids).items():
         if ("split", SPLITS[0]) in rows_of(packed, place[0], *_bounds(tokens, place)):
             yield identity
 
 
-def _packed_of(weights: Path, root: Path) -> list[Path]:
-    """The packed artifacts that ``weights`` was trained on, its own and those of its mixture, as its manifest says, or
-    a run.json while there is none."""
+def _packed_of(weights: Path, runs: Sequence[Mapping[str, Any]]) -> list[Path]:
+    """Returns the packed artifacts that ``weights`` was trained on: the one of its run and those of its mixture.
+
+    The manifest of ``weights`` lists their addresses. Until it is written, one of ``runs`` (read from run.json) does.
+    """
     description: Mapping[str, Any] | None = None
     if (weights / "manifest.json").is_file():
         description = Artifact(weights).manifest
-    elif any(weights.glob("checkpoints/step_*")):
-        planned = (read_sealed(path)["descriptions"].get("weights") for path in root.glob("runs/*/run.json"))
-        description = {digest(one): one for one in planned if one is not None}.get(weights.name)
+    elif checkpoints(weights / CHECKPOINTS):
+        planned = (run["descriptions"].get("weights") for run in runs)
+        description = {address_of(one): one for one in planned if one is not None}.get(weights.name)
     if description is None:
         return []
     mixed = description.get("settings", {}).get("mixture", {}).get("sources", [])
     addresses = [description["inputs"]["packed"], *(source["packed"] for source in mixed if source["packed"])]
-    return [root / "packed" / str(address) for address in addresses]
+    here = [weights.parents[1] / "packed" / str(address) for address in addresses]
+    named = {path.name: path for path in _sources(runs)}
+    return [path if path.is_dir() else named.get(path.name, path) for path in here]
+
+
+def _sources(runs: Sequence[Mapping[str, Any]]) -> Iterator[Path]:
+    """Yields the folders that the mixtures of ``runs`` name: an address does not tell below which root it lies."""
+    for run in runs:
+        for source in run["config"].get("mixture", {}).get("sources", []):
+            if source.get("packed"):
+                yield Path(source["packed"]).resolve()

@@ -13,11 +13,12 @@ from pathlib import Path
 from headrace.pipeline.core.artifact import read_sealed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.pipeline.core.settings import canonical
+from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.tracker import Product, rebuild
 from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.report.score_history import scores_of, source_of, watched
 from headrace.pipeline.run.planner import Step
+from headrace.train.checkpoint.names import CHECKPOINTS, MANIFEST, checkpoints
 from headrace.train.weights import Weights
 
 LINEAGE = ("clean", "unique", "tokenizer", "tokens", "packed", "weights", "scores")
@@ -37,7 +38,7 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
     run_id = read_sealed(newest_checkpoint(step.folder))["run_id"]
     made = products(steps)
     beside = [(one.settings["step"], source_of(one), scores_of(one)) for one in watched(step.folder)]
-    where = rebuild(step.folder, step.stage.tracking, run_id, canonical(step.stage), made, beside)
+    where = rebuild(step.folder, step.stage.tracking, run_id, plain(step.stage), made, beside)
     yield "run", run_id
     yield "now at", where
     rows = read_metrics(step.folder / "metrics.jsonl")
@@ -50,7 +51,7 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
 
 def newest_checkpoint(folder: Path) -> Path:
     """The manifest of the newest checkpoint below ``folder``, in which the run's id is."""
-    manifests = sorted(folder.glob("checkpoints/step_*/manifest.json"))
+    manifests = [path / MANIFEST for path in checkpoints(folder / CHECKPOINTS).values()]
     if not manifests:
         raise ArtifactError(str(folder), "has no checkpoint yet, and so no run", "train first")
     return manifests[-1]

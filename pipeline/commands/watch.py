@@ -19,15 +19,13 @@ from pathlib import Path
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import digest
 from headrace.pipeline.report.formatting import decimal, is_share
-from headrace.pipeline.report.score_history import CHECKPOINT_SCORES, Point, of_checkpoint
+from headrace.pipeline.report.score_history import Point, of_checkpoint
 from headrace.pipeline.run.planner import Run, Step, execute, save_step
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
 from headrace.train.scores import CheckpointScores
 
 POLL_SECONDS = 2.0
-CHECKPOINT = "step_"
-"""How the folders of whole checkpoints begin (train/checkpoint/store.py)."""
 
 
 def show(run: Run, once: bool) -> None:
@@ -41,7 +39,7 @@ def show(run: Run, once: bool) -> None:
     training = next((step for step in run.steps if step.name == "weights"), None)
     if training is None:
         raise ConfigError("until", f"{run.steps[-1].name!r} is before the training", "name a run that trains")
-    print(f"watching {training.folder / 'checkpoints'}", file=sys.stderr)
+    print(f"watching {training.folder / CHECKPOINTS}", file=sys.stderr)
     scored = 0
     for path in appearing(training, once):
         artifact = score(run, training, path)
@@ -56,7 +54,7 @@ def appearing(training: Step, once: bool) -> Iterator[Path]:
     seen = set()
     while True:
         is_over = once or training.is_whole  # before the look: the last checkpoint is older than the manifest
-        found = [path for path in sorted((training.folder / "checkpoints").glob(f"{CHECKPOINT}*")) if path not in seen]
+        found = [path for path in checkpoints(training.folder / CHECKPOINTS).values() if path not in seen]
         for path in found if is_over else found[:1]:
             seen.add(path)
             yield path
@@ -82,25 +80,16 @@ def score(run: Run, training: Step, path: Path) -> Artifact | None:
 
 
 def planned(run: Run, training: Step, path: Path) -> Step:
-    """The step that scores the checkpoint at ``path`` of ``training``."""
+    """Returns the step that scores the checkpoint at ``path`` of ``training``."""
     stage = CheckpointScores(
         evaluation=run.config.evaluation.expanded(),
         training=training.address,
-        step=int(path.name.removeprefix(CHECKPOINT)),
+        step=step_of(path),
         model=run.config.model,
         checkpoint=str(path),
     )
     inputs = {name: training.inputs[name] for name in stage.inputs}
-    description = stage.description({name: folder.name for name, folder in inputs.items()})
-    address = digest(description)
-    return Step(
-        stage.planned_as(description),
-        address,
-        Path(run.config.root) / CHECKPOINT_SCORES / address,
-        inputs,
-        {},
-        description,
-    )
+    return Step.of(stage, Path(run.config.root), inputs, {})
 
 
 def line(points: list[Point]) -> str:

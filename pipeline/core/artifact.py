@@ -16,6 +16,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,7 +31,10 @@ from headrace.pipeline.core.errors import ArtifactError, TaskError
 from headrace.pipeline.core.owner import UNFINISHED, Owner, aside
 from headrace.pipeline.core.settings import digest
 
-FORMAT = 2
+FORMAT = 3
+"""The rules of addresses, manifests, run.json and step.json. Formats 1 and 2 belong to versions before 0.1.0."""
+_FORMAT_LINE = re.compile(rb'^ "format": (\d+),?$', re.MULTILINE)
+"""How ``write_json`` writes the format at the top level of a manifest."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +120,25 @@ def read_sealed(path: Path) -> dict[str, Any]:
     return values
 
 
+def check_format(path: Path, values: Mapping[str, Any]) -> None:
+    """Refuses ``values``, which were read from ``path``, when another version wrote them in another format.
+
+    Raises:
+        ArtifactError: with the format that they have.
+    """
+    found = values.get("format", "2 or lower")  # a run.json of format 2 does not have the number
+    if found != FORMAT:
+        remedy = "start a new root (root=FOLDER), or use the version of headrace that wrote it"
+        raise ArtifactError(str(path), f"has format {found}; this version of headrace reads format {FORMAT}", remedy)
+
+
+def has_older_format(folder: Path) -> bool:
+    """Whether ``folder`` is a finished artifact of an older format. Looks for the number only, which is fast."""
+    manifest = folder / "manifest.json"
+    found = _FORMAT_LINE.search(manifest.read_bytes()) if manifest.is_file() else None
+    return found is not None and int(found[1]) < FORMAT
+
+
 class TaskOutput:
     """Where one task of a phase writes. Files appear under their final names only when they are whole."""
 
@@ -187,12 +210,13 @@ class Artifact:
         """Open ``folder``.
 
         Raises:
-            ArtifactError: when it has no manifest (it was never finished), or a damaged one.
+            ArtifactError: when it has no manifest (it was never finished), a damaged one, or one of another format.
         """
         if not (folder / "manifest.json").is_file():
             raise ArtifactError(str(folder), "is not a finished artifact (no manifest.json)", "run its stage first")
         self.folder = folder
         self.manifest = read_sealed(folder / "manifest.json")
+        check_format(folder, self.manifest)
         refuse_outside(folder / "manifest.json", [*self.manifest["files"], *self.manifest.get("inputs", {}).values()])
 
     @property
@@ -203,6 +227,11 @@ class Artifact:
     @property
     def counts(self) -> Counter[str]:
         return Counter(self.manifest["counts"])
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The manifest without the settings for readers: a later version may write more of them at one address."""
+        return {name: value for name, value in self.manifest.items() if name != "settings"}
 
     @property
     def settings(self) -> dict[str, Any]:

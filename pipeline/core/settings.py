@@ -1,10 +1,12 @@
-"""Typed settings: how a plain dict (from YAML) becomes frozen dataclasses, strictly, and how they are hashed.
+"""Typed settings: plain dicts (from YAML) are decoded strictly into frozen dataclasses, which can be hashed.
 
-    dict ── decode ──> frozen dataclasses ── canonical ──> plain values ── digest ──> 12 hex digits
+    dict ── decode ──> frozen dataclasses ── plain ──────> JSON values, for readers
+                                          └─ canonical ──> JSON values ── digest ──> 12 hex digits
 
-Unknown keys are refused with the nearest known name; every message carries the dotted path of the value. What a value
-may be stands beside its field, as one of the types below; numbers are finite and texts are not empty unless the type
-says so.
+An unknown key is refused with the nearest known name, and every message carries the dotted path of the value. The type
+of a field gives the bounds of its value. Numbers are finite, and texts are not empty unless the type allows it.
+
+A hash covers only the values that differ from their default. So a new field with a default changes no hash.
 """
 
 import dataclasses
@@ -12,7 +14,7 @@ import hashlib
 import json
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -40,6 +42,9 @@ Buckets = Annotated[int, Field(ge=1, le=65536)]
 """A number of tasks that records are dealt to by a hash."""
 AnyText = Annotated[str, Field(min_length=0)]
 """A text that may be empty; the field says what that means."""
+
+TAG = "type"
+"""The field that tells the members of a union apart."""
 
 LIMITS = {
     "greater_than_equal": "must be at least {ge}",
@@ -111,20 +116,49 @@ def refuse_secrets(values: Any, where: str = "") -> None:
         raise ConfigError(place, "holds a password, key or signature, which would be written to the root", remedy)
 
 
+def plain(value: Any) -> Any:
+    """Returns ``value`` as JSON values, without the fields marked ``unhashed``."""
+    return _json_values(value, lambda field, item: True)
+
+
 def canonical(value: Any) -> Any:
-    """``value`` as plain JSON values, without the fields marked ``unhashed``."""
+    """Returns ``value`` as JSON values that identify it: ``plain`` without the fields that have their default.
+
+    A field is left out when its canonical value equals that of its default, at any depth. The tag ``type`` of a union
+    stays, because another member may have the same default values.
+    """
+    return _json_values(value, lambda field, item: field.name == TAG or not _is_default(field, item))
+
+
+def _json_values(value: Any, keeps: Callable[["dataclasses.Field[Any]", Any], bool]) -> Any:
+    """Returns ``value`` as JSON values. Of a dataclass, the hashed fields that ``keeps`` accepts with their value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [f for f in dataclasses.fields(value) if f.metadata.get("hashed", True)]
-        return {f.name: canonical(getattr(value, f.name)) for f in fields}
+        items = [(field, getattr(value, field.name)) for field in hashed_fields(type(value))]
+        return {field.name: _json_values(item, keeps) for field, item in items if keeps(field, item)}
     if isinstance(value, Mapping):
-        return {str(key): canonical(item) for key, item in value.items()}
+        return {str(key): _json_values(item, keeps) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [canonical(item) for item in value]
+        return [_json_values(item, keeps) for item in value]
     return value
 
 
+def hashed_fields(cls: Any) -> "list[dataclasses.Field[Any]]":
+    """Returns the fields of a dataclass that its hash covers."""
+    return [field for field in dataclasses.fields(cls) if field.metadata.get("hashed", True)]
+
+
+def default_of(field: "dataclasses.Field[Any]") -> Any:
+    """Returns the default of a field; ``dataclasses.MISSING`` when it has none."""
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+
+
+def _is_default(field: "dataclasses.Field[Any]", value: Any) -> bool:
+    default = default_of(field)
+    return default is not dataclasses.MISSING and bool(canonical(value) == canonical(default))
+
+
 def digest(value: Any) -> str:
-    """The first 12 hex digits of SHA-256 over the canonical JSON of ``value``."""
+    """Returns the first 12 hex digits of SHA-256 over the canonical JSON of ``value``."""
     text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -164,7 +198,7 @@ def _settings_at(cls: Any, location: tuple[int | str, ...]) -> tuple[Any, set[in
     here: list[Any] = [cls]
     for i, part in enumerate(location):
         holders = [c for c in here if dataclasses.is_dataclass(c) and part in {f.name for f in dataclasses.fields(c)}]
-        tagged = [c for c in here if dataclasses.is_dataclass(c) and getattr(c, "type", None) == part]
+        tagged = [c for c in here if dataclasses.is_dataclass(c) and getattr(c, TAG, None) == part]
         if tagged and (len(here) > 1 or not holders):
             tags.add(i)
             here = tagged

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 from headrace.pipeline.core.artifact import Artifact, Balance, FileRecord, TaskOutput
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.progress import TRAIL, follow_trail
-from headrace.pipeline.core.settings import canonical, digest, unhashed
+from headrace.pipeline.core.settings import canonical, digest, unhashed, plain
 
 Inputs = Mapping[str, Artifact]
 """The finished artifacts a stage reads, by stage name."""
@@ -140,15 +140,25 @@ class Stage:
         return ()
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
-        """Everything that decides the result, in plain values."""
+        """Returns everything that decides the result, as JSON values. ``address_of`` hashes it.
+
+        ``settings`` are for readers: a manifest can be read without the code that wrote it. ``hashed`` are the same
+        settings without those at their default: a new field with a default changes no address.
+        """
         return {
             "stage": self.name,
             "version": self.version,
-            "settings": canonical(self),
+            "settings": plain(self),
+            "hashed": canonical(self),
             "inputs": {name: addresses[name] for name in self.inputs},
             "raw_files": [dataclasses.asdict(file) for file in self.raw_files()],
         }
 
     def address(self, addresses: Mapping[str, str]) -> str:
-        """The name of the artifact's folder: a hash of ``description``."""
-        return digest(self.description(addresses))
+        """Returns the name of the artifact's folder."""
+        return address_of(self.description(addresses))
+
+
+def address_of(description: Mapping[str, Any]) -> str:
+    """Returns the address of the artifact that ``description`` describes: a hash of all of it but ``settings``."""
+    return digest({name: value for name, value in description.items() if name != "settings"})

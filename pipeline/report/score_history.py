@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.artifact import Artifact, read_json
+from headrace.pipeline.core.artifact import Artifact, has_older_format, read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.tracker import EVALUATION, Scores
@@ -57,9 +57,13 @@ def in_loop(metrics: Sequence[Mapping[str, Any]]) -> Iterator[Point]:
 
 
 def watched(training: Path) -> list[Artifact]:
-    """The scores of single checkpoints of ``training`` that are there now, by settings and step."""
+    """Returns the scores of single checkpoints of ``training`` that exist now, by settings and step.
+
+    Scores of an older format are of other trainings, whose addresses are older, too.
+    """
     manifests = (training.parent.parent / CHECKPOINT_SCORES).glob("*/manifest.json")
-    found = [artifact for artifact in (Artifact(path.parent) for path in manifests) if _is_of(artifact, training)]
+    artifacts = (Artifact(path.parent) for path in manifests if not has_older_format(path.parent))
+    found = [artifact for artifact in artifacts if _is_of(artifact, training)]
     return sorted(found, key=lambda artifact: (source_of(artifact), artifact.settings["step"]))
 
 
@@ -76,7 +80,7 @@ def scores_of(artifact: Artifact) -> Scores:
 
 
 def source_of(scores: Artifact) -> str:
-    return f"watch {digest(scores.settings['evaluation'])[:6]}"
+    return f"watch {digest(scores.manifest['hashed']['evaluation'])[:6]}"
 
 
 def _is_of(scores: Artifact, training: Path) -> bool:

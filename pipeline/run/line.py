@@ -5,7 +5,7 @@ import sys
 from headrace.pipeline.config import check_training
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run import submission, summary
-from headrace.pipeline.run.planner import Run, execute, save
+from headrace.pipeline.run.planner import Run, announce_recomputation, execute, save
 
 
 def carry_out(run: Run) -> None:
@@ -25,6 +25,7 @@ def carry_out(run: Run) -> None:
         print(f"{error.where}: {error.wrong}: run.json stays as it is, everything was done before", file=sys.stderr)
         summary.show(run.steps)
         return
+    announce_recomputation(run.steps)
     if any(step.name == "signatures" and not step.is_whole for step in run.steps):
         print(f"{'dedup':<11} {run.config.dedup.expected_cost}", file=sys.stderr)
     if scheduler := run.config.cluster.scheduler:

@@ -8,6 +8,7 @@ Resuming is running again: a step whose artifact is whole is passed over, one th
 
 import dataclasses
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,11 +17,21 @@ from typing import Any
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import Artifact, finish, missing_tasks, part_path, read_sealed, write_sealed
+from headrace.pipeline.core.artifact import (
+    FORMAT,
+    Artifact,
+    check_format,
+    finish,
+    has_older_format,
+    missing_tasks,
+    part_path,
+    read_sealed,
+    write_sealed,
+)
 from headrace.pipeline.core.claim import claim_of, turn
 from headrace.pipeline.core.errors import ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.settings import decode, digest
-from headrace.pipeline.core.stage import Phase, Stage
+from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_told
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
@@ -79,6 +90,23 @@ class Step:
         if not self.is_whole and not any(self.missing(phase) for phase in self.phases):
             self.finish()
 
+    @classmethod
+    def of(
+        cls,
+        stage: Stage,
+        root: Path,
+        inputs: Mapping[str, Path],
+        shards: Mapping[str, int],
+        description: Mapping[str, Any] | None = None,
+    ) -> "Step":
+        """Returns the step of ``stage`` below ``root``, with the folders and the numbers of shards of its inputs.
+
+        A ``description`` from before is taken as it is: to make one, every raw file has to be read.
+        """
+        description = description or stage.description({name: folder.name for name, folder in inputs.items()})
+        address = address_of(description)
+        return cls(stage.planned_as(description), address, root / stage.name / address, inputs, shards, description)
+
 
 @dataclasses.dataclass(frozen=True)
 class Run:
@@ -96,21 +124,30 @@ def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None
     Descriptions that were made before (``load``) are taken as they are: making them means reading every raw file. Those
     that are not among them are made.
     """
-    addresses: dict[str, str] = {}
-    folders: dict[str, Path] = {}
-    shards: dict[str, int] = {}
-    steps = []
+    steps: dict[str, Step] = {}
     for stage in stages(config):
-        description = (descriptions or {}).get(stage.name) or stage.description(addresses)
-        address, stage = digest(description), stage.planned_as(description)
-        folder = Path(config.root) / stage.name / address
-        inputs = {name: folders[name] for name in stage.inputs}
-        step = Step(stage, address, folder, inputs, {name: shards[name] for name in stage.inputs}, description)
-        addresses[stage.name], folders[stage.name], shards[stage.name] = address, folder, step.phases[-1].tasks
-        steps.append(step)
+        inputs = {name: steps[name] for name in stage.inputs}
+        folders = {name: step.folder for name, step in inputs.items()}
+        shards = {name: step.phases[-1].tasks for name, step in inputs.items()}
+        known = (descriptions or {}).get(stage.name)
+        steps[stage.name] = Step.of(stage, Path(config.root), folders, shards, known)
         if stage.name == config.until:
-            return steps
-    raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, addresses))
+            return list(steps.values())
+    raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, steps))
+
+
+def announce_recomputation(steps: Sequence[Step]) -> None:
+    """Prints which unfinished stages have results in an older format below the root: these results are not used."""
+    unfinished = [step for step in steps if not step.is_whole]
+    older = [step for step in unfinished if any(map(has_older_format, step.folder.parent.glob("*")))]
+    if older:
+        names, root = ", ".join(step.name for step in older), str(older[0].folder.parents[1])
+        print(
+            f"root: {root!r} holds results of an older version of headrace (before format {FORMAT}), whose addresses "
+            f"follow another rule; so these stages are computed again: {names}; to use the old results instead, stop "
+            "this command and run the version that wrote them",
+            file=sys.stderr,
+        )
 
 
 def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
@@ -140,7 +177,8 @@ def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], ov
     path = run_folder(config) / "run.json"
     descriptions = {step.name: step.description for step in steps}
     try:
-        write_sealed(path, {"config": values, "descriptions": descriptions, "overrides": list(overrides)})
+        saved = {"config": values, "descriptions": descriptions, "overrides": list(overrides)}
+        write_sealed(path, {"format": FORMAT, **saved})
         path.chmod(0o644)  # what jobs do follows from it: nobody else writes there, whatever the umask
     except OSError as error:
         told = explained(error, path)
@@ -153,17 +191,29 @@ def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], ov
 
 def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
     """The configuration and the steps that ``save`` wrote."""
-    saved = read_sealed(run_json)
+    saved = read_saved(run_json)
     config = decode(RunConfig, saved["config"], str(run_json))
     return config, plan(config, saved["descriptions"])
+
+
+def read_saved(file: Path) -> dict[str, Any]:
+    """Returns what ``save`` or ``save_step`` wrote to ``file``, without its format.
+
+    Raises:
+        ArtifactError: when it is damaged or has another format.
+    """
+    saved = read_sealed(file)
+    check_format(file, saved)
+    return {name: value for name, value in saved.items() if name != "format"}
 
 
 def save_step(step: Step) -> Path:
     """Write ``step.json`` for a step that belongs to no run; its path."""
     path = step.folder / "logs" / "step.json"
-    values = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
+    values: dict[str, Any] = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
     values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
-    write_sealed(path, values | {"inputs": {name: str(folder) for name, folder in step.inputs.items()}})
+    values |= {"inputs": {name: str(folder) for name, folder in step.inputs.items()}}
+    write_sealed(path, {"format": FORMAT, **values})
     return path
 
 
@@ -175,7 +225,7 @@ def load_steps(file: Path) -> dict[str, Step]:
     """
     if not is_own(file):
         raise ConfigError(str(file), "was written by another user", "run the command again, or use a root of your own")
-    saved = read_sealed(file)
+    saved = read_saved(file)
     if "stage" not in saved:
         return {step.name: step for step in load(file)[1]}
     stage = decode(WITHOUT_RUN[saved["stage"]], saved.pop("settings"), str(file))
@@ -194,8 +244,8 @@ def newest(root: str) -> Run:
     if not saved:
         raise ConfigError("root", f"no run of yours was started below {root!r}", "give its root, or overrides")
     config, steps = load(saved[-1])
-    values = read_sealed(saved[-1])
-    return Run(config, values["config"], steps, values.get("overrides", []))
+    values = read_saved(saved[-1])
+    return Run(config, values["config"], steps, values["overrides"])
 
 
 def is_own(path: Path) -> bool:

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from headrace.pipeline.core.artifact import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.train.checkpoint import store
+from headrace.train.checkpoint.names import checkpoint_name
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping, Snapshot
 from headrace.train.distributed.processes import Ranks, gather, on_first
@@ -80,7 +81,7 @@ class Saver:
             RetryableError: when it is damaged; a start passes it over and takes up the one before.
         """
         self.wait()
-        path = self.folder / store.name(step)
+        path = self.folder / checkpoint_name(step)
 
         def check() -> None:
             try:
@@ -93,10 +94,10 @@ class Saver:
         return store.state_files(path)
 
     def _save(self, state: State, snapshot: Snapshot) -> None:
-        writing = self.folder / f"writing-{store.name(state.step)}"
+        writing = self.folder / f"writing-{checkpoint_name(state.step)}"
         try:
             records = dict(self._on_all(state, lambda: store.write_share(writing, snapshot, self._ranks.rank)))
-            self._on_all(state, lambda: self._put_in_force(writing, state, records))
+            self._on_all(state, lambda: self._commit(writing, state, records))
         except RetryableError:
             if self._ranks.first and writing.exists():
                 shutil.rmtree(writing)
@@ -116,9 +117,9 @@ class Saver:
             raise RetryableError(str(self.folder), wrong, "make room there and run again: the one before is in force")
         return [result for result, _ in both]
 
-    def _put_in_force(self, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
+    def _commit(self, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
         """On the first rank, when all files are on the disk: the manifest, the rename, the removal of older ones."""
         if not self._ranks.first:
             return
-        store.put_in_force(self.folder, writing, state, records)
+        store.commit(self.folder, writing, state, records)
         store.prune(self.folder, self._keeping)

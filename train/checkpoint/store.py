@@ -21,20 +21,17 @@ from typing import Any, Protocol
 from headrace.pipeline.core.artifact import FileRecord, read_sealed, sync, write_sealed
 from headrace.pipeline.core.containment import refuse_outside
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints
 from headrace.train.checkpoint.state import State, rollback_step
 
 FORMAT = 3
-MANIFEST, STATE = "manifest.json", "state"
+STATE = "state"
 
 
 class Snapshot(Protocol):
     """One rank's share of the state, at rest."""
 
     def write(self, path: Path) -> None: ...
-
-
-def name(step: int) -> str:
-    return f"step_{step:08d}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,13 +51,13 @@ def write_share(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, File
     return file, _settled(writing / file)
 
 
-def put_in_force(folder: Path, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
+def commit(folder: Path, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
     """Make ``writing``, which has the files of all ranks, the checkpoint of ``state``: by its manifest and a rename."""
     files = {file: dataclasses.asdict(record) for file, record in records.items()}
     write_sealed(writing / MANIFEST, {"format": FORMAT, **dataclasses.asdict(state), "files": files})
     sync(writing / STATE)
     sync(writing)
-    final = folder / name(state.step)
+    final = folder / checkpoint_name(state.step)
     remove(final)
     writing.rename(final)
     sync(folder)
@@ -71,12 +68,12 @@ def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path,
 
     The one that a spike after it would lead back to must be whole, too. Says on stderr which it passed over, and why.
     """
-    for path in sorted(folder.glob("step_*"), reverse=True):
+    for path in reversed(checkpoints(folder).values()):
         try:
             state = verify(path)
             kept_step = rollback_step(state.step, spike_rollback_every)
             if kept_step not in (0, state.step):
-                verify(folder / name(kept_step))
+                verify(folder / checkpoint_name(kept_step))
             return path, state
         except ArtifactError as error:
             print(f"{error} (passed over)", file=sys.stderr, flush=True)
@@ -127,7 +124,7 @@ def check_resumable(found: State, data: dict[str, str]) -> None:
 def prune(folder: Path, keeping: Keeping) -> None:
     """Remove all checkpoints but the newest ``keep_last``, those that a spike leads back to from there, and those of
     steps that are multiples of ``keep_every``."""
-    paths = {int(path.name.removeprefix("step_")): path for path in sorted(folder.glob("step_*"))}
+    paths = checkpoints(folder)
     newest_steps = list(paths)[-keeping.keep_last :]
     kept = {*newest_steps, *(rollback_step(step, keeping.spike_rollback_every) for step in newest_steps)}
     for step, path in paths.items():

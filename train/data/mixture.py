@@ -214,12 +214,12 @@ def _stretches(mixture: Mixture, row_tokens: int) -> tuple[Stretch, ...]:
 
 def parts_of_order(seed: int, inputs: Inputs, mix: Mix) -> dict[str, str]:
     """All that decides which rows come when, each with a hash, and under ``order`` one hash of it all."""
-    manifests = {name: artifact.manifest for name, artifact in inputs.items()}
+    artifacts = dict(inputs)
     for source in mix.sources:
         if source.packed is not None:
-            artifacts = source.inputs()
-            manifests |= {f"{stage} of {source.name}": artifacts[stage].manifest for stage in ("packed", "tokens")}
-    parts = {name: digest(manifest) for name, manifest in manifests.items()}
+            theirs = source.inputs()
+            artifacts |= {f"{stage} of {source.name}": theirs[stage] for stage in ("packed", "tokens")}
+    parts = {name: digest(artifact.identity) for name, artifact in artifacts.items()}
     parts |= {"training.seed": digest(seed), "mixture": digest(mix)}
     return parts | {"order": digest(parts)}
 

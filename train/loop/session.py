@@ -8,10 +8,11 @@ import torch
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.core.settings import canonical
+from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.core.tracker import Tracker, new_run_id
 from headrace.train.checkpoint import store
+from headrace.train.checkpoint.names import CHECKPOINTS
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
@@ -75,7 +76,7 @@ class Session:
             validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
             token_bytes=torch.from_numpy(token_bytes(tokenizer_file)).to(ranks.device),
             meter=_meter(stage, vocabulary, train_rows.row_tokens, ranks),
-            saver=Saver(folder / "checkpoints", ranks, keeping, watchdog.saving),
+            saver=Saver(folder / CHECKPOINTS, ranks, keeping, watchdog.saving),
             watchdog=watchdog,
             examination=_examination(stage, inputs, encoder, engine, watchdog),
         )
@@ -88,7 +89,7 @@ class Session:
         if not ranks.first:
             with watchdog, self.job.saver, StopRequest() as stop:
                 return train(self.job, self.state, None, None, stop)
-        facts = canonical(self.stage)
+        facts = plain(self.stage)
         steps = self.stage.training.steps - self.state.step
         tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts, self.state.curve)
         with StopRequest() as stop:  # torchrun asks rank 0 to end once the others have, maybe before wandb is done

@@ -1,0 +1,25 @@
+"""The names of checkpoints: ``checkpoints/step_00000050``. No other module writes or parses them."""
+
+from pathlib import Path
+
+CHECKPOINTS = "checkpoints"
+"""The folder of the checkpoints, below that of the weights."""
+MANIFEST = "manifest.json"
+"""The file that makes a checkpoint whole."""
+_PREFIX = "step_"
+
+
+def checkpoint_name(step: int) -> str:
+    """Returns the name of the checkpoint of ``step``."""
+    return f"{_PREFIX}{step:08d}"
+
+
+def step_of(path: Path) -> int:
+    """Returns the step of the checkpoint at ``path``."""
+    return int(path.name.removeprefix(_PREFIX))
+
+
+def checkpoints(folder: Path) -> dict[int, Path]:
+    """Returns the checkpoints in ``folder`` by step, the oldest first."""
+    found = [path for path in folder.glob(f"{_PREFIX}*") if path.name.removeprefix(_PREFIX).isdecimal()]
+    return {step_of(path): path for path in sorted(found, key=step_of)}
