@@ -20,7 +20,7 @@ from headrace.pipeline.core.artifact import Artifact, read_sealed
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Run, Step
-from headrace.train.checkpoint.names import CHECKPOINTS, MANIFEST, checkpoints
+from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.order import share
 from headrace.train.data.rows import Rows
@@ -96,8 +96,8 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
 
 def _update(steps: Sequence[Step], number: int) -> Iterator[Fact]:
     """Why the update of step ``number`` is not in the weights of the newest checkpoint, if it is not."""
-    paths = [path for step in steps for path in checkpoints(step.folder / CHECKPOINTS).values()]
-    left_out = read_sealed(paths[-1] / MANIFEST)["left_out"] if paths else []
+    found = [path for step in steps for path in manifests(step.folder / CHECKPOINTS)]
+    left_out = read_sealed(found[-1])["left_out"] if found else []
     for first, spike in left_out:
         if first <= number <= spike:
             yield "update", f"left out: the loss of step {spike:,} was a spike"

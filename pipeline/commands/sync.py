@@ -18,7 +18,7 @@ from headrace.pipeline.core.tracker import Product, rebuild
 from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.report.score_history import scores_of, source_of, watched
 from headrace.pipeline.run.planner import Step
-from headrace.train.checkpoint.names import CHECKPOINTS, MANIFEST, checkpoints
+from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 from headrace.train.weights import Weights
 
 LINEAGE = ("clean", "unique", "tokenizer", "tokens", "packed", "weights", "scores")
@@ -51,10 +51,10 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
 
 def newest_checkpoint(folder: Path) -> Path:
     """The manifest of the newest checkpoint below ``folder``, in which the run's id is."""
-    manifests = [path / MANIFEST for path in checkpoints(folder / CHECKPOINTS).values()]
-    if not manifests:
+    found = manifests(folder / CHECKPOINTS)
+    if not found:
         raise ArtifactError(str(folder), "has no checkpoint yet, and so no run", "train first")
-    return manifests[-1]
+    return found[-1]
 
 
 def products(steps: Sequence[Step]) -> list[Product]:

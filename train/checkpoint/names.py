@@ -5,7 +5,6 @@ from pathlib import Path
 CHECKPOINTS = "checkpoints"
 """The folder of the checkpoints, below that of the weights."""
 MANIFEST = "manifest.json"
-"""The file that makes a checkpoint whole."""
 _PREFIX = "step_"
 
 
@@ -23,3 +22,9 @@ def checkpoints(folder: Path) -> dict[int, Path]:
     """Returns the checkpoints in ``folder`` by step, the oldest first."""
     found = [path for path in folder.glob(f"{_PREFIX}*") if path.name.removeprefix(_PREFIX).isdecimal()]
     return {step_of(path): path for path in sorted(found, key=step_of)}
+
+
+def manifests(folder: Path) -> list[Path]:
+    """Returns the manifests of the checkpoints in ``folder``, the oldest first."""
+    paths = [path / MANIFEST for path in checkpoints(folder).values()]
+    return [path for path in paths if path.is_file()]

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.data_prep.tokenization.open_files import OpenFiles
 from headrace.data_prep.tokenization.packing import SPAN
-from headrace.pipeline.core.artifact import FileRecord, write_sealed
+from headrace.pipeline.core.artifact import FORMAT, FileRecord, write_sealed
 from headrace.pipeline.core.errors import ArtifactError
 
 ROOT = Path(__file__).parents[3]
@@ -60,7 +60,7 @@ def stored(folder: Path, values: dict, files: dict[str, np.ndarray]) -> None:
             array.tofile(folder / name)
         record = FileRecord.of(folder / name)
         records[name] = {"bytes": record.bytes, "sha256": record.sha256}
-    write_sealed(folder / "manifest.json", values | {"files": records, "counts": {}})
+    write_sealed(folder / "manifest.json", values | {"format": FORMAT, "files": records, "counts": {}})
 
 
 def corpus(folder: Path, shards: int) -> None:

@@ -12,9 +12,9 @@ from headrace.data_prep.tokenization.shards import PackedRows
 from headrace.pipeline.commands import forget
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core.artifact import Artifact, write_sealed
+from headrace.pipeline.core.artifact import FORMAT, Artifact, write_sealed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import digest
+from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.run.planner import newest, plan, run_folder
 from tests.command_line import headrace, headrace_here
 from tests.small_runs import Corpus, build, c4_corpus, plain_corpus
@@ -159,6 +159,13 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
     assert ("row", "none: forgotten before") in shown
 
 
+def write_manifest(weights: Path, packed: str, *sources: dict[str, str]) -> None:
+    """Writes as much of the manifest of ``weights`` as ``forget`` reads."""
+    mixture = {"mixture": {"sources": [{"name": "own", "packed": None}, *sources]}}
+    manifest = {"format": FORMAT, "files": {}, "inputs": {"packed": packed}, "settings": mixture}
+    write_sealed(weights / "manifest.json", manifest)
+
+
 def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     """Finished ones by their manifest, unfinished ones by their run.json; not those whose rows do not hold them."""
     root, packed = Path(plain.config.root), plain.artifact("packed")
@@ -166,20 +173,30 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     seen = [name for name in names if ("split", "train") in plain.why(name)]
     ids = [*seen[:2], *(name for name in names if ("split", "validation") in plain.why(name))][:3]
     without = forget.without(plain.run, forget.find(plain.steps, ids))
-    write_sealed(root / "weights/finished/manifest.json", {"inputs": {"packed": packed.folder.name}, "files": {}})
+    write_manifest(root / "weights/finished", packed.folder.name)
     other = without.steps[-1].folder.name
-    write_sealed(root / "weights/innocent/manifest.json", {"inputs": {"packed": other}, "files": {}})
-    write_sealed(root / "weights/orphan/manifest.json", {"inputs": {"packed": "deleted"}, "files": {}})
-    sources = [{"name": "own", "packed": None}, {"name": "with them", "packed": packed.folder.name}]
-    mixed = {"files": {}, "inputs": {"packed": other}, "settings": {"mixture": {"sources": sources}}}
-    write_sealed(root / "weights/mixed/manifest.json", mixed)
+    write_manifest(root / "weights/innocent", other)
+    write_manifest(root / "weights/orphan", "deleted")
+    write_manifest(root / "weights/mixed", other, {"name": "with them", "packed": packed.folder.name})
     description = {"stage": "weights", "inputs": {"packed": packed.folder.name}}
-    (root / "weights" / digest(description) / "checkpoints/step_00000001").mkdir(parents=True)
+    (root / "weights" / address_of(description) / "checkpoints/step_00000001").mkdir(parents=True)
     (root / "weights/not-begun").mkdir()
-    write_sealed(run_folder(plain.config) / "run.json", {"descriptions": {"weights": description}})
+    run_json = {"format": FORMAT, "config": {}, "descriptions": {"weights": description}}
+    write_sealed(run_folder(plain.config) / "run.json", run_json)
     out = dict(list(forget.seen_by(root, ids)))
-    assert out == {root / "weights" / name: 2 for name in ("finished", "mixed", digest(description))}
+    assert out == {root / "weights" / name: 2 for name in ("finished", "mixed", address_of(description))}
     assert list(forget.seen_by(root, [])) == []
+
+
+def test_a_source_of_a_mixture_below_another_root(plain: Corpus, tmp_path: Path) -> None:
+    """The manifest has the address of the source only; run.json has its folder."""
+    root, packed = tmp_path / "other root", plain.artifact("packed").folder
+    write_manifest(root / "weights/mixed", "its own", {"name": "with them", "packed": packed.name})
+    mixture = {"sources": [{"name": "own"}, {"name": "with them", "packed": str(packed)}]}
+    run_json = {"format": FORMAT, "config": {"mixture": mixture}, "descriptions": {}}
+    write_sealed(root / "runs/0/run.json", run_json)
+    ids = [name for name in (f"{plain.first}:{record}" for record in range(9)) if ("split", "train") in plain.why(name)]
+    assert dict(forget.seen_by(root, ids)) == {root / "weights/mixed": len(ids)}
 
 
 def test_nothing_is_packed_when_no_row_holds_them(plain: Corpus, tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
+import dataclasses
 from typing import Annotated, Literal
 
 import pytest
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import canonical, decode, digest, settings, unhashed
+from headrace.pipeline.core.settings import canonical, decode, digest, plain, settings, unhashed
 
 
 @settings
@@ -72,7 +73,26 @@ def test_the_digest_sees_what_decides_the_result_and_nothing_else() -> None:
     base = Drawing(shapes=(Circle(radius=1.0),))
     assert digest(base) == digest(Drawing(shapes=(Circle(radius=1.0),), threads=99))
     assert digest(base) != digest(Drawing(shapes=(Circle(radius=2.0),)))
-    assert "threads" not in canonical(base)
+    assert "threads" not in plain(base)
+
+
+def test_a_value_at_its_default_is_left_out_at_any_depth() -> None:
+    assert canonical(Album(drawing=Drawing())) == {"drawing": {}}
+    assert canonical(Drawing(copies=1, frame=Square(side=1))) == {}
+    assert canonical(Drawing(frame=Square(side=2.0))) == {"frame": {"type": "square", "side": 2.0}}
+    assert canonical(Drawing(frame=Circle())) == {"frame": {"type": "circle"}}, "another member of the union"
+    assert canonical(Drawing(shapes=(Square(),))) == {"shapes": [{"type": "square"}]}
+    square = {"type": "square", "side": 1.0}
+    assert plain(Album(drawing=Drawing())) == {"drawing": {"shapes": [], "frame": square, "copies": 1}}
+
+
+def test_a_default_that_a_function_makes() -> None:
+    @settings
+    class Gallery:
+        albums: dict[str, Album] = dataclasses.field(default_factory=lambda: {"first": Album(drawing=Drawing())})
+
+    assert canonical(Gallery()) == canonical(Gallery(albums={"first": Album(drawing=Drawing(threads=9))})) == {}
+    assert canonical(Gallery(albums={})) == {"albums": {}}
 
 
 def test_two_types_with_equal_fields_have_two_digests() -> None:

@@ -25,7 +25,7 @@ from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.c4.rules import FewWords
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
-from headrace.pipeline.core.settings import canonical
+from headrace.pipeline.core.settings import plain
 from headrace.pipeline.report import figures, samples
 from headrace.pipeline.report.formatting import flat, percent, short, visible
 from headrace.pipeline.report.marking import Line
@@ -125,7 +125,7 @@ def full_run(root: Path) -> dict[str, Artifact]:
         return {"benchmarks": 3}
 
     return {
-        "clean": artifact(root, "clean", canonical(CLEAN), clean, clean),
+        "clean": artifact(root, "clean", plain(CLEAN), clean, clean),
         "signatures": artifact(root, "signatures", {"hashes": 112}, lambda out: {"documents": 2600}),
         "duplicates": artifact(root, "duplicates", {"threshold": 0.8}, duplicates, duplicates),
         "unique": artifact(root, "unique", {}, unique, unique),
@@ -191,7 +191,7 @@ def empty_run(root: Path) -> dict[str, Artifact]:
         return {}
 
     fills: dict[str, Fill] = {"weights": weights, "scores": scores}
-    settings = {"clean": canonical(CLEAN)}
+    settings = {"clean": plain(CLEAN)}
     return {
         name: artifact(root, name, settings.get(name, {}), fills.get(name, lambda out: {})) for name in Report.inputs
     }

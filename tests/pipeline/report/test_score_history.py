@@ -36,7 +36,8 @@ def scored_checkpoint(root: Path, training: str, step: int, value: float, seed: 
     with out.file("scores.json") as path:
         path.write_text(json.dumps({"benchmarks": entries}))
     out.done({})
-    finish(folder, {"settings": {"training": training, "step": step, "evaluation": {"seed": seed}}}, {"scores": 1})
+    settings = {"training": training, "step": step, "evaluation": {"seed": seed}}
+    finish(folder, {"settings": settings, "hashed": settings}, {"scores": 1})
 
 
 def test_points_of_both_sources(tmp_path: Path) -> None:

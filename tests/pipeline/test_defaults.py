@@ -1,0 +1,137 @@
+"""The defaults of all settings, as they are and as defaults.json recorded them.
+
+An address hashes only what differs from a default. So a changed default gives old addresses a new meaning: every stage
+that reads it needs a higher ``version``. After a knowing change, record it with
+
+    python tests/pipeline/test_defaults.py
+"""
+
+import dataclasses
+import json
+import sys
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.settings import default_of, hashed_fields, plain
+from headrace.pipeline.core.stage import Stage
+from headrace.pipeline.run.planner import WITHOUT_RUN
+from headrace.pipeline.stages import stages
+
+RECORD = Path(__file__).with_name("defaults.json")
+REQUIRED = "(required)"
+COMMAND = "python tests/pipeline/test_defaults.py"
+
+Record = dict[str, Any]
+"""``defaults``: class → field → default. ``stages``: stage → its ``version`` and the classes that its settings use."""
+
+
+def stage_classes() -> list[type[Stage]]:
+    """Returns every stage of the line, and those without a run."""
+    modules = sys.modules[stages.__module__]
+    line = [one for one in vars(modules).values() if isinstance(one, type) and issubclass(one, Stage)]
+    return sorted({*line, *WITHOUT_RUN.values()} - {Stage}, key=lambda stage: stage.name)
+
+
+def classes_in(hint: Any) -> Iterator[type]:
+    """Yields the dataclasses that a type hint names, through unions, tuples and annotations."""
+    if dataclasses.is_dataclass(hint):
+        yield hint
+    for argument in typing.get_args(hint):
+        yield from classes_in(argument)
+
+
+def reached(cls: type, found: dict[str, type]) -> dict[str, type]:
+    """Adds ``cls`` and all dataclasses that its hashed fields lead to, by name. Names are unique."""
+    if cls.__qualname__ in found:
+        assert found[cls.__qualname__] is cls, f"two settings classes are named {cls.__qualname__}"
+        return found
+    found[cls.__qualname__] = cls
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for field in hashed_fields(cls):
+        for inner in classes_in(hints[field.name]):
+            reached(inner, found)
+    return found
+
+
+def defaults(cls: type) -> dict[str, Any]:
+    values = {field.name: default_of(field) for field in hashed_fields(cls)}
+    return {name: REQUIRED if value is dataclasses.MISSING else plain(value) for name, value in values.items()}
+
+
+def current() -> Record:
+    found: dict[str, type] = reached(RunConfig, {})
+    versions = {}
+    for stage in stage_classes():
+        uses = reached(stage, {})
+        found |= uses
+        versions[stage.name] = {"version": stage.version, "uses": sorted(uses)}
+    return {"defaults": {name: defaults(cls) for name, cls in sorted(found.items())}, "stages": versions}
+
+
+def faults(recorded: Record, now: Record) -> list[str]:
+    """Returns what must be repaired before ``now`` may be recorded: defaults that changed below an old version."""
+    found = []
+    for name, fields in recorded["defaults"].items():
+        for field, before in fields.items():
+            after = now["defaults"].get(name, fields).get(field, before)
+            if before != after and REQUIRED not in (before, after):
+                old = [
+                    stage
+                    for stage, facts in now["stages"].items()
+                    if name in facts["uses"] and facts["version"] <= recorded["stages"].get(stage, facts)["version"]
+                ]
+                what = f"the default of {name}.{field} was {before!r} and is now {after!r}"
+                found += [f"{what}: raise `version` of the stages {', '.join(old)}"] if old else []
+    return found
+
+
+def recorded() -> Record:
+    return json.loads(RECORD.read_text())
+
+
+def test_no_default_changes_below_an_old_version() -> None:
+    assert faults(recorded(), current()) == []
+
+
+def test_the_record_is_up_to_date() -> None:
+    assert recorded() == current(), f"settings or versions have changed: if that is what you want, run {COMMAND}"
+
+
+def changed(record: Record, default: Any, raised: Mapping[str, int]) -> Record:
+    now = json.loads(json.dumps(record))
+    now["defaults"]["Packing"]["group_shards"] = default
+    for stage, version in raised.items():
+        now["stages"][stage]["version"] += version
+    return now
+
+
+@pytest.mark.parametrize(
+    ("default", "raised", "found"),
+    [
+        (64, {}, []),
+        (63, {}, ["packed"]),
+        (63, {"packed": 1}, []),
+        (63, {"tokens": 1}, ["packed"]),
+        (REQUIRED, {}, []),
+    ],
+)
+def test_a_changed_default_needs_a_higher_version(default: Any, raised: Mapping[str, int], found: list[str]) -> None:
+    what = "the default of Packing.group_shards was 64 and is now 63: raise `version` of the stages "
+    assert faults(current(), changed(current(), default, raised)) == [what + stage for stage in found]
+
+
+def test_a_new_field_is_no_fault() -> None:
+    now = current()
+    now["defaults"]["Packing"]["spare"] = 1
+    assert faults(current(), now) == []
+
+
+if __name__ == "__main__":
+    if RECORD.exists() and (wrong := faults(recorded(), current())):
+        sys.exit("\n".join(wrong))
+    RECORD.write_text(json.dumps(current(), indent=1, sort_keys=True) + "\n")
