@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage import Inputs, Phase
-from headrace.train.distributed.watchdog import TRAINING
 from headrace.train.checkpoint.names import CHECKPOINTS, MANIFEST, checkpoint_name
+from headrace.train.distributed.watchdog import TRAINING
 from headrace.train.loop.pretraining import Pretraining
 
 

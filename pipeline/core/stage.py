@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 from headrace.pipeline.core.artifact import Artifact, Balance, FileRecord, TaskOutput
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.progress import TRAIL, follow_trail
-from headrace.pipeline.core.settings import canonical, digest, unhashed, plain
+from headrace.pipeline.core.settings import canonical, digest, plain, unhashed
 
 Inputs = Mapping[str, Artifact]
 """The finished artifacts a stage reads, by stage name."""
