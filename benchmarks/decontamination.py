@@ -31,8 +31,9 @@ from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.overlap import items_in
 from headrace.data_prep.decontamination.search import Search
 from headrace.data_prep.dedup.minhash import permutations, signature
-from headrace.data_prep.dedup.shingles import shingle_hashes, words
+from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.data_prep.document import read_lines
+from headrace.data_prep.text.words import words
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.settings import Evaluation
 

@@ -7,7 +7,7 @@ FILE: JSONL (plain or .zst) with ``text``, or with ``html``, of which the pipeli
 recall=0.99 or threshold=0.7 (for the peers that is only what counts as true).
 
 The truth are all pairs with exact Jaccard similarity at or above the threshold between sets of word 5-grams, strings of
-the words of ``data_prep.dedup.shingles.words``, found by a prefix filter (Bayardo, Ma, Srikant, Scaling up all pairs
+the words of ``data_prep.text.words.words``, found by a prefix filter (Bayardo, Ma, Srikant, Scaling up all pairs
 similarity search, 2007). Compared on it:
 
     ours         stages signatures, duplicates: MinHash, LSH, exact verification, survivors by priority
@@ -47,11 +47,12 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.dedup.minhash import permutations, signature
-from headrace.data_prep.dedup.shingles import shingle_hashes, shingles, words
+from headrace.data_prep.dedup.shingles import shingle_hashes, shingles
 from headrace.data_prep.document import Drop, write_documents
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.sources.extraction import extract
+from headrace.data_prep.text.words import words
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import decode
 
@@ -151,7 +152,7 @@ def run(stage: Any, inputs: dict[str, Artifact], folder: Path) -> Artifact:
 
 
 class OurWords(WordTokenizer):
-    """What ``headrace.data_prep.dedup.shingles`` takes for words, as a tokenizer of datatrove."""
+    """What ``headrace.data_prep.text.words`` takes for words, as a tokenizer of datatrove."""
 
     def word_tokenize(self, text: str) -> list[str]:
         return words(text)

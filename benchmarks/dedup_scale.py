@@ -41,7 +41,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.filters.filter import GlobalFilter
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
-from headrace.data_prep.shuffle.exchange import save
+from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.stage import Inputs, Phase
 
@@ -76,7 +76,7 @@ def plant(folder: Path, n_documents: int, shard_documents: int, dedup: Dedup) ->
         arrays = planted_arrays(shard, cluster[own], copies[own], dedup)
         for kind, array in arrays.items():
             with out.shard(kind, "npy") as path:
-                save(path, array)
+                save_array(path, array)
         out.done({})
         TaskOutput(folder / "clean", "clean", shard).done({})
     for stage in ("clean", "signatures"):

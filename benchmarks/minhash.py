@@ -44,10 +44,10 @@ from datatrove.pipeline.dedup import minhash
 from datatrove.utils.hashing import HashConfig
 from datatrove.utils.word_tokenizers import WordTokenizer
 
-from headrace.data_prep.dedup.minhash import permutations, signature
-from headrace.data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingles, words
-from headrace.data_prep.dedup.sketches import SCHEME
+from headrace.data_prep.dedup.minhash import SCHEME, permutations, signature
+from headrace.data_prep.dedup.shingles import shingle_hash32, shingle_hashes, shingles
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.text.words import words
 
 WORDS, HASHES, SEED = 5, 112, 1
 

@@ -209,7 +209,7 @@ class Clean(Stage):
         ):
             if last:
                 for earlier in range(number):
-                    dropped.copy(handed(out, f"{filter_phase(earlier)}/dropped", task, DOCUMENTS))
+                    dropped.copy_from(handed(out, f"{filter_phase(earlier)}/dropped", task, DOCUMENTS))
             for position, (document, unreadable) in enumerate(self._records(number, task, out)):
                 if number == 0:
                     unreadable = admit(document, counts) or unreadable

@@ -18,21 +18,21 @@ import zstandard
 from datatrove.data import Document
 
 LEVEL = 3
-"""zstd's default: the speed of reading does not depend on it."""
+"""zstd's default compression level. The level does not change the speed of reading."""
 SCRATCH_LEVEL = 1
-"""For what is read once and removed: a third less time than the default for a tenth more bytes."""
+"""Compression level of files that are read once and removed: a third less time for a tenth more bytes."""
 
 
 @dataclass(frozen=True)
 class Drop:
-    """Why a document was dropped: the rule that decided and the value it saw (a line, a score, a count)."""
+    """The reason why a document was dropped: the rule, and the value that it found (a line, a score, a count)."""
 
     rule: str
     value: str
 
 
 class DocumentWriter:
-    """Writes documents to one zstd JSONL shard; the same documents give the same bytes."""
+    """Writes documents to one zstd JSONL shard. The same documents give the same bytes."""
 
     def __init__(self, path: Path, level: int = LEVEL) -> None:
         self._file = path.open("wb")
@@ -42,8 +42,8 @@ class DocumentWriter:
         row = {"id": document.id, "text": document.text, "metadata": document.metadata}
         self._stream.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
 
-    def copy(self, path: Path) -> None:
-        """Write the documents of the shard at ``path``, as they are there."""
+    def copy_from(self, path: Path) -> None:
+        """Copies all lines of the shard at ``path``."""
         for row in read_lines(path):
             self._stream.write(row + b"\n")
 
@@ -55,21 +55,21 @@ class DocumentWriter:
 
 
 def read_documents(path: Path) -> Iterator[Document]:
-    """The documents of one shard, in the order they were written."""
+    """Reads the documents of one shard, in the order in which they were written."""
     for row in read_lines(path):
         record = orjson.loads(row)
         yield Document(text=record["text"], id=record["id"], metadata=record["metadata"])
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a zstd file, without their ends."""
+    """Reads the lines of a zstd file, without their line ends."""
     with io.BufferedReader(zstandard.open(path, "rb"), 1 << 20) as stream:
         for line in stream:
             yield line.rstrip(b"\n")
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> int:
-    """Write ``documents`` as one shard; the number written."""
+    """Writes ``documents`` as one shard and returns their number."""
     number = 0
     with DocumentWriter(path) as writer:
         for document in documents:
@@ -79,11 +79,11 @@ def write_documents(path: Path, documents: Iterable[Document]) -> int:
 
 
 def digest_of(text: str) -> bytes:
-    """SHA-256 of ``text``: the identity that exact-duplicate removal and the validation split go by (32 bytes)."""
+    """Returns the SHA-256 of ``text`` (32 bytes). Equal digests make two documents exact duplicates."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def split_id(identity: str) -> tuple[str, int | None]:
-    """``pages.jsonl:2`` → its source file and record; the whole and None for what is not an id."""
+    """Splits an id, ``pages.jsonl:2``, into source file and record. Returns (identity, None) for other strings."""
     match = re.fullmatch(r"(.+):([0-9]{1,18})", identity, re.DOTALL)
     return (match[1], int(match[2])) if match else (identity, None)

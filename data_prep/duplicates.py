@@ -1,31 +1,32 @@
-"""Stage ``duplicates``: which documents say what another one says already.
+"""Stage ``duplicates``: finds exact and near duplicates and selects the documents to keep.
 
     phase        a task is    what it does
-    digests      a shard *    hands on the digest of each document                 ─┐ exact duplicates
-    exact        a bucket     equal digests: the smallest id takes part in the rest ┘
-    bands        a shard *    hands on the hashes of the LSH bands                 ─┐ candidates
+    digests      a shard *    sends the digest of each document                    ─┐ exact duplicates
+    exact        a bucket     equal digests: the document of highest priority is    │
+                              the representative of its copies in all later phases ─┘
+    bands        a shard *    sends the hashes of the LSH bands                    ─┐ candidates
     groups       a bucket     equal band hashes: groups of candidates              ─┘
     sets         a shard *    shingle sets of the documents that are in a group    ─┐ verification
-    pairs        a bucket     exact Jaccard within the groups                      ─┘
+    pairs        a bucket     exact Jaccard similarity within the groups           ─┘
     stars_1, _2  a bucket     brings each document near the root of its component  ─┐ connected components
     roots        a bucket     provisional roots, and the few edges that are left    │
-    components   a bucket     final roots; hands on the members of each component  ─┘
-    survivors    a bucket     whole components: who stays, by exact Jaccard
-    removed      a shard      writes down the result
+    components   a bucket     final roots; sends the members of each component     ─┘
+    survivors    a bucket     selects the documents to keep in whole components, by exact Jaccard similarity
+    removed      a shard      writes the result
 
-    exact, bands, groups, pairs and survivors hold ``dedup.memory_gb`` and spill the rest to disk. What buckets need to
-    know of documents the shards hand on, so a shard's files are read by the tasks of that shard alone.
-    * also of the older runs that ``dedup.against`` names, behind this run's shards (see dedup.corpus)
+    exact, bands, groups, pairs and survivors hold ``dedup.memory_gb`` and spill more to disk. Shards send the buckets
+    all that these need about documents, so a shard's files are read only by the tasks of that shard. * also a shard of
+    the older runs in ``dedup.against``, numbered after this run's shards (see dedup.corpus)
 
-    pairs/00003.npy      PAIR: verified pairs of a bucket, enough of them to connect what is connected
-    clusters/00007.npy   (n_docs,) uint64: number of the document that stays for each document, itself if it is kept
-    removed/00007.npy    (n_removed,) see ``links.removed_of``, sorted by row
+    pairs/00003.npy      PAIR: verified pairs of a bucket, enough to connect each component
+    clusters/00007.npy   (n_docs,) uint64: number of each document's survivor; its own number if it is kept
+    removed/00007.npy    (n_removed,) see ``links.removed_records``, sorted by row
 
-Numbers of documents are dedup.numbering's. Documents stay by priority: those of older runs, then the longest text, then
-the smallest id (by UTF-8 bytes). Each stays unless one of higher priority that stays is equal or has exact Jaccard
-similarity ≥ threshold with it; the most similar of those is its survivor (see dedup.selection). So every removed
-document has a verified survivor, and a chain a ~ b ~ c removes only b. The result is the same however the documents are
-sharded, and whatever the number of buckets.
+Document numbers are those of dedup.numbering. The priority is: documents of older runs, then the longest text, then the
+smallest id (by UTF-8 bytes). A document is kept unless a kept document of higher priority is equal to it or has an
+exact Jaccard similarity ≥ threshold with it; the most similar of these is its survivor (see dedup.selection). So every
+removed document has a verified survivor, and of a chain a ~ b ~ c only b is removed. The result depends neither on the
+sharding of the documents nor on the number of buckets.
 """
 
 import dataclasses
@@ -36,17 +37,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from headrace.data_prep.dedup.clusters import EDGE, contract, roots_of, settle, tree_edges, with_roots
+from headrace.data_prep.dedup.clusters import EDGE, contract, final_roots, provisional_roots, tree_edges, with_roots
 from headrace.data_prep.dedup.config import Dedup
-from headrace.data_prep.dedup.corpus import BY_PRIORITY, Corpus, Older, first_words
-from headrace.data_prep.dedup.links import COPY, link_dtype, links_of, removed_of, with_copies
+from headrace.data_prep.dedup.corpus import BY_PRIORITY, Corpus, OlderRun, digest_prefixes
+from headrace.data_prep.dedup.links import COPY, link_dtype, links_of, removed_records, with_copies
 from headrace.data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members, mix
 from headrace.data_prep.dedup.minhash import EMPTY
 from headrace.data_prep.dedup.numbering import Numbers, numbers_of, rows_of, shards_of
-from headrace.data_prep.dedup.pairing import MEMBERS, members_of, verified_pairs
-from headrace.data_prep.dedup.selection import selected
+from headrace.data_prep.dedup.selection import select_survivors
 from headrace.data_prep.dedup.shingle_sets import Hashes, write_sets
 from headrace.data_prep.dedup.shingles import shingle_set
+from headrace.data_prep.dedup.verification import MEMBERS, member_records, verified_pairs
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.shuffle.exchange import (
     Sender,
@@ -55,22 +56,21 @@ from headrace.data_prep.shuffle.exchange import (
     receive,
     receive_blocks,
     receive_sorted,
-    save,
     send,
 )
-from headrace.data_prep.shuffle.records import records_of, runs
+from headrace.data_prep.shuffle.records import records_of, run_bounds, save_array
 from headrace.data_prep.signatures import Signatures
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 HASHED_AT_ONCE = 1 << 16
-"""Documents whose bands are in memory at once."""
+"""Number of documents whose bands are in memory at a time."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Duplicates(Stage):
-    """Exact and near duplicates, and which of them stays. Fields: see ``Dedup``."""
+    """Finds exact and near duplicates and selects the documents to keep. Fields: see ``Dedup``."""
 
     name: ClassVar[str] = "duplicates"
     version: ClassVar[int] = 3
@@ -81,15 +81,15 @@ class Duplicates(Stage):
     threshold: float
     buckets: int
     window_documents: int
-    against: tuple[Older, ...]
+    against: tuple[OlderRun, ...]
     memory_bytes: int = dataclasses.field(metadata={"hashed": False})
 
     @classmethod
     def of(cls, dedup: Dedup) -> "Duplicates":
-        """The stage for ``dedup``.
+        """Returns the stage for the settings ``dedup``.
 
         Raises:
-            ConfigError, ArtifactError: when an older run cannot be used (see ``Older.at``).
+            ConfigError, ArtifactError: if an older run cannot be used (see ``OlderRun.at``).
         """
         return cls(
             shingle_words=dedup.shingle_words,
@@ -97,7 +97,7 @@ class Duplicates(Stage):
             threshold=dedup.threshold,
             buckets=dedup.buckets,
             window_documents=dedup.window_documents,
-            against=tuple(Older.at(folder, Signatures.of(dedup)) for folder in dedup.against),
+            against=tuple(OlderRun.at(folder, Signatures.of(dedup)) for folder in dedup.against),
             memory_bytes=dedup.memory_bytes,
         )
 
@@ -122,15 +122,15 @@ class Duplicates(Stage):
     def balances(self, counts: Counter[str], inputs: Inputs) -> Iterable[Balance]:
         yield "documents = kept of clean", counts["documents"], inputs["clean"].counts["kept"]
         older = [one.open()["duplicates"].counts for one in self.against]
-        stayed = sum(one["documents"] - one["removed_exact"] - one["removed_near"] for one in older)
-        yield "older_documents = what older runs kept", counts["older_documents"], stayed
+        kept = sum(one["documents"] - one["removed_exact"] - one["removed_near"] for one in older)
+        yield "older_documents = what older runs kept", counts["older_documents"], kept
 
     def _digests(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         corpus = Corpus(inputs, self.against)
         rows = corpus.rows(task)
         digests = corpus.array("digests", task)[rows]
-        records = records_of(digest=digests.view("S32").ravel(), **corpus.described(task, rows))
-        send(out, "digests", records, bucket_of(first_words(digests), self.buckets))
+        records = records_of(digest=digests.view("S32").ravel(), **corpus.priority_columns(task, rows))
+        send(out, "digests", records, bucket_of(digest_prefixes(digests), self.buckets))
         return Counter({"documents" if task < corpus.n_own_shards else "older_documents": rows.size})
 
     def _exact(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
@@ -142,7 +142,7 @@ class Duplicates(Stage):
             Sender(out, "copies", COPY, memory_bytes) as copies,
         ):
             for records in receive_sorted(out, source, shards, dtype, by, self.memory_bytes // 2):
-                bounds = runs(records["digest"])
+                bounds = run_bounds(records["digest"])
                 links = links_of(records, np.repeat(bounds[:-1], np.diff(bounds)), np.ones(records.size))
                 links_of_documents.add(links, shards_of(links["document"]))
                 own = records_of(document=links["document"], representative=links["survivor"])
@@ -170,7 +170,7 @@ class Duplicates(Stage):
         with Sender(out, "groups", GROUP_MEMBER, memory_bytes) as found:
             for records in receive_sorted(out, "bands/bands", corpus.n_shards, GROUP_MEMBER, by, memory_bytes):
                 here = groups(records, corpus.is_older(records["document"]))
-                n_groups += runs(here["hash"]).size - 1
+                n_groups += run_bounds(here["hash"]).size - 1
                 found.add(here, shards_of(here["document"]))
         return Counter(groups=n_groups)
 
@@ -178,19 +178,19 @@ class Duplicates(Stage):
         corpus = Corpus(inputs, self.against)
         grouped = receive(out, "groups/groups", self.buckets, task)
         grouped = grouped[np.argsort(grouped["document"], kind="stable")]
-        wanted, places = np.unique(grouped["document"], return_inverse=True)
+        wanted, indices = np.unique(grouped["document"], return_inverse=True)
         starts, shingles = write_sets(out, self.shingle_sets(task, wanted, inputs))
         digests = corpus.array("digests", task)[rows_of(wanted)]
-        candidates = records_of(**corpus.described(task, rows_of(wanted)), start=starts, shingles=shingles)
+        candidates = records_of(**corpus.priority_columns(task, rows_of(wanted)), start=starts, shingles=shingles)
         send(out, "candidates", candidates, bucket_of(mix(wanted), self.buckets))
-        found = members_of(grouped, first_words(digests)[places], starts[places], shingles[places])
+        found = member_records(grouped, digest_prefixes(digests)[indices], starts[indices], shingles[indices])
         send(out, MEMBERS, found, bucket_of(grouped["hash"], self.buckets))
         return Counter(candidates=wanted.size)
 
     def shingle_sets(self, task: int, wanted: Numbers, inputs: Inputs) -> list[Hashes]:
-        """The shingle sets of the documents ``wanted`` of shard ``task``, in their order."""
+        """Computes the shingle sets of the documents ``wanted`` of shard ``task``, in their order."""
         rows = set(rows_of(wanted).tolist())
-        documents = enumerate(read_documents(Corpus(inputs, self.against).texts(task)))
+        documents = enumerate(read_documents(Corpus(inputs, self.against).documents_file(task)))
         return [shingle_set(document.text, self.shingle_words) for row, document in documents if row in rows]
 
     def _pairs(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
@@ -199,7 +199,7 @@ class Duplicates(Stage):
             out, corpus.n_shards, corpus.is_older, self.threshold, self.window_documents, self.memory_bytes
         )
         with out.shard("pairs", "npy") as path:
-            save(path, found.pairs)
+            save_array(path, found.pairs)
         with Sender(out, "edges", EDGE, self.memory_bytes // 2) as sender:
             for edges in tree_edges(found.documents, found.parents):
                 sender.add(edges, bucket_of(mix(edges["node"]), self.buckets))
@@ -211,17 +211,17 @@ class Duplicates(Stage):
         return Counter()
 
     def _roots(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        roots, left = settle(receive(out, "stars_2/edges", self.buckets, task))
+        roots, left = provisional_roots(receive(out, "stars_2/edges", self.buckets, task))
         for kind, edges in (("roots", roots), ("left", left)):
             with out.scratch(kind, "npy") as path:
-                save(path, edges)
+                save_array(path, edges)
         return Counter(unsettled_edges=len(left))
 
     def _components(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         shards = Corpus(inputs, self.against).n_shards
         nodes = np.load(handed(out, "roots/roots", task, "npy"))
         left = [np.load(handed(out, "roots/left", bucket, "npy")) for bucket in range(self.buckets)]
-        nodes["neighbour"] = roots_of(nodes["neighbour"], np.concatenate(left))
+        nodes["neighbour"] = final_roots(nodes["neighbour"], np.concatenate(left))
         for source, by, writers in (
             ("sets/candidates", "document", shards),
             ("exact/copies", "representative", self.buckets),
@@ -238,8 +238,8 @@ class Duplicates(Stage):
         copies = receive(out, "components/copies", self.buckets, task)
         dtype, counts = link_dtype(dtype_of(out, source, self.buckets)), Counter[str]()
         with Sender(out, "links", dtype, self.memory_bytes // 8) as near:
-            for found in selected(out, source, self.buckets, self.threshold, self.memory_bytes * 7 // 8):
-                links = with_copies(links_of(found.records, found.stays, found.similarity), copies)
+            for found in select_survivors(out, source, self.buckets, self.threshold, self.memory_bytes * 7 // 8):
+                links = with_copies(links_of(found.records, found.survivors, found.similarity), copies)
                 near.add(links, shards_of(links["document"]))
                 counts.update(components=found.components, survivors_compared=found.compared)
         return counts
@@ -249,11 +249,11 @@ class Duplicates(Stage):
         near, equal = (receive(out, f"{phase}/links", self.buckets, task) for phase in ("survivors", "exact"))
         _, first = np.unique(np.concatenate([near["document"], equal["document"]]), return_index=True)
         links = np.concatenate([near, equal])[first]
-        removed = removed_of(links, first >= near.size)
+        removed = removed_records(links, first >= near.size)
         clusters = numbers_of(task, np.arange(len(corpus.array("characters", task))))
         clusters[removed["row"]] = removed["survivor"]
         for kind, array in (("removed", removed), ("clusters", clusters)):
             with out.shard(kind, "npy") as path:
-                save(path, array)
+                save_array(path, array)
         n_exact, n_older = int(removed["exact"].sum()), int(corpus.is_older(removed["survivor"]).sum())
         return Counter(removed_exact=n_exact, removed_near=len(removed) - n_exact, removed_for_older=n_older)

@@ -1,4 +1,4 @@
-"""Functions that numba compiles, cached on disk: only the first process ever waits for the compiler."""
+"""Compiles functions with numba and caches them on disk, so only the first process waits for the compiler."""
 
 import warnings
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def kernel(function: Function) -> Function:
-    """Compile ``function`` at its first call; without a cache where no folder for one is writable."""
+    """Returns ``function`` compiled at its first call; without a cache if no folder for one is writable."""
     try:
         return cast(Function, numba.njit(function, cache=True))
     except RuntimeError:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, split_documents
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput, read_json, write_json
@@ -131,8 +132,8 @@ class Packed(Stage):
     def _pack(self, documents: Spans, split: str, task: int, out: TaskOutput) -> dict[str, int]:
         spans, offsets = METHODS[self.packing.method](documents, self.packing.row_tokens)
         for kind, array in (("spans", spans), ("rows", offsets.astype("<u8"))):
-            with out.file(f"{kind}/{split}-{task:05d}.npy") as path, path.open("wb") as stream:
-                np.save(stream, array)
+            with out.file(f"{kind}/{split}-{task:05d}.npy") as path:
+                save_array(path, array)
         rows, tokens = len(offsets) - 1, int(spans["length"].sum(dtype=np.int64))
         return {
             "documents": len(documents),

@@ -1,4 +1,4 @@
-"""Stage ``signatures``: what finding duplicates needs to know about each document of ``clean``.
+"""Stage ``signatures``: MinHash signature, digest, length and id of each document of ``clean``, to find duplicates.
 
 signatures/00007.npy    (n_docs, bands · rows) uint32   MinHash, datasketch's affine32 scheme (see dedup.minhash)
 digests/00007.npy       (n_docs, 32) uint8              SHA-256 of the text
@@ -15,16 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.dedup.config import Dedup, Engine
-from headrace.data_prep.dedup.minhash import permutations, signature
+from headrace.data_prep.dedup.minhash import min_hash, permutations, signature
 from headrace.data_prep.dedup.shingles import shingle_hashes, shingles
-from headrace.data_prep.dedup.sketches import min_hash
 from headrace.data_prep.document import digest_of, read_documents
-from headrace.data_prep.shuffle.exchange import save
+from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 Sketch = Callable[[str], tuple[int, NDArray[np.uint32]]]
-"""Text → the number of its shingles, and its signature."""
+"""Maps a text to the number of its shingles and its signature."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,7 +41,10 @@ class Signatures(Stage):
 
     @classmethod
     def of(cls, dedup: Dedup) -> "Signatures":
-        """The stage for ``dedup``: only what decides a signature is in its address, so a new threshold reuses them."""
+        """Returns the stage for the settings ``dedup``.
+
+        Its address depends only on the settings that decide signatures, so a new threshold reuses them.
+        """
         banding = dedup.banding
         return cls(
             shingle_words=dedup.shingle_words,
@@ -77,7 +79,7 @@ class Signatures(Stage):
         }
         for kind, array in arrays.items():
             with out.shard(kind, "npy") as path:
-                save(path, array)
+                save_array(path, array)
         return counts
 
     def _by_kernel(self) -> Sketch:

@@ -20,6 +20,7 @@ from typing import BinaryIO, ClassVar
 import numpy as np
 
 from headrace.data_prep.document import read_documents
+from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.encode import Encoder, batches
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Balance, TaskOutput
@@ -59,8 +60,8 @@ class Tokens(Stage):
             bounds = write_tokens(stream, encoder, texts(inputs["unique"].shard("documents", task, "jsonl.zst")))
         columns = {"bounds": (bounds, "<u8"), "text_bytes": (text_bytes, "<u4"), "keys": (keys, "<u8")}
         for kind, (values, dtype) in columns.items():
-            with out.shard(kind, "npy") as path, path.open("wb") as stream:
-                np.save(stream, np.array(values, dtype=dtype))
+            with out.shard(kind, "npy") as path:
+                save_array(path, np.array(values, dtype=dtype))
         counts = Counter(documents=len(keys), tokens=bounds[-1] + 1, text_bytes=sum(text_bytes))
         if encoder.slow_because is not None:
             counts["slowly_encoded"] = len(keys)

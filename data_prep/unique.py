@@ -25,6 +25,7 @@ from headrace.data_prep.decontamination.overlap import Overlap, save_tally, sum_
 from headrace.data_prep.decontamination.removal import Removal
 from headrace.data_prep.decontamination.search import Search
 from headrace.data_prep.document import DocumentWriter, Drop, read_documents
+from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
@@ -91,8 +92,8 @@ class Unique(Stage):
         """Hand on which n-grams are in too many documents to count."""
         n_ngrams = NGrams.load(out, NGRAMS).keys.size
         ignored = sum_tallies(out, TALLIES, inputs["clean"].shard_count, n_ngrams) > most_documents
-        with out.scratch("ignored", "npy") as path, path.open("wb") as stream:
-            np.save(stream, ignored)
+        with out.scratch("ignored", "npy") as path:
+            save_array(path, ignored)
         return Counter(common_ngrams=int(ignored.sum()))
 
     def _removal(self, out: TaskOutput) -> Removal | None:

@@ -19,7 +19,8 @@ import xxhash
 from numpy.typing import NDArray
 
 from headrace.data_prep.decontamination.config import SHORTEST_WORDS, Benchmark
-from headrace.data_prep.dedup.shingles import words
+from headrace.data_prep.shuffle.records import save_array
+from headrace.data_prep.text.words import words
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.handover import handed
 
@@ -97,8 +98,8 @@ class NGrams:
     def save(self, out: TaskOutput) -> None:
         """Hand the arrays on to the later phases of a stage."""
         for field in dataclasses.fields(self):
-            with out.scratch(field.name, "npy") as path, path.open("wb") as stream:
-                np.save(stream, getattr(self, field.name))
+            with out.scratch(field.name, "npy") as path:
+                save_array(path, getattr(self, field.name))
 
     @classmethod
     def load(cls, out: TaskOutput, phase: str) -> "NGrams":

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.search import Hits
 from headrace.data_prep.document import LEVEL, read_lines
+from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.handover import handed
 
@@ -76,8 +77,8 @@ def read_overlaps(path: Path) -> Iterator[Overlap]:
 
 def save_tally(out: TaskOutput, kind: str, numbers: Sequence[int]) -> None:
     """Hand on how often each number occurs in ``numbers``, as this task's part of a tally."""
-    with out.scratch(kind, "npy") as path, path.open("wb") as stream:
-        np.save(stream, np.array(np.unique(np.array(numbers, dtype=np.int64), return_counts=True)))
+    with out.scratch(kind, "npy") as path:
+        save_array(path, np.array(np.unique(np.array(numbers, dtype=np.int64), return_counts=True)))
 
 
 def sum_tallies(out: TaskOutput, source: str, tasks: int, size: int) -> NDArray[np.int64]:

@@ -1,70 +1,50 @@
-"""Finds the n-grams of benchmark items in a document, word for word.
+"""Finds the n-grams of benchmark items in a text, word for word.
 
     text ── words ──> XXH64 of every 8 words ── marks ──> table of keys ── compare all words ──> hits
 
-A mark is a bit that stands for the upper half of keys: almost every place of a text is passed over after a look at the
-marks, which fit into the processor's cache where the table does not.
-
-``slow_hits`` says the same in a few lines of plain Python; the tests hold the kernel to it.
+A mark is one bit, addressed by the upper half of a key. A text has no n-gram at almost all of its words, and one look
+at the marks shows it. The marks fit into the processor's cache; the table does not.
 """
-
-import functools
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.decontamination.config import SHORTEST_WORDS
 from headrace.data_prep.decontamination.ngrams import NGrams
-from headrace.data_prep.dedup.folding import fold
-from headrace.data_prep.dedup.shingles import character_classes, words, write_words
-from headrace.data_prep.dedup.xxh64 import xxh64
 from headrace.data_prep.kernel import kernel
+from headrace.data_prep.text.folding import fold
+from headrace.data_prep.text.words import character_classes, write_words
+from headrace.data_prep.text.xxh64 import xxh64
 
 EMPTY = -1
 SLOTS_PER_KEY = 2
 MARKS_PER_KEY = 8
-"""Bits, of which less than one in eight is set."""
+"""Bits in the marks for each key, so less than one in eight is set."""
 
 Hits = NDArray[np.int64]
-"""(n_hits, 2): the number of the word that an n-gram begins at, and the number of the n-gram; sorted."""
+"""(n_hits, 2): index of the first word in the text, and index of the n-gram; sorted."""
 
 
 class Search:
     """Searches texts for ``ngrams``."""
 
     def __init__(self, ngrams: NGrams, ignored: NDArray[np.bool_] | None = None) -> None:
-        """``ignored``: (n_ngrams,) which n-grams are not to be found; None ignores none."""
+        """Builds the table. ``ignored`` says for each n-gram whether hits leave it out: (n_ngrams,)."""
         self.ngrams = ngrams
         self._ignored = np.zeros(ngrams.keys.size, dtype=np.bool_) if ignored is None else ignored
         self._slots = _slots(ngrams.keys, SLOTS_PER_KEY * max(1, ngrams.keys.size))
         self._marks = _marks(ngrams.keys, MARKS_PER_KEY * max(1, ngrams.keys.size))
 
     def hits(self, text: str) -> Hits:
-        """Where ``text`` holds which n-grams."""
+        """Returns the n-grams in ``text``, with the index of their first word."""
         n = self.ngrams
         return _search(
             _codes(text), character_classes(), self._marks, self._slots, n.keys, n.text, n.bounds, self._ignored
         )
 
-    @functools.cached_property
-    def _by_text(self) -> dict[bytes, int]:
-        return {self.ngrams.ngram(number): number for number in np.flatnonzero(~self._ignored).tolist()}
-
-    def slow_hits(self, text: str) -> Hits:
-        """The same as ``hits``, readably."""
-        parts = [word.encode("utf-8", "surrogatepass") for word in words(text)]
-        lengths: list[int] = np.unique(self.ngrams.lengths).tolist()
-        found = [
-            (first, number)
-            for first in range(len(parts))
-            for length in lengths
-            if (number := self._by_text.get(b" ".join(parts[first : first + length]))) is not None
-        ]
-        return np.array(sorted(set(found)), dtype=np.int64).reshape(-1, 2)
-
 
 def word_count(text: str) -> int:
-    """The number of words of ``text``."""
+    """Returns the number of words in ``text``."""
     return _count(_codes(text), character_classes())
 
 
@@ -74,7 +54,10 @@ def _codes(text: str) -> NDArray[np.uint32]:
 
 @kernel
 def _slots(keys: NDArray[np.uint64], least: int) -> NDArray[np.int64]:  # pragma: no cover (compiled)
-    """An open-addressing table of at least ``least`` slots: the number of the first n-gram of each key, or EMPTY."""
+    """Returns a hash table with open addressing and at least ``least`` slots.
+
+    A slot holds the index of the first n-gram with its key, or EMPTY.
+    """
     size = 1
     while size < least:
         size *= 2
@@ -92,7 +75,7 @@ def _slots(keys: NDArray[np.uint64], least: int) -> NDArray[np.int64]:  # pragma
 
 @kernel
 def _marks(keys: NDArray[np.uint64], least: int) -> NDArray[np.uint8]:  # pragma: no cover (compiled)
-    """At least ``least`` bits, 8 in a number: each key sets the bit that stands for it."""
+    """Returns a bit array of at least ``least`` bits, in which each key has set its bit (see ``_mark``)."""
     size = 8
     while size < least:
         size *= 2
@@ -105,14 +88,14 @@ def _marks(keys: NDArray[np.uint64], least: int) -> NDArray[np.uint8]:  # pragma
 
 @kernel
 def _mark(key: np.uint64, marks: NDArray[np.uint8]) -> np.int64:  # pragma: no cover (compiled)
-    """The number of the bit that stands for ``key``: its upper half, cut to as many bits as there are."""
+    """Returns the index of the bit of ``key``: its upper half, modulo the number of bits."""
     return np.int64(key >> np.uint64(32)) & (8 * marks.size - 1)
 
 
 @kernel
 def _count(codes: NDArray[np.uint32], classes: NDArray[np.uint8]) -> int:  # pragma: no cover (compiled)
-    places = np.empty(codes.size, np.int64)
-    return write_words(codes, classes, np.empty(5 * codes.size, np.uint8), places, np.empty_like(places))
+    starts = np.empty(codes.size, np.int64)
+    return write_words(codes, classes, np.empty(5 * codes.size, np.uint8), starts, np.empty_like(starts))
 
 
 @kernel
@@ -143,7 +126,7 @@ def _search(
         ngram = slots[slot]
         while ngram != EMPTY and ngram < keys.size and keys[ngram] == key:
             wanted = ngrams[bounds[ngram] : bounds[ngram + 1]]
-            if not ignored[ngram] and _is_here(text, starts[word], ends[n_words - 1], wanted):
+            if not ignored[ngram] and _begins_with(text, starts[word], ends[n_words - 1], wanted):
                 if n_hits == len(hits):
                     hits = np.concatenate((hits, np.empty_like(hits)))
                 hits[n_hits] = word, ngram
@@ -153,10 +136,10 @@ def _search(
 
 
 @kernel
-def _is_here(
+def _begins_with(
     text: NDArray[np.uint8], start: int, end: int, ngram: NDArray[np.uint8]
 ) -> bool:  # pragma: no cover (compiled)
-    """Whether whole words from ``start`` of text[:end] on are those of ``ngram``."""
+    """Whether text[start:end] begins with the whole words of ``ngram``."""
     stop = start + ngram.size
     if stop > end or (stop < end and text[stop] != 32):
         return False

@@ -1,16 +1,18 @@
-"""Clusters: the connected components of the graph of verified pairs, found without a task that sees all of it.
+"""Clusters: the connected components of the graph of verified pairs, found without a task that holds the whole graph.
 
-    pairs of a bucket    (a, b) (b, c)    ── star_edges ──>  each document with the smallest it is joined to: a–b a–c
-    edges of a node v    v–u v–w v–x      ── contract ────>  all of them with their smallest u: u–v u–w u–x
-    edges after that     u–v u–w u–x      ── settle ──────>  root of each node, and the edges that are left, if any
+    pairs of a bucket    (a, b) (b, c)    ── star_edges ─────────>  edges from each document to the smallest of its
+                                                                    component in this bucket: a–b a–c
+    edges of a node v    v–u v–w v–x      ── contract ───────────>  edges from all of them to the smallest, u: u–v u–w
+    u–x edges after that     u–v u–w u–x      ── provisional_roots ──>  the root of each node, and the edges left, if
+    any
 
-An edge belongs to both its ends, and a task holds all edges of its nodes. ``contract`` keeps what is connected
-connected, for v is one of those that are joined to u, and it joins nothing else. Two rounds of it turn any star, the
-shape of the components of near duplicates, into the one around its smallest document; on other graphs each round
-doubles how far a node sees. (The idea is that of the star operations of Kiveris et al., Connected components in
-MapReduce and beyond, 2014.) ``settle`` leaves edges wherever roots are not final, and a union-find over those few (the
-counter ``unsettled_edges``) ends it: ``roots_of`` is exact for any graph after any number of rounds, also none. So the
-number of phases is known in advance and no task holds all edges.
+An edge is stored at both of its ends, and a task holds all edges of its nodes. ``contract`` keeps connected nodes
+connected, because v is among the nodes that it joins to u, and it connects nothing else. Two rounds turn any star (the
+usual shape of a component of near duplicates) into the star around its smallest document. In other graphs each round
+doubles the distance over which a node finds a smaller one. (The idea is that of the star operations of Kiveris et al.,
+Connected components in MapReduce and beyond, 2014.) ``provisional_roots`` leaves edges wherever roots are not final,
+and ``final_roots`` unites these few edges (the counter ``unsettled_edges``). It is exact for any graph after any number
+of rounds, also after none. So the number of phases is known in advance, and no task holds all edges.
 """
 
 from collections.abc import Iterator
@@ -20,40 +22,43 @@ from numpy.typing import NDArray
 
 from headrace.data_prep.dedup.numbering import Numbers
 from headrace.data_prep.kernel import kernel
-from headrace.data_prep.shuffle.records import Records, records_of, runs
+from headrace.data_prep.shuffle.records import Records, records_of, run_bounds
 
 PAIR = np.dtype([("first", "<u8"), ("second", "<u8"), ("jaccard", "<f8")])
-"""A verified pair of documents, by number, and its exact Jaccard similarity."""
+"""A verified pair: the numbers of both documents and their exact Jaccard similarity."""
 
 EDGE = np.dtype([("node", "<u8"), ("neighbour", "<u8")])
-"""An edge as one of its two ends sees it."""
+"""An edge, stored at ``node``, one of its two ends."""
 
 Edges = NDArray[np.void]
 
 NODES_AT_ONCE = 1 << 16
-"""Nodes whose edges ``tree_edges`` holds."""
+"""Number of nodes whose edges are in a block of ``tree_edges``."""
 
 
 def components(n_nodes: int, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The component of each node, as the smallest node in it: (n_nodes,). Edges join ``first[i]`` and ``second[i]``."""
+    """Returns the smallest node in the component of each node, (n_nodes,).
+
+    Edges join ``first[i]`` and ``second[i]``.
+    """
     parents = np.arange(n_nodes, dtype=np.int64)
     _unite_all(parents, first, second)
     return parents
 
 
 def star_edges(first: Numbers, second: Numbers) -> Edges:
-    """Edges, from both ends, that join each document with the smallest of its component of the graph of these pairs."""
-    nodes, places = np.unique(np.concatenate([first, second]), return_inverse=True)
-    one, two = places.reshape(2, -1)
+    """Returns edges, from both ends, between each document and the smallest one in its component of these pairs."""
+    nodes, indices = np.unique(np.concatenate([first, second]), return_inverse=True)
+    one, two = indices.reshape(2, -1)
     return _both_ends(nodes, nodes[components(nodes.size, one, two)])
 
 
 def tree_edges(documents: Numbers, parents: NDArray[np.int64]) -> Iterator[Edges]:
-    """``star_edges`` of what a union-find has joined, in blocks.
+    """Yields the ``star_edges`` of the components in a union-find forest, in blocks.
 
     Args:
-        documents: (n_nodes,) sorted.
-        parents: (n_nodes,) whose roots are the smallest nodes of their components.
+        documents: number of each node's document, ascending, (n_nodes,).
+        parents: parent of each node, (n_nodes,). A root is the smallest node of its component.
     """
     for start in range(0, documents.size, NODES_AT_ONCE):
         nodes = np.arange(start, min(start + NODES_AT_ONCE, documents.size))
@@ -61,7 +66,7 @@ def tree_edges(documents: Numbers, parents: NDArray[np.int64]) -> Iterator[Edges
 
 
 def contract(edges: Edges) -> Edges:
-    """Edges, from both ends, that join the neighbours of each node, and itself, with the smallest of them.
+    """Returns edges, from both ends, between each node or neighbour and the smallest in the node's neighbourhood.
 
     Args:
         edges: all edges of some nodes.
@@ -72,12 +77,12 @@ def contract(edges: Edges) -> Edges:
     return _both_ends(np.concatenate([nodes, edges["neighbour"]]), np.concatenate([smallest, far]))
 
 
-def settle(edges: Edges) -> tuple[Edges, Edges]:
-    """The provisional root of each node (an EDGE: node and root), and the edges that may make it another.
+def provisional_roots(edges: Edges) -> tuple[Edges, Edges]:
+    """Returns the provisional root of each node (as EDGE: node and root) and the edges that may change it.
 
-    A node's provisional root is the smallest among it and its neighbours. Edges are left between the root and further
-    smaller neighbours, and between a node that others may have for a root and its own. So none is left in a component
-    whose nodes all have one and the same neighbour, the smallest of the component: there the roots are final.
+    The provisional root is the smallest of the node and its neighbours. Two kinds of edges are left: between the root
+    and other smaller neighbours, and between the root and a node that may itself be the root of a larger neighbour. No
+    edge is left in a star around the smallest document of a component: there the roots are final.
 
     Args:
         edges: all edges of some nodes.
@@ -96,42 +101,49 @@ def settle(edges: Edges) -> tuple[Edges, Edges]:
     return roots, stars[stars["node"] > stars["neighbour"]]
 
 
-def roots_of(provisional: Numbers, left: Edges) -> Numbers:
-    """The final root of each node with the ``provisional`` one: the smallest document of its component.
+def final_roots(provisional: Numbers, left: Edges) -> Numbers:
+    """Returns the final root of each node: the smallest document of its component.
 
     Args:
-        provisional: (n_nodes,) from ``settle``, of any nodes.
-        left: the edges that ``settle`` left, of all nodes.
+        provisional: provisional roots of any nodes, (n_nodes,).
+        left: the edges that ``provisional_roots`` left, of all nodes.
     """
-    nodes, places = np.unique(np.concatenate([left["node"], left["neighbour"]]), return_inverse=True)
+    nodes, indices = np.unique(np.concatenate([left["node"], left["neighbour"]]), return_inverse=True)
     if not nodes.size:
         return provisional
-    one, two = places.reshape(2, -1)
+    one, two = indices.reshape(2, -1)
     final = nodes[components(nodes.size, one, two)]
-    at = np.minimum(np.searchsorted(nodes, provisional), nodes.size - 1)
-    return np.where(nodes[at] == provisional, final[at], provisional)
+    found = np.minimum(np.searchsorted(nodes, provisional), nodes.size - 1)
+    return np.where(nodes[found] == provisional, final[found], provisional)
 
 
 def with_roots(records: Records, by: str, nodes: Edges) -> Records:
-    """The ``records`` whose field ``by`` is among the ``nodes`` (sorted, with their roots), each with its ``root``."""
+    """Returns the ``records`` whose field ``by`` is one of the ``nodes``, each with the ``root`` of this node.
+
+    Args:
+        records: records of any documents.
+        by: the field with the number of a document.
+        nodes: EDGE, node and root, sorted by node.
+    """
     if not nodes.size:
         nodes, records = np.zeros(1, EDGE), records[:0]
-    places = np.minimum(np.searchsorted(nodes["node"], records[by]), nodes.size - 1)
-    found = nodes["node"][places] == records[by]
+    indices = np.minimum(np.searchsorted(nodes["node"], records[by]), nodes.size - 1)
+    found = nodes["node"][indices] == records[by]
     columns = {name: records[name][found] for name in records.dtype.names or ()}
-    return records_of(root=nodes["neighbour"][places[found]], **columns)
+    return records_of(root=nodes["neighbour"][indices[found]], **columns)
 
 
 def _neighbourhoods(edges: Edges) -> tuple[Edges, NDArray[np.int64], Numbers]:
-    """The distinct edges, sorted; where those of each node start; the smallest of each node and its neighbours."""
+    """Returns the distinct edges, sorted; the start of each node's edges; the smallest of each node and its
+    neighbours."""
     edges = _distinct(edges)
-    starts = runs(edges["node"])
+    starts = run_bounds(edges["node"])
     first = starts[:-1]
     return edges, starts, np.minimum(edges["node"][first], edges["neighbour"][first])
 
 
 def _both_ends(one: Numbers, two: Numbers) -> Edges:
-    """The distinct edges between ``one[i]`` and ``two[i]``, from both ends, without loops."""
+    """Returns the distinct edges between ``one[i]`` and ``two[i]``, from both ends, without loops."""
     joins = one != two
     edges = np.empty(2 * int(joins.sum()), dtype=EDGE)
     edges["node"] = np.concatenate([one[joins], two[joins]])
@@ -147,7 +159,7 @@ def _distinct(edges: Edges) -> Edges:
 
 @kernel
 def find(parents: NDArray[np.int64], node: int) -> int:  # pragma: no cover (compiled)
-    """The root of ``node``, halving the path to it (Tarjan, van Leeuwen, 1984)."""
+    """Returns the root of ``node`` and halves the path to it (Tarjan, van Leeuwen, 1984)."""
     while parents[node] != node:
         parents[node] = parents[parents[node]]
         node = parents[node]
@@ -157,8 +169,8 @@ def find(parents: NDArray[np.int64], node: int) -> int:  # pragma: no cover (com
 @kernel
 def _roots(parents: NDArray[np.int64], nodes: NDArray[np.int64]) -> NDArray[np.int64]:  # pragma: no cover (compiled)
     found = np.empty_like(nodes)
-    for place in range(nodes.size):
-        found[place] = find(parents, nodes[place])
+    for i in range(nodes.size):
+        found[i] = find(parents, nodes[i])
     return found
 
 

@@ -1,20 +1,20 @@
-"""The settings of deduplication: conf group ``dedup``.
+"""Settings of deduplication: conf group ``dedup``.
 
 Two documents with Jaccard similarity s become a candidate pair with probability 1 - (1 - s^rows)^bands (see
-``banding``). With 14 bands of 8 rows (FineWeb's choice):
+``lsh``). With 14 bands of 8 rows (FineWeb's choice):
 
     s            0.5    0.6    0.7    0.75   0.8    0.85   0.9    0.95
     candidate    0.053  0.211  0.565  0.772  0.924  0.988  0.9996 1.000
 
-Either ``bands`` and ``rows`` are given, or ``recall`` is, which chooses them. Only what they come to is in the
-addresses of artifacts.
+The user gives either ``bands`` and ``rows``, or ``recall``, from which they follow. Addresses of artifacts depend only
+on the resulting bands and rows.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.data_prep.dedup.banding import Banding, choose
+from headrace.data_prep.dedup.lsh import Banding, choose
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Buckets, Positive, settings, unhashed
 
@@ -29,31 +29,34 @@ class Dedup:
     """MinHash, LSH and exact verification."""
 
     shingle_words: Positive = 5
-    """Words in a shingle. A document with fewer words has one shingle: all of them."""
+    """Words in a shingle. A document with fewer words has one shingle, all of its words."""
     bands: Hashes = 14
-    """LSH bands: two documents that agree in a whole band are compared. Not used where ``recall`` is given."""
+    """LSH bands: two documents that agree in a whole band are compared. Not used if ``recall`` is given."""
     rows: Hashes = 8
-    """Hashes in a band; a signature has bands × rows of them. Not used where ``recall`` is given."""
+    """Hashes in a band. A signature has bands × rows hashes. Not used if ``recall`` is given."""
     recall: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Least share of the pairs right at ``threshold`` to compare: chooses bands and rows by the S-curve."""
+    """Least share to find of the pairs with a similarity of exactly ``threshold``. Bands and rows follow from it."""
     most_hashes: Hashes = 256
-    """Most hashes in a signature where ``recall`` chooses: more cost time and disk, fewer cost false candidates."""
+    """Most hashes in a signature if ``recall`` is given. More hashes cost time and disk, fewer cost false
+    candidates."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """Seed of the permutations, as in datasketch's ``MinHash(seed=…)``."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Two documents are near duplicates when the exact Jaccard similarity of their shingle sets is at least this."""
     buckets: Buckets = 16
-    """Tasks that share the search for duplicates. Of the edges between duplicates one holds its share in memory, about
-    100 bytes each."""
+    """Number of tasks of each phase that searches for duplicates. Each holds its share of the edges between duplicates
+    in memory, about 100 bytes an edge."""
     window_documents: Positive = 1000
-    """In an LSH group larger than this, a document is compared with this many of the next larger ones only."""
+    """In an LSH group larger than this, a document is compared only with this many of the next larger documents."""
     against: tuple[str, ...] = ()
-    """Folders of older runs' artifacts of stage ``unique``: what is equal or similar to a document there goes."""
+    """Folders of older runs' artifacts of stage ``unique``. Documents that are equal or similar to one there are
+    removed."""
     memory_gb: Annotated[float, Field(ge=1e-5, le=1e9)] = unhashed(2.0)
-    """Gigabytes (10^9 bytes) that a task holds of what it sorts and compares, cleaning's global filters included; what
-    is more spills to disk."""
+    """Gigabytes (10^9 bytes) of memory in which a task sorts and compares, also for cleaning's global filters. Larger
+    data spills to disk."""
     engine: Engine = unhashed("kernel")
-    """What computes signatures: the compiled kernel, or datasketch, the readable reference. The bytes are the same."""
+    """The code that computes signatures: the compiled kernel, or datasketch as readable reference. Bytes are the
+    same."""
 
     def __post_init__(self) -> None:
         if self.recall is None and self.bands * self.rows > MOST_HASHES:
@@ -65,7 +68,7 @@ class Dedup:
         """The bands and rows to use: as given, or chosen by ``recall``.
 
         Raises:
-            ConfigError: when no banding of at most ``most_hashes`` hashes reaches ``recall``.
+            ConfigError: if no banding of at most ``most_hashes`` hashes reaches ``recall``.
         """
         if self.recall is None:
             return Banding(self.bands, self.rows)
@@ -78,5 +81,5 @@ class Dedup:
 
     @property
     def expected_cost(self) -> str:
-        """What the banding costs and finds, in one line for people."""
+        """Cost and recall of the banding, in one line."""
         return self.banding.expected_cost(self.threshold)

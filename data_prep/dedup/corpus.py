@@ -1,13 +1,13 @@
-"""All documents among which duplicates are looked for: those of this run, and those of older runs that stay.
+"""The corpus in which duplicates are searched: the documents of this run, and those that older runs kept.
 
     shards    0 … 3                 4 … 6                      7 …
               this run's clean      of against[0]: an older    of against[1]
               and signatures        run's clean, signatures
 
-Of an older run the documents that its own stage ``duplicates`` kept take part; their signatures, digests and lengths
-are read as that run left them, their texts only where they are candidates.
+Of an older run, the documents that its own stage ``duplicates`` kept take part. Their signatures, digests and lengths
+are read from that run's artifacts. Their texts are read only if they are candidates.
 
-    <root>/unique/b8e44e9d7440   what ``dedup.against`` names; its manifest leads to its inputs below <root>
+    <root>/unique/b8e44e9d7440   the folder in ``dedup.against``; its manifest leads to its inputs below <root>
         └─ duplicates ── clean, signatures
 """
 
@@ -28,39 +28,39 @@ from headrace.pipeline.core.stage import Inputs, Stage
 SETTING = "dedup.against"
 
 BY_PRIORITY = ("precedence", "id", "document")
-"""The order in which documents stay: those of older runs, then the longest text, then the smallest id (by UTF-8 bytes;
-equal ones, which only older runs can have, by number). ``precedence`` is one number for the first two."""
+"""The order of priority: documents of older runs, then the longest text, then the smallest id (by UTF-8 bytes; equal
+ids, which are possible only in older runs, by number). ``precedence`` is one number for the first two."""
 FIRST_OF_OURS = 2**32
-"""The least precedence of a document that is not an older one."""
+"""The least precedence of a document of this run."""
 
 
-def first_words(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """The first 8 bytes of digests (n, 32), as numbers that compare like them: (n,)."""
-    words: NDArray[np.uint64] = np.ascontiguousarray(digests[:, :8]).view(">u8").ravel().astype(np.uint64)
-    return words
+def digest_prefixes(digests: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """Returns the first 8 bytes of digests (n, 32) as big-endian numbers, which sort like the bytes: (n,)."""
+    prefixes: NDArray[np.uint64] = np.ascontiguousarray(digests[:, :8]).view(">u8").ravel().astype(np.uint64)
+    return prefixes
 
 
 @dataclasses.dataclass(frozen=True)
-class Older:
-    """A finished run whose documents are not to be repeated."""
+class OlderRun:
+    """A finished run. This run removes documents that are duplicates of its documents."""
 
     address: str
-    """Of its artifact of stage ``unique``, which decides what its documents are."""
+    """Address of its artifact of stage ``unique``, which determines its documents."""
     shards: int
     root: str = unhashed("")
-    """The folder below which its artifacts lie."""
+    """The root folder of its artifacts."""
 
     @classmethod
-    def at(cls, folder: str, signatures: Stage) -> "Older":
-        """The older run whose artifact of stage ``unique`` is ``folder``.
+    def at(cls, folder: str, signatures: Stage) -> "OlderRun":
+        """Returns the older run whose artifact of stage ``unique`` is ``folder``.
 
         Args:
-            folder: as ``dedup.against`` names it.
-            signatures: the stage that makes this run's signatures; the older ones must have been made alike.
+            folder: as given in ``dedup.against``.
+            signatures: the stage that makes this run's signatures. The older run must have used the same settings.
 
         Raises:
-            ConfigError: when ``folder`` is no such artifact, or its signatures were made in another way.
-            ArtifactError: when artifacts that it was made from are gone.
+            ConfigError: if ``folder`` is no such artifact, or its signatures were made with other settings.
+            ArtifactError: if an artifact from which it was made is missing.
         """
         path = Path(folder).resolve()
         if not (path / "manifest.json").is_file() or Artifact(path).manifest["stage"] != "unique":
@@ -71,10 +71,10 @@ class Older:
         return older
 
     def open(self) -> Inputs:
-        """Its artifacts of stages ``clean``, ``signatures`` and ``duplicates``.
+        """Opens its artifacts of stages ``clean``, ``signatures`` and ``duplicates``.
 
         Raises:
-            ArtifactError: when one of them is gone.
+            ArtifactError: if one of them is missing.
         """
         unique = Artifact(Path(self.root, "unique", self.address))
         duplicates = self._input(unique, "duplicates")
@@ -83,68 +83,68 @@ class Older:
     def _input(self, artifact: Artifact, name: str) -> Artifact:
         folder = Path(self.root, name, artifact.manifest["inputs"][name])
         if not (folder / "manifest.json").is_file():
-            wrong = f"{artifact.folder} was made from {folder}, which is not there"
-            raise ArtifactError(SETTING, wrong, "keep what an older run's unique was made from below the same root")
+            wrong = f"{artifact.folder} was made from {folder}, which does not exist"
+            raise ArtifactError(SETTING, wrong, "keep the inputs of an older run's unique below the same root")
         return Artifact(folder)
 
 
 def _compare(folder: str, manifest: dict[str, Any], signatures: Stage) -> None:
-    """Refuses signatures that were not made as ``signatures`` makes them."""
+    """Raises ConfigError if the older signatures were made with other settings or by another version of the stage."""
     hashed, their_hashed = canonical(signatures), manifest["hashed"]
     differ = [name for name in sorted(hashed | their_hashed) if hashed.get(name) != their_hashed.get(name)]
     ours, theirs = plain(signatures), manifest["settings"]
     if differ:
         old, new = (", ".join(f"{name}={one.get(name)}" for name in differ) for one in (theirs, ours))
-        remedy = "use the older run's dedup settings, or make it anew with ours"
+        remedy = "use the older run's dedup settings, or run it again with these"
         raise ConfigError(SETTING, f"signatures of {folder!r} were made with {old}, ours with {new}", remedy)
     if manifest["version"] != signatures.version:
-        wrong = f"signatures of {folder!r} are of version {manifest['version']}, ours of {signatures.version}"
-        raise ConfigError(SETTING, wrong, "make the older run anew with this version of headrace")
+        wrong = f"signatures of {folder!r} have version {manifest['version']}, ours version {signatures.version}"
+        raise ConfigError(SETTING, wrong, "run the older run again with this version of headrace")
 
 
 class Corpus:
     """The documents of this run and of older ones, by number."""
 
-    def __init__(self, inputs: Inputs, against: Sequence[Older]) -> None:
-        """``inputs`` are this run's artifacts of stages ``clean`` and ``signatures``."""
+    def __init__(self, inputs: Inputs, against: Sequence[OlderRun]) -> None:
+        """Opens the corpus. ``inputs`` are this run's artifacts of stages ``clean`` and ``signatures``."""
         self.n_own_shards = inputs["clean"].shard_count
-        self._places = [(inputs, shard) for shard in range(self.n_own_shards)]
+        self._shards = [(inputs, shard) for shard in range(self.n_own_shards)]
         for older in against:
             artifacts = older.open()
-            self._places += [(artifacts, shard) for shard in range(older.shards)]
+            self._shards += [(artifacts, shard) for shard in range(older.shards)]
 
     @property
     def n_shards(self) -> int:
-        return len(self._places)
+        return len(self._shards)
 
     def is_older(self, documents: Numbers) -> NDArray[np.bool_]:
-        """Which of ``documents`` are of older runs."""
+        """Returns for each document whether it belongs to an older run."""
         older: NDArray[np.bool_] = shards_of(documents) >= self.n_own_shards
         return older
 
-    def texts(self, shard: int) -> Path:
-        """The file with the documents of ``shard``."""
-        artifacts, own = self._places[shard]
+    def documents_file(self, shard: int) -> Path:
+        """Returns the file with the documents of ``shard``."""
+        artifacts, own = self._shards[shard]
         return artifacts["clean"].shard("documents", own, "jsonl.zst")
 
     def array(self, kind: str, shard: int) -> NDArray[Any]:
-        """What stage ``signatures`` left of ``shard``, mapped: one row a document."""
-        artifacts, own = self._places[shard]
+        """Returns an array of stage ``signatures`` for ``shard``, memory-mapped, with one row a document."""
+        artifacts, own = self._shards[shard]
         values: NDArray[Any] = np.load(artifacts["signatures"].shard(kind, own, "npy"), mmap_mode="r")
         return values
 
     def rows(self, shard: int) -> NDArray[np.int64]:
-        """The rows of ``shard`` that take part: all of this run, those that stayed of an older one."""
-        artifacts, own = self._places[shard]
+        """Returns the rows of ``shard`` that take part: all rows of this run, the kept rows of an older run."""
+        artifacts, own = self._shards[shard]
         rows = np.arange(len(self.array("characters", shard)))
         if shard < self.n_own_shards:
             return rows
         survivors = np.load(artifacts["duplicates"].shard("clusters", own, "npy"))
-        stays: NDArray[np.int64] = rows[survivors == numbers_of(own, rows)]
-        return stays
+        kept: NDArray[np.int64] = rows[survivors == numbers_of(own, rows)]
+        return kept
 
-    def described(self, shard: int, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-        """The columns of ``BY_PRIORITY`` for these rows of ``shard``: (rows.size,) each."""
+    def priority_columns(self, shard: int, rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Returns the columns of ``BY_PRIORITY`` for ``rows`` of ``shard``: (rows.size,) each."""
         documents = numbers_of(shard, rows)
         longest = np.uint64(2**32 - 1) - self.array("characters", shard)[rows].astype(np.uint64)
         precedence = longest + np.where(self.is_older(documents), 0, FIRST_OF_OURS).astype(np.uint64)

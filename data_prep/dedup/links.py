@@ -1,8 +1,8 @@
-"""Links: which document goes, and which one stays for it.
+"""Links: a document to remove, and the survivor that stays for it.
 
-exact   copy → representative              one for each copy of a text
-near    representative → survivor          from the walk down each component
-        copy → survivor                    ``with_copies``: whoever says the same goes the same way
+exact   copy → representative              for each copy of a text but one
+near    representative → survivor          found by ``selection`` in each component
+        copy → survivor                    ``with_copies``: exact copies share their representative's fate
 """
 
 from typing import Any
@@ -14,55 +14,55 @@ from headrace.data_prep.dedup.numbering import rows_of
 from headrace.data_prep.shuffle.records import Records, records_of
 
 COPY = np.dtype([("document", "<u8"), ("representative", "<u8")])
-"""A document with the text of another one, and that one."""
+"""A document, and its representative: the document with the same text that takes part in the search."""
 
 
 def link_dtype(described: "np.dtype[Any]") -> "np.dtype[np.void]":
-    """Of the links between documents that are ``described`` by records of this dtype (see ``links_of``)."""
+    """Returns the dtype of links between documents whose records have the dtype ``described`` (see ``links_of``)."""
     return np.dtype([("document", "<u8"), ("survivor", "<u8"), ("jaccard", "<f8"), ("survivor_id", described["id"])])
 
 
-def links_of(described: Records, stays: NDArray[np.int64], similarity: NDArray[np.float64]) -> Records:
-    """A link for each document that does not stay itself.
+def links_of(described: Records, survivors: NDArray[np.int64], similarity: NDArray[np.float64]) -> Records:
+    """Returns a link for each document to remove.
 
     Args:
-        described: (n,) with ``document`` and ``id``.
-        stays: (n,) the place of the one that stays for each, its own if it stays.
-        similarity: (n,) of the two.
+        described: records with ``document`` and ``id``, (n,).
+        survivors: index in ``described`` of each document's survivor, its own index if it is kept, (n,).
+        similarity: similarity of the document and its survivor, (n,).
     """
-    goes = np.flatnonzero(stays != np.arange(stays.size))
-    survivors = described[stays[goes]]
+    removed = np.flatnonzero(survivors != np.arange(survivors.size))
+    kept = described[survivors[removed]]
     return records_of(
-        document=described["document"][goes],
-        survivor=survivors["document"],
-        jaccard=similarity[goes],
-        survivor_id=survivors["id"],
+        document=described["document"][removed],
+        survivor=kept["document"],
+        jaccard=similarity[removed],
+        survivor_id=kept["id"],
     )
 
 
 def with_copies(links: Records, copies: Records) -> Records:
-    """``links`` of near duplicates, and one like it for each document whose text is equal to one that goes.
+    """Returns ``links`` of near duplicates, and the same link for each exact copy of a document to remove.
 
     Args:
-        links: of representatives.
-        copies: COPY, of these and of other representatives.
+        links: links of representatives.
+        copies: COPY of these and of other representatives.
     """
     if not links.size:
         return links
     links = links[np.argsort(links["document"])]
-    places = np.minimum(np.searchsorted(links["document"], copies["representative"]), links.size - 1)
-    goes_too = links["document"][places] == copies["representative"]
-    followers = links[places[goes_too]]
-    followers["document"] = copies["document"][goes_too]
-    return np.concatenate([links, followers])
+    found = np.minimum(np.searchsorted(links["document"], copies["representative"]), links.size - 1)
+    is_removed = links["document"][found] == copies["representative"]
+    links_of_copies = links[found[is_removed]]
+    links_of_copies["document"] = copies["document"][is_removed]
+    return np.concatenate([links, links_of_copies])
 
 
-def removed_of(links: Records, exact: NDArray[np.bool_]) -> Records:
-    """What stage ``duplicates`` says of the documents of one shard that go: (n,), as ``links``.
+def removed_records(links: Records, exact: NDArray[np.bool_]) -> Records:
+    """Returns the records in removed/*.npy of one shard, one for each link: (n,).
 
     Args:
-        links: (n,) sorted by document.
-        exact: (n,) whether the texts are equal.
+        links: links of the shard's documents, sorted by document, (n,).
+        exact: whether the texts are equal, (n,).
     """
     ids = links["survivor_id"]
     return records_of(

@@ -1,19 +1,21 @@
-"""Which documents of a component stay: each one unless a document that stays already says the same.
+"""Selection: which documents of a component are kept, and the survivor of each removed one.
 
     component, by priority    d0  d1  d2  d3  …
-    d0 stays, and so does each di whose exact Jaccard similarity with every dj that stays, j < i, is below the threshold
-    a di that does not points to the most similar of those dj (of equally similar ones to the first)
 
-This is the greedy maximal independent set of the graph of all similar pairs: what goes is similar to what stays for it
-(no chains of duplicates lead to a stranger), and no two documents of a component that stay are similar. It depends on
-the priorities and the components only.
+The documents are visited in the order of priority. d0 is kept. Each di is kept if its exact Jaccard similarity with
+every kept dj, j < i, is below the threshold. Otherwise its survivor is the most similar of these dj (the first one of
+equally similar ones).
 
-A document is compared with those that stay and may be similar by the prefix filter (Chaudhuri, Ganti, Kaushik, A
-primitive operator for similarity joins, 2006; Bayardo, Ma, Srikant, Scaling up all pairs similarity search, 2007): sort
-each set x by one order of all shingles; two sets with Jaccard ≥ t have ⌈t·max(|x|, |y|)⌉ shingles in common, so one of
-them is among the first |x| - ⌈t·|x|⌉ + 1 of x and as many of y. That is exact with any order; the rarest first, by a
-count of at most MOST_COUNTERS hashed shingles, makes the lists short. Sets of too different sizes are passed over. So a
-component of n near duplicates of m that stay takes little more than n comparisons, not n².
+This is the greedy maximal independent set of the graph of all similar pairs. A removed document is similar to its
+survivor (chains of duplicates do not lead to dissimilar documents), and no two kept documents of a component are
+similar. The result depends only on the priorities and the components.
+
+The prefix filter finds the kept documents that may be similar (Chaudhuri, Ganti, Kaushik, A primitive operator for
+similarity joins, 2006; Bayardo, Ma, Srikant, Scaling up all pairs similarity search, 2007). All sets are sorted by one
+order of shingles. Two sets with Jaccard ≥ t have at least ⌈t·max(|x|, |y|)⌉ shingles in common, so they share one among
+the first |x| - ⌈t·|x|⌉ + 1 shingles of x and the first |y| - ⌈t·|y|⌉ + 1 of y. This holds for any order. The order is
+rarest first, by a count of at most MOST_COUNTERS hashed shingles, which keeps the lists short. Sets whose sizes differ
+too much are skipped. So a component of n near duplicates, of which m are kept, costs little more than n comparisons.
 """
 
 import dataclasses
@@ -28,40 +30,45 @@ from headrace.data_prep.dedup.verification import jaccard
 from headrace.data_prep.kernel import kernel
 from headrace.data_prep.shuffle.exchange import dtype_of, receive_sorted, sorting_folder
 from headrace.data_prep.shuffle.external_sort import ExternalSort
-from headrace.data_prep.shuffle.records import Records, runs, whole_runs
+from headrace.data_prep.shuffle.records import Records, run_bounds, whole_runs
 from headrace.pipeline.core.artifact import TaskOutput
 
 MOST_COUNTERS = 1 << 22
-"""Counters of shingles, 4 bytes each. Two shingles that share one count as more common than they are."""
+"""Counters of shingles, 4 bytes each. Shingles that share a counter are counted as more common than they are."""
 
-STAYS = -1
-"""Instead of the place of a survivor."""
+KEPT = -1
+"""Marks a kept document in an array of survivors."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Selected:
-    """Who stays in some components."""
+class Selection:
+    """The kept documents and the survivors in some components."""
 
     records: Records
-    """(n_documents,) the components one behind the other, each by priority."""
-    stays: NDArray[np.int64]
-    """(n_documents,) the place of each one's survivor, its own if it stays."""
+    """(n_documents,) the components one after the other, each sorted by priority."""
+    survivors: NDArray[np.int64]
+    """(n_documents,) index in ``records`` of each document's survivor; its own index if it is kept."""
     similarity: NDArray[np.float64]
-    """(n_documents,) exact Jaccard similarity with it."""
+    """(n_documents,) exact Jaccard similarity with the survivor."""
     components: int
+    """Number of components."""
     compared: int
+    """Number of comparisons."""
 
 
-def selected(out: TaskOutput, source: str, writers: int, threshold: float, memory_bytes: int) -> Iterator[Selected]:
-    """Who stays in the components that are this task's, in blocks.
+def select_survivors(
+    out: TaskOutput, source: str, writers: int, threshold: float, memory_bytes: int
+) -> Iterator[Selection]:
+    """Selects the documents to keep in the components of this task, in blocks.
 
     Args:
-        out: of this task.
-        source: what the ``writers`` tasks of the phase before left (see ``receive``): ``root`` says which component a
-            document is of, BY_PRIORITY (see ``corpus``) who comes first, and whose precedence is of an older run stays
-            without being asked; ``start`` and ``shingles`` say where the set lies in its shard.
+        out: output of this task.
+        source: the records from the ``writers`` tasks of the previous phase (see ``receive``). ``root`` identifies the
+            component of a document, the fields BY_PRIORITY (see ``corpus``) its priority; a document whose precedence
+            is that of an older run is always kept. ``start`` and ``shingles`` locate its set in its shard.
+        writers: number of tasks of the previous phase.
         threshold: least Jaccard similarity of a duplicate.
-        memory_bytes: bound on what is held; larger components are held whole, their sets in a file.
+        memory_bytes: bound on memory. Larger components are held whole, their sets in a memory-mapped file.
     """
     dtype, memory_bytes = dtype_of(out, source, writers), memory_bytes // 4
     with (
@@ -75,10 +82,10 @@ def selected(out: TaskOutput, source: str, writers: int, threshold: float, memor
             yield _select_within(records, sets, threshold)
 
 
-def _select_within(records: Records, sets: GatheredSets, threshold: float) -> Selected:
-    """``Selected`` of whole components, a batch of their sets at a time."""
-    starts = runs(records["root"])
-    stays, similarity, compared = np.arange(records.size), np.ones(records.size), 0
+def _select_within(records: Records, sets: GatheredSets, threshold: float) -> Selection:
+    """Selects in whole components. Memory holds a batch of their sets."""
+    starts = run_bounds(records["root"])
+    survivors, similarity, compared = np.arange(records.size), np.ones(records.size), 0
     for first, last in sets.batches(np.add.reduceat(records["shingles"], starts[:-1])):
         begin, end = starts[first], starts[last]
         here = records[begin:end]
@@ -88,10 +95,10 @@ def _select_within(records: Records, sets: GatheredSets, threshold: float) -> Se
         found, values, n = _select_all(
             starts[first : last + 1] - begin, np.argsort(order), bounds, hashes, is_older, threshold
         )
-        stays[begin:end] = np.where(found == STAYS, stays[begin:end], found + begin)
+        survivors[begin:end] = np.where(found == KEPT, survivors[begin:end], found + begin)
         similarity[begin:end] = values
         compared += n
-    return Selected(records, stays, similarity, starts.size - 1, compared)
+    return Selection(records, survivors, similarity, starts.size - 1, compared)
 
 
 @kernel
@@ -103,17 +110,28 @@ def _select_all(
     is_older: NDArray[np.bool_],
     threshold: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:  # pragma: no cover (compiled)
-    """The survivors in components between ``starts``; ``members`` are places in ``bounds`` (see ``shingle_sets``)."""
-    survivors = np.full(members.size, STAYS, np.int64)
+    """Selects in each of the components between ``starts``.
+
+    Args:
+        starts: index in ``members`` at which each component starts, and the end, (n_components + 1,).
+        members: index in ``bounds`` of each document, (n_documents,).
+        bounds: with ``hashes``, the shingle sets (see ``shingle_sets``).
+        is_older: whether a document is an older one, (n_documents,).
+        threshold: least Jaccard similarity of a duplicate.
+
+    Returns:
+        The index in ``members`` of each document's survivor, or KEPT; its similarity; the number of comparisons.
+    """
+    survivors = np.full(members.size, KEPT, np.int64)
     similarity = np.ones(members.size, np.float64)
     n_compared = 0
     for component in range(starts.size - 1):
         piece = slice(starts[component], starts[component + 1])
         found = survivors[piece]
         n_compared += _select(members[piece], bounds, hashes, is_older[piece], threshold, found, similarity[piece])
-        for place in range(found.size):
-            if found[place] != STAYS:
-                found[place] += starts[component]
+        for i in range(found.size):
+            if found[i] != KEPT:
+                found[i] += starts[component]
     return survivors, similarity, n_compared
 
 
@@ -127,54 +145,56 @@ def _select(
     survivors: NDArray[np.int64],
     similarity: NDArray[np.float64],
 ) -> int:  # pragma: no cover (compiled)
-    """Walk down one component; the number of comparisons."""
+    """Visits one component by priority, fills ``survivors`` and ``similarity``, and returns the number of
+    comparisons."""
     counts = _counts(members, bounds, hashes)
     n_prefixes = 0
     for one in members:
         n_prefixes += _prefix_size(bounds[one + 1] - bounds[one], threshold)
     heads = np.full(_power_of_two(2 * n_prefixes), -1, np.int64)
     nexts, owners = np.empty(n_prefixes, np.int64), np.empty(n_prefixes, np.int64)
-    asked = np.full(members.size, -1, np.int64)
+    last_seen = np.full(members.size, -1, np.int64)
     n_postings, n_compared = 0, 0
-    for place in range(members.size):
-        own = hashes[bounds[members[place]] : bounds[members[place] + 1]]
+    for i in range(members.size):
+        own = hashes[bounds[members[i]] : bounds[members[i] + 1]]
         prefix = _rarest(own, counts, _prefix_size(own.size, threshold))
-        if not is_older[place]:
+        if not is_older[i]:
             least = threshold
             for shingle in prefix:
                 posting = heads[shingle & np.uint64(heads.size - 1)]
                 while posting != -1:
                     other = owners[posting]
                     posting = nexts[posting]
-                    if asked[other] == place:
+                    if last_seen[other] == i:
                         continue
-                    asked[other] = place
-                    theirs = hashes[bounds[members[other]] : bounds[members[other] + 1]]
-                    if min(own.size, theirs.size) < least * max(own.size, theirs.size) - 1e-6:
+                    last_seen[other] = i
+                    other_set = hashes[bounds[members[other]] : bounds[members[other] + 1]]
+                    if min(own.size, other_set.size) < least * max(own.size, other_set.size) - 1e-6:
                         continue
                     n_compared += 1
-                    value = jaccard(own, theirs, least)
-                    if value > least or (value == least and (survivors[place] == STAYS or other < survivors[place])):
-                        survivors[place], least = other, value
-            if survivors[place] != STAYS:
-                similarity[place] = least
+                    value = jaccard(own, other_set, least)
+                    if value > least or (value == least and (survivors[i] == KEPT or other < survivors[i])):
+                        survivors[i], least = other, value
+            if survivors[i] != KEPT:
+                similarity[i] = least
                 continue
         for shingle in prefix:
             slot = shingle & np.uint64(heads.size - 1)
-            nexts[n_postings], owners[n_postings], heads[slot] = heads[slot], place, n_postings
+            nexts[n_postings], owners[n_postings], heads[slot] = heads[slot], i, n_postings
             n_postings += 1
     return n_compared
 
 
 @kernel
 def _prefix_size(n_shingles: int, threshold: float) -> int:  # pragma: no cover (compiled)
-    """How many of its rarest shingles a set of this size shares one of with every similar set."""
+    """Returns the prefix length of a set: among that many of its rarest shingles it shares one with every similar
+    set."""
     return n_shingles - int(np.ceil(threshold * n_shingles - 1e-6)) + 1
 
 
 @kernel
 def _rarest(own: Hashes, counts: NDArray[np.uint32], number: int) -> Hashes:  # pragma: no cover (compiled)
-    """The ``number`` first of a sorted set in the order (count, hash)."""
+    """Returns the first ``number`` shingles of a sorted set in the order (count, hash)."""
     frequency = np.empty(own.size, np.uint32)
     for i in range(own.size):
         frequency[i] = counts[own[i] & np.uint64(counts.size - 1)]
@@ -185,7 +205,7 @@ def _rarest(own: Hashes, counts: NDArray[np.uint32], number: int) -> Hashes:  # 
 def _counts(
     members: NDArray[np.int64], bounds: NDArray[np.int64], hashes: Hashes
 ) -> NDArray[np.uint32]:  # pragma: no cover (compiled)
-    """How many of the sets hold each shingle, at the last bits of its hash."""
+    """Counts the sets that hold each shingle. The index of a counter is the last bits of the shingle's hash."""
     n_shingles = 0
     for one in members:
         n_shingles += bounds[one + 1] - bounds[one]

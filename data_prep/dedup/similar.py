@@ -1,12 +1,12 @@
-"""Which documents of an artifact are similar to a text, by datasketch's MinHashLSH.
+"""Finds the documents of an artifact that are similar to a text, by datasketch's MinHashLSH.
 
     text ── min_hash ──> MinHashLSH              one entry: the text
                              │ query
     every sketch of the artifact ──> candidates ── estimate from the sketches
                                                 └─ exact Jaccard similarity from the documents
 
-The index holds the text, and the documents are asked for one after another: sharing a band is symmetric, and memory
-stays the same however many documents there are.
+The index holds only the text, and each document is a query. Sharing a band is symmetric, so the result is the same, and
+memory does not grow with the number of documents.
 """
 
 import dataclasses
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from headrace.data_prep.dedup.minhash import min_hash, min_hashes
 from headrace.data_prep.dedup.shingles import shingle_set, shingles
-from headrace.data_prep.dedup.sketches import min_hash, min_hashes
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
@@ -27,21 +27,21 @@ class Match:
 
     id: str
     estimate: float
-    """Share of equal hashes in the two signatures."""
+    """Share of equal hashes in the two signatures, an estimate of the Jaccard similarity."""
     jaccard: float
     """Exact Jaccard similarity of the two sets of shingles."""
 
 
 def similar(text: str, signatures: Artifact, clean: Artifact) -> list[Match]:
-    """The documents that share a band with ``text``, the most similar first, then by id. A text without words has none.
+    """Returns the documents that share a band with ``text``, the most similar first, then by id; none without words.
 
     Args:
-        text: what to look for.
-        signatures: the artifact of stage ``signatures``; it says how shingles and bands are made.
-        clean: the artifact that it was made from, with the documents.
+        text: the text to compare with.
+        signatures: an artifact of stage ``signatures``. Its settings define shingles and bands.
+        clean: the artifact of stage ``clean`` from which it was made.
 
     Raises:
-        ConfigError: when the signatures have one band only, for which datasketch makes no index.
+        ConfigError: if the signatures have only one band. datasketch's index needs two.
     """
     found = (match for shard in range(signatures.shard_count) for match in _matches(text, signatures, clean, shard))
     return sorted(found, key=lambda match: (-match.jaccard, -match.estimate, match.id))
@@ -61,7 +61,7 @@ def _matches(text: str, signatures: Artifact, clean: Artifact, shard: int) -> It
 
 
 def _candidates(text: str, signatures: Artifact, shard: int) -> dict[str, float]:
-    """Id → estimated similarity of the documents of ``shard`` that share a band with ``text``."""
+    """Returns id → estimated similarity of the documents of ``shard`` that share a band with ``text``."""
     settings = signatures.settings
     bands, rows = settings["bands"], settings["rows"]
     if bands < 2:

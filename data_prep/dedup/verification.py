@@ -1,27 +1,196 @@
-"""Exact Jaccard similarity of the documents of one LSH group, and the pairs that hold.
+"""Verification: exact Jaccard similarity within the LSH groups of one bucket, in bounded memory.
+
+    members from the shards  by document     numbered, their sets gathered (see ``shingle_sets``)
+       │ external sort
+    members in groups        [ group 0 | group 1 | group 2 ……………… | … ]      by (hash, shingles, digest, document)
+    pieces                   [ 0       | 1       | 2    | 3    | 4  | … ]      of ``window`` documents at most
+    batches                  [ 0                 | 1           | 2 …  ]        pieces, and the next one after the last
+
+A piece of a large group is compared with itself and the next one. For the whole bucket there are three arrays with a
+value for each document (its number, its parent in the union-find, a pair), mapped from files if memory is too small.
 
     group, sorted by size of the set      s0 ≤ s1 ≤ s2 ≤ s3 ≤ …
-    each document with the next larger ones, until |s_j| > |s_i| / threshold (the Jaccard is at most |s_i| / |s_j|)
-    skipped: pairs that verified pairs already connect
 
-          and pairs of two older documents (see ``corpus``), which stay both
+Each document is compared with the next larger ones, while |s_i| / |s_j|, the upper bound of the Jaccard similarity,
+reaches the threshold. Two kinds of pairs are skipped: those that verified pairs already connect, and those of two older
+documents (see ``corpus``), which are both kept.
 
-So a group of n near duplicates costs n comparisons, not n², and still the verified pairs connect exactly what all
-verified pairs of the group would connect. Only in a group larger than ``window`` may connections be missed: there a
-document is compared with the next ``window`` ones at most, which bounds time and memory.
+So a group of n near duplicates costs n comparisons, not n², and the verified pairs still connect exactly the documents
+that all similar pairs of the group would connect. Only in a group larger than ``window`` connections may be missed: a
+document there is compared with at most ``window`` next ones, which bounds time and memory.
 """
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.data_prep.dedup.clusters import find
-from headrace.data_prep.dedup.shingle_sets import Hashes
+from headrace.data_prep.dedup.clusters import PAIR, find
+from headrace.data_prep.dedup.numbering import Numbers
+from headrace.data_prep.dedup.shingle_sets import PHASE, GatheredSets, Hashes, Offsets
 from headrace.data_prep.kernel import kernel
+from headrace.data_prep.shuffle.exchange import allocate, count_received, receive_blocks, sorting_folder
+from headrace.data_prep.shuffle.external_sort import ExternalSort
+from headrace.data_prep.shuffle.records import Records, records_of, run_starts, whole_runs
+from headrace.pipeline.core.artifact import TaskOutput
+
+MEMBERS = "members"
+"""The kind of records that ``verified_pairs`` receives from PHASE."""
+SOURCE = f"{PHASE}/{MEMBERS}"
+
+NODE = np.dtype([("hash", "<u8"), ("shingles", "<i8"), ("digest", "<u8"), ("node", "<i8"), ("start", "<i8")])
+"""A member of a group. ``node`` is its document's index in the bucket, ``start`` the start of its set."""
+
+GROUPED = ("hash", "shingles", "digest", "node")
+"""The order of members: by group, smaller sets first. The digest, which does not depend on the sharding, decides which
+documents are compared in groups larger than the window."""
+PIECE = ("hash", "piece")
+"""Fields that are equal for all members of a piece."""
+
+
+@dataclasses.dataclass(frozen=True)
+class VerifiedPairs:
+    """The verified pairs of one bucket."""
+
+    pairs: NDArray[np.void]
+    """(n_pairs,) PAIR, in the order found. They connect the same documents as all similar pairs would."""
+    documents: Numbers
+    """(n_documents,) numbers, ascending."""
+    parents: Offsets
+    """(n_documents,) union-find over the documents' indices. A root is the first document of its component."""
+    compared: int
+    """Number of comparisons."""
+
+
+def member_records(grouped: Records, digests: Numbers, starts: Offsets, shingles: Offsets) -> Records:
+    """Returns the records that a shard sends for its group members: (n,).
+
+    Args:
+        grouped: GROUP_MEMBER, sorted by document, (n,).
+        digests: the first 8 bytes of the SHA-256 of each member's text, (n,).
+        starts: start of each member's set (see ``write_sets``), (n,).
+        shingles: size of each member's set, (n,).
+    """
+    return records_of(
+        hash=grouped["hash"], shingles=shingles, digest=digests, document=grouped["document"], start=starts
+    )
+
+
+def verified_pairs(
+    out: TaskOutput,
+    shards: int,
+    is_older: Callable[[Numbers], NDArray[np.bool_]],
+    threshold: float,
+    window: int,
+    memory_bytes: int,
+) -> VerifiedPairs:
+    """Compares the documents within the groups that the shards sent to this task.
+
+    Args:
+        out: output of this task.
+        shards: number of tasks of PHASE, which wrote MEMBERS and shingle sets.
+        is_older: returns for each document whether it is an older one. Older documents are not compared with each
+            other.
+        threshold: least exact Jaccard similarity of a pair.
+        window: number of next larger documents that a document is compared with.
+        memory_bytes: bound on memory: half for sorting, an eighth for the arrays, the rest for batches. Single sets and
+            the members of ``window`` documents are held whole.
+    """
+    most = count_received(out, SOURCE, shards, out.task)
+    documents, parents, pairs = (allocate(out, most, kind, memory_bytes // 24) for kind in (np.uint64, np.int64, PAIR))
+    n_pairs, compared = 0, 0
+    with (
+        ExternalSort(NODE, GROUPED, memory_bytes // 2, sorting_folder(out)) as members,
+        GatheredSets(out, memory_bytes // 16) as sets,
+    ):
+        blocks = receive_blocks(out, SOURCE, shards, out.task)
+        n_documents = _index_members(blocks, members, sets, documents, parents)
+        for batch, pieces in _batches(members.blocks(), window, sets):
+            nodes, first, indices = np.unique(batch["node"], return_index=True, return_inverse=True)
+            bounds, hashes = sets.read(batch["start"][first], batch["shingles"][first])
+            here = documents[nodes]
+            one, two, similarity, n_compared = verify(
+                pieces, indices, bounds, hashes, parents, nodes, is_older(here), threshold, window
+            )
+            compared += n_compared
+            found = pairs[n_pairs : n_pairs + one.size]
+            found["first"], found["second"], found["jaccard"] = here[one], here[two], similarity
+            n_pairs += one.size
+    return VerifiedPairs(pairs[:n_pairs], documents[:n_documents], parents[:n_documents], compared)
+
+
+def _index_members(
+    blocks: Iterable[Records], members: ExternalSort, sets: GatheredSets, documents: Numbers, parents: Offsets
+) -> int:
+    """Adds the members in ``blocks``, sorted by document, to the sort, their sets to ``sets``, and fills both arrays.
+
+    Returns:
+        The number of documents.
+    """
+    n_documents, last_start = 0, np.empty(0, np.int64)
+    for block in blocks:
+        fresh = run_starts(block, ("document",))
+        fresh[0] = n_documents == 0 or block["document"][0] != documents[n_documents - 1]
+        new = block[fresh]
+        starts = np.concatenate([last_start, sets.add(new["document"], new["start"], new["shingles"])])
+        added = slice(n_documents, n_documents + new.size)
+        documents[added], parents[added] = new["document"], np.arange(added.start, added.stop)
+        nodes = n_documents - 1 + np.cumsum(fresh)
+        own = starts[nodes - nodes[-1] - 1]
+        columns = {name: block[name] for name in ("hash", "shingles", "digest")}
+        members.add(records_of(**columns, node=nodes, start=own))
+        n_documents, last_start = added.stop, own[-1:]
+    return n_documents
+
+
+def _batches(blocks: Iterable[Records], window: int, sets: GatheredSets) -> Iterator[tuple[Records, NDArray[np.int64]]]:
+    """Yields members that fit in memory together, and their pieces: (n_pieces, 3) start, end, reach (see
+    ``verify``)."""
+    for members, own in _with_next_piece(whole_runs(_cut(blocks, window), PIECE)):
+        limits = np.append(np.flatnonzero(run_starts(members, PIECE)), members.size)
+        starts, ends, reach = limits[:-1], limits[1:], limits[1:].copy()
+        group = members["hash"][starts]
+        reach[:-1][group[1:] == group[:-1]] = ends[1:][group[1:] == group[:-1]]
+        pieces = np.stack([starts, ends, reach], axis=1)[starts < own]
+        before = np.concatenate(([0], np.cumsum(members["shingles"])))
+        for first, last in sets.batches(before[pieces[:, 2]] - before[pieces[:, 0]]):
+            begin, end = pieces[first, 0], pieces[first:last, 2].max()
+            yield members[begin:end], pieces[first:last] - begin
+
+
+def _cut(blocks: Iterable[Records], window: int) -> Iterator[Records]:
+    """Adds a field ``piece`` to sorted members: the index of the piece in its group."""
+    group, size = None, 0
+    for block in blocks:
+        starts = np.flatnonzero(run_starts(block, ("hash",)))
+        lengths = np.diff(starts, append=block.size)
+        ranks = np.arange(block.size) - np.repeat(starts, lengths)
+        if block["hash"][0] == group:
+            ranks[: lengths[0]] += size
+        group, size = block["hash"][-1], int(ranks[-1]) + 1
+        yield records_of(**{name: block[name] for name in NODE.names or ()}, piece=ranks // window)
+
+
+def _with_next_piece(blocks: Iterable[Records]) -> Iterator[tuple[Records, int]]:
+    """Yields blocks of whole pieces, each with the next piece if it is in the same group, and the size without it."""
+    last: Records | None = None
+    for block in blocks:
+        if last is not None:
+            ends = np.append(np.flatnonzero(run_starts(block, PIECE))[1:], block.size)
+            follows = int(ends[0]) if block["hash"][0] == last["hash"][-1] else 0
+            yield np.concatenate([last, block[:follows]]), last.size
+        last = block
+    if last is not None:
+        yield last, last.size
 
 
 @kernel
 def jaccard(a: Hashes, b: Hashes, least: float) -> float:  # pragma: no cover (compiled)
-    """The Jaccard similarity of two sorted sets, or -1 as soon as it is certain to be below ``least``."""
+    """Returns the Jaccard similarity of two sorted sets, or -1 if it is below ``least``.
+
+    It stops as soon as the similarity cannot reach ``least``.
+    """
     spare = (a.size + b.size) * (1 - least) / (1 + least) + 1e-6
     i, j, common, alone = 0, 0, 0, 0
     while i < a.size and j < b.size:
@@ -52,21 +221,21 @@ def verify(
     threshold: float,
     window: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], int]:  # pragma: no cover (compiled)
-    """Compare the documents of some groups.
+    """Compares the documents of some groups.
 
     Args:
-        pieces: (n_pieces, 3) start, end and reach in ``members``: those from start to end are compared with the ones
-            that follow them, up to reach.
-        members: the documents of the groups, as places in ``bounds``; sorted by size within a group.
+        pieces: start, end and reach in ``members``, (n_pieces, 3). The members from start to end are compared with the
+            members after them, up to reach.
+        members: index in ``bounds`` of each member's document. Within a group they are sorted by size of the set.
         bounds: with ``hashes``, the shingle sets (see ``shingle_sets``).
-        parents: union-find over the whole bucket, which goes on growing.
-        nodes: (n_documents,) the place of each document in ``parents``.
-        is_older: (n_documents,) those that are not compared with one another.
+        parents: union-find over the whole bucket, updated here.
+        nodes: index of each document in ``parents``, (n_documents,).
+        is_older: whether a document is an older one, (n_documents,). Older ones are not compared with each other.
         threshold: least Jaccard similarity.
-        window: how many of the next larger documents a document is compared with.
+        window: number of next larger documents that a document is compared with.
 
     Returns:
-        The pairs that hold and connect something new (first, second: places in ``bounds``), their Jaccard similarity,
+        The similar pairs that connect two components (first, second: indices in ``bounds``), their Jaccard similarity,
         and the number of comparisons.
     """
     most = bounds.size - 1

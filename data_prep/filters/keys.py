@@ -23,7 +23,7 @@ from datatrove.data import Document
 from headrace.data_prep.filters.filter import GlobalFilter
 from headrace.data_prep.shuffle.exchange import Sender, bucket_of, receive_blocks, sorting_folder
 from headrace.data_prep.shuffle.external_sort import external_sort
-from headrace.data_prep.shuffle.records import run_starts, runs, whole_runs
+from headrace.data_prep.shuffle.records import run_bounds, run_starts, whole_runs
 from headrace.pipeline.core.artifact import TaskOutput
 
 LOSER = np.dtype([("shard", "<u4"), ("document", "<u4"), ("part", "<u4")])
@@ -116,5 +116,5 @@ def _by_document(blocks: "Iterable[np.ndarray]") -> "Iterator[tuple[int, np.ndar
     """Yields each document of the sorted records, with its parts."""
     for block in whole_runs(blocks, ("document",)):
         documents, parts = block["document"], np.ascontiguousarray(block["part"])
-        for start, end in itertools.pairwise(runs(documents).tolist()):
+        for start, end in itertools.pairwise(run_bounds(documents).tolist()):
             yield int(documents[start]), parts[start:end]

@@ -1,15 +1,18 @@
-"""Handing records from the tasks of one phase to the tasks of a later one, through sorted scratch files.
+"""Hands records from the tasks of one phase to the tasks of a later one, through sorted scratch files.
 
     task 0 of phase digests                                 task 1 of a later phase
-    records + a destination each                            reads slice 1 of every file: "digests/<kind>"
+    records, each with a destination                        reads slice 1 of every file: "digests/<kind>"
     ── sort by destination ──> <kind>/00000.records    [ 0000 | 111 | 22 ]
-                               <kind>/00000.slices     where each slice lies, and its checksums (see ``slices``)
+                               <kind>/00000.slices     offsets and checksums of the slices (see ``slices``)
 
-One file per writer, not one per writer and reader; a reader reads only its own slices, and verifies them. Nothing holds
-all records: ``send`` and ``receive`` hold those of one task, ``Sender`` and ``receive_blocks`` not even these.
+There is one file for each writer, not one for each writer and reader. A reader reads and verifies only its own slices.
+No process holds all records: ``send`` and ``receive`` hold the records of one task, ``Sender`` and ``receive_blocks``
+even less.
 """
 
 import functools
+import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,20 +26,17 @@ from headrace.data_prep.shuffle.slices import RECORDS, Slice, SliceWriter, save_
 from headrace.pipeline.core.artifact import TaskOutput
 
 
-def save(path: Path, array: NDArray[Any]) -> None:
-    """Write ``array`` to exactly ``path`` in .npy form."""
-    with path.open("wb") as stream:
-        np.save(stream, array, allow_pickle=False)
-
-
 def send(out: TaskOutput, kind: str, records: NDArray[Any], destinations: NDArray[np.integer]) -> None:
-    """Leave ``records`` of this task for the tasks ``destinations`` of a later phase; equal ones keep their order."""
+    """Writes ``records`` for the tasks ``destinations`` of a later phase. Records for one task keep their order."""
     order = np.argsort(destinations, kind="stable")
     _write(out, kind, records.dtype, [(records[order], destinations[order])])
 
 
 class Sender:
-    """``send`` for more records than memory holds: a context manager that leaves the files when it is left whole."""
+    """Context manager that sends more records than memory holds.
+
+    It writes the files when the context ends without an error.
+    """
 
     def __init__(self, out: TaskOutput, kind: str, dtype: "np.dtype[Any]", memory_bytes: int) -> None:
         self._out, self._kind = out, kind
@@ -47,7 +47,7 @@ class Sender:
         return self
 
     def add(self, records: NDArray[Any], destinations: NDArray[np.integer]) -> None:
-        """Take a copy of ``records`` for the readers ``destinations``, one for each."""
+        """Adds a copy of ``records``. ``destinations`` holds the reader of each record."""
         addressed = np.empty(records.size, self._dtype)
         addressed["destination"], addressed["record"] = destinations, records
         self._sort.add(addressed)
@@ -65,7 +65,7 @@ def _write(
     dtype: "np.dtype[Any]",
     blocks: Iterable[tuple[NDArray[Any], NDArray[np.integer]]],
 ) -> None:
-    """Leave both files of ``kind`` with the records of ``blocks``, sorted by the destinations beside them."""
+    """Writes both files of ``kind``. ``blocks`` holds records and their destinations, sorted by destination."""
     with out.scratch(kind, RECORDS) as path, path.open("wb") as stream:
         writer = SliceWriter(stream, dtype)
         for records, destinations in blocks:
@@ -74,16 +74,16 @@ def _write(
 
 
 def receive(out: TaskOutput, source: str, writers: int, reader: int) -> NDArray[Any]:
-    """What the ``writers`` tasks of an earlier phase left for task ``reader``, in the order of the writers.
+    """Reads the records that an earlier phase sent to task ``reader``, in the order of the writers.
 
     Args:
-        out: of this task.
+        out: output of this task.
         source: ``<phase>/<kind>``.
-        writers: tasks of that phase.
-        reader: the number that they knew this task by.
+        writers: number of tasks of the earlier phase.
+        reader: the destination under which they sent the records.
 
     Raises:
-        RetryableError: when it is damaged or missing.
+        RetryableError: if a file is damaged or missing.
     """
     pieces = []
     for own in _slices(out, source, writers, reader):
@@ -92,7 +92,7 @@ def receive(out: TaskOutput, source: str, writers: int, reader: int) -> NDArray[
 
 
 def receive_blocks(out: TaskOutput, source: str, writers: int, reader: int) -> Iterator[NDArray[Any]]:
-    """``receive`` in pieces of at most ``slices.PIECE_BYTES``, of which memory holds one."""
+    """Reads the records like ``receive``, in blocks of at most ``slices.PIECE_BYTES``. Memory holds one block."""
     for own in _slices(out, source, writers, reader):
         yield from own.blocks()
 
@@ -104,13 +104,13 @@ def _slices(out: TaskOutput, source: str, writers: int, reader: int) -> Iterator
 def receive_sorted(
     out: TaskOutput, source: str, writers: int, dtype: "np.dtype[Any]", by: tuple[str, ...], memory_bytes: int
 ) -> Iterator[Records]:
-    """What the ``writers`` left for this task, in the order ``by``, in blocks cut between values of the first field.
+    """Reads the records for this task sorted by ``by``, in blocks that do not split a run of the first field.
 
     Args:
         out, source, writers: see ``receive``.
-        dtype: holds the records of all (see ``dtype_of``).
+        dtype: dtype that holds the records of all writers (see ``dtype_of``).
         by: see ``records``.
-        memory_bytes: bound on what is held beside one run of equal values of the first field.
+        memory_bytes: bound on memory, in addition to one run of equal values of the first field.
     """
     with ExternalSort(dtype, by, memory_bytes, sorting_folder(out)) as sorting:
         for block in receive_blocks(out, source, writers, out.task):
@@ -118,21 +118,36 @@ def receive_sorted(
         yield from whole_runs(sorting.blocks(), by[:1])
 
 
-def received(out: TaskOutput, source: str, writers: int, reader: int) -> int:
-    """The number of records that ``receive`` gives."""
+def count_received(out: TaskOutput, source: str, writers: int, reader: int) -> int:
+    """Returns the number of records that ``receive`` returns."""
     return sum(own.size for own in _slices(out, source, writers, reader))
 
 
 def dtype_of(out: TaskOutput, source: str, writers: int) -> "np.dtype[Any]":
-    """Of records that hold those of all ``writers``, whose byte strings may be of different widths."""
+    """Returns a dtype that holds the records of all ``writers``, whose byte strings may have different widths."""
     return functools.reduce(np.promote_types, (own.dtype for own in _slices(out, source, writers, out.task)))
 
 
 def sorting_folder(out: TaskOutput) -> Path:
-    """Where this task may put what it sorts; the finished artifact has no scratch."""
+    """Returns the folder for temporary files of this task's sorts. The finished artifact does not contain it."""
     return out.own_scratch("sorting")
 
 
 def bucket_of(keys: NDArray[np.uint64], buckets: int) -> NDArray[np.int64]:
-    """The bucket of each 64-bit key: equal ranges of the keys."""
+    """Returns the bucket of each 64-bit key. Buckets are equal ranges of keys."""
     return (((keys >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32)).astype(np.int64)
+
+
+def allocate(out: TaskOutput, size: int, dtype: "np.dtype[Any] | type", memory_bytes: int) -> NDArray[Any]:
+    """Allocates an array of ``size`` values: in memory up to ``memory_bytes``, else mapped from an unnamed file.
+
+    The system pages a mapped file in and out, so the array may be larger than memory.
+    """
+    if size * np.dtype(dtype).itemsize <= memory_bytes:
+        return np.empty(size, dtype)
+    folder = sorting_folder(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        # Without space on the disk, this raises. A write to the map would kill the process.
+        os.posix_fallocate(file.fileno(), 0, size * np.dtype(dtype).itemsize)
+        return np.asarray(np.memmap(file, dtype, "w+", shape=(size,)))

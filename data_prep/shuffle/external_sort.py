@@ -1,18 +1,19 @@
-"""Sorting more records than memory holds.
+"""Sorts more records than memory holds.
 
     add ──> buffer ── full: sorted, written ──> run 0 | run 1 | run 2 …      files in a private folder
                │                                 └───── merge ─────┘         a window of each run in memory
                └── all fit: sorted ─────────────────────┴──> blocks          numpy arrays, sorted throughout
 
-A round of the merge looks at the last record in each window whose run goes on behind it. What sorts up to the least of
-them cannot be preceded by anything still on disk: it is taken out of all windows, sorted (stable; runs come in the
-order in which they were added) and given out, and the windows are filled up again. More runs than windows fit are
-merged in several passes (Knuth, The Art of Computer Programming 3, 5.4). Nothing is done record by record.
+In each round of the merge, the bound is the smallest of the last records of all windows whose runs continue on disk. No
+record on disk sorts before the bound. So the records up to the bound are taken out of all windows, sorted (the sort is
+stable, and runs are in the order in which they were added) and yielded; then the windows are filled again. If there are
+more runs than windows that fit in memory, they are merged in several passes (Knuth, The Art of Computer Programming 3,
+5.4). All steps work on arrays, never on single records.
 
-Runs are written and read in chunks, each of which must be what was written.
+Runs are written and read in chunks. The checksum of each chunk is verified.
 
-Memory does not depend on what the records are: blocks may end within a run of equal keys, however long it is.
-``records.whole_runs`` puts such runs together for who needs them whole; it holds one run at a time.
+Memory does not depend on the keys: a block may end within a run of equal keys. ``records.whole_runs`` joins such runs
+and holds one run at a time.
 """
 
 import array
@@ -31,27 +32,28 @@ from headrace.data_prep.shuffle.slices import checksum
 from headrace.pipeline.core.errors import RetryableError
 
 WORKSPACE_BYTES = 56
-"""What ``stable_order`` needs for each record beside three values of the widest column."""
+"""Bytes that ``stable_order`` needs for each record, in addition to three values of the widest column."""
 
 BLOCK_BYTES = 1 << 22
-"""Blocks are given out, and runs written, in pieces of this size, or a 16th of the memory if that is less."""
+"""Blocks are yielded, and runs written, in pieces of this size, or a 16th of the memory if that is less."""
 
 LEAST_WINDOW = 1 << 12
-"""Records of each run in memory below which another pass costs less than reading such small pieces."""
+"""Least records in a window. Below this, another pass costs less than reading such small pieces."""
 
 
 class ExternalSort:
-    """A context manager: takes records by ``add``, gives them out sorted by ``blocks``, once."""
+    """Context manager that sorts records: ``add`` takes them, ``blocks`` yields them sorted, once."""
 
     def __init__(self, dtype: "np.dtype[np.void]", by: Sequence[str], memory_bytes: int, folder: Path) -> None:
-        """Prepare to sort.
+        """Prepares to sort.
 
         Args:
-            dtype: of the records.
-            by: fields to sort by (see ``records``). Records that are equal in all of them keep their order.
-            memory_bytes: bound on all that sorting holds, the block just given out and the next one included. A few
-                records are held even where it is too small for them.
-            folder: where a private folder for runs is made; it is removed at the end of the context, also after errors.
+            dtype: dtype of the records.
+            by: fields to sort by (see ``records``). Records with equal keys keep their order.
+            memory_bytes: bound on memory, including the block just yielded and the next one. A few records are held
+                even if the bound is too small for them.
+            folder: folder for the private folder of runs, which is removed at the end of the context, also after
+                errors.
         """
         self._dtype, self._by, self._folder = dtype, tuple(by), folder
         block_bytes = min(BLOCK_BYTES, memory_bytes // 16)
@@ -65,7 +67,7 @@ class ExternalSort:
         self._names = map(str, itertools.count())
         self._cleanup = contextlib.ExitStack()
         self.count = 0
-        """Records added."""
+        """Number of records added."""
 
     def __enter__(self) -> "ExternalSort":
         return self
@@ -74,7 +76,7 @@ class ExternalSort:
         self._cleanup.close()
 
     def add(self, records: Records) -> None:
-        """Take a copy of ``records``."""
+        """Adds a copy of ``records``."""
         self.count += records.size
         while records.size:
             if self._used == self._buffer.size:
@@ -85,7 +87,7 @@ class ExternalSort:
             records = records[taken.size :]
 
     def blocks(self) -> Iterator[Records]:
-        """All records, sorted, in blocks that are not empty; a run of equal keys may go on in the next."""
+        """Yields all records, sorted, in blocks that are not empty. A run of equal keys may span blocks."""
         if not self._runs:
             yield from self._in_order(self._buffer[: self._used])
             return
@@ -131,11 +133,11 @@ class ExternalSort:
         windows = [_Window(run, np.empty(min(size, run.count), self._dtype), self._by) for run in runs]
         merged = np.empty(sum(window.capacity for window in windows), self._dtype)
         while windows := [window for window in windows if window.fill()]:
-            lasts = [(window.last(), place) for place, window in enumerate(windows) if window.unread]
-            bound, bound_place = min(lasts, default=(None, 0))
+            lasts = [(window.last(), index) for index, window in enumerate(windows) if window.unread]
+            bound, bound_index = min(lasts, default=(None, 0))
             n = 0
-            for place, window in enumerate(windows):
-                taken = window.take(bound, including_equal=place <= bound_place)
+            for index, window in enumerate(windows):
+                taken = window.take(bound, including_equal=index <= bound_index)
                 merged[n : n + taken.size] = taken
                 n += taken.size
             yield from self._in_order(merged[:n])
@@ -143,7 +145,7 @@ class ExternalSort:
 
 @dataclasses.dataclass(frozen=True)
 class _Run:
-    """Sorted records, one behind the other in a file, in chunks that fit in the smallest window."""
+    """Sorted records in a file, in chunks that fit in the smallest window."""
 
     path: Path
     sizes: "array.array[int]" = dataclasses.field(default_factory=lambda: array.array("Q"))
@@ -155,7 +157,7 @@ class _Run:
         return sum(self.sizes)
 
     def add(self, chunk: Records) -> None:
-        """Remember the chunk that was written last."""
+        """Notes size and checksum of the chunk that was written last."""
         self.sizes.append(chunk.size)
         self.checksums.append(checksum(chunk))
 
@@ -167,7 +169,7 @@ class _Window:
         self._run, self._space, self._by = run, space, by
         self._start = self._end = self._chunk = 0
         self.unread = run.count
-        """Records of the run that are still to be read."""
+        """Records of the run that are not yet read."""
         self._offset_bytes = 0
 
     @property
@@ -175,10 +177,13 @@ class _Window:
         return self._space.size
 
     def fill(self) -> bool:
-        """Read chunks until no other fits in the window or the run is at its end; is there anything in the window?
+        """Reads chunks until the next one does not fit in the window or the run ends.
+
+        Returns:
+            Whether the window holds records.
 
         Raises:
-            RetryableError: when one is not what was written.
+            RetryableError: if a chunk is damaged.
         """
         left = self._end - self._start
         self._space[:left] = self._space[self._start : self._end].copy()
@@ -194,16 +199,16 @@ class _Window:
         chunk = self._space[self._end : self._end + size]
         n_bytes = stream.readinto(chunk.view(np.uint8).data)  # type: ignore[attr-defined]
         if n_bytes != chunk.nbytes or checksum(chunk) != self._run.checksums[self._chunk]:
-            raise RetryableError(str(self._run.path), "is damaged: what was sorted is not what is read", "run again")
+            raise RetryableError(str(self._run.path), "is damaged: its records are not those written", "run again")
         self._offset_bytes += n_bytes
         self._chunk, self._end, self.unread = self._chunk + 1, self._end + size, self.unread - size
 
     def last(self) -> tuple[Any, ...]:
-        """The key of the last record in the window."""
+        """Returns the key of the last record in the window."""
         return tuple(column[-1] for column in columns(self._space[: self._end], self._by))
 
     def take(self, bound: tuple[Any, ...] | None, including_equal: bool) -> Records:
-        """The records up to the key ``bound``, or all; they leave the window."""
+        """Removes the records up to the key ``bound`` from the window and returns them; all records if it is None."""
         held = self._space[self._start : self._end]
         if bound is not None:
             low, high = equal_range(held, self._by, bound)
@@ -215,7 +220,7 @@ class _Window:
 def external_sort(
     blocks: Iterable[Records], dtype: "np.dtype[np.void]", by: Sequence[str], memory_bytes: int, folder: Path
 ) -> Generator[Records, None, None]:
-    """The records of ``blocks`` in sorted blocks (see ``ExternalSort``)."""
+    """Yields the records of ``blocks`` in sorted blocks (see ``ExternalSort``)."""
     with ExternalSort(dtype, by, memory_bytes, folder) as sort:
         for block in blocks:
             sort.add(block)

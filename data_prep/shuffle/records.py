@@ -1,21 +1,22 @@
-"""Structured arrays: put together from columns, ordered by some of them, cut where these change.
+"""Structured arrays: builds them from columns, orders them by fields, finds runs of equal keys, saves them.
 
 by = ("digest", "document")     fields to compare, the most significant first: integers, bytes (``S``), or arrays of
                                 one dimension of these, compared from left to right
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Records = NDArray[np.void]
-"""A structured array."""
+"""A structured array, (n,)."""
 
 
 def records_of(**columns: NDArray[Any]) -> Records:
-    """The records with these fields, in this order: (n,)."""
+    """Returns records with these fields, in this order: (n,)."""
     size = len(next(iter(columns.values())))
     records = np.empty(size, [(name, values.dtype) for name, values in columns.items()])
     for name, values in columns.items():
@@ -24,9 +25,9 @@ def records_of(**columns: NDArray[Any]) -> Records:
 
 
 def whole_runs(blocks: Iterable[Records], by: Sequence[str]) -> Iterator[Records]:
-    """The records of sorted ``blocks``, cut anew so that no run of equal keys is in two blocks.
+    """Yields the records of sorted ``blocks`` in new blocks, so that no run of equal keys is split.
 
-    A block can be as large as two of ``blocks`` and the longest run of equal keys together.
+    A new block can be as large as two of ``blocks`` plus the longest run of equal keys.
     """
     held: list[Records] = []
     for block in blocks:
@@ -41,8 +42,8 @@ def whole_runs(blocks: Iterable[Records], by: Sequence[str]) -> Iterator[Records
         yield np.concatenate(held)
 
 
-def runs(keys: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each run of equal values in the sorted ``keys`` starts, and their end: (n_runs + 1,)."""
+def run_bounds(keys: NDArray[Any]) -> NDArray[np.int64]:
+    """Returns the start of each run of equal values in the sorted ``keys``, and the end: (n_runs + 1,)."""
     if not keys.size:
         return np.zeros(1, np.int64)
     changes = np.flatnonzero(keys[1:] != keys[:-1]) + 1
@@ -50,10 +51,10 @@ def runs(keys: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def stable_order(records: Records, by: Sequence[str]) -> NDArray[np.int64]:
-    """``np.lexsort`` by the fields ``by``, the first the most significant: (n,).
+    """Returns the stable order by the fields ``by``, the first the most significant, like ``np.lexsort``: (n,).
 
-    Ties of the first column are sorted by the second, ties of both by the third, and so on, so that columns behind the
-    first cost only where they matter.
+    Only ties of the first column are sorted by the second, and only ties of both by the third. So later columns cost
+    time only for ties.
     """
     first, *others = columns(records, by)
     order = np.argsort(first, kind="stable")
@@ -73,7 +74,7 @@ def stable_order(records: Records, by: Sequence[str]) -> NDArray[np.int64]:
 
 
 def run_starts(records: Records, by: Sequence[str]) -> NDArray[np.bool_]:
-    """Where records that are sorted by the fields ``by`` differ from the one before, the first always: (n,)."""
+    """Returns for records sorted by ``by`` whether each begins a new run of equal keys: (n,)."""
     starts = np.zeros(records.size, np.bool_)
     for column in columns(records, by):
         starts |= _changes(column)
@@ -81,7 +82,10 @@ def run_starts(records: Records, by: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def equal_range(records: Records, by: Sequence[str], key: tuple[Any, ...]) -> tuple[int, int]:
-    """From where to where sorted ``records`` have this ``key``, of NumPy scalars; where it would go if none does."""
+    """Returns start and end of the records with this ``key`` (NumPy scalars) in sorted ``records``.
+
+    Both are the insertion index if no record has the key.
+    """
     low, high = 0, records.size
     for column, value in zip(columns(records, by), key, strict=True):
         part = column[low:high]
@@ -90,12 +94,18 @@ def equal_range(records: Records, by: Sequence[str], key: tuple[Any, ...]) -> tu
 
 
 def columns(records: Records, by: Sequence[str]) -> list[NDArray[Any]]:
-    """The fields ``by``, those that hold an array cut into its values: each (n,)."""
+    """Returns the fields ``by`` as columns of (n,). A field that holds an array gives one column for each value."""
     found = []
     for field in by:
         values = records[field]
         found += [values] if values.ndim == 1 else list(values.T)
     return found
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Writes ``array`` to ``path`` in .npy format. The file name is used as it is."""
+    with path.open("wb") as stream:
+        np.save(stream, array, allow_pickle=False)
 
 
 def _changes(values: NDArray[Any]) -> NDArray[np.bool_]:

@@ -1,10 +1,10 @@
-"""Files of records that each of many readers takes one slice of, checked piece by piece.
+"""Files of records with one slice for each reader, verified piece by piece.
 
     <kind>/00007.records    [ reader 0 | reader 1 ····· | reader 2 ]      records one after the other, sorted by reader
     <kind>/00007.slices     [ piece    | piece | piece  | piece    ]      records of each, and their XXH3 (64 bits)
 
-A reader that hashed a whole file for its slice would make the work quadratic in tasks. So it reads the table of the
-slices, which the writer's part record vouches for, and the pieces of its own slice, which the table vouches for.
+If each reader hashed whole files, the work would be quadratic in the number of tasks. So a reader verifies the table of
+slices by the checksum in the writer's part record, and the pieces of its own slice by the checksums in the table.
 """
 
 import contextlib
@@ -16,12 +16,12 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from headrace.data_prep.shuffle.records import runs
+from headrace.data_prep.shuffle.records import run_bounds
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.handover import damaged, handed, unverified
 
 PIECE_BYTES = 1 << 18
-"""What is checked, and read, at once."""
+"""Bytes that are read and verified at a time."""
 
 PIECE = np.dtype([("reader", "<u4"), ("records", "<u4"), ("checksum", "<u8")])
 RECORDS, SLICES = "records", "slices"
@@ -29,12 +29,12 @@ RECORDS, SLICES = "records", "slices"
 
 
 def checksum(data: NDArray[Any]) -> int:
-    """XXH3 (64 bits) of the bytes of an array."""
+    """Returns XXH3 (64 bits) of the bytes of an array."""
     return xxhash.xxh3_64_intdigest(np.ascontiguousarray(data).view(np.uint8).data)
 
 
 class SliceWriter:
-    """Writes records, sorted by reader, to the first of the two files. Pieces do not depend on how they are given."""
+    """Writes records, sorted by reader, to the records file. Pieces do not depend on the sizes of the blocks given."""
 
     def __init__(self, stream: BinaryIO, dtype: "np.dtype[Any]") -> None:
         self._stream, self._dtype = stream, dtype
@@ -43,9 +43,9 @@ class SliceWriter:
         self._reader, self._records, self._hash = 0, 0, xxhash.xxh3_64()
 
     def write(self, records: NDArray[Any], readers: NDArray[np.integer]) -> None:
-        """Write ``records`` for ``readers``, which ascend from call to call."""
+        """Writes ``records`` for ``readers``, which ascend within and across calls."""
         records = np.ascontiguousarray(records)
-        for start, end in itertools.pairwise(runs(readers).tolist()):
+        for start, end in itertools.pairwise(run_bounds(readers).tolist()):
             if self._reader != readers[start]:
                 self._close_piece()
                 self._reader = int(readers[start])
@@ -59,7 +59,7 @@ class SliceWriter:
         records.tofile(self._stream)
 
     def table(self) -> NDArray[np.void]:
-        """The PIECEs of all that was written."""
+        """Returns the table of the pieces written: (n_pieces,) PIECE."""
         self._close_piece()
         return np.array(self._pieces, PIECE)
 
@@ -71,14 +71,14 @@ class SliceWriter:
 
 
 def save_table(out: TaskOutput, kind: str, writer: SliceWriter, dtype: "np.dtype[Any]") -> None:
-    """Leave the second of the two files: no records, for their dtype, and the table."""
+    """Writes the slices file: an empty array, for the dtype of the records, and the table."""
     with out.scratch(kind, SLICES) as path, path.open("wb") as stream:
         np.save(stream, np.empty(0, dtype), allow_pickle=False)
         np.save(stream, writer.table(), allow_pickle=False)
 
 
 class Slice:
-    """The records that one task, ``writer``, left for one ``reader`` as its part of ``source``: ``<phase>/<kind>``."""
+    """The records that task ``writer`` sent to ``reader`` under ``source``: ``<phase>/<kind>``."""
 
     def __init__(self, out: TaskOutput, source: str, writer: int, reader: int) -> None:
         self._out, self._source, self._writer = out, source, writer
@@ -87,7 +87,7 @@ class Slice:
             self.dtype: np.dtype[Any] = np.load(stream, allow_pickle=False).dtype
             pieces = np.load(stream, allow_pickle=False)
         first, last = np.searchsorted(pieces["reader"], [reader, reader + 1])
-        self._before = int(pieces["records"][:first].sum(dtype=np.int64))
+        self._first_record = int(pieces["records"][:first].sum(dtype=np.int64))
         self._pieces = pieces[first:last]
 
     @property
@@ -95,15 +95,15 @@ class Slice:
         return int(self._pieces["records"].sum(dtype=np.int64))
 
     def blocks(self) -> Iterator[NDArray[Any]]:
-        """The records in pieces of at most ``PIECE_BYTES``, of which memory holds one.
+        """Reads the records in pieces of at most ``PIECE_BYTES``. Memory holds one piece.
 
         Raises:
-            RetryableError: when one is not what was written.
+            RetryableError: if a piece is damaged.
         """
         if not self._pieces.size:
             return
         with contextlib.suppress(FileNotFoundError), self._path.open("rb") as stream:
-            stream.seek(self._before * self.dtype.itemsize)
+            stream.seek(self._first_record * self.dtype.itemsize)
             for _, records, expected in self._pieces.tolist():
                 block = np.fromfile(stream, self.dtype, records)
                 if block.size != records or checksum(block) != expected:

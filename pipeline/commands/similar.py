@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from headrace.data_prep.dedup.shingles import words
 from headrace.data_prep.dedup.similar import similar
+from headrace.data_prep.text.words import words
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.facts import Fact

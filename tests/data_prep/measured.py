@@ -16,7 +16,7 @@ import tokenizers
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Clean, Cleaning
-from headrace.data_prep.decontamination.masking import masked
+from headrace.data_prep.decontamination.removal import masked
 from headrace.data_prep.decontamination.search import word_count
 from headrace.data_prep.dedup.shingles import shingle_hashes
 from headrace.data_prep.filters import AnyFilter

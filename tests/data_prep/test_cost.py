@@ -15,8 +15,7 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.decontamination.masking import Places, chunk_beginnings
-from headrace.data_prep.dedup.folding import fold
+from headrace.data_prep.decontamination.removal import Places, chunk_beginnings
 from headrace.data_prep.filters.domains import BlockedDomains
 from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
 from headrace.data_prep.filters.punkt import punkt
@@ -27,6 +26,7 @@ from headrace.data_prep.sources.compression import pieces
 from headrace.data_prep.sources.docstrings import docstrings
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.warc_records import warc_records
+from headrace.data_prep.text.folding import fold
 from headrace.data_prep.tokenizer import WORD_BYTES, Trained, byte_level
 from tests.data_prep.adversarial import JUNK, TEXTS
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts

@@ -32,7 +32,7 @@ def test_a_copied_shard_has_the_bytes_of_a_written_one(first, second, tmp_path_f
         for document in first:
             scratch.write(document)
     with DocumentWriter(folder / "copied") as copied:
-        copied.copy(folder / "scratch")
+        copied.copy_from(folder / "scratch")
         for document in second:
             copied.write(document)
     assert (folder / "copied").read_bytes() == (folder / "written").read_bytes()

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.minhash import min_hash
 from headrace.data_prep.dedup.shingles import shingles
-from headrace.data_prep.dedup.sketches import min_hash
 from headrace.data_prep.document import digest_of
 from headrace.data_prep.duplicates import Duplicates
 from headrace.pipeline.core.artifact import Artifact

@@ -9,11 +9,25 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.search import Search, word_count
-from headrace.data_prep.dedup.shingles import words
+from headrace.data_prep.text.words import words
 from tests.data_prep.decontamination.quiz import Quiz, numbered, search_for
 
 ITEM = "In my palm is a clear stone, and inside it is a small ivory statuette."
 LETTERS = st.lists(st.sampled_from(["a", "b", "é", "名", "a\u0301"]), max_size=60)
+
+
+def slow_hits(search: Search, text: str, ignored: frozenset[int] = frozenset()) -> np.ndarray:
+    """``search.hits`` in plain Python: looks up every run of words in a table of the n-grams."""
+    ngrams = search.ngrams
+    by_text = {ngrams.ngram(number): number for number in range(ngrams.keys.size) if number not in ignored}
+    parts = [word.encode("utf-8", "surrogatepass") for word in words(text)]
+    found = {
+        (first, number)
+        for first in range(len(parts))
+        for length in np.unique(ngrams.lengths).tolist()
+        if (number := by_text.get(b" ".join(parts[first : first + length]))) is not None
+    }
+    return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +63,7 @@ def test_12_words_are_not_found(planted):
     assert search_for(ngram_words=8, item=ITEM).hits(planted).size
 
 
-def test_more_hits_than_there_was_room_for():
+def test_more_hits_than_the_first_array_holds():
     search = search_for(item=numbered(0, 100))
     hits = search.hits(numbered(0, 100))
     assert hits[:, 0].tolist() == list(range(88))
@@ -70,7 +84,8 @@ def test_ignored_ngrams_are_not_found():
     ignored = np.array([ngram.startswith(b"word1 ") for ngram in map(ngrams.ngram, range(3))])
     search = Search(ngrams, ignored)
     assert search.hits(numbered(0, 15))[:, 0].tolist() == [0, 2]
-    assert np.array_equal(search.slow_hits(numbered(0, 15)), search.hits(numbered(0, 15)))
+    expected = slow_hits(search, numbered(0, 15), frozenset(np.flatnonzero(ignored).tolist()))
+    assert np.array_equal(expected, search.hits(numbered(0, 15)))
 
 
 @pytest.mark.parametrize("text", ["", "x", "…", numbered(0, 7), numbered(0, 300)])
@@ -86,7 +101,7 @@ def test_the_kernel_equals_the_readable_search(items, text, ngram_words, space):
     search = Search(NGrams.of({"quiz": Quiz(given_items)}, ngram_words))
     joined = space.join(text)
     hits = search.hits(joined)
-    assert hits.tolist() == search.slow_hits(joined).tolist()
+    assert hits.tolist() == slow_hits(search, joined).tolist()
     for word, number in hits.tolist():
         ngram = search.ngrams.ngram(number).decode()
         assert " ".join(words(joined)[word:]).startswith(ngram)
@@ -109,7 +124,7 @@ def test_the_kernel_equals_the_readable_search_on_real_text(data_folder):
     found: set[int] = set()
     for text in texts:
         hits = search.hits(text[:200_000])
-        assert np.array_equal(hits, search.slow_hits(text[:200_000]))
+        assert np.array_equal(hits, slow_hits(search, text[:200_000]))
         found |= set(hits[:, 1].tolist())
     assert len(found) > 500
 

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.dedup.clusters import EDGE, components, contract, roots_of, settle, star_edges, with_roots
+from headrace.data_prep.dedup.clusters import (
+    EDGE,
+    components,
+    contract,
+    final_roots,
+    provisional_roots,
+    star_edges,
+    with_roots,
+)
 
 EDGES = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=20)
 
@@ -34,11 +42,11 @@ def distributed(edges, n_tasks, rounds):
     """Node → root, each task seeing the edges of its nodes only; and the number of edges that were left."""
     for _ in range(rounds):
         edges = np.concatenate([contract(piece) for piece in pieces(edges, n_tasks)])
-    settled = [settle(piece) for piece in pieces(edges, n_tasks)]
+    settled = [provisional_roots(piece) for piece in pieces(edges, n_tasks)]
     left = np.concatenate([one for _, one in settled])
     roots = {}
     for provisional, _ in settled:
-        final = roots_of(provisional["neighbour"], left)
+        final = final_roots(provisional["neighbour"], left)
         roots |= dict(zip(provisional["node"].tolist(), final.tolist(), strict=True))
     return roots, left.size
 
@@ -96,9 +104,9 @@ def test_pairs_become_stars(pairs):
 def test_no_edges():
     none = np.empty(0, dtype=EDGE)
     assert contract(none).size == 0
-    roots, left = settle(none)
+    roots, left = provisional_roots(none)
     assert roots.size == left.size == 0
-    assert roots_of(np.array([3, 5], dtype=np.uint64), left).tolist() == [3, 5]
+    assert final_roots(np.array([3, 5], dtype=np.uint64), left).tolist() == [3, 5]
 
 
 @pytest.mark.parametrize("nodes", [[], [(3, 1), (5, 5), (9, 1)]])

@@ -5,8 +5,8 @@ import pytest
 import yaml
 
 from headrace.data_prep.dedup import config
-from headrace.data_prep.dedup.banding import Banding
 from headrace.data_prep.dedup.config import Dedup
+from headrace.data_prep.dedup.lsh import Banding
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.signatures import Signatures
 from headrace.pipeline.core.errors import ConfigError

@@ -140,7 +140,7 @@ def test_older_signatures_that_were_made_otherwise(run_against: Against, tmp_pat
     folder = str(tmp_path / "old" / "unique" / "u")
     message = (
         f"dedup.against: signatures of {folder!r} were made with bands=40, seed=1, ours with bands=20, seed=2; "
-        "use the older run's dedup settings, or make it anew with ours"
+        "use the older run's dedup settings, or run it again with these"
     )
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         Duplicates.of(Dedup(bands=20, rows=2, seed=2, against=(folder,)))
@@ -152,7 +152,9 @@ def test_older_signatures_of_another_version(
     run_against("old", [{"a": text(0)}])
     folder = str(tmp_path / "old" / "unique" / "u")
     monkeypatch.setattr("headrace.data_prep.signatures.Signatures.version", 99)
-    with pytest.raises(ConfigError, match=r"are of version \d+, ours of 99; make the older run anew with this version"):
+    with pytest.raises(
+        ConfigError, match=r"have version \d+, ours version 99; run the older run again with this version"
+    ):
         Duplicates.of(dataclasses.replace(DEDUP, against=(folder,)))
 
 
@@ -161,8 +163,8 @@ def test_older_artifacts_that_are_gone(run_against: Against, tmp_path: Path) -> 
     unique, signatures = tmp_path / "old" / "unique" / "u", tmp_path / "old" / "signatures" / "s"
     shutil.rmtree(signatures)
     message = (
-        f"dedup.against: {tmp_path / 'old' / 'duplicates' / 'd'} was made from {signatures}, which is not there; "
-        "keep what an older run's unique was made from below the same root"
+        f"dedup.against: {tmp_path / 'old' / 'duplicates' / 'd'} was made from {signatures}, which does not exist; "
+        "keep the inputs of an older run's unique below the same root"
     )
     with pytest.raises(ArtifactError, match=f"^{re.escape(message)}$"):
         Duplicates.of(dataclasses.replace(DEDUP, against=(str(unique),)))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from headrace.data_prep.dedup.links import COPY, link_dtype, links_of, removed_of, with_copies
+from headrace.data_prep.dedup.links import COPY, link_dtype, links_of, removed_records, with_copies
 from headrace.data_prep.shuffle.records import records_of
 
 DESCRIBED = records_of(document=np.array([7, 3, 9], np.uint64), id=np.array([b"seven", b"three", b"nine"]))
@@ -41,7 +41,7 @@ def test_what_is_written_of_documents_that_go():
         jaccard=np.array([0.9, 1.0]),
         survivor_id=ids,
     )
-    removed = removed_of(links, np.array([False, True]))
+    removed = removed_records(links, np.array([False, True]))
     assert removed.tolist() == [(5, 9, 0.9, False, b"nine"), (8, 3, 1.0, True, b"three")]
     assert removed.dtype["survivor_id"] == "S5"
-    assert removed_of(links[:0], np.empty(0, np.bool_)).dtype["survivor_id"] == "S1"
+    assert removed_records(links[:0], np.empty(0, np.bool_)).dtype["survivor_id"] == "S1"

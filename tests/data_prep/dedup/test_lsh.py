@@ -1,8 +1,14 @@
-import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+import re
 
-from headrace.data_prep.dedup.lsh import GROUP_MEMBER, band_hashes, groups, members
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+
+from headrace.data_prep.dedup import lsh
+from headrace.data_prep.dedup.lsh import GROUP_MEMBER, Banding, band_hashes, choose, groups, members
+from headrace.pipeline.core.errors import ConfigError
 
 VALUES = st.integers(0, 2) | st.just(2**32 - 1)
 
@@ -30,3 +36,63 @@ def test_groups_are_the_documents_that_share_a_hash():
     assert groups(records, records["document"] > 10).tolist() == [(5, 10), (5, 30)]
     none = np.empty(0, dtype=GROUP_MEMBER)
     assert groups(none, np.empty(0, np.bool_)).tolist() == []
+
+
+def test_choice_for_the_usual_threshold():
+    assert choose(0.8, 0.99, 256) == Banding(26, 8)
+    assert choose(0.8, 0.99, 207) == Banding(20, 7)
+    assert choose(0.8, 0.99, 112) == Banding(16, 6)
+
+
+@given(st.floats(0.3, 1), st.floats(0.5, 0.999), st.integers(1, 300))
+def test_choice_is_that_of_brute_force(threshold, recall, most_hashes):
+    """Every banding there is, the areas by adaptive quadrature."""
+    every = [(b, r) for b in range(1, most_hashes + 1) for r in range(1, most_hashes // b + 1)]
+    reaching = [(b, r) for b, r in every if 1 - (1 - threshold**r) ** b >= recall]
+    assume(reaching)
+    chosen = choose(threshold, recall, most_hashes)
+    assert (chosen.bands, chosen.rows) in reaching
+    fewest = {r: min(b for b, rows in reaching if rows == r) for _, r in reaching}
+    areas = {(b, r): quad(Banding(b, r).chance, 0, threshold)[0] for r, b in fewest.items()}
+    assert areas[chosen.bands, chosen.rows] <= min(areas.values()) + 1e-5
+
+
+def test_the_table_in_the_docstring_is_the_formula():
+    lines = re.findall(r"^ +(\d+) × (\d+) +(\d+)((?: +\d\.\d{3}){4})$", lsh.__doc__, re.MULTILINE)
+    assert len(lines) == 5
+    for bands, rows, hashes, chances in lines:
+        one = Banding(int(bands), int(rows))
+        assert one.hashes == int(hashes)
+        assert [f"{one.chance(s):.3f}" for s in (0.8, 0.5, 0.3, 0.1)] == chances.split()
+        assert one.chance(0.8) >= 0.99 > Banding(one.bands - 1, one.rows).chance(0.8)
+
+
+def test_signatures_agree_in_a_band_as_often_as_the_formula_says():
+    """50,000 pairs whose hashes agree independently: within 4 standard deviations."""
+    generator, chosen, n_pairs = np.random.default_rng(0), choose(0.8, 0.99, 256), 50_000
+    for similarity in (0.8, 0.5):
+        one = generator.integers(0, 2**32, (n_pairs, chosen.hashes), dtype=np.uint32)
+        two = np.where(generator.random(one.shape) < similarity, one, one ^ np.uint32(1))
+        found = (band_hashes(one, chosen.bands) == band_hashes(two, chosen.bands)).any(axis=1).mean()
+        chance = chosen.chance(similarity)
+        assert abs(found - chance) < 4 * (chance * (1 - chance) / n_pairs) ** 0.5
+
+
+def test_expected_cost():
+    assert Banding(26, 8).expected_cost(0.8) == (
+        "26 bands × 8 rows = 208 hashes per document; P(candidate) 0.9916 at 0.8, 0.0968 at 0.5, 0.0017 at 0.3"
+    )
+    assert Banding(20, 3).expected_cost(0.5).endswith("P(candidate) 0.9308 at 0.5, 0.4216 at 0.3")
+
+
+def test_identical_documents_only():
+    assert choose(1, 0.99, 64) == Banding(1, 64)
+
+
+def test_out_of_reach():
+    message = (
+        "dedup.recall: no banding of at most 64 hashes finds 0.99 of the pairs at similarity 0.05; "
+        "raise dedup.most_hashes or dedup.threshold, or lower dedup.recall"
+    )
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        choose(0.05, 0.99, 64)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.dedup.corpus import FIRST_OF_OURS
 from headrace.data_prep.dedup.numbering import numbers_of
-from headrace.data_prep.dedup.selection import selected
+from headrace.data_prep.dedup.selection import select_survivors
 from headrace.data_prep.dedup.shingle_sets import write_sets
 from headrace.data_prep.shuffle.exchange import send
 from headrace.data_prep.shuffle.records import records_of
@@ -62,11 +62,11 @@ def hand_on(folder, components):
 def chosen(folder, components, threshold, memory_bytes=10**7):
     """The place of each one's survivor, and their similarity; the number of comparisons."""
     records = hand_on(folder, components)
-    found = list(selected(TaskOutput(folder, "survivors", 0), "components/x", 2, threshold, memory_bytes))
+    found = list(select_survivors(TaskOutput(folder, "survivors", 0), "components/x", 2, threshold, memory_bytes))
     assert [one for part in found for one in part.records["id"].tolist()] == records["id"].tolist()
     assert sum(one.components for one in found) == len(components)
     before = np.cumsum([0, *(one.records.size for one in found)])
-    stays = [place + start for one, start in zip(found, before, strict=False) for place in one.stays.tolist()]
+    stays = [place + start for one, start in zip(found, before, strict=False) for place in one.survivors.tolist()]
     similarity = [value for one in found for value in one.similarity.tolist()]
     return list(zip(stays, similarity, strict=True)), sum(one.compared for one in found)
 
@@ -131,8 +131,8 @@ def test_memory_is_bounded(tmp_path):
     tracemalloc.start()
     try:
         goes = sum(
-            int((one.stays != np.arange(one.records.size)).sum())
-            for one in selected(TaskOutput(tmp_path, "survivors", 0), "components/x", 2, 0.8, memory_bytes)
+            int((one.survivors != np.arange(one.records.size)).sum())
+            for one in select_survivors(TaskOutput(tmp_path, "survivors", 0), "components/x", 2, 0.8, memory_bytes)
         )
         _, peak = tracemalloc.get_traced_memory()
     finally:

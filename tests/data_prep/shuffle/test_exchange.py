@@ -9,19 +9,21 @@ from hypothesis import strategies as st
 from headrace.data_prep.shuffle import slices
 from headrace.data_prep.shuffle.exchange import (
     Sender,
+    allocate,
     bucket_of,
+    count_received,
     dtype_of,
     receive,
     receive_blocks,
     receive_sorted,
-    received,
     send,
     sorting_folder,
 )
-from headrace.data_prep.shuffle.records import runs
+from headrace.data_prep.shuffle.records import run_bounds
 from headrace.data_prep.shuffle.slices import RECORDS, SLICES
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.handover import handed
+from tests.disks import small_disk
 
 
 @settings(max_examples=30)
@@ -39,7 +41,7 @@ def test_every_record_arrives_once_in_order(destinations):
             ]
             out = TaskOutput(Path(folder), "read", reader)
             assert receive(out, "write/x", len(destinations), reader).tolist() == expected
-            assert received(out, "write/x", len(destinations), reader) == len(expected)
+            assert count_received(out, "write/x", len(destinations), reader) == len(expected)
 
 
 def test_byte_strings_of_any_width_arrive_sorted(tmp_path):
@@ -106,5 +108,24 @@ def test_buckets_are_equal_ranges(keys, buckets):
 
 
 def test_runs():
-    assert runs(np.array([3, 3, 5, 7, 7])).tolist() == [0, 2, 3, 5]
-    assert runs(np.array([], dtype=np.int64)).tolist() == [0]
+    assert run_bounds(np.array([3, 3, 5, 7, 7])).tolist() == [0, 2, 3, 5]
+    assert run_bounds(np.array([], dtype=np.int64)).tolist() == [0]
+
+
+@pytest.mark.parametrize(("memory_bytes", "in_memory"), [(4000, True), (3999, False)])
+def test_what_does_not_fit_is_in_a_file_without_a_name(tmp_path, memory_bytes, in_memory):
+    out = TaskOutput(tmp_path, "pairs", 0)
+    values = allocate(out, 500, np.int64, memory_bytes)
+    values[:] = np.arange(500)
+    assert values.tolist() == list(range(500))
+    assert isinstance(values.base, np.memmap) == (not in_memory)
+    assert not list(sorting_folder(out).glob("*"))
+
+
+def test_allocating_nothing(tmp_path):
+    assert allocate(TaskOutput(tmp_path, "pairs", 0), 0, np.int64, 0).size == 0
+
+
+def test_a_full_disk_is_an_error_and_not_a_killed_process(tmp_path):
+    with small_disk(tmp_path / "disk", "1m") as disk, pytest.raises(OSError, match="No space left on device"):
+        allocate(TaskOutput(disk, "pairs", 0), 500_000, np.int64, 0)

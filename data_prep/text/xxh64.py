@@ -1,4 +1,4 @@
-"""XXH64 for compiled code (Collet's specification: github.com/Cyan4973/xxHash, doc/xxhash_spec.md)."""
+"""The hash XXH64 for compiled code (Collet's specification: github.com/Cyan4973/xxHash, doc/xxhash_spec.md)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,9 @@ def _rotate(value: np.uint64, bits: int) -> np.uint64:  # pragma: no cover (comp
 
 
 @kernel
-def _read_4(data: NDArray[np.uint8], at: int) -> np.uint64:  # pragma: no cover (compiled)
-    """Four bytes, little-endian. Unsigned indices and no loop let the compiler make one load of it."""
-    i = np.uint64(at)
+def _read_4(data: NDArray[np.uint8], offset: int) -> np.uint64:  # pragma: no cover (compiled)
+    """Reads four bytes, little-endian. Unsigned indices and no loop let the compiler emit one load."""
+    i = np.uint64(offset)
     return (
         np.uint64(data[i])
         | np.uint64(data[i + np.uint64(1)]) << np.uint64(8)
@@ -30,8 +30,8 @@ def _read_4(data: NDArray[np.uint8], at: int) -> np.uint64:  # pragma: no cover 
 
 
 @kernel
-def _read_8(data: NDArray[np.uint8], at: int) -> np.uint64:  # pragma: no cover (compiled)
-    i = np.uint64(at)
+def _read_8(data: NDArray[np.uint8], offset: int) -> np.uint64:  # pragma: no cover (compiled)
+    i = np.uint64(offset)
     return (
         np.uint64(data[i])
         | np.uint64(data[i + np.uint64(1)]) << np.uint64(8)
@@ -51,32 +51,32 @@ def _round(accumulator: np.uint64, lane: np.uint64) -> np.uint64:  # pragma: no 
 
 @kernel
 def xxh64(data: NDArray[np.uint8], start: int, end: int) -> np.uint64:  # pragma: no cover (compiled)
-    """XXH64 of data[start:end] with seed 0."""
-    at = start
+    """Returns XXH64 of data[start:end] with seed 0."""
+    offset = start
     if end - start >= 32:
         lanes = (PRIME_1 + PRIME_2, PRIME_2, np.uint64(0), np.uint64(0) - PRIME_1)
         one, two, three, four = lanes
-        while at + 32 <= end:
-            one = _round(one, _read_8(data, at))
-            two = _round(two, _read_8(data, at + 8))
-            three = _round(three, _read_8(data, at + 16))
-            four = _round(four, _read_8(data, at + 24))
-            at += 32
+        while offset + 32 <= end:
+            one = _round(one, _read_8(data, offset))
+            two = _round(two, _read_8(data, offset + 8))
+            three = _round(three, _read_8(data, offset + 16))
+            four = _round(four, _read_8(data, offset + 24))
+            offset += 32
         total = _rotate(one, 1) + _rotate(two, 7) + _rotate(three, 12) + _rotate(four, 18)
         for lane in (one, two, three, four):
             total = (total ^ _round(np.uint64(0), lane)) * PRIME_1 + PRIME_4
     else:
         total = PRIME_5
     total += np.uint64(end - start)
-    while at + 8 <= end:
-        total = _rotate(total ^ _round(np.uint64(0), _read_8(data, at)), 27) * PRIME_1 + PRIME_4
-        at += 8
-    if at + 4 <= end:
-        total = _rotate(total ^ (_read_4(data, at) * PRIME_1), 23) * PRIME_2 + PRIME_3
-        at += 4
-    while at < end:
-        total = _rotate(total ^ (np.uint64(data[at]) * PRIME_5), 11) * PRIME_1
-        at += 1
+    while offset + 8 <= end:
+        total = _rotate(total ^ _round(np.uint64(0), _read_8(data, offset)), 27) * PRIME_1 + PRIME_4
+        offset += 8
+    if offset + 4 <= end:
+        total = _rotate(total ^ (_read_4(data, offset) * PRIME_1), 23) * PRIME_2 + PRIME_3
+        offset += 4
+    while offset < end:
+        total = _rotate(total ^ (np.uint64(data[offset]) * PRIME_5), 11) * PRIME_1
+        offset += 1
     total = (total ^ (total >> np.uint64(33))) * PRIME_2
     total = (total ^ (total >> np.uint64(29))) * PRIME_3
     return total ^ (total >> np.uint64(32))

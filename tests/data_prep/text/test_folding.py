@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.dedup.folding import LONG_RUN, fold
+from headrace.data_prep.text.folding import LONG_RUN, fold
 
 PIECES = st.sampled_from(["a", "\u1ed9", "\u0f40", "\u304b", "\uac00", "\u1100\u1161", " ", "\u0130", "\ud800"])
 MARKS = st.sampled_from("\u0301\u0316\u0344\u0345\u0f71\u0f73\u0f75\u0f81\u3099\u0308\u0334\U0001d165")

@@ -3,7 +3,7 @@ import xxhash
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.dedup.xxh64 import xxh64
+from headrace.data_prep.text.xxh64 import xxh64
 
 
 @given(st.binary(max_size=200), st.integers(0, 200), st.integers(0, 200))

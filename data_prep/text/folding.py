@@ -1,9 +1,10 @@
-"""Text without distinctions of case and of composed or decomposed accents, in time proportional to its length.
+"""Folds a text: removes differences of case and of composed or decomposed accents, in linear time.
 
     "E\\u0301cole"  ── casefold ──> "e\\u0301cole"  ── NFC ──> "\\u00e9cole"
 
-Python's NFC sorts a run of combining marks in the square of its length, unless the run is in canonical order already.
-So longer runs than any language has are sorted here first; equivalent text has the same NFC (UAX #15).
+Python's NFC takes quadratic time in the length of a run of combining marks that is not yet in canonical order. Runs
+that are longer than in any language are therefore sorted here first. Equivalent texts have the same NFC (UAX #15), so
+the result is the same.
 """
 
 import functools
@@ -14,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONG_RUN = 32
-"""Combining marks in a row: Unicode's stream-safe format (UAX #15) allows 30, languages need fewer than ten."""
+"""Combining marks in a row. Unicode's stream-safe format (UAX #15) allows 30; languages need fewer than ten."""
 
 
 def fold(text: str) -> str:
-    """``text`` without distinctions of case and of composed or decomposed accents."""
+    """Returns ``text`` case-folded and in canonical composition (NFC)."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFC", _with_sorted_marks(text.casefold()))
 
 
 def _with_sorted_marks(text: str) -> str:
-    """``text`` with its long runs of combining marks in canonical order."""
-    if _marks().isdisjoint(text[:: LONG_RUN // 2]):  # a long run has a mark at one of these places
+    """Returns ``text`` with its long runs of combining marks in canonical order."""
+    if _marks().isdisjoint(text[:: LONG_RUN // 2]):  # a long run has a mark at one of these indices
         return text
     is_mark = _mark_table()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")]
     edges = np.flatnonzero(np.diff(is_mark, prepend=False, append=False)).reshape(-1, 2)
@@ -37,21 +38,21 @@ def _with_sorted_marks(text: str) -> str:
 
 
 def _sorted(run: str) -> str:
-    """A run of combining marks, decomposed, in canonical order."""
+    """Returns a run of combining marks, decomposed and in canonical order."""
     decomposed = itertools.chain.from_iterable(unicodedata.normalize("NFD", mark) for mark in run)
     return "".join(sorted(decomposed, key=unicodedata.combining))
 
 
 @functools.cache
 def _marks() -> frozenset[str]:
-    """Every character that decomposes to combining marks alone."""
+    """Returns all characters that decompose to combining marks only."""
     characters = map(chr, range(0x110000))
     return frozenset(c for c in characters if unicodedata.combining(unicodedata.normalize("NFD", c)[0]))
 
 
 @functools.cache
 def _mark_table() -> NDArray[np.bool_]:
-    """(0x110000,): whether a code point is one of ``_marks``."""
+    """Returns for each code point whether it is one of ``_marks``: (0x110000,)."""
     table = np.zeros(0x110000, np.bool_)
     table[list(map(ord, _marks()))] = True
     return table
