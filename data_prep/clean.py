@@ -1,20 +1,21 @@
-"""The stage ``clean``: raw records through an ordered list of filters to documents worth keeping.
+"""The stage ``clean``: passes raw records through an ordered list of filters and keeps documents worth keeping.
 
     filters:   page_length   ONE_PAGE_PER_URL   c4_lines   UNIQUE_LINES   language   bad_words
     phases:   └─ 0-filter ─┘└─ 1-one_page… ──┘└ 2-filter ┘└ 3-unique… ─┘└───── 4-filter ─────┘
     tasks:     source groups   buckets          groups      buckets       groups
 
-Where large files are read in sections, a phase ``records`` before them counts what each section holds, so that all
-know the number of their first record, and verifies each file once.
+If large files are read in sections, a phase ``records`` comes first. It counts the records of each section, from which
+the number of each section's first record follows, and verifies each file once.
 
-A global filter (capitals) must see every document, so it ends a pass: the pass leaves the surviving documents and
-their keys in scratch, a bucket phase decides the losers (filters/keys.py), the next pass removes them and goes on.
-A page that takes more CPU time than any real one (filters/cpu_limit.py) is dropped as ``too_slow``. The result:
+A global filter (in capitals) must see all documents, so it ends a pass. The pass writes the documents that remain and
+their keys to scratch, a bucket phase decides which keys lose (filters/keys.py), and the next pass removes these and
+continues. A page that takes more CPU time than any real page (filters/cpu_limit.py) is dropped as ``too_slow``. The
+result:
 
-    documents/00007.jsonl.zst   kept; metadata: language, language_score, removed_lines, ... as the filters leave them
+    documents/00007.jsonl.zst   kept; metadata: language, language_score, removed_lines, ... as the filters set them
     dropped/00007.jsonl.zst     dropped by any pass, in the order of passes; metadata.drop = {"rule", "value"}
 
-Counts: records_in, characters_in, bytes_in, kept, characters_kept, bytes_kept, dropped:<rule>, and of kept documents
+Counts: records_in, characters_in, bytes_in, kept, characters_kept, bytes_kept, dropped:<rule>; and for kept documents
 removed_lines:<rule>, removed_sentences:<rule>, masked:<kind>, language:<code>, length:<n> (n ≤ characters < 2n, n a
 power of two).
 """
@@ -44,35 +45,36 @@ from headrace.pipeline.core.settings import Buckets, settings, unhashed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
 
 DOCUMENTS = "jsonl.zst"
-"""The suffix of shards of documents."""
+"""The suffix of document shards."""
 RECORDS = "records"
 """The phase that counts the records of sections."""
-NOTHING = contextlib.nullcontext()
-"""In place of what a pass without a global filter does not need."""
+NO_KEYS = contextlib.nullcontext()
+"""The context of a pass without losers or keys of a global filter."""
 ATTEMPTS = 2
-"""How often a page may reach the limit on CPU time: filters load lists and models at the first page that needs them."""
+"""Attempts at a page that reaches the CPU limit. Filters load lists and models at the first page that needs them."""
 
 
 @settings
 class Cleaning:
-    """What cleaning does, in order."""
+    """The settings of cleaning."""
 
     filters: tuple[AnyFilter, ...]
-    """The filters, first to last; an empty list keeps everything that could be read."""
+    """The filters, in order. An empty list keeps all readable records."""
     buckets: Buckets = unhashed(16)
-    """How many tasks a global filter's decision is split into; ``dedup.memory_gb`` bounds what each holds."""
+    """Number of tasks that share the decision of a global filter. ``dedup.memory_gb`` bounds the memory of each."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Pass:
-    """The filters between two global ones: trim by ``opening``, judge by ``filters``, write the keys of ``closing``."""
+    """The filters between two global ones: trims by ``opening``, judges by ``filters``, writes keys of ``closing``."""
 
     opening: GlobalFilter | None
     filters: tuple[Filter, ...]
     closing: GlobalFilter | None
 
     def judge(self, document: Document, lost: "NDArray[np.uint32] | None") -> Drop | None:
-        """Why ``document``, which loses the parts ``lost``, is dropped, or None."""
+        """Removes the parts ``lost`` from ``document``, applies the filters, and returns the reason to drop it, or
+        None."""
         if self.opening is not None and lost is not None:
             drop = self.opening.trim(document, lost)
             if drop is not None:
@@ -80,9 +82,11 @@ class Pass:
         return next((drop for rule in self.filters if (drop := rule.judge(document))), None)
 
     def judge_in_time(self, document: Document, losers: Losers | None, number: int, limit: CpuLimit) -> Drop | None:
-        """``judge`` the shard's document ``number``; or ``too_slow`` for one that is over ``limit`` twice: the first
-        also pays for loading."""
-        lost = None if losers is None else losers.of(number)  # reading them is not the document's cost
+        """Judges the shard's document ``number``. A document that exceeds ``limit`` twice is dropped as ``too_slow``.
+
+        There are two attempts because the first may also load lists and models.
+        """
+        lost = None if losers is None else losers.of(number)  # reading them does not count as the document's time
         text, metadata = document.text, document.metadata
         for _ in range(ATTEMPTS):
             document.metadata = {key: dict(one) if isinstance(one, dict) else one for key, one in metadata.items()}
@@ -99,7 +103,7 @@ class Pass:
 
 
 def split_passes(filters: tuple[Filter | GlobalFilter, ...]) -> list[Pass]:
-    """``filters`` cut at the global ones, which close one pass and open the next."""
+    """Splits ``filters`` at the global ones, which close one pass and open the next."""
     passes: list[Pass] = []
     opening: GlobalFilter | None = None
     run: list[Filter] = []
@@ -114,32 +118,35 @@ def split_passes(filters: tuple[Filter | GlobalFilter, ...]) -> list[Pass]:
 
 @settings
 class Clean(Stage):
-    """Reads the source's records and keeps the documents that get through the filters."""
+    """Reads the source's records and keeps the documents that pass all filters."""
 
     name: ClassVar[str] = "clean"
     version: ClassVar[int] = 4
     source: AnySource
-    """Where the records come from."""
+    """The source of the records."""
     cleaning: Cleaning
-    """Which of them stay."""
+    """The filters."""
     memory_bytes: int = unhashed(2 * 10**9)
-    """What a task may hold of the keys of global filters; the rest spills."""
+    """Memory of a task for the keys of global filters. More keys spill to disk."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return (*self.source.files(), *self._own_files())
 
     def _own_files(self) -> tuple[RawFile, ...]:
-        """The files of filters."""
+        """Returns the raw files of the filters."""
         return tuple(file for rule in self.cleaning.filters for file in rule.raw_files())
 
     def check_raw_files(self) -> None:
-        """Compare the files of filters. A file of the source is compared by the task that reads it."""
+        """Raises an error if a file of a filter has changed.
+
+        Files of the source are compared by the tasks that read them.
+        """
         if self.planned:
             refuse_changes(self.planned[len(self._source_files) :], self._own_files())
 
     @functools.cached_property
     def _source_files(self) -> tuple[RawFile, ...]:
-        """The planned files of the source, which come before those of filters."""
+        """The planned files of the source. They precede the filters' files in the plan."""
         if self.planned is None:
             return self.source.files()
         return self.planned[: len(self.planned) - len(self._own_files())]
@@ -151,7 +158,7 @@ class Clean(Stage):
 
     @functools.cached_property
     def _groups(self) -> list[Sequence[Section]]:
-        """The sections of each task: by the list of files of the plan, as the folder may have changed since."""
+        """The sections of each task. They follow from the planned files, because the folder may have changed since."""
         return self.source.groups(self._source_files)
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
@@ -173,12 +180,14 @@ class Clean(Stage):
         yield "kept = documents of all languages", kept, counted(counts, "language:")
 
     def _count(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        """The records of the task's section, which is the last that it reads, for the sections behind it; and the state
-        that its file was read in. Who has the last section of a file has nothing to count, and verifies the file."""
+        """Counts the records of the task's last section, for the sections after it, and notes the state of its file.
+
+        No section follows the last one of a file, so its task verifies the file instead of counting.
+        """
         section = self._groups[task][-1]
         with out.scratch(RECORDS, "json") as path:
             if section.of == 1:
-                state, records = "", 0  # nobody asks
+                state, records = "", 0  # not needed: the file has one section
             elif section.is_last:
                 state, records = self.source.verified(self._source_file[section.name]), 0
             else:
@@ -189,13 +198,13 @@ class Clean(Stage):
         return Counter()
 
     def _filter(self, number: int, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        """Pass ``number`` over shard ``task``."""
+        """Runs pass ``number`` over shard ``task``."""
         passes = split_passes(self.cleaning.filters)
         one, last = passes[number], number == len(passes) - 1
         buckets, memory_bytes = self.cleaning.buckets, self.memory_bytes // 2
         decided = bucket_phase(number - 1, one.opening) if one.opening else ""
-        lost = Losers(out, decided, buckets, memory_bytes) if one.opening else NOTHING
-        keys = KeyWriter(one.closing, out, buckets, memory_bytes) if one.closing else NOTHING
+        lost = Losers(out, decided, buckets, memory_bytes) if one.opening else NO_KEYS
+        keys = KeyWriter(one.closing, out, buckets, memory_bytes) if one.closing else NO_KEYS
         counts: Counter[str] = Counter()
         level = LEVEL if last else SCRATCH_LEVEL
         with (
@@ -210,10 +219,10 @@ class Clean(Stage):
             if last:
                 for earlier in range(number):
                     dropped.copy_from(handed(out, f"{filter_phase(earlier)}/dropped", task, DOCUMENTS))
-            for position, (document, unreadable) in enumerate(self._records(number, task, out)):
+            for index, (document, unreadable) in enumerate(self._records(number, task, out)):
                 if number == 0:
                     unreadable = admit(document, counts) or unreadable
-                drop = unreadable or one.judge_in_time(document, losers, position, limit)
+                drop = unreadable or one.judge_in_time(document, losers, index, limit)
                 if drop is not None:
                     counts[f"dropped:{drop.rule}"] += 1
                     document.metadata["drop"] = {"rule": drop.rule, "value": drop.value}
@@ -227,7 +236,7 @@ class Clean(Stage):
         return counts
 
     def _records(self, number: int, task: int, out: TaskOutput) -> Iterator[Record]:
-        """What pass ``number`` reads: the source's records, or what the pass before it kept."""
+        """Yields the input of pass ``number``: the source's records, or the documents that the previous pass kept."""
         if number == 0:
             for section in self._groups[task]:
                 yield from self._section(section, task, out)
@@ -236,8 +245,10 @@ class Clean(Stage):
                 yield document, None
 
     def _section(self, section: Section, task: int, out: TaskOutput) -> Iterator[Record]:
-        """The records of ``section``, of a file that is the planned one and stays so. Its sections are in consecutive
-        tasks."""
+        """Yields the records of ``section`` and checks that its file is the planned one and does not change meanwhile.
+
+        The sections of a file are in consecutive tasks.
+        """
         state = self.source.state(section.name)
         if section.of == 1:
             yield from self.source.read_section(section, 0)
@@ -246,7 +257,7 @@ class Clean(Stage):
             earlier, last = range(task - section.number, task), task - section.number + section.of - 1
             notes = [read_json(handed(out, f"{RECORDS}/{RECORDS}", one, "json")) for one in (*earlier, last)]
             if any(note["state"] != state for note in notes):
-                remedy = f"run again; if its content is what it was, remove {out.folder} before"
+                remedy = f"run again; if its content has not changed, first remove {out.folder}"
                 raise RetryableError(section.name, "was written or replaced since its records were counted", remedy)
             yield from self.source.read_section(section, sum(note["records"] for note in notes[:-1]))
         self.source.refuse_change(section.name, state)
@@ -254,23 +265,23 @@ class Clean(Stage):
     def _decide(
         self, number: int, closing: GlobalFilter, shards: int, bucket: int, inputs: Inputs, out: TaskOutput
     ) -> "Counter[str]":
-        """The bucket phase after pass ``number``."""
+        """Runs the bucket phase after pass ``number``."""
         decide(closing, out, filter_phase(number), shards, self.memory_bytes)
         return Counter()
 
 
 def filter_phase(number: int) -> str:
-    """The name of the phase that pass ``number`` is."""
+    """Returns the name of the phase of pass ``number``."""
     return f"{2 * number}-filter"
 
 
 def bucket_phase(number: int, closing: GlobalFilter) -> str:
-    """The name of the phase that decides for ``closing``, after pass ``number``."""
+    """Returns the name of the phase that decides for ``closing``, after pass ``number``."""
     return f"{2 * number + 1}-{closing.type}"  # type: ignore[attr-defined]
 
 
 def admit(document: Document, counts: "Counter[str]") -> Drop | None:
-    """Count a record that came in; text that is not Unicode (lone surrogates) is repaired and the record dropped."""
+    """Counts an input record. A record with lone surrogates is not Unicode: its text is repaired and it is dropped."""
     counts["records_in"] += 1
     counts["characters_in"] += len(document.text)
     try:
@@ -283,7 +294,7 @@ def admit(document: Document, counts: "Counter[str]") -> Drop | None:
 
 
 def count_kept(document: Document, counts: "Counter[str]") -> None:
-    """Count a document that stays."""
+    """Counts a kept document."""
     characters = len(document.text)
     counts["kept"] += 1
     counts["characters_kept"] += characters

@@ -1,11 +1,12 @@
-"""Stage ``overlaps``: which items of the run's benchmarks the documents hold that may be trained on.
+"""Stage ``overlaps``: the items of the run's benchmarks that the documents to train on hold.
 
-    overlaps/00007.jsonl.zst    per item and document of shard 7 that share an n-gram (see decontamination.overlap)
-    items.json                  per benchmark: items, those that are too short to be searched, and how many documents
-                                each dirty one is in: what scores are split by
+    overlaps/00007.jsonl.zst    one object for each item and document of shard 7 that share an n-gram (see
+                                decontamination.overlap)
+    items.json                  for each benchmark: number of items, items that are too short to search for, and the
+                                number of documents with each dirty item; scores are split by it
 
-A stage of its own, because it only looks: one benchmark more changes what is known about a model, not the model. So
-scoring trained weights on another benchmark trains nothing again.
+This is a stage of its own because it changes no training data: another benchmark changes the knowledge about a model,
+not the model. So no model is trained again when trained weights are scored on another benchmark.
 """
 
 import dataclasses
@@ -30,7 +31,7 @@ from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 FORMAT = 1
 NGRAMS, SEARCH = "ngrams", "overlaps"
-"""The phases that hand something on."""
+"""The phases whose results later phases read."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,7 @@ class Overlaps(Stage):
 
     @classmethod
     def of(cls, decontamination: Decontamination, benchmarks: Mapping[str, Benchmark]) -> "Overlaps":
-        """The stage for these settings."""
+        """Returns the stage for these settings."""
         searched = {} if decontamination.action == "none" else benchmarks
         return cls(ngram_words=decontamination.ngram_words, benchmarks=searched)
 

@@ -1,12 +1,12 @@
-"""The stage ``packed``: which spans of tokens make each training row, for the two splits. No token is copied.
+"""The stage ``packed``: assigns spans of tokens to training rows, for both splits. No token is copied.
 
     keys/00007.npy ── < validation_fraction ──> validation | train
     bounds/00007.npy ── best fit ──> spans/train-00000.npy      (shard, start, length), 16 bytes each
                                      rows/train-00000.npy       row r is spans[rows[r] : rows[r+1]]
 
-One task packs ``group_shards`` token shards together: best fit needs many documents to choose from. Every stored token
-but the first of a shard is the target of exactly one position of exactly one row. Forgotten documents are in no row;
-their tokens stay as they are.
+One task packs ``group_shards`` token shards together, because best fit needs many documents to choose from. Each stored
+token except the first of a shard is the target of exactly one position of exactly one row. Forgotten documents are in
+no row; their tokens are not changed.
 """
 
 import dataclasses
@@ -34,29 +34,32 @@ SPLITS = ("train", "validation")
 METHODS = {"best_fit": best_fit, "concatenate": concatenate}
 
 Keys = NDArray[np.uint64]
-"""Hashes of documents' ids, as ``keys/*.npy`` of tokens holds them."""
+"""Hashes of documents' ids, as in ``keys/*.npy`` of stage ``tokens``."""
 
 
 @settings
 class Packing:
-    """How documents become rows."""
+    """The settings of packing."""
 
     row_tokens: Positive = 1024
-    """Positions of a row: the length of context in training."""
+    """Positions of a row, which is the context length in training."""
     validation_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.01
-    """Share of the documents held out for validation, by a hash of their ids."""
+    """Share of the documents held out for validation, selected by a hash of their ids."""
     group_shards: Positive = 64
-    """Token shards packed together by one task."""
+    """Number of token shards that one task packs together."""
     method: Literal["best_fit", "concatenate"] = "best_fit"
     """``best_fit`` splits only documents longer than a row; ``concatenate`` fills every row, as GPT did."""
     forget: str | None = None
-    """A file with ids of documents, one a line, that no row shall hold; ``headrace forget`` writes it."""
+    """A file with ids of documents to leave out of all rows, one a line. ``headrace forget`` writes it."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Packed(Stage):
-    """Rows of both splits; counts documents, split documents, text bytes, rows, tokens and padding of each; and
-    ``forgotten_documents`` where ``forget`` names a file."""
+    """Packs the rows of both splits.
+
+    Counts for each split documents, split documents, text bytes, rows, tokens and padding; and ``forgotten_documents``
+    if ``forget`` is given.
+    """
 
     name: ClassVar[str] = "packed"
     inputs: ClassVar[tuple[str, ...]] = ("tokens",)
@@ -87,8 +90,12 @@ class Packed(Stage):
         both = {
             what: sum(counts[f"{split}_{what}"] for split in SPLITS) for what in ("documents", "text_bytes", "tokens")
         }
-        packed = both["documents"] + counts["forgotten_documents"]
-        yield "documents of both splits + forgotten_documents = documents of tokens", packed, tokens.counts["documents"]
+        documents = both["documents"] + counts["forgotten_documents"]
+        yield (
+            "documents of both splits + forgotten_documents = documents of tokens",
+            documents,
+            tokens.counts["documents"],
+        )
         if self.packing.forget is None:
             targets = tokens.counts["tokens"] - tokens.shard_count
             yield "tokens of both splits = tokens of tokens without the first of each shard", both["tokens"], targets
@@ -108,25 +115,27 @@ class Packed(Stage):
             write_json(path, {split: counts[f"{split}_documents"] for split in SPLITS})
         if self.packing.forget is not None:
             keys = [np.load(tokens.shard("keys", shard, "npy")) for shard in group]
-            counts["forgotten_documents"] = sum(int(np.isin(here, forgotten).sum()) for here in keys)
+            counts["forgotten_documents"] = sum(int(np.isin(own, forgotten).sum()) for own in keys)
         return counts
 
     def _documents(self, tokens: Artifact, group: range, split: str, forgotten: Keys) -> tuple[Spans, int]:
-        """The documents of ``split`` in the shards ``group``, each as one span, and the bytes of their texts; without
-        those whose keys are ``forgotten``."""
+        """Returns the documents of ``split`` in the shards ``group``, each as one span, and the bytes of their texts.
+
+        Documents whose keys are ``forgotten`` are left out.
+        """
         spans = [np.empty(0, dtype=SPAN)]
         text_bytes = 0
         for shard in group:
             keys = np.load(tokens.shard("keys", shard, "npy"))
-            here = held_out(keys, self.packing.validation_fraction) == (split == "validation")
-            here &= ~np.isin(keys, forgotten)
+            is_chosen = held_out(keys, self.packing.validation_fraction) == (split == "validation")
+            is_chosen &= ~np.isin(keys, forgotten)
             bounds = np.load(tokens.shard("bounds", shard, "npy"))
-            documents = np.empty(int(here.sum()), dtype=SPAN)
+            documents = np.empty(int(is_chosen.sum()), dtype=SPAN)
             documents["shard"] = shard
-            documents["start"] = bounds[:-1][here]
-            documents["length"] = np.diff(bounds)[here]
+            documents["start"] = bounds[:-1][is_chosen]
+            documents["length"] = np.diff(bounds)[is_chosen]
             spans.append(documents)
-            text_bytes += int(np.load(tokens.shard("text_bytes", shard, "npy"))[here].sum())
+            text_bytes += int(np.load(tokens.shard("text_bytes", shard, "npy"))[is_chosen].sum())
         return np.concatenate(spans), text_bytes
 
     def _pack(self, documents: Spans, split: str, task: int, out: TaskOutput) -> dict[str, int]:
@@ -151,33 +160,37 @@ class Packed(Stage):
         fraction, remedies = self.packing.validation_fraction, {"train": "lower it", "validation": "raise it"}
         for split in SPLITS:
             if not found[split]:
-                wrong = f"{fraction} of {found.total()} documents leaves none for the split {split!r}"
+                wrong = f"{fraction} of {found.total()} documents leaves no document for the split {split!r}"
                 raise ConfigError("packing.validation_fraction", wrong, f"{remedies[split]}, or give more documents")
         return Counter()
 
 
 def held_out(keys: Keys, fraction: float) -> NDArray[np.bool_]:
-    """Whether the document of each key belongs to validation: the key's place in [0, 2^64) is below ``fraction``."""
+    """Returns for each key whether its document is in validation: the key is below ``fraction`` · 2^64."""
     return keys < np.uint64(int(fraction * 2**64))
 
 
 def forgotten_keys(path: str | None) -> Keys:
-    """The keys of the ids that the file ``path`` lists, one a line; none without a file.
+    """Returns the keys of the ids in the file ``path``, one a line; none without a file.
 
     Raises:
-        ConfigError: when it cannot be read, or a line is no id.
+        ConfigError: if the file cannot be read, or a line is not an id.
     """
     return np.array([key_of("split", identity) for identity in forgotten_ids(path)], dtype=np.uint64)
 
 
 def forgotten_ids(path: str | None) -> list[str]:
-    """What ``forgotten_keys`` hashes."""
+    """Reads the ids in the file ``path``, one a line; none without a file.
+
+    Raises:
+        ConfigError: if the file cannot be read, or a line is not an id.
+    """
     try:
         lines = Path(path).read_text(encoding="utf-8").split("\n") if path else []
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("packing.forget", f"cannot read {path!r} ({error})", "give a list of ids") from None
     for number, line in enumerate(lines, start=1):
         if line and not re.fullmatch(r".+:[0-9]+", line):
-            wrong = f"line {number} of {path!r}, {line[:80]!r}, is no id"
-            raise ConfigError("packing.forget", wrong, "let `headrace forget` make the list")
+            wrong = f"line {number} of {path!r}, {line[:80]!r}, is not an id"
+            raise ConfigError("packing.forget", wrong, "create the list with `headrace forget`")
     return [line for line in lines if line]

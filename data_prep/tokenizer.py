@@ -1,11 +1,11 @@
-"""The stage ``tokenizer``: one tokenizer.json, trained on the kept documents or made from files that are given.
+"""The stage ``tokenizer``: one tokenizer.json, trained on the kept documents or made from given files.
 
     unique/documents ── sample ──> byte-level BPE ─┐
     tokenizer.json ────────────────────────────────┼──> tokenizer.json, with <|endoftext|> as a special token
     encoder.json + vocab.bpe (GPT-2) ──────────────┘
 
-Byte-level BPE is GPT-2's (Radford et al. 2019, §2.2): any text has ids, and decoding gives the text back. The trained
-file depends on the documents and the settings alone: which documents are seen is decided by a hash of their ids, and
+Byte-level BPE is GPT-2's (Radford et al. 2019, §2.2): it encodes any text, and decoding restores the text. The trained
+file depends only on the documents and the settings. A hash of the ids decides which documents are in the sample, and
 the trainer only counts words, so neither order nor threads matter.
 """
 
@@ -32,40 +32,42 @@ BYTES = tokenizers.pre_tokenizers.ByteLevel.alphabet()
 """The 256 characters that stand for the 256 bytes."""
 
 WORD_BYTES = 2000
-"""Where words are cut for training, which takes the square of the longest word's time (400,000 letters without a space:
-135 s). In English books, web pages and newswire the longest word has 185 bytes, a run of spaces; encoding cuts none."""
+"""Longer words are cut for training, whose time is quadratic in the longest word (400,000 letters without a space: 135
+s). The longest word in English books, web pages and newswire has 185 bytes (a run of spaces). Encoding cuts no
+words."""
 
 READ_FACTOR = 4
-"""A sample is drawn from whole document shards that hold about this many times its bytes, compressed."""
+"""Compressed bytes of the document shards from which a sample is drawn, as a multiple of the sample's bytes."""
 
 
 @settings
 class Trained:
-    """Byte-level BPE trained here on the documents of ``unique``; end of text has id 0."""
+    """Byte-level BPE trained on the documents of ``unique``. End of text has id 0."""
 
     type: Literal["train"] = "train"
     vocabulary_size: Annotated[int, Field(gt=len(BYTES), le=2**31)] = 8192
-    """Tokens at most, with the 256 bytes and end of text; fewer when no pair of tokens is left that occurs twice."""
+    """Most tokens, including the 256 bytes and end of text. There are fewer if no pair of tokens occurs twice any
+    more."""
     sample_bytes: Positive = 100_000_000
-    """UTF-8 bytes of text to train on, at most and up to the end of a document."""
+    """UTF-8 bytes of text to train on, rounded up to whole documents."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return ()
 
     def vocabulary(self) -> int:
-        """Tokens, known before any text is: at most so many."""
+        """Returns the largest possible number of tokens, which is known before the training."""
         return self.vocabulary_size
 
     def build(self, unique: Artifact, counts: Counter[str]) -> str:
-        """The tokenizer.json trained on a sample of ``unique``."""
+        """Trains on a sample of ``unique`` and returns the tokenizer.json."""
         return self.train(self._sample(unique.shards("documents"), counts))
 
     def train(self, texts: Iterable[str]) -> str:
-        """The tokenizer.json trained on ``texts``, whose longer words count as words of WORD_BYTES each."""
+        """Trains on ``texts`` and returns the tokenizer.json. Longer words are cut into words of WORD_BYTES."""
         tokenizer = byte_level(tokenizers.models.BPE())
-        as_it_encodes = tokenizer.pre_tokenizer
+        whole_words = tokenizer.pre_tokenizer
         cut = tokenizers.pre_tokenizers.FixedLength(WORD_BYTES)
-        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([as_it_encodes, cut])
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Sequence([whole_words, cut])
         trainer = tokenizers.trainers.BpeTrainer(
             vocab_size=self.vocabulary_size,
             min_frequency=2,
@@ -74,11 +76,11 @@ class Trained:
             show_progress=False,
         )
         tokenizer.train_from_iterator(texts, trainer)
-        tokenizer.pre_tokenizer = as_it_encodes
+        tokenizer.pre_tokenizer = whole_words
         return str(tokenizer.to_str())
 
     def _sample(self, shards: list[Path], counts: Counter[str]) -> Iterator[str]:
-        """The texts whose ids have the smallest keys, until they hold ``sample_bytes``."""
+        """Yields the texts whose ids have the smallest keys, up to ``sample_bytes``."""
         chosen = self._shards_to_read(shards)
         documents = (document for shard in chosen for document in read_documents(shard))
         sizes = ((key_of("sample", document.id), len(document.text.encode())) for document in documents)
@@ -93,12 +95,12 @@ class Trained:
 
     def _shards_to_read(self, shards: list[Path]) -> list[Path]:
         chosen: list[Path] = []
-        room = READ_FACTOR * self.sample_bytes
+        bytes_to_read = READ_FACTOR * self.sample_bytes
         for shard in sorted(shards, key=lambda path: key_of("sample", path.name)):
-            if room <= 0:
+            if bytes_to_read <= 0:
                 break
             chosen.append(shard)
-            room -= shard.stat().st_size
+            bytes_to_read -= shard.stat().st_size
         return chosen
 
 
@@ -108,43 +110,43 @@ class GivenFile:
 
     type: Literal["file"] = "file"
     path: str = dataclasses.field(metadata={"hashed": False})
-    """The file. Its content decides the result, not where it lies."""
+    """The path of the file. Its content decides the result, not its path."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        parse(_text("tokenizer.path", self.path), self.path)
+        parse(_read_text("tokenizer.path", self.path), self.path)
         return (raw_file("tokenizer.json", Path(self.path)),)
 
     def vocabulary(self) -> int:
-        """Tokens of the file."""
-        return Encoder(parse(_text("tokenizer.path", self.path), self.path)).vocabulary_size
+        """Returns the number of tokens in the file."""
+        return Encoder(parse(_read_text("tokenizer.path", self.path), self.path)).vocabulary_size
 
     def build(self, unique: Artifact, counts: Counter[str]) -> str:
-        """The file as it is, or with end of text made special where it was an ordinary token."""
-        text = _text("tokenizer.path", self.path)
+        """Returns the content of the file. If end of text is an ordinary token, it is made a special one."""
+        text = _read_text("tokenizer.path", self.path)
         tokenizer = parse(text, self.path)
         return text if is_special(tokenizers.Tokenizer.from_str(text)) else str(tokenizer.to_str())
 
 
 @settings
 class Gpt2Files:
-    """GPT-2's own two files, as released by OpenAI; end of text has id 50256."""
+    """GPT-2's two files as released by OpenAI. End of text has id 50256."""
 
     type: Literal["gpt2_files"] = "gpt2_files"
     encoder: str = dataclasses.field(metadata={"hashed": False})
-    """encoder.json: token → id."""
+    """The path of encoder.json: token → id."""
     merges: str = dataclasses.field(metadata={"hashed": False})
-    """vocab.bpe: the pairs of tokens to merge, most frequent first."""
+    """The path of vocab.bpe: the pairs of tokens to merge, the most frequent first."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
         self._tokenizer()
         return (raw_file("encoder.json", Path(self.encoder)), raw_file("vocab.bpe", Path(self.merges)))
 
     def vocabulary(self) -> int:
-        """Tokens of the two files."""
+        """Returns the number of tokens in the two files."""
         return Encoder(self._tokenizer()).vocabulary_size
 
     def build(self, unique: Artifact, counts: Counter[str]) -> str:
-        """The tokenizer.json equal to the two files."""
+        """Returns the two files as tokenizer.json."""
         return str(self._tokenizer().to_str())
 
     def _tokenizer(self) -> tokenizers.Tokenizer:
@@ -154,12 +156,12 @@ class Gpt2Files:
 
 
 TokenizerSettings = Annotated[Trained | GivenFile | Gpt2Files, Field(discriminator="type")]
-"""Where the tokenizer comes from."""
+"""The origin of the tokenizer."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tokenizer(Stage):
-    """``tokenizer.json``; counts ``vocabulary`` and, when trained, ``sample_documents`` and ``sample_bytes``."""
+    """Makes ``tokenizer.json``; counts ``vocabulary`` and, if trained, ``sample_documents`` and ``sample_bytes``."""
 
     name: ClassVar[str] = "tokenizer"
     version: ClassVar[int] = 2
@@ -168,10 +170,10 @@ class Tokenizer(Stage):
     settings: TokenizerSettings
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        """The given files, after they were found to be a tokenizer.
+        """Returns the given files and checks that they are a tokenizer.
 
         Raises:
-            ConfigError: when one is missing or is not what it should be.
+            ConfigError: if a file is missing or has the wrong content.
         """
         return self.settings.raw_files()
 
@@ -182,20 +184,20 @@ class Tokenizer(Stage):
         counts: Counter[str] = Counter()
         text = self.settings.build(inputs["unique"], counts)
         with out.file("tokenizer.json") as path:
-            path.write_text(text, encoding="utf-8")
+            path.write_read_text(text, encoding="utf-8")
         counts["vocabulary"] = Encoder(parse(text, self.name)).vocabulary_size
         return counts
 
 
 def byte_level(model: tokenizers.models.Model) -> tokenizers.Tokenizer:
-    """``model`` between GPT-2's pre-tokenization (its regular expression, bytes as characters) and its inverse."""
+    """Returns ``model`` with GPT-2's pre-tokenization (regular expression, bytes as characters) and its inverse."""
     tokenizer = tokenizers.Tokenizer(model)
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     return tokenizer
 
 
-def _text(where: str, path: str) -> str:
+def _read_text(where: str, path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -209,7 +211,7 @@ def _vocabulary(path: str) -> dict[str, int]:
         "tokenizer.encoder", f"{path!r} is not a JSON object of token → id", "give GPT-2's encoder.json"
     )
     try:
-        vocabulary = json.loads(_text("tokenizer.encoder", path))
+        vocabulary = json.loads(_read_text("tokenizer.encoder", path))
     except ValueError:
         raise wrong from None
     if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
@@ -218,7 +220,7 @@ def _vocabulary(path: str) -> dict[str, int]:
 
 
 def _merges(path: str, vocabulary: Mapping[str, int]) -> list[tuple[str, str]]:
-    lines = _text("tokenizer.merges", path).splitlines()
+    lines = _read_text("tokenizer.merges", path).splitlines()
     merges: list[tuple[str, str]] = []
     for number, line in enumerate(lines, start=1):
         if line.startswith("#version") or not line:

@@ -1,13 +1,13 @@
-"""The stage ``tokens``: each shard of ``unique`` as one flat shard of token ids, with the bounds of its documents.
+"""The stage ``tokens``: writes each shard of ``unique`` as a flat shard of token ids, with the bounds of its documents.
 
     documents/00007.jsonl.zst      doc 0          doc 1     doc 2
     tokens/00007.bin            E  t t t t t   E  t t    E  t t t   E        E = end of text
-    bounds/00007.npy            0              6         9          13       where the E lies that begins each
+    bounds/00007.npy            0              6         9          13       index of the E before each document
     text_bytes/00007.npy           21             8         12               UTF-8 bytes of each text
-    keys/00007.npy                 key            key       key              hash of each id: decides its split
+    keys/00007.npy                 key            key       key              hash of each id, which decides its split
 
-One E ends a document and begins the next, so document i is predicted at ``bounds[i+1] - bounds[i]`` positions, its
-first token and the E behind it among them. Nothing but E separates documents, and no text can spell E.
+One E ends a document and begins the next. So document i is predicted at ``bounds[i+1] - bounds[i]`` positions, from its
+first token to the E after it. Only E separates documents, and no text encodes to E.
 """
 
 import dataclasses
@@ -29,8 +29,11 @@ from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Tokens(Stage):
-    """Token shards; counts ``documents``, ``tokens`` (all that are stored) and ``text_bytes``; ``slowly_encoded`` are
-    the documents that the tokenizers library had to encode, because gigatoken may not with this tokenizer."""
+    """Encodes the documents of each shard.
+
+    Counts ``documents``, ``tokens`` (all stored ones) and ``text_bytes``. ``slowly_encoded`` counts the documents that
+    the tokenizers library encoded, if gigatoken cannot be used with this tokenizer.
+    """
 
     name: ClassVar[str] = "tokens"
     inputs: ClassVar[tuple[str, ...]] = ("unique", "tokenizer")
@@ -46,7 +49,7 @@ class Tokens(Stage):
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
         if encoder.slow_because is not None:
-            print(f"tokens: encoding slowly, by the tokenizers library: {encoder.slow_because}", file=sys.stderr)
+            print(f"tokens: encoding with the slow tokenizers library: {encoder.slow_because}", file=sys.stderr)
         keys: list[int] = []
         text_bytes: list[int] = []
 
@@ -69,7 +72,7 @@ class Tokens(Stage):
 
 
 def write_tokens(stream: BinaryIO, encoder: Encoder, texts: Iterator[str]) -> list[int]:
-    """Write the ids of ``texts`` with end of text before, between and behind them.
+    """Writes the ids of ``texts`` with end of text before, between and after them.
 
     Returns:
         The index of each end of text, (number of texts + 1,).

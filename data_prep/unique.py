@@ -1,11 +1,11 @@
-"""Stage ``unique``: the documents of ``clean`` without duplicates and, where asked for, without benchmark items.
+"""Stage ``unique``: the documents of ``clean`` without duplicates and, if configured, without benchmark items.
 
-    documents/00007.jsonl.zst    what stays of shard 7, in order
-    dropped/00007.jsonl.zst      what goes: metadata.drop = {"rule": "near_duplicate", "value": "<id> jaccard=0.93"}
-    overlaps/00007.jsonl.zst     which benchmark items documents were dropped or masked for (only with decontamination)
+    documents/00007.jsonl.zst    the kept documents of shard 7, in order dropped/00007.jsonl.zst      the dropped ones:
+    metadata.drop = {"rule": "near_duplicate", "value": "<id> jaccard=0.93"} overlaps/00007.jsonl.zst     the benchmark
+    items for which documents were dropped or masked (with decontamination)
 
-Rules: ``exact_duplicate`` (the text is the survivor's) and ``near_duplicate``, each with the id of the survivor, and
-``contaminated``, with the benchmark item. Shards keep their numbers, also empty ones.
+Rules: ``exact_duplicate`` (the survivor has the same text) and ``near_duplicate``, with the id of the survivor, and
+``contaminated``, with the benchmark item. Shards keep their numbers, also if they are empty.
 
     n-grams of the benchmarks ──> (documents that hold each ──> the common ones) ──> documents, dropped, overlaps
 """
@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from datatrove.data import Document
 
-from headrace.data_prep.decontamination.config import NOTHING, Benchmark, Decontamination
+from headrace.data_prep.decontamination.config import NO_DECONTAMINATION, Benchmark, Decontamination
 from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.overlap import Overlap, save_tally, sum_tallies, write_overlaps
 from headrace.data_prep.decontamination.removal import Removal
@@ -31,24 +31,24 @@ from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
 
 NGRAMS, TALLIES, IGNORED = "ngrams", "documents/ngrams", "common/ignored"
-"""The phase that hands on the n-grams; which phase hands on what of them, as what."""
+"""The phase that writes the n-grams; phase and kind of the tallies of n-grams and of the ignored n-grams."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Unique(Stage):
-    """Splits each shard of ``clean`` by what ``duplicates`` found, and by what the texts of benchmarks are found in."""
+    """Splits each shard of ``clean`` into kept documents, and duplicates and documents with benchmark items."""
 
     name: ClassVar[str] = "unique"
     version: ClassVar[int] = 2
     inputs: ClassVar[tuple[str, ...]] = ("clean", "duplicates")
 
-    decontamination: Decontamination = NOTHING
+    decontamination: Decontamination = NO_DECONTAMINATION
     benchmarks: Mapping[str, Benchmark] = dataclasses.field(default_factory=dict)
-    """By name: what to remove."""
+    """The benchmarks to remove, by name."""
 
     @classmethod
     def of(cls, decontamination: Decontamination, benchmarks: Mapping[str, Benchmark]) -> "Unique":
-        """The stage for these settings; where nothing is removed, nothing about benchmarks is in its address."""
+        """Returns the stage for these settings. If nothing is removed, its address does not depend on benchmarks."""
         if decontamination.removes and benchmarks:
             return cls(decontamination=decontamination, benchmarks=benchmarks)
         return cls()
@@ -80,7 +80,7 @@ class Unique(Stage):
         return ngrams.counts
 
     def _count(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        """Hand on how many documents of a shard hold each n-gram."""
+        """Writes how many documents of the shard hold each n-gram."""
         search, numbers = Search(NGrams.load(out, NGRAMS)), list[int]()
         for document, drop in _documents(task, inputs):
             if drop is None:
@@ -89,7 +89,7 @@ class Unique(Stage):
         return Counter()
 
     def _common(self, most_documents: int, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
-        """Hand on which n-grams are in too many documents to count."""
+        """Writes for each n-gram whether it is ignored, because it is in more than ``most_documents`` documents."""
         n_ngrams = NGrams.load(out, NGRAMS).keys.size
         ignored = sum_tallies(out, TALLIES, inputs["clean"].shard_count, n_ngrams) > most_documents
         with out.scratch("ignored", "npy") as path:
@@ -131,7 +131,7 @@ class Unique(Stage):
 
 
 def _documents(task: int, inputs: Inputs) -> Iterator[tuple[Document, Drop | None]]:
-    """The documents of a shard of ``clean``, each with the reason why it goes as a duplicate."""
+    """Yields the documents of a shard of ``clean``, each with the reason to drop it as a duplicate, or None."""
     removed = np.load(inputs["duplicates"].shard("removed", task, "npy"))
     drops = {int(entry["row"]): drop_of(entry) for entry in removed}
     for row, document in enumerate(read_documents(inputs["clean"].shard("documents", task, "jsonl.zst"))):
@@ -139,7 +139,7 @@ def _documents(task: int, inputs: Inputs) -> Iterator[tuple[Document, Drop | Non
 
 
 def drop_of(entry: np.void) -> Drop:
-    """Why the document of this entry of removed/*.npy goes."""
+    """Returns the reason to drop the document of an entry in removed/*.npy."""
     survivor = entry["survivor_id"].decode()
     if entry["exact"]:
         return Drop("exact_duplicate", survivor)

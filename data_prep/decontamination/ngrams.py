@@ -1,12 +1,12 @@
-"""The word n-grams of benchmark items, as arrays that any number of tasks read from disk.
+"""The word n-grams of benchmark items, as arrays that tasks read from disk.
 
     items ── words ──> n-grams of 13 words (all words of an item that has only 8 to 12) ── distinct, by key ──> NGrams
 
     n-gram    in my palm is a clear stone and inside it is a
-    key       XXH64 of its first 8 words: one look at each place of a document finds n-grams of every length
+    key       XXH64 of its first 8 words, so one lookup at each word of a document finds n-grams of every length
 
-Words are those of ``dedup.shingles``: folded, without punctuation. The text of each n-gram is kept, so that a search
-compares words, not hashes.
+Words are those of ``text.words``: folded, without punctuation. The text of each n-gram is kept, so a search compares
+words, not only hashes.
 """
 
 import dataclasses
@@ -27,46 +27,51 @@ from headrace.pipeline.core.handover import handed
 
 @dataclasses.dataclass(frozen=True)
 class NGrams:
-    """The distinct n-grams of all items, sorted by key; n_ngrams of them from n_items items."""
+    """The n_ngrams distinct n-grams of n_items items, sorted by key."""
 
     names: NDArray[np.bytes_]
     """(n_items,): ``<benchmark>/<item>`` in UTF-8."""
     sizes: NDArray[np.uint32]
-    """(n_items,): distinct n-grams of the item; 0 where it has too few words to be searched."""
+    """(n_items,): number of distinct n-grams of the item; 0 if it has too few words to search for."""
     keys: NDArray[np.uint64]
     """(n_ngrams,): XXH64 of the first 8 words."""
     lengths: NDArray[np.uint16]
-    """(n_ngrams,): words of the n-gram."""
+    """(n_ngrams,): number of words of the n-gram."""
     text: NDArray[np.uint8]
-    """The words of all n-grams, one space between them, in UTF-8."""
+    """The words of all n-grams in UTF-8, with one space between the words of an n-gram."""
     bounds: NDArray[np.uint64]
-    """(n_ngrams + 1,): where each n-gram begins in ``text``, and the end."""
+    """(n_ngrams + 1,): start of each n-gram in ``text``, and the end."""
     owners: NDArray[np.uint32]
-    """The items that hold each n-gram, one n-gram after the other."""
+    """The indices of the items with the n-gram, one n-gram after the other."""
     owner_bounds: NDArray[np.uint64]
-    """(n_ngrams + 1,): where the items of each n-gram begin in ``owners``, and the end."""
+    """(n_ngrams + 1,): start of the items of each n-gram in ``owners``, and the end."""
 
     def name(self, item: int) -> str:
+        """Returns the name of the item with the index ``item``: ``<benchmark>/<item>``."""
         return bytes(self.names[item]).decode()
 
-    def ngram(self, number: int) -> bytes:
-        """The words of an n-gram in UTF-8."""
-        return bytes(self.text[self.bounds[number] : self.bounds[number + 1]])
+    def ngram(self, index: int) -> bytes:
+        """Returns the words of an n-gram in UTF-8."""
+        return bytes(self.text[self.bounds[index] : self.bounds[index + 1]])
 
     def items_of(self, ngram: int) -> list[int]:
-        """The numbers of the items that hold the n-gram ``ngram``."""
+        """Returns the indices of the items with the n-gram of the index ``ngram``."""
         found: list[int] = self.owners[self.owner_bounds[ngram] : self.owner_bounds[ngram + 1]].tolist()
         return found
 
     def shares(self, found: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """(n_items,): the share of each item's n-grams that is ``found``, (n_ngrams,); 0 where it has none."""
+        """Returns the share of each item's n-grams that are ``found``, (n_items,); 0 for an item without n-grams.
+
+        Args:
+            found: whether each n-gram was found, (n_ngrams,).
+        """
         times = np.diff(self.owner_bounds).astype(np.int64)
         numbers = np.bincount(self.owners, weights=np.repeat(found, times), minlength=self.sizes.size)
         return numbers / np.maximum(self.sizes, 1)
 
     @classmethod
     def of(cls, benchmarks: Mapping[str, Benchmark], ngram_words: int) -> "NGrams":
-        """The n-grams of all items of ``benchmarks``, in the order of the benchmarks' names."""
+        """Builds the n-grams of all items of ``benchmarks``, in the order of the benchmarks' names."""
         names: list[bytes] = []
         sizes: list[int] = []
         owners: dict[bytes, list[int]] = {}
@@ -77,11 +82,11 @@ class NGrams:
                     owners.setdefault(ngram, []).append(len(names))
                 names.append(f"{title}/{name}".encode())
                 sizes.append(len(found))
-        ngrams = sorted(owners, key=lambda ngram: (key_of(ngram), ngram))
+        ngrams = sorted(owners, key=lambda ngram: (prefix_key(ngram), ngram))
         return cls(
             names=np.array(names, dtype=f"S{max(map(len, names), default=1)}"),
             sizes=np.array(sizes, dtype=np.uint32),
-            keys=np.array([key_of(ngram) for ngram in ngrams], dtype=np.uint64),
+            keys=np.array([prefix_key(ngram) for ngram in ngrams], dtype=np.uint64),
             lengths=np.array([ngram.count(b" ") + 1 for ngram in ngrams], dtype=np.uint16),
             text=np.frombuffer(b"".join(ngrams), dtype=np.uint8),
             bounds=_bounds(map(len, ngrams)),
@@ -91,19 +96,19 @@ class NGrams:
 
     @property
     def counts(self) -> Counter[str]:
-        """What a manifest says of them."""
+        """The counts for the manifest."""
         short = int((self.sizes == 0).sum())
         return Counter(benchmark_items=self.sizes.size, too_short_items=short, benchmark_ngrams=self.keys.size)
 
     def save(self, out: TaskOutput) -> None:
-        """Hand the arrays on to the later phases of a stage."""
+        """Writes the arrays for later phases of the stage."""
         for field in dataclasses.fields(self):
             with out.scratch(field.name, "npy") as path:
                 save_array(path, getattr(self, field.name))
 
     @classmethod
     def load(cls, out: TaskOutput, phase: str) -> "NGrams":
-        """What the one task of an earlier ``phase`` saved; the tasks of one machine share its memory."""
+        """Loads the arrays that the only task of an earlier ``phase`` saved. Tasks on one machine share the memory."""
         arrays: dict[str, Any] = {
             field.name: np.load(handed(out, f"{phase}/{field.name}", 0, "npy"), mmap_mode="r")
             for field in dataclasses.fields(cls)
@@ -112,9 +117,9 @@ class NGrams:
 
 
 def ngrams_of(texts: Iterable[str], ngram_words: int) -> list[bytes]:
-    """The distinct n-grams of an item's ``texts``, in order, each as its words with one space between them.
+    """Returns the distinct n-grams of an item's ``texts``, in order, each as its words with one space between them.
 
-    Where no text has ``ngram_words`` words, the longest one is its own n-gram if it has 8 or more.
+    If no text has ``ngram_words`` words, the longest one is the only n-gram, provided it has at least 8 words.
     """
     parts = [[word.encode("utf-8", "surrogatepass") for word in words(text)] for text in texts]
     runs = [part[first : first + ngram_words] for part in parts for first in range(len(part) - ngram_words + 1)]
@@ -123,8 +128,8 @@ def ngrams_of(texts: Iterable[str], ngram_words: int) -> list[bytes]:
     return list(dict.fromkeys(b" ".join(run) for run in runs))
 
 
-def key_of(ngram: bytes) -> int:
-    """XXH64 of the first 8 words of ``ngram``."""
+def prefix_key(ngram: bytes) -> int:
+    """Returns XXH64 of the first 8 words of ``ngram``."""
     return xxhash.xxh64_intdigest(b" ".join(ngram.split(b" ", SHORTEST_WORDS)[:SHORTEST_WORDS]))
 
 

@@ -1,11 +1,11 @@
-"""Overlaps: which benchmark item shares which words with which document.
+"""Overlaps: benchmark items and documents that share n-grams.
 
     overlaps/00007.jsonl.zst    {"item": "lambada/lambada_openai.jsonl.zst:17", "document": "crawl.warc.gz:3",
                                  "found": 61, "ngrams": 61, "words": "in my palm is a clear stone …",
                                  "action": "kept" | "dropped" | "masked"}
 
-``found`` of the item's ``ngrams`` occur in the document: all of them where it holds the whole item, one or two where
-both quote the same phrase. ``words`` are the first that both have.
+``found`` is how many of the item's ``ngrams`` occur in the document: all of them if it holds the whole item, one or two
+if both quote the same phrase. ``words`` is the first n-gram found.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.handover import handed
 
 Action = Literal["kept", "dropped", "masked"]
-"""What became of the document."""
+"""The action on the document."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,47 +42,48 @@ class Overlap:
 
 
 def items_in(hits: Hits, ngrams: NGrams) -> dict[int, list[int]]:
-    """The items that ``hits`` belong to, in order, each with those of its n-grams that were hit."""
+    """Returns the items with n-grams in ``hits``, in order, each with the indices of these n-grams."""
     found: dict[int, list[int]] = {}
-    for number in dict.fromkeys(hits[:, 1].tolist()):
-        for item in ngrams.items_of(number):
-            found.setdefault(item, []).append(number)
+    for ngram in dict.fromkeys(hits[:, 1].tolist()):
+        for item in ngrams.items_of(ngram):
+            found.setdefault(item, []).append(ngram)
     return dict(sorted(found.items()))
 
 
 def overlaps(found: Mapping[int, Sequence[int]], ngrams: NGrams, document: str, action: Action) -> list[Overlap]:
-    """What ``items_in`` found in the document with the id ``document``."""
+    """Returns the overlaps of a document, from the result of ``items_in``; ``document`` is its id."""
     return [
         Overlap(
             item=ngrams.name(item),
             document=document,
-            found=len(numbers),
+            found=len(indices),
             ngrams=int(ngrams.sizes[item]),
-            words=ngrams.ngram(numbers[0]).decode("utf-8", "replace"),
+            words=ngrams.ngram(indices[0]).decode("utf-8", "replace"),
             action=action,
         )
-        for item, numbers in found.items()
+        for item, indices in found.items()
     ]
 
 
 def write_overlaps(path: Path, found: Iterable[Overlap]) -> None:
+    """Writes the overlaps of one shard."""
     lines = b"".join(orjson.dumps(overlap, option=orjson.OPT_APPEND_NEWLINE) for overlap in found)
     path.write_bytes(zstandard.ZstdCompressor(level=LEVEL).compress(lines))
 
 
 def read_overlaps(path: Path) -> Iterator[Overlap]:
-    """The overlaps of one shard, in the order of its documents."""
+    """Reads the overlaps of one shard, in the order of its documents."""
     return (Overlap(**orjson.loads(line)) for line in read_lines(path))
 
 
 def save_tally(out: TaskOutput, kind: str, numbers: Sequence[int]) -> None:
-    """Hand on how often each number occurs in ``numbers``, as this task's part of a tally."""
+    """Writes how often each value occurs in ``numbers``, as this task's part of a tally."""
     with out.scratch(kind, "npy") as path:
         save_array(path, np.array(np.unique(np.array(numbers, dtype=np.int64), return_counts=True)))
 
 
 def sum_tallies(out: TaskOutput, source: str, tasks: int, size: int) -> NDArray[np.int64]:
-    """(size,): how often each number below ``size`` occurs in what all ``tasks`` handed on as ``<phase>/<kind>``."""
+    """Sums the tallies ``<phase>/<kind>`` of all ``tasks``: (size,), how often each value below ``size`` occurs."""
     total = np.zeros(size, dtype=np.int64)
     for task in range(tasks):
         numbers, times = np.load(handed(out, source, task, "npy"))

@@ -1,14 +1,14 @@
-"""Takes benchmark items out of training documents, as the settings say.
+"""Removes benchmark items from training documents: drops the document or masks the matches.
 
-document ── search ──> no hit: as it is
-                 └──> drop: {"rule": "contaminated", "value": "lambada/lambada_openai.jsonl.zst:17"}
-                 └──> mask: the text without the matches, metadata.masked = [item, …]; drop where too little is left
+    document ── search ──> no hit: unchanged
+                     └──> drop: {"rule": "contaminated", "value": "lambada/lambada_openai.jsonl.zst:17"}
+                     └──> mask: the text without the matches, metadata.masked = [item, …]; drop if too little is left
 
-Takes matches out of a text, with what stands around them.
+Masking cuts out each match and the text around it:
 
     … piece | 200 characters | match | 200 characters | piece …      ->      piece, blank line, piece
 
-GPT-3 (appendix C) makes a document of each piece; here they stay one document, with the id they have.
+GPT-3 (appendix C) makes a document of each piece. Here the pieces stay one document with its id.
 """
 
 import bisect
@@ -33,13 +33,13 @@ RULE = "contaminated"
 
 @dataclasses.dataclass(frozen=True)
 class Removal:
-    """Decides about one document after the other."""
+    """Decides about single documents."""
 
     search: Search
     settings: Decontamination
 
     def __call__(self, document: Document) -> tuple[Drop | None, list[Overlap]]:
-        """Why ``document`` goes, if it does, and its overlaps; masks its text where that is asked for."""
+        """Returns the reason to drop ``document``, or None, and its overlaps. With ``mask`` it changes the text."""
         hits = self.search.hits(document.text)
         if not hits.size:
             return None, []
@@ -53,43 +53,51 @@ class Removal:
         return None, found
 
     def _masked(self, text: str, hits: Hits) -> str | None:
-        """``text`` without any match, also without those that a cut has made; None when it is not worth keeping."""
+        """Returns ``text`` without matches, also without those that a cut creates; None if too little is left."""
         lengths = self.search.ngrams.lengths
         rest: str | None = text
         for _ in range(MOST_PIECES):
             if rest is None or not hits.size:
                 return rest
-            runs = [(first, first + int(lengths[number])) for first, number in hits.tolist()]
+            runs = [(first, first + int(lengths[ngram])) for first, ngram in hits.tolist()]
             rest = masked(rest, runs, self.settings.window_characters)
             hits = self.search.hits(rest or "")
         return None if hits.size else rest
 
 
 def _value(found: Sequence[Overlap]) -> str:
-    """The item of which most was found, and how many others."""
+    """Returns the item with the most n-grams found, and the number of other items."""
     most = max(found, key=lambda overlap: overlap.found)
     return most.item + f" and {len(found) - 1:,} more" * (len(found) > 1)
 
 
 PIECE_CHARACTERS = 200
-"""Shorter pieces are not kept (GPT-3, appendix C)."""
+"""Least length of a piece to keep (GPT-3, appendix C)."""
 MOST_PIECES = 10
-"""A document that is cut into more pieces is contaminated as a whole (GPT-3, appendix C)."""
+"""A document that would be cut into more pieces is dropped (GPT-3, appendix C)."""
 JOINT = "\n\n"
 
 Run = tuple[int, int]
-"""The first word of a run, and the word after its last."""
+"""Index of the first word of a run, and of the word after its last one."""
 
 
 def masked(text: str, runs: Sequence[Run], window_characters: int) -> str | None:
-    """``text`` without the words of ``runs`` (sorted by first word) and ``window_characters`` on each side of them.
+    """Returns ``text`` without the words of ``runs`` and without ``window_characters`` on each side of them.
 
-    A word that a window cuts goes too. None when too little is left, or too many pieces.
+    A word on the edge of a window is removed, too.
+
+    Args:
+        text: the text of a document.
+        runs: words to remove, sorted by first word.
+        window_characters: characters to remove on each side of a run.
+
+    Returns:
+        The remaining pieces, or None if too little is left or there are too many pieces.
     """
-    places, cuts = Places(text), list[tuple[int, int]]()
+    words, cuts = WordOffsets(text), list[tuple[int, int]]()
     for first, last in runs:
-        start, _ = places.word_across(max(0, places.start(first) - window_characters))
-        _, end = places.word_across(min(len(text), places.end(last) + window_characters))
+        start, _ = words.word_across(max(0, words.start(first) - window_characters))
+        _, end = words.word_across(min(len(text), words.end(last) + window_characters))
         if cuts and start <= cuts[-1][1]:
             cuts[-1] = cuts[-1][0], max(end, cuts[-1][1])
         else:
@@ -100,11 +108,11 @@ def masked(text: str, runs: Sequence[Run], window_characters: int) -> str | None
     return JOINT.join(kept) if kept and len(pieces) <= MOST_PIECES else None
 
 
-class Places:
-    """Where the words of ``text`` lie in it: folding may change the number of characters, so they are counted."""
+class WordOffsets:
+    """Offsets of the words in ``text``. Folding may change the number of characters, so words are counted in chunks."""
 
     def __init__(self, text: str) -> None:
-        begins = chunk_beginnings()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")]
+        begins = chunk_starts()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")]
         begins[:1] = True
         self._text = text
         self._starts = np.flatnonzero(begins).tolist()
@@ -112,7 +120,7 @@ class Places:
         self._words = [0, *accumulate(map(word_count, chunks))]
 
     def start(self, word: int) -> int:
-        """The character that word number ``word`` begins at; the end of the text beyond its last word."""
+        """Returns the offset of the word with index ``word``; the end of the text after the last word."""
         if word >= self._words[-1]:
             return len(self._text)
         chunk = bisect.bisect_right(self._words, word) - 1
@@ -124,12 +132,13 @@ class Places:
         )
 
     def end(self, word: int) -> int:
-        """The character after the word before number ``word`` (not the first) and the punctuation that follows it."""
+        """Returns the end offset of the word before index ``word`` (at least 1), with the punctuation that follows
+        it."""
         start = self.start(word - 1)
         return start + len(self._text[start : self.start(word)].rstrip())
 
     def word_across(self, character: int) -> tuple[int, int]:
-        """Beginning and end of the word on both sides of ``character``; the character itself where there is none."""
+        """Returns start and end of the word that ``character`` lies inside; ``character`` twice if there is none."""
         chunk = bisect.bisect_right(self._starts, character) - 1
         word = self._words[chunk] + word_count(self._text[self._starts[chunk] : character]) if chunk >= 0 else 0
         if word and self.end(word) > character:
@@ -138,11 +147,11 @@ class Places:
 
 
 @functools.cache
-def chunk_beginnings() -> NDArray[np.bool_]:
-    """(0x110000,): the characters that begin a chunk, such as white space, punctuation and Han.
+def chunk_starts() -> NDArray[np.bool_]:
+    """Returns for each code point whether it starts a chunk, like white space, punctuation and Han: (0x110000,).
 
-    Folding changes nothing across such a boundary: none of them joins what stands before it. And a word that goes on
-    after it was no word before it. So chunks can be counted one by one, and hold two words at most.
+    Folding does not combine such a character with the one before it, and no word continues across it. So the words of
+    each chunk can be counted separately, and a chunk holds at most two words.
     """
     table = np.isin(character_classes(), (SEPARATOR, ALONE))
     table[[code for code in np.flatnonzero(table).tolist() if unicodedata.category(chr(code))[0] == "M"]] = False

@@ -1,11 +1,11 @@
-"""Text → token ids, with the tokenizer made harmless: what it gives depends on the text alone.
+"""Encodes texts to token ids that depend only on the text.
 
     tokenizer.json ── load ──> Encoder ── encode(texts) ──> one array of ids per text
 
-The ids are those of the tokenizers library; where gigatoken is known to give the same, it does the work (``fast_bpe``).
-A tokenizer.json may cut, pad or frame what it encodes, and takes ``<|endoftext|>`` inside a page for the end of a
-document. Here none of that happens: a page that talks about ``<|endoftext|>`` is text like any other, and only the
-tokens stage puts the end-of-text id between documents.
+The ids are those of the tokenizers library. gigatoken computes them if it is known to give the same ids (``fast_bpe``).
+A tokenizer.json may truncate, pad, or add tokens to its input, and treats ``<|endoftext|>`` inside a page as the end of
+a document. All of this is switched off here: ``<|endoftext|>`` in a page is text like any other. Only the stage
+``tokens`` writes the end-of-text id between documents.
 """
 
 import functools
@@ -17,14 +17,14 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from headrace.data_prep.tokenization.fast_bpe import FastBpe, proven
+from headrace.data_prep.tokenization.fast_bpe import FastBpe, verified_fast_bpe
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 END_OF_TEXT = "<|endoftext|>"
-"""Ends one document and begins the next. GPT-2's name for it."""
+"""The token between two documents, under its GPT-2 name."""
 
 BATCH_BYTES = 1_000_000
-"""Texts are encoded in batches of about this many UTF-8 bytes: enough for every core, little memory."""
+"""UTF-8 bytes of a batch of texts, approximately: enough for all cores, but little memory."""
 
 
 class Encoder:
@@ -41,10 +41,10 @@ class Encoder:
 
     @classmethod
     def load(cls, path: Path) -> "Encoder":
-        """The encoder of the file ``path``; one and the same in a process, for the same content.
+        """Returns the encoder of the file ``path``. A process shares one encoder for the same content.
 
         Raises:
-            ArtifactError: when it is not a tokenizer.json, or has no end-of-text token.
+            ArtifactError: if it is not a tokenizer.json, or has no end-of-text token.
         """
         try:
             return _encoder(path.read_text(encoding="utf-8"), str(path))
@@ -53,27 +53,28 @@ class Encoder:
 
     @functools.cached_property
     def _fast(self) -> FastBpe | str:
-        return proven(self._tokenizer)
+        return verified_fast_bpe(self._tokenizer)
 
     @property
     def slow_because(self) -> str | None:
-        """Why the tokenizers library has to encode; None where gigatoken does."""
+        """The reason why the tokenizers library encodes; None if gigatoken does."""
         return self._fast if isinstance(self._fast, str) else None
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """What holds a token id on disk: little-endian uint16 for up to 65,536 of them, else uint32."""
+        """The dtype of a token id on disk: little-endian uint16 for a vocabulary of up to 65,536 tokens, else
+        uint32."""
         return np.dtype("<u2" if self.vocabulary_size <= 1 << 16 else "<u4")
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[Any]]:
-        """The ids of each text, without anything added, as arrays of ``dtype``."""
+        """Returns the ids of each text, without added tokens, as arrays of ``dtype``."""
         if isinstance(self._fast, FastBpe):
             return [self._fast.encode(text).astype(self.dtype) for text in texts]
         encodings = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
         return [np.array(encoding.ids, dtype=self.dtype) for encoding in encodings]
 
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
-        """The text of ``ids``, special tokens included."""
+        """Returns the text of ``ids``, including special tokens."""
         return str(self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=False))
 
 
@@ -83,10 +84,10 @@ def _encoder(text: str, where: str) -> Encoder:
 
 
 def parse(text: str, where: str) -> tokenizers.Tokenizer:
-    """The tokenizer that the JSON ``text`` describes, with end of text as a special token.
+    """Parses the JSON ``text`` as a tokenizer, with end of text as a special token.
 
     Raises:
-        ConfigError: at ``where``, when it is not a tokenizer.json or its vocabulary lacks end of text.
+        ConfigError: at ``where``, if it is not a tokenizer.json or its vocabulary lacks end of text.
     """
     try:
         tokenizer = tokenizers.Tokenizer.from_str(text)
@@ -102,19 +103,19 @@ def parse(text: str, where: str) -> tokenizers.Tokenizer:
 
 
 def is_special(tokenizer: tokenizers.Tokenizer) -> bool:
-    """Whether end of text is one of the special tokens: one that text can never spell."""
+    """Whether end of text is a special token, which no text encodes to."""
     return any(t.content == END_OF_TEXT and t.special for t in tokenizer.get_added_tokens_decoder().values())
 
 
 def batches(texts: Iterator[str]) -> Iterator[list[str]]:
-    """``texts`` in lists that are closed as soon as they hold ``BATCH_BYTES``."""
+    """Yields ``texts`` in lists. A list ends as soon as it holds ``BATCH_BYTES``."""
     batch: list[str] = []
-    room = BATCH_BYTES
+    free_bytes = BATCH_BYTES
     for text in texts:
         batch.append(text)
-        room -= len(text.encode())
-        if room <= 0:
+        free_bytes -= len(text.encode())
+        if free_bytes <= 0:
             yield batch
-            batch, room = [], BATCH_BYTES
+            batch, free_bytes = [], BATCH_BYTES
     if batch:
         yield batch

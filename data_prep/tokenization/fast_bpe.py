@@ -1,11 +1,11 @@
-"""Byte-level BPE by gigatoken, some hundred times as fast as the tokenizers library, where both give the same ids.
+"""Byte-level BPE by gigatoken, about a hundred times as fast as the tokenizers library, if both give the same ids.
 
-    tokenizer ── proven ──> FastBpe ── encode(text) ──> ids
-                       └──> why gigatoken may not encode with it
+    tokenizer ── verified_fast_bpe ──> FastBpe ── encode(text) ──> ids
+                                  └──> the reason why gigatoken cannot be used
 
-The tokenizers library is the definition. ``proven`` lets gigatoken take its place only for the forms of a
-tokenizer.json that are named here, and only after both gave the same ids for texts that are built to tell them apart:
-each token of the vocabulary, and mixtures of all that the splitting into words looks at.
+The tokenizers library is the reference. ``verified_fast_bpe`` allows gigatoken only for the forms of a tokenizer.json
+that are listed here, and only if both give the same ids for texts that would show a difference: each token of the
+vocabulary, and mixtures of all characters that matter for the splitting into words.
 """
 
 import functools
@@ -29,7 +29,7 @@ LLAMA3_EXPRESSION = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-"""Splits a text into words; in the tokenizer.json of Llama 3 and of those that follow it."""
+"""Splits a text into words, in the tokenizer.json of Llama 3 and later models."""
 
 LLAMA3 = {
     "type": "Sequence",
@@ -50,36 +50,37 @@ PROBES = 2_000
 PROBE_LENGTH = 24
 
 RENEW_BYTES = 1 << 27
-"""gigatoken 0.10 keeps each distinct word that it has seen; it is started afresh after this many bytes of text, so it
-holds less than 1 GB even when no word ever comes twice."""
+"""gigatoken 0.10 caches every distinct word. It is replaced by a new instance after this many characters of text, so
+the cache stays below 1 GB even if no word occurs twice."""
 
 
 class FastBpe:
-    """Encodes with a tokenizer.json, all of its special tokens being text like any other."""
+    """Encodes with a tokenizer.json. Its special tokens are text like any other."""
 
     def __init__(self, description: dict[str, Any]) -> None:
-        """Take the parsed tokenizer.json ``description``, which ``proven`` must have found fit."""
+        """Builds the encoder from a parsed tokenizer.json, which ``verified_fast_bpe`` must have accepted."""
         self._json = json.dumps(description | {"added_tokens": []})
         self._renew()
 
     def encode(self, text: str) -> NDArray[np.uint32]:
-        """The ids of ``text``, without anything added: (n_tokens,)."""
-        self._room -= len(text)
-        if self._room < 0:
+        """Returns the ids of ``text``, without added tokens: (n_tokens,)."""
+        self._left -= len(text)
+        if self._left < 0:
             self._renew()
         ids: NDArray[np.uint32] = self._gigatoken.backend.encode(text)
         return ids
 
     def _renew(self) -> None:
         self._gigatoken = Gigatoken.from_json(self._json)
-        self._room = RENEW_BYTES
+        self._left = RENEW_BYTES
 
 
-def proven(tokenizer: tokenizers.Tokenizer) -> FastBpe | str:
-    """What encodes like ``tokenizer``, or why there is nothing that would.
+def verified_fast_bpe(tokenizer: tokenizers.Tokenizer) -> FastBpe | str:
+    """Returns a FastBpe that encodes like ``tokenizer``, or the reason why there is none.
 
     Args:
-        tokenizer: does not truncate or pad, and takes special tokens for text (``encode_special_tokens``).
+        tokenizer: a tokenizer that does not truncate or pad, and encodes special tokens as text
+            (``encode_special_tokens``).
     """
     description = json.loads(tokenizer.to_str())
     reason = _unknown_form(description)
@@ -103,7 +104,7 @@ def _unknown_form(description: dict[str, Any]) -> str | None:
         return "its pre-tokenizer is neither GPT-2's nor Llama 3's"
     ordinary = [token["content"] for token in description["added_tokens"] if not token["special"]]
     if ordinary:
-        return f"it has added tokens that are not special, {ordinary[0]!r} one of them"
+        return f"it has added tokens that are not special, such as {ordinary[0]!r}"
     added = {token["content"] for token in description["added_tokens"]}
     return _unknown_vocabulary(model["vocab"].keys() - added, model["merges"])
 
@@ -111,17 +112,17 @@ def _unknown_form(description: dict[str, Any]) -> str | None:
 def _unknown_vocabulary(tokens: set[str], merges: list[list[str]]) -> str | None:
     if not tokens >= BYTES:
         return f"its vocabulary lacks {len(BYTES - tokens)} of the 256 bytes"
-    strange = min((token for token in tokens if not BYTES.issuperset(token)), default=None)
-    if strange is not None:
-        return f"its token {strange!r} is not made of bytes"
-    # gigatoken takes the id of the merged token for the merge's rank where ids rise with ranks.
+    other = min((token for token in tokens if not BYTES.issuperset(token)), default=None)
+    if other is not None:
+        return f"its token {other!r} is not made of bytes"
+    # gigatoken uses the id of the merged token as rank of the merge if ids increase with ranks.
     if any("".join(a) == "".join(b) for a, b in itertools.pairwise(merges)):
         return "two successive merges give the same token"
     return None
 
 
 def _without(value: Any, name: str) -> Any:
-    """``value`` without the keys ``name`` at any depth."""
+    """Returns ``value`` without the keys ``name`` at any depth."""
     if isinstance(value, dict):
         return {key: _without(item, name) for key, item in value.items() if key != name}
     return [_without(item, name) for item in value] if isinstance(value, list) else value
@@ -131,18 +132,18 @@ def _difference(fast: FastBpe, slow: tokenizers.Tokenizer) -> str | None:
     texts = probes() + _all_tokens(slow)
     for text, encoding in zip(texts, slow.encode_batch_fast(texts, add_special_tokens=False), strict=True):
         if fast.encode(text).tolist() != encoding.ids:
-            return f"gigatoken gives other ids for {text!r}"
+            return f"gigatoken gives different ids for {text!r}"
     return None
 
 
 def _all_tokens(tokenizer: tokenizers.Tokenizer) -> list[str]:
-    """The texts of all tokens, in the order of their ids, some on each line."""
+    """Returns the texts of all tokens, in the order of their ids, ``PROBE_LENGTH`` tokens in a text."""
     texts = tokenizer.decode_batch([[token] for token in range(max(tokenizer.get_vocab().values()) + 1)])
     return ["\n".join(texts[first : first + PROBE_LENGTH]) for first in range(0, len(texts), PROBE_LENGTH)]
 
 
 @functools.cache
 def probes() -> list[str]:
-    """Texts made at random, always the same, of characters of every kind that splitting into words knows."""
+    """Returns random texts, always the same, with all kinds of characters that matter for splitting into words."""
     choice = random.Random(0)
     return ["".join(choice.choices(PROBE_CHARACTERS, k=PROBE_LENGTH)) for _ in range(PROBES)]

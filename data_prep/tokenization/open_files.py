@@ -1,10 +1,10 @@
-"""Pieces of files, of which a bounded number are open at a time, however many there are.
+"""Reads parts of files with a bounded number of open files.
 
     read(path, offset, size) ──> open already? ──> pread
-                                 └─ open it; close the one that was read least recently if too many are open
+                                 └─ open it; if too many are open, close the least recently read one
 
-One ``OpenFiles`` serves the whole process, since a training on a mixture reads several artifacts. Files are read, not
-mapped: a map keeps a descriptor too, and making one costs several times what reading a row does.
+One ``OpenFiles`` serves the whole process, because training on a mixture reads several artifacts. Files are read, not
+memory-mapped: a map also keeps a file descriptor, and creating it costs several times as much as reading a row.
 """
 
 import os
@@ -16,23 +16,23 @@ from headrace.pipeline.core.errors import ArtifactError
 
 MOST_OPEN = 512
 SHARE = 4
-"""The part of the process's descriptors that may be used is 1 / SHARE."""
+"""At most 1 / SHARE of the process's file descriptors are used."""
 
 
 class OpenFiles:
-    """Keeps at most ``most`` files open; several threads may read."""
+    """Keeps at most ``most`` files open. It is safe to use from several threads."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._files: dict[Path, int] = {}
-        """In the order of their last use."""
+        """Descriptors by path, in the order of their last use."""
         self._lock = threading.Lock()
 
     def read(self, path: Path, offset: int, size: int) -> bytes:
-        """The ``size`` bytes from ``offset`` on.
+        """Reads ``size`` bytes at ``offset``.
 
         Raises:
-            ArtifactError: when the file ends before.
+            ArtifactError: if the file ends earlier.
         """
         with self._lock:
             file = self._files.pop(path, None)
@@ -49,7 +49,7 @@ class OpenFiles:
 
 
 def allowed() -> int:
-    """How many files this process may keep open here."""
+    """Returns the number of files that this process may keep open for reading."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_OPEN if soft == resource.RLIM_INFINITY else max(1, min(MOST_OPEN, soft // SHARE))
 

@@ -1,12 +1,13 @@
-"""Packing: documents of any length into rows of ``row_tokens`` positions, as an index; no token is copied.
+"""Packs documents of any length into rows of ``row_tokens`` positions. The result is an index; no token is copied.
 
     documents   ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁ ▂▂▂▂ ▃▃▃▃▃▃ ▄▄ ▅▅▅▅▅
-    cut         ▁▁▁▁▁▁▁▁ ▁▁▁▁▁▁▁ ▂▂▂▂ ▃▃▃▃▃▃ ▄▄ ▅▅▅▅▅        only what is longer than a row
+    cut         ▁▁▁▁▁▁▁▁ ▁▁▁▁▁▁▁ ▂▂▂▂ ▃▃▃▃▃▃ ▄▄ ▅▅▅▅▅        only documents longer than a row are cut
     best fit    ▁▁▁▁▁▁▁▁ | ▁▁▁▁▁▁▁  | ▂▂▂▂     | ▃▃▃▃▃▃▄▄ | ▅▅▅▅▅
 
-Best fit decreasing is the method of "Fewer Truncations Improve Language Modeling" (Ding et al., ICML 2024): pieces
-from long to short, each into the row with the least room that still holds it. Concatenation is GPT's method: the
-documents one behind the other, cut every ``row_tokens`` positions wherever that falls.
+Best-fit decreasing is the method of "Fewer Truncations Improve Language Modeling" (Ding et al., ICML 2024): each piece,
+from the longest to the shortest, goes into the row with the least free space that still holds it. Concatenation is
+GPT's
+method: all documents one after the other, cut every ``row_tokens`` positions.
 """
 
 import math
@@ -18,25 +19,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 SPAN = np.dtype([("shard", "<u4"), ("start", "<u8"), ("length", "<u4")])
-"""``length`` positions of token shard ``shard``: inputs tokens[start : start+length], targets one further on."""
+"""``length`` positions of token shard ``shard``. Inputs are tokens[start : start+length], targets one token later."""
 
 Spans = NDArray[np.void]
 """(number of spans,) of ``SPAN``."""
 
 Index = NDArray[np.int64]
-"""Lengths, numbers or offsets."""
+"""Lengths, indices or offsets."""
 
 
 def best_fit(documents: Spans, row_tokens: int) -> tuple[Spans, Index]:
-    """Rows that split no document that fits one, with little padding.
+    """Packs by best fit: documents that fit a row are not split, and there is little padding.
 
-    Rows stand in the order of their first spans, so that the first rows are no other kind of text than the rest.
+    Rows are sorted by their first spans, so the first rows hold the same kinds of text as the others.
 
     Args:
-        documents: one span for each document, its whole length.
+        documents: one span for each whole document.
+        row_tokens: positions of a row.
 
     Returns:
-        The spans of all rows, one row behind the other, and where each row begins: (rows + 1,).
+        The spans of all rows, one row after the other, and the offset of each row: (rows + 1,).
     """
     pieces = cut(documents, row_tokens)
     _, first_piece, row = np.unique(fit(pieces["length"], row_tokens), return_index=True, return_inverse=True)
@@ -47,7 +49,7 @@ def best_fit(documents: Spans, row_tokens: int) -> tuple[Spans, Index]:
 
 
 def concatenate(documents: Spans, row_tokens: int) -> tuple[Spans, Index]:
-    """Rows that are full, all but the last, whatever they split. Arguments and result as ``best_fit``."""
+    """Packs by concatenation: all rows but the last are full. Arguments and result are those of ``best_fit``."""
     lengths = documents["length"].astype(np.int64)
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
@@ -61,7 +63,7 @@ def concatenate(documents: Spans, row_tokens: int) -> tuple[Spans, Index]:
 
 
 def cut(documents: Spans, row_tokens: int) -> Spans:
-    """``documents`` in pieces of at most ``row_tokens``: full ones, then what remains of each."""
+    """Cuts ``documents`` into pieces of at most ``row_tokens``: full pieces, then the rest of each document."""
     lengths = documents["length"].astype(np.int64)
     numbers = -(-lengths // row_tokens)
     document = np.repeat(np.arange(len(documents)), numbers)
@@ -73,62 +75,69 @@ def cut(documents: Spans, row_tokens: int) -> Spans:
 
 
 def fit(lengths: NDArray[Any], row_tokens: int) -> Index:
-    """The row of each piece by best fit decreasing; pieces of one length in their order.
+    """Returns the row of each piece by best-fit decreasing. Pieces of equal length are placed in their order.
 
-    Pieces of equal length are placed together, and so are rows with equal room: after a row took one piece it has the
-    least room of all, so it goes on taking until it is full. The steps number at most three for each distinct length,
-    however many pieces there are.
+    Pieces of equal length are placed together, in rows with equal free space: after a row takes one piece, it has the
+    least free space of these rows, so it takes pieces until it is full. There are at most three steps for each distinct
+    length, independent of the number of pieces.
 
     Args:
         lengths: positions of each piece, 1 to ``row_tokens``.
+        row_tokens: positions of a row.
     """
     decreasing = np.argsort(-lengths.astype(np.int64), kind="stable")
     sizes, counts = np.unique(lengths, return_counts=True)
     row = np.empty(len(lengths), dtype=np.int64)
-    rows = _Rooms(row_tokens)
+    rows = _OpenRows(row_tokens)
     begin = 0
     for size, count in zip(sizes[::-1].tolist(), counts[::-1].tolist(), strict=True):
         pieces = decreasing[begin : begin + count]
         begin += count
         while len(pieces):
-            room, taken = rows.take(size, len(pieces))
-            each = room // size
+            free, taken = rows.take(size, len(pieces))
+            each = free // size
             placed = min(len(pieces), len(taken) * each)
             row[pieces[:placed]] = np.repeat(taken, each)[:placed]
             full, rest = divmod(placed, each)
-            rows.put(room - each * size, taken[:full])
-            rows.put(room - rest * size, taken[full:])
+            rows.put(free - each * size, taken[:full])
+            rows.put(free - rest * size, taken[full:])
             pieces = pieces[placed:]
     return row
 
 
 def split_documents(documents: Spans, spans: Spans) -> int:
-    """How many of ``documents`` (in the order of shard and start) lie in more than one of ``spans``."""
+    """Counts the ``documents`` (in the order of shard and start) that are in more than one of ``spans``."""
     tokens = spans["length"][np.lexsort((spans["start"], spans["shard"]))].cumsum(dtype=np.int64)
     last_span = np.searchsorted(tokens, documents["length"].cumsum(dtype=np.int64))
     return int((np.diff(last_span, prepend=-1) > 1).sum())
 
 
-class _Rooms:
-    """The rows that have room left, by how much, and the empty ones, of which there is no end."""
+class _OpenRows:
+    """The rows by free space: rows that hold pieces, and an unlimited number of empty rows."""
 
     def __init__(self, row_tokens: int) -> None:
         self._row_tokens = row_tokens
-        self._rooms: list[int] = []
+        self._sizes: list[int] = []
+        """The free spaces that occur in ``_rows``, ascending."""
         self._rows: dict[int, deque[Index]] = {}
+        """The rows by free space."""
         self._opened = 0
 
     def take(self, size: int, pieces: int) -> tuple[int, Index]:
-        """The rows with the least room for ``size``, no more than hold ``pieces`` of them: (room, their numbers)."""
-        at = bisect_left(self._rooms, size)
-        if at == len(self._rooms):
+        """Takes rows with the least free space ≥ ``size``, at most as many as ``pieces`` of this size need.
+
+        Returns:
+            The free space of each of these rows, and their indices.
+        """
+        index = bisect_left(self._sizes, size)
+        if index == len(self._sizes):
             opened = self._opened + np.arange(math.ceil(pieces / (self._row_tokens // size)))
             self._opened += len(opened)
             return self._row_tokens, opened
-        room = self._rooms[at]
-        wanted = math.ceil(pieces / (room // size))
+        free = self._sizes[index]
+        wanted = math.ceil(pieces / (free // size))
         chunks: list[Index] = []
-        stock = self._rows[room]
+        stock = self._rows[free]
         while stock and wanted:
             chunk = stock.popleft()
             if len(chunk) > wanted:
@@ -136,14 +145,14 @@ class _Rooms:
             chunks.append(chunk[:wanted])
             wanted -= len(chunks[-1])
         if not stock:
-            del self._rows[room], self._rooms[at]
-        return room, np.concatenate(chunks)
+            del self._rows[free], self._sizes[index]
+        return free, np.concatenate(chunks)
 
-    def put(self, room: int, rows: Index) -> None:
-        """Give ``rows`` back with ``room`` left."""
-        if not room or not len(rows):
+    def put(self, free: int, rows: Index) -> None:
+        """Puts ``rows`` back, with ``free`` positions left in each. Full rows are not kept."""
+        if not free or not len(rows):
             return
-        if room not in self._rows:
-            self._rows[room] = deque()
-            insort(self._rooms, room)
-        self._rows[room].append(rows)
+        if free not in self._rows:
+            self._rows[free] = deque()
+            insort(self._sizes, free)
+        self._rows[free].append(rows)

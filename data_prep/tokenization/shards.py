@@ -1,10 +1,10 @@
-"""Reading what ``tokens`` and ``packed`` leave on disk, without ever holding it in memory.
+"""Reads the artifacts of ``tokens`` and ``packed`` without loading them into memory.
 
-    PackedRows  row number ──> spans (shard, start, length)        spans/<split>-00000.npy, rows/<split>-00000.npy
+    PackedRows  row index ──> spans (shard, start, length)         spans/<split>-00000.npy, rows/<split>-00000.npy
     TokenShards shard, start, stop ──> token ids                   tokens/00007.bin, bounds/00007.npy
 
-A file's form is kept once it was looked at; its values are read where they are wanted (open_files.py), since a corpus
-may have more files than a process may have open.
+Dtype and size of a file are read once and cached. Its values are read when they are needed (open_files.py), because a
+corpus may have more files than a process may open.
 """
 
 import dataclasses
@@ -23,14 +23,17 @@ from headrace.pipeline.core.errors import ArtifactError
 
 
 def key_of(purpose: str, document_id: str) -> int:
-    """A number in [0, 2^64) that depends on the document alone: the first 8 bytes (little-endian) of the SHA-256 of
-    ``purpose``, a zero byte, and the id, so that choices for different purposes are independent of each other."""
+    """Returns a hash in [0, 2^64) of the document's id.
+
+    It is the first 8 bytes (little-endian) of the SHA-256 of ``purpose``, a zero byte, and the id, so choices for
+    different purposes are independent of each other.
+    """
     return int.from_bytes(hashlib.sha256(f"{purpose}\0{document_id}".encode()).digest()[:8], "little")
 
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """Values of one type, one after the other in a file from byte ``offset`` on."""
+    """A one-dimensional array in a file, from byte ``offset`` on."""
 
     path: Path
     dtype: "np.dtype[Any]"
@@ -39,12 +42,12 @@ class StoredArray:
 
     @classmethod
     def npy(cls, path: Path) -> "StoredArray":
-        """The array of one dimension in a .npy file."""
+        """Opens the one-dimensional array in a .npy file."""
         mapped = np.load(path, mmap_mode="r")
         return cls(path, mapped.dtype, mapped.offset, mapped.size)
 
     def __getitem__(self, part: slice) -> NDArray[Any]:
-        """A copy of the values of ``part``, which has no step."""
+        """Reads the values of the slice ``part``, which has no step."""
         start, stop, _ = part.indices(self.size)
         length_bytes = max(0, stop - start) * self.dtype.itemsize
         return np.frombuffer(FILES.read(self.path, self.offset + start * self.dtype.itemsize, length_bytes), self.dtype)
@@ -62,19 +65,19 @@ class TokenShards:
         return self._artifact.shard_count
 
     def slice(self, shard: int, start: int, stop: int) -> NDArray[Any]:
-        """The ids tokens[start:stop] of ``shard``, uint16 or uint32."""
+        """Reads the ids tokens[start:stop] of ``shard``, uint16 or uint32."""
         return self._tokens(shard)[start:stop]
 
     def document(self, shard: int, start: int) -> int:
-        """The number, within ``shard``, of the document that predicts from position ``start``."""
+        """Returns the index in ``shard`` of the document that the span from ``start`` belongs to."""
         return int(np.searchsorted(self.bounds(shard), start, side="right")) - 1
 
     def bounds(self, shard: int) -> NDArray[np.uint64]:
-        """(documents + 1,): where the end of text lies that begins each document, and the last one."""
+        """Reads the offset of the end of text before each document, and of the last one: (documents + 1,)."""
         return self._bounds(shard)[:]
 
     def text_bytes(self, shard: int) -> NDArray[np.uint32]:
-        """(documents,): the UTF-8 bytes of each text."""
+        """Reads the UTF-8 bytes of each text: (documents,)."""
         array: NDArray[np.uint32] = np.load(self._artifact.shard("text_bytes", shard, "npy"))
         return array
 
@@ -86,13 +89,13 @@ class TokenShards:
         tokens = int(self._bounds(shard)[-1:][0]) + 1
         token_bytes, rest = divmod(path.stat().st_size, tokens)
         if rest or token_bytes not in (2, 4):
-            wrong = f"{path.stat().st_size} bytes cannot hold the {tokens} tokens that bounds tells of"
+            wrong = f"{path.stat().st_size} bytes do not fit the {tokens} tokens in bounds"
             raise ArtifactError(str(path), wrong, f"remove {self._artifact.folder} and run again")
         return StoredArray(path, np.dtype(f"<u{token_bytes}"), 0, tokens)
 
 
 class PackedRows:
-    """The rows of one split of a ``packed`` artifact, numbered through all of its files."""
+    """The rows of one split of a ``packed`` artifact, numbered over all of its files."""
 
     def __init__(self, artifact: Artifact, split: str) -> None:
         self._artifact, self._split = artifact, split
@@ -106,16 +109,16 @@ class PackedRows:
         return int(self._first_row[-1])
 
     def spans(self, row: int) -> Spans:
-        """The spans of ``row``, (number of spans,) of ``SPAN``.
+        """Reads the spans of ``row``, (number of spans,) of ``SPAN``.
 
         Raises:
-            IndexError: when there is no such row.
+            IndexError: if there is no such row.
         """
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)}")
         group = int(np.searchsorted(self._first_row, row, side="right")) - 1
-        here = row - int(self._first_row[group])
-        first, last = self._rows[group][here : here + 2].tolist()
+        index = row - int(self._first_row[group])
+        first, last = self._rows[group][index : index + 2].tolist()
         return self._spans[group][first:last]
 
     def _stored(self, kind: str, group: int) -> StoredArray:

@@ -15,7 +15,7 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.decontamination.removal import Places, chunk_beginnings
+from headrace.data_prep.decontamination.removal import WordOffsets, chunk_starts
 from headrace.data_prep.filters.domains import BlockedDomains
 from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
 from headrace.data_prep.filters.punkt import punkt
@@ -86,7 +86,7 @@ def test_strings_end_where_they_did(text) -> None:
 
 def test_characters_that_begin_a_chunk_stand_alone() -> None:
     """Whatever stands before one: both fold by themselves, and their words are their own."""
-    marked = [chr(code) for code in range(0x110000) if chunk_beginnings()[code] and not 0xD800 <= code < 0xE000]
+    marked = [chr(code) for code in range(0x110000) if chunk_starts()[code] and not 0xD800 <= code < 0xE000]
     alone = list(map(fold, marked))
     for before in ("a", "\u1100", "="):
         assert fold(before.join(["", *marked, ""])) == before.join(["", *alone, ""])
@@ -94,7 +94,7 @@ def test_characters_that_begin_a_chunk_stand_alone() -> None:
 
 def test_places_in_a_text_without_spaces() -> None:
     text = "in.my.palm.is.a.stone." * 20_000
-    places = Places(text)
+    places = WordOffsets(text)
     assert [places.start(word) for word in (0, 1, 120_000 - 1)] == [0, 3, len(text) - 6]
     assert all(places.word_across(places.start(word) + 1)[0] == places.start(word) for word in range(0, 120_000, 6))
 

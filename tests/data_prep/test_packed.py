@@ -121,7 +121,7 @@ def test_an_empty_split_says_what_to_do(tokens, tmp_path, run_stage, fraction, s
     with pytest.raises(ConfigError) as error:
         run_stage(Packed(packing=settings(validation_fraction=fraction)), {"tokens": tokens}, tmp_path / "packed")
     assert str(error.value) == (
-        f"packing.validation_fraction: {fraction} of 150 documents leaves none for the split '{split}'; "
+        f"packing.validation_fraction: {fraction} of 150 documents leaves no document for the split '{split}'; "
         f"{remedy}, or give more documents"
     )
 
@@ -170,7 +170,7 @@ def test_what_is_forgotten_is_in_the_address_and_where_the_list_lies_is_not(tmp_
     ("text", "message"),
     [
         (None, "cannot read '{path}' ([Errno 2] No such file or directory: '{path}'); give a list of ids"),
-        ("p:1\np\n", "line 2 of '{path}', 'p', is no id; let `headrace forget` make the list"),
+        ("p:1\np\n", "line 2 of '{path}', 'p', is not an id; create the list with `headrace forget`"),
     ],
 )
 def test_a_list_that_is_none(tmp_path, text, message):

@@ -80,8 +80,8 @@ def test_a_tokenizer_that_gigatoken_may_not_have_is_said_and_counted(inputs, tmp
     slowly = {**inputs, "tokenizer": run_stage(tokenizer, inputs, tmp_path / "given")}
     slow = run_stage(Tokens(), slowly, tmp_path / "slow")
     line = (
-        "tokens: encoding slowly, by the tokenizers library: "
-        "it has added tokens that are not special, 'never seen' one of them\n"
+        "tokens: encoding with the slow tokenizers library: "
+        "it has added tokens that are not special, such as 'never seen'\n"
     )
     assert capsys.readouterr().err == 3 * line
     assert slow.counts == fast.counts + Counter(slowly_encoded=4)
@@ -125,6 +125,6 @@ def test_tokens_that_do_not_match_their_bounds_are_refused(inputs, tmp_path, run
     with pytest.raises(ArtifactError) as error:
         shards.slice(0, 0, 1)
     assert str(error.value) == (
-        f"{path}: {path.stat().st_size} bytes cannot hold the {stored} tokens that bounds tells of; "
+        f"{path}: {path.stat().st_size} bytes do not fit the {stored} tokens in bounds; "
         f"remove {out.folder} and run again"
     )

@@ -145,7 +145,7 @@ def test_a_change_between_counting_and_reading_sections_is_found(tmp_path: Path)
     with pytest.raises(RetryableError) as error:
         step.executor(filters, 2).run()
     wrong = "was written or replaced since its records were counted"
-    remedy = f"run again; if its content is what it was, remove {step.folder} before"
+    remedy = f"run again; if its content has not changed, first remove {step.folder}"
     assert str(error.value) == f"{tmp_path}/raw/b.jsonl: {wrong}; {remedy}"
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from headrace.data_prep.decontamination.config import Decontamination
-from headrace.data_prep.decontamination.ngrams import NGrams, key_of, ngrams_of
+from headrace.data_prep.decontamination.ngrams import NGrams, ngrams_of, prefix_key
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
@@ -31,7 +31,11 @@ def test_no_text_has_no_ngrams():
 
 
 def test_the_key_is_of_8_words():
-    assert key_of(numbered(0, 8).encode()) == key_of(numbered(0, 13).encode()) != key_of(numbered(0, 7).encode())
+    assert (
+        prefix_key(numbered(0, 8).encode())
+        == prefix_key(numbered(0, 13).encode())
+        != prefix_key(numbered(0, 7).encode())
+    )
 
 
 def test_items_and_ngrams_find_each_other(tmp_path):
@@ -48,7 +52,7 @@ def test_items_and_ngrams_find_each_other(tmp_path):
         assert ngrams.keys.tolist() == sorted(ngrams.keys.tolist())
         owners = {ngrams.ngram(n).decode(): [ngrams.name(i) for i in ngrams.items_of(n)] for n in range(2)}
         assert owners == {numbered(0, 13): ["b/x:1"], numbered(1, 14): ["a/y:1", "b/x:1"]}
-        assert [ngrams.keys[n] for n in range(2)] == [key_of(ngrams.ngram(n)) for n in range(2)]
+        assert [ngrams.keys[n] for n in range(2)] == [prefix_key(ngrams.ngram(n)) for n in range(2)]
         assert ngrams.lengths.tolist() == [13, 13]
     assert made.counts == {"benchmark_items": 3, "too_short_items": 1, "benchmark_ngrams": 2}
 

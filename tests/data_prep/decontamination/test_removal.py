@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps, write_overlaps
-from headrace.data_prep.decontamination.removal import Places, Removal, masked
+from headrace.data_prep.decontamination.removal import Removal, WordOffsets, masked
 from headrace.data_prep.document import Drop
 from headrace.data_prep.text.words import words
 from tests.data_prep.decontamination.quiz import numbered, search_for
@@ -153,7 +153,7 @@ def test_matches_at_both_ends():
 @given(TEXTS)
 @example("don't  “Straße”, ŉ 名前 x")
 def test_places_are_where_the_words_begin(text):
-    places, parts = Places(text), words(text)
+    places, parts = WordOffsets(text), words(text)
     for number in range(len(parts)):
         assert words(text[places.start(number) :])[: len(parts) - number] == parts[number:]
         assert words(text[: places.start(number)]) == parts[:number]
@@ -164,6 +164,6 @@ def test_places_are_where_the_words_begin(text):
 @given(TEXTS, st.integers(0, 60))
 def test_a_word_across_a_character_is_whole(text, character):
     character = min(character, len(text))
-    start, end = Places(text).word_across(character)
+    start, end = WordOffsets(text).word_across(character)
     assert start <= character <= end
     assert words(text[:start]) + words(text[start:end]) + words(text[end:]) == words(text)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from headrace.data_prep.document import read_lines
 from headrace.data_prep.tokenization import fast_bpe as module
 from headrace.data_prep.tokenization.encode import END_OF_TEXT, Encoder
-from headrace.data_prep.tokenization.fast_bpe import LLAMA3_EXPRESSION, FastBpe, probes, proven
+from headrace.data_prep.tokenization.fast_bpe import LLAMA3_EXPRESSION, FastBpe, probes, verified_fast_bpe
 from headrace.data_prep.tokenizer import Gpt2Files, byte_level
 from tests.unique_documents import json_texts
 
@@ -62,7 +62,7 @@ def unfit(description: str) -> str | None:
     """Why gigatoken may not encode with this tokenizer.json."""
     tokenizer = tokenizers.Tokenizer.from_str(description)
     tokenizer.encode_special_tokens = True
-    fast = proven(tokenizer)
+    fast = verified_fast_bpe(tokenizer)
     return fast if isinstance(fast, str) else None
 
 
@@ -180,7 +180,7 @@ def test_unknown_forms_are_left_to_the_library(description, reason):
 def test_ordinary_added_tokens_are_left_to_the_library():
     tokenizer = trained()
     tokenizer.add_tokens(["the end"])
-    reason = "it has added tokens that are not special, 'the end' one of them"
+    reason = "it has added tokens that are not special, such as 'the end'"
     assert unfit(tokenizer.to_str()) == reason
     encoder = Encoder(tokenizer)
     assert encoder.slow_because == reason
@@ -198,7 +198,7 @@ def test_gigatoken_is_refused_when_it_differs_in_one_token(monkeypatch):
     monkeypatch.setattr(FastBpe, "encode", wrong)
     reason = unfit(described())
     assert reason is not None
-    assert reason.startswith("gigatoken gives other ids for '")
+    assert reason.startswith("gigatoken gives different ids for '")
 
 
 def test_probes_reach_every_kind_of_character_and_stay_the_same():
