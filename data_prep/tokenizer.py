@@ -32,9 +32,9 @@ BYTES = tokenizers.pre_tokenizers.ByteLevel.alphabet()
 """The 256 characters that stand for the 256 bytes."""
 
 WORD_BYTES = 2000
-"""Longer words are cut for training, whose time is quadratic in the longest word (400,000 letters without a space: 135
-s). The longest word in English books, web pages and newswire has 185 bytes (a run of spaces). Encoding cuts no
-words."""
+"""Longer words are cut for training, whose time is quadratic in the longest word (135 s for
+400,000 letters). The longest word in English books, web pages and newswire has 185 bytes (a run of spaces). Encoding
+cuts no words."""
 
 READ_FACTOR = 4
 """Compressed bytes of the document shards from which a sample is drawn, as a multiple of the sample's bytes."""
@@ -46,8 +46,7 @@ class Trained:
 
     type: Literal["train"] = "train"
     vocabulary_size: Annotated[int, Field(gt=len(BYTES), le=2**31)] = 8192
-    """Most tokens, including the 256 bytes and end of text. There are fewer if no pair of tokens occurs twice any
-    more."""
+    """Most tokens, including the 256 bytes and end of text. Fewer if no pair of tokens occurs twice."""
     sample_bytes: Positive = 100_000_000
     """UTF-8 bytes of text to train on, rounded up to whole documents."""
 
@@ -184,7 +183,7 @@ class Tokenizer(Stage):
         counts: Counter[str] = Counter()
         text = self.settings.build(inputs["unique"], counts)
         with out.file("tokenizer.json") as path:
-            path.write_read_text(text, encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         counts["vocabulary"] = Encoder(parse(text, self.name)).vocabulary_size
         return counts
 

@@ -138,7 +138,7 @@ class WordOffsets:
         return start + len(self._text[start : self.start(word)].rstrip())
 
     def word_across(self, character: int) -> tuple[int, int]:
-        """Returns start and end of the word that ``character`` lies inside; ``character`` twice if there is none."""
+        """Returns start and end of the word around the offset ``character``; the offset twice if there is none."""
         chunk = bisect.bisect_right(self._starts, character) - 1
         word = self._words[chunk] + word_count(self._text[self._starts[chunk] : character]) if chunk >= 0 else 0
         if word and self.end(word) > character:

@@ -29,7 +29,12 @@ class Search:
     """Searches texts for ``ngrams``."""
 
     def __init__(self, ngrams: NGrams, ignored: NDArray[np.bool_] | None = None) -> None:
-        """Builds the table. ``ignored`` says for each n-gram whether hits leave it out: (n_ngrams,)."""
+        """Builds the hash table and the marks.
+
+        Args:
+            ngrams: the n-grams to find.
+            ignored: whether an n-gram is left out of the hits, (n_ngrams,); None leaves out none.
+        """
         self.ngrams = ngrams
         self._ignored = np.zeros(ngrams.keys.size, dtype=np.bool_) if ignored is None else ignored
         self._slots = _slots(ngrams.keys, SLOTS_PER_KEY * max(1, ngrams.keys.size))

@@ -134,8 +134,7 @@ def with_roots(records: Records, by: str, nodes: Edges) -> Records:
 
 
 def _neighbourhoods(edges: Edges) -> tuple[Edges, NDArray[np.int64], Numbers]:
-    """Returns the distinct edges, sorted; the start of each node's edges; the smallest of each node and its
-    neighbours."""
+    """Returns the distinct edges, sorted; the start of each node's edges; the smallest node of each neighbourhood."""
     edges = _distinct(edges)
     starts = run_bounds(edges["node"])
     first = starts[:-1]

@@ -1,7 +1,7 @@
 """Settings of deduplication: conf group ``dedup``.
 
-Two documents with Jaccard similarity s become a candidate pair with probability 1 - (1 - s^rows)^bands (see
-``lsh``). With 14 bands of 8 rows (FineWeb's choice):
+Two documents with Jaccard similarity s become a candidate pair with probability 1 - (1 - s^rows)^bands (see ``lsh``).
+With 14 bands of 8 rows (FineWeb's choice):
 
     s            0.5    0.6    0.7    0.75   0.8    0.85   0.9    0.95
     candidate    0.053  0.211  0.565  0.772  0.924  0.988  0.9996 1.000
@@ -19,7 +19,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Buckets, Positive, settings, unhashed
 
 MOST_HASHES = 4096
-Hashes = Annotated[int, Field(ge=1, le=MOST_HASHES)]
+HashCount = Annotated[int, Field(ge=1, le=MOST_HASHES)]
 
 Engine = Literal["kernel", "datasketch"]
 
@@ -30,33 +30,30 @@ class Dedup:
 
     shingle_words: Positive = 5
     """Words in a shingle. A document with fewer words has one shingle, all of its words."""
-    bands: Hashes = 14
+    bands: HashCount = 14
     """LSH bands: two documents that agree in a whole band are compared. Not used if ``recall`` is given."""
-    rows: Hashes = 8
-    """Hashes in a band. A signature has bands × rows hashes. Not used if ``recall`` is given."""
+    rows: HashCount = 8
+    """HashCount in a band. A signature has bands × rows hashes. Not used if ``recall`` is given."""
     recall: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Least share to find of the pairs with a similarity of exactly ``threshold``. Bands and rows follow from it."""
-    most_hashes: Hashes = 256
-    """Most hashes in a signature if ``recall`` is given. More hashes cost time and disk, fewer cost false
-    candidates."""
+    most_hashes: HashCount = 256
+    """Most hashes in a signature if ``recall`` is given. More cost time and disk, fewer cost false candidates."""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """Seed of the permutations, as in datasketch's ``MinHash(seed=…)``."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Two documents are near duplicates when the exact Jaccard similarity of their shingle sets is at least this."""
     buckets: Buckets = 16
-    """Number of tasks of each phase that searches for duplicates. Each holds its share of the edges between duplicates
-    in memory, about 100 bytes an edge."""
+    """Number of tasks of each phase that works on buckets. A task holds its share of the edges between duplicates, about
+    100 bytes an edge."""
     window_documents: Positive = 1000
     """In an LSH group larger than this, a document is compared only with this many of the next larger documents."""
     against: tuple[str, ...] = ()
-    """Folders of older runs' artifacts of stage ``unique``. Documents that are equal or similar to one there are
-    removed."""
+    """Folders of older runs' artifacts of stage ``unique``. Documents equal or similar to one there are removed."""
     memory_gb: Annotated[float, Field(ge=1e-5, le=1e9)] = unhashed(2.0)
-    """Gigabytes (10^9 bytes) of memory in which a task sorts and compares, also for cleaning's global filters. Larger
-    data spills to disk."""
+    """Gigabytes (10^9 bytes) of memory in which a task sorts and compares, also for cleaning's global filters. The rest
+    spills to disk."""
     engine: Engine = unhashed("kernel")
-    """The code that computes signatures: the compiled kernel, or datasketch as readable reference. Bytes are the
-    same."""
+    """The code that computes signatures: the compiled kernel, or datasketch as reference. The bytes are the same."""
 
     def __post_init__(self) -> None:
         if self.recall is None and self.bands * self.rows > MOST_HASHES:

@@ -145,8 +145,7 @@ def _select(
     survivors: NDArray[np.int64],
     similarity: NDArray[np.float64],
 ) -> int:  # pragma: no cover (compiled)
-    """Visits one component by priority, fills ``survivors`` and ``similarity``, and returns the number of
-    comparisons."""
+    """Fills ``survivors`` and ``similarity`` of one component and returns the number of comparisons."""
     counts = _counts(members, bounds, hashes)
     n_prefixes = 0
     for one in members:
@@ -187,8 +186,7 @@ def _select(
 
 @kernel
 def _prefix_size(n_shingles: int, threshold: float) -> int:  # pragma: no cover (compiled)
-    """Returns the prefix length of a set: among that many of its rarest shingles it shares one with every similar
-    set."""
+    """Returns the prefix length of a set: it shares one of that many rarest shingles with each similar set."""
     return n_shingles - int(np.ceil(threshold * n_shingles - 1e-6)) + 1
 
 

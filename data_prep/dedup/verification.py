@@ -90,8 +90,7 @@ def verified_pairs(
     Args:
         out: output of this task.
         shards: number of tasks of PHASE, which wrote MEMBERS and shingle sets.
-        is_older: returns for each document whether it is an older one. Older documents are not compared with each
-            other.
+        is_older: returns whether documents are older ones, which are not compared with each other.
         threshold: least exact Jaccard similarity of a pair.
         window: number of next larger documents that a document is compared with.
         memory_bytes: bound on memory: half for sorting, an eighth for the arrays, the rest for batches. Single sets and

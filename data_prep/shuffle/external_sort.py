@@ -52,8 +52,7 @@ class ExternalSort:
             by: fields to sort by (see ``records``). Records with equal keys keep their order.
             memory_bytes: bound on memory, including the block just yielded and the next one. A few records are held
                 even if the bound is too small for them.
-            folder: folder for the private folder of runs, which is removed at the end of the context, also after
-                errors.
+            folder: where the private folder of runs is created. It is removed at the end, also after errors.
         """
         self._dtype, self._by, self._folder = dtype, tuple(by), folder
         block_bytes = min(BLOCK_BYTES, memory_bytes // 16)

@@ -62,8 +62,7 @@ class Encoder:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of a token id on disk: little-endian uint16 for a vocabulary of up to 65,536 tokens, else
-        uint32."""
+        """The dtype of token ids on disk: little-endian uint16 for up to 65,536 tokens, else uint32."""
         return np.dtype("<u2" if self.vocabulary_size <= 1 << 16 else "<u4")
 
     def encode(self, texts: Sequence[str]) -> list[NDArray[Any]]:

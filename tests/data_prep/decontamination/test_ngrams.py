@@ -31,11 +31,8 @@ def test_no_text_has_no_ngrams():
 
 
 def test_the_key_is_of_8_words():
-    assert (
-        prefix_key(numbered(0, 8).encode())
-        == prefix_key(numbered(0, 13).encode())
-        != prefix_key(numbered(0, 7).encode())
-    )
+    seven, eight, thirteen = (prefix_key(numbered(0, number).encode()) for number in (7, 8, 13))
+    assert eight == thirteen != seven
 
 
 def test_items_and_ngrams_find_each_other(tmp_path):
