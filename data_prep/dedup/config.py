@@ -43,7 +43,7 @@ class Dedup:
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Two documents are near duplicates when the exact Jaccard similarity of their shingle sets is at least this."""
     buckets: Buckets = 16
-    """Number of tasks of each phase that works on buckets. A task holds its share of the edges between duplicates, about
+    """Number of tasks of each phase that works on buckets. A task holds its edges between duplicates, about
     100 bytes an edge."""
     window_documents: Positive = 1000
     """In an LSH group larger than this, a document is compared only with this many of the next larger documents."""

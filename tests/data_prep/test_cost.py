@@ -94,9 +94,9 @@ def test_characters_that_begin_a_chunk_stand_alone() -> None:
 
 def test_places_in_a_text_without_spaces() -> None:
     text = "in.my.palm.is.a.stone." * 20_000
-    places = WordOffsets(text)
-    assert [places.start(word) for word in (0, 1, 120_000 - 1)] == [0, 3, len(text) - 6]
-    assert all(places.word_across(places.start(word) + 1)[0] == places.start(word) for word in range(0, 120_000, 6))
+    offsets = WordOffsets(text)
+    assert [offsets.start(word) for word in (0, 1, 120_000 - 1)] == [0, 3, len(text) - 6]
+    assert all(offsets.word_across(offsets.start(word) + 1)[0] == offsets.start(word) for word in range(0, 120_000, 6))
 
 
 def page(text: str, url: str = "") -> Document:

@@ -26,7 +26,7 @@ from headrace.pipeline.core.settings import decode
 from tests.data_prep.dedup.corpus import deal, deduplicate, family, slow_jaccard
 
 LENIENT = Dedup(bands=40, rows=2, buckets=3)
-"""Misses a pair with J ≥ 0.8 with probability (1 - 0.64)^40 = 2e-18: what is found is what there is."""
+"""Misses a pair with J ≥ 0.8 with probability (1 - 0.64)^40 = 2e-18, so in practice all pairs are found."""
 
 BY_SHARD = {"digests", "bands", "sets", "removed"}
 """The phases with a task for each shard; the others have one for each bucket."""
@@ -42,7 +42,7 @@ def stories(data_folder):
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_waiting_for_the_disk():
-    """Hundreds of small artifacts are written here, and none of them has to survive a power cut."""
+    """The tests write hundreds of small artifacts, which need not survive a power cut."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("headrace.pipeline.core.artifact.os.fsync", lambda _: None)
         yield
@@ -62,15 +62,15 @@ def corpora(draw):
 
 
 def alike(one, two):
-    """The similarity of two texts; a text without words is like its copies only."""
+    """Returns the similarity of two texts. A text without words is similar only to its copies."""
     if one == two:
         return 1.0
     return slow_jaccard(one, two) if re.search(r"\w", one) and re.search(r"\w", two) else 0.0
 
 
 def expected_survivors(texts, threshold, older=()):
-    """Id of each removed document → id of its survivor: walking down all texts, compared with all that stay."""
-    stays, survivors = list(older), {}
+    """Returns removed id → survivor's id: visits all texts by priority and compares each with all kept ones."""
+    kept_names, survivors = list(older), {}
     representatives = {}
     for name in sorted(texts, key=lambda name: (-len(texts[name]), name.encode())):
         if name in older:
@@ -79,11 +79,11 @@ def expected_survivors(texts, threshold, older=()):
         if first != name:
             survivors[name] = survivors.get(first, first)
             continue
-        similar = [other for other in stays if alike(texts[name], texts[other]) >= threshold]
+        similar = [other for other in kept_names if alike(texts[name], texts[other]) >= threshold]
         if similar:
             survivors[name] = max(similar, key=lambda other: alike(texts[name], texts[other]))
         else:
-            stays.append(name)
+            kept_names.append(name)
     return survivors
 
 
@@ -114,7 +114,7 @@ def test_deduplicating_again_removes_nothing(run_stage, texts):
 @settings(max_examples=6)
 @given(st.integers(0, 2**32), st.sampled_from([2, 5, 1000]))
 def test_survivors_do_not_depend_on_sharding_nor_order_nor_buckets(run_stage, seed, window):
-    """With a small window too, where not everything in a group is compared."""
+    """This holds also for a small window, with which not all pairs of a group are compared."""
     generator = random.Random(seed)
     texts = [text for _ in range(4) for text in family(generator, 12, n_words=60, changes=3)]
     corpus = {f"{generator.random()}": text for text in texts}
@@ -136,8 +136,8 @@ def test_same_bytes_in_any_order_of_tasks(run_stage, tmp_path):
     assert one.unique.manifest == two.unique.manifest
 
 
-def test_same_bytes_however_little_memory(run_stage, tmp_path):
-    """What is sorted goes to disk, a few records at a time."""
+def test_same_bytes_with_little_memory(run_stage, tmp_path):
+    """Sorts spill to disk after a few records."""
     texts = {f"{i}": text for i, text in enumerate(family(random.Random(2), 40) * 2)}
     one, two = (
         deduplicate(run_stage, tmp_path / f"{gb}", deal(texts, 3), dataclasses.replace(LENIENT, memory_gb=gb))
@@ -147,8 +147,8 @@ def test_same_bytes_however_little_memory(run_stage, tmp_path):
     assert one.duplicates.counts["removed_exact"] > 10 < one.duplicates.counts["removed_near"]
 
 
-def test_tasks_read_what_is_theirs(run_stage, tmp_path, monkeypatch):
-    """A task that works for a shard opens the files of this shard only, one that works for a bucket none at all."""
+def test_tasks_read_their_own_files(run_stage, tmp_path, monkeypatch):
+    """A task of a shard opens only files of this shard, a task of a bucket opens none."""
     texts = {f"{i}": text for i, text in enumerate(family(random.Random(3), 40) * 2)}
     shard_of, phases_of = Artifact.shard, Duplicates.phases
     opened, kinds = [], set()
@@ -181,7 +181,7 @@ def test_phases_are_known_from_shards_and_settings():
 
 
 def test_files(run_stage, tmp_path):
-    """One exact copy, one near duplicate, a copy of the near duplicate in another shard, and a stranger."""
+    """An exact copy, a near duplicate, a copy of the near duplicate in another shard, and a different text."""
     words = [f"w{i}" for i in range(60)]
     text, near = " ".join(words), " ".join(words[:-4])
     shards = [{"b": text, "stranger": "quite another thing"}, {"a": text, "n": near}, {"m": near}]
@@ -204,7 +204,7 @@ def test_files(run_stage, tmp_path):
     assert (counts["components"], counts["survivors_compared"], counts["unsettled_edges"]) == (1, 1, 0)
 
 
-def test_a_chain_removes_only_what_is_similar_to_what_stays(run_stage, tmp_path):
+def test_a_chain_removes_only_documents_similar_to_a_kept_one(run_stage, tmp_path):
     """Twelve windows over one text, each 8 words on: neighbours are similar (0.86), others are not (0.74)."""
     words = [f"w{i:03}" for i in range(200)]
     texts = {f"{start:02}": " ".join(words[start : start + 104]) for start in range(0, 96, 8)}
@@ -216,7 +216,7 @@ def test_a_chain_removes_only_what_is_similar_to_what_stays(run_stage, tmp_path)
 
 
 def test_a_long_chain_over_many_buckets(run_stage, tmp_path):
-    """Each pair shares few bands, so each bucket sees pieces of the chain only, and two rounds do not settle it."""
+    """Each pair shares few bands, so a bucket sees only parts of the chain, and two rounds leave edges."""
     words = [f"w{i:04}" for i in range(600)]
     texts = {f"{start:03}": " ".join(words[start : start + 104]) for start in range(0, 480, 6)}
     few_bands = Dedup(bands=3, rows=1, buckets=1)
@@ -293,7 +293,7 @@ def test_real_newswire(run_stage, tmp_path, stories):
 
 @pytest.mark.parametrize("dedup", [Dedup(), Dedup(recall=0.99, engine="datasketch")])
 def test_survivors_are_those_of_datasketchs_index(run_stage, tmp_path, stories, dedup):
-    """The same work in datasketch's objects: sketches, its index, all candidates compared, each component walked."""
+    """The same work with datasketch's objects: sketches, its index, all candidates compared, each component visited."""
     banding = dedup.banding
     index = MinHashLSH(num_perm=banding.hashes, params=(banding.bands, banding.rows))
     sketches = {name: min_hash(shingles(text, 5), banding.hashes, dedup.seed) for name, text in stories.items()}

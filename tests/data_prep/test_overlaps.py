@@ -1,4 +1,4 @@
-"""Benchmark items that are planted in documents are told from those that are not."""
+"""Benchmark items in documents are found, other items are not."""
 
 import dataclasses
 

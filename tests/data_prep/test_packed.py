@@ -156,7 +156,7 @@ def test_forgotten_documents_are_in_no_row_and_all_others_once(tokens, tmp_path,
     assert again.manifest == packed.manifest
 
 
-def test_what_is_forgotten_is_in_the_address_and_where_the_list_lies_is_not(tmp_path):
+def test_the_address_depends_on_the_forgotten_ids_not_on_the_path_of_the_list(tmp_path):
     lists = {"a": "p:1\np:2\n", "b": "p:1\np:2\n", "c": "p:1\n"}
     for name, text in lists.items():
         (tmp_path / name).write_text(text)
@@ -173,7 +173,7 @@ def test_what_is_forgotten_is_in_the_address_and_where_the_list_lies_is_not(tmp_
         ("p:1\np\n", "line 2 of '{path}', 'p', is not an id; create the list with `headrace forget`"),
     ],
 )
-def test_a_list_that_is_none(tmp_path, text, message):
+def test_files_that_are_not_lists_of_ids(tmp_path, text, message):
     path = tmp_path / "list"
     if text is not None:
         path.write_text(text)

@@ -1,4 +1,4 @@
-"""The stage tokenizer: trained the same on every run, or equal to what is given."""
+"""The stage tokenizer: training is deterministic, and given files are used as they are."""
 
 import hashlib
 import itertools
@@ -145,7 +145,7 @@ def slow_bpe(text: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
         yield from parts
 
 
-def test_a_given_file_stays_as_it_is(tmp_path, run_stage):
+def test_a_given_file_is_not_changed(tmp_path, run_stage):
     unique = unique_documents(tmp_path / "unique", TEXTS)
     text = json.dumps(json.loads(Trained(vocabulary_size=260).build(unique, Counter())), indent=3)
     (tmp_path / "mine.json").write_text(text, encoding="utf-8")
@@ -167,7 +167,7 @@ def test_a_given_file_is_stored_with_end_of_text_special(tmp_path, run_stage):
     assert stored["model"] == description["model"]
 
 
-def test_the_content_of_a_given_file_decides_the_address_and_its_place_does_not(tmp_path):
+def test_the_address_depends_on_the_content_of_a_given_file_not_on_its_path(tmp_path):
     text = Trained().build(unique_documents(tmp_path / "u", TEXTS), Counter())
     addresses = []
     for name, content in [("a.json", text), ("b.json", text), ("c.json", text + "\n")]:

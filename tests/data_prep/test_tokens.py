@@ -34,7 +34,7 @@ def texts_of(shards: TokenShards, encoder: Encoder) -> list[list[str]]:
     ]
 
 
-def test_documents_come_back_and_only_the_stage_writes_end_of_text(inputs, tmp_path, run_stage):
+def test_documents_are_restored_and_only_the_stage_writes_end_of_text(inputs, tmp_path, run_stage):
     out = run_stage(Tokens(), inputs, tmp_path / "tokens")
     encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
     shards = TokenShards(out)
@@ -69,7 +69,7 @@ def test_counts(inputs, tmp_path, run_stage):
     assert out.shard_count == 3
 
 
-def test_a_tokenizer_that_gigatoken_may_not_have_is_said_and_counted(inputs, tmp_path, run_stage, capsys):
+def test_slow_encoding_is_printed_and_counted(inputs, tmp_path, run_stage, capsys):
     fast = run_stage(Tokens(), inputs, tmp_path / "fast")
     assert capsys.readouterr().err == ""
     path = inputs["tokenizer"].path("tokenizer.json")
@@ -107,7 +107,7 @@ def test_real_text_in_75_languages_comes_back_in_many_batches(tmp_path, run_stag
     assert texts_of(TokenShards(out), encoder) == [sentences, pages]
 
 
-def test_a_position_tells_its_document(inputs, tmp_path, run_stage):
+def test_the_document_of_a_position(inputs, tmp_path, run_stage):
     shards = TokenShards(run_stage(Tokens(), inputs, tmp_path / "tokens"))
     ends = shards.bounds(0).tolist()
     for number in range(3):

@@ -43,7 +43,7 @@ def test_every_document_of_a_shard_dropped(run_stage, tmp_path):
 
 
 def decontaminate(run_stage, folder, shards, **settings):
-    """``unique`` of these shards without the items of QUIZ; its tasks run once, or as ``how`` says."""
+    """Runs ``unique`` on these shards without the items of QUIZ; ``how`` goes to ``run_stage``."""
     how = settings.pop("how", {})
     before = deduplicate(run_stage, folder, shards)
     stage = Unique.of(Decontamination(**settings), {"quiz": QUIZ})
@@ -110,8 +110,8 @@ def test_8_words_find_more(run_stage, tmp_path):
     ]
 
 
-def test_common_phrases_are_let_through(run_stage, tmp_path):
-    """Documents are counted over all shards, once each, and without duplicates."""
+def test_common_phrases_are_ignored(run_stage, tmp_path):
+    """Each document is counted once, over all shards, without duplicates."""
     pages = {f"p{n}": f"{numbered(0, 80, f'p{n}x')} {numbered(0, 13, 'common')}" for n in range(4)}
     pages["p0"] += " and again " + numbered(0, 13, "common")
     shards = [
@@ -138,7 +138,7 @@ def test_order_and_repetition_change_nothing(how, run_stage, tmp_path):
     assert one.manifest["counts"] == other.manifest["counts"]
 
 
-def test_what_is_only_reported_is_not_in_the_address():
+def test_reporting_does_not_change_the_address():
     plain = Unique().address({"clean": "a", "duplicates": "b"})
     for action in ("none", "report"):
         assert Unique.of(Decontamination(action=action), {"quiz": QUIZ}) == Unique()

@@ -1,4 +1,4 @@
-"""What is cut out of a text is the match and its window: nothing of the match stays, nothing else goes."""
+"""Removal drops or masks: masking cuts the whole match and its window, and nothing else."""
 
 import dataclasses
 
@@ -27,7 +27,7 @@ def overlap(item, found, ngrams, first, action) -> Overlap:
     return Overlap(f"quiz/{item}", "d:0", found, ngrams, numbered(first, first + 13), action)
 
 
-def test_a_document_without_items_stays_as_it_is():
+def test_a_document_without_items_is_not_changed():
     for action in ("drop", "mask"):
         document = Document(text=BEFORE, id="d:0")
         assert removal(action)(document) == (None, [])
@@ -42,7 +42,7 @@ def test_drop():
     assert document.text == TEXT
 
 
-def test_the_value_names_the_item_of_which_most_was_found():
+def test_the_value_names_the_item_with_the_most_ngrams():
     drop, _ = removal("drop")(Document(text=f"{numbered(0, 13)} {numbered(30, 50)}", id="d:0"))
     assert drop.value == "quiz/c and 1 more"
     drop, _ = removal("drop")(Document(text=numbered(30, 43), id="d:0"))
@@ -58,7 +58,7 @@ def test_mask():
     assert found == [overlap("a", 3, 8, 3, "masked"), overlap("b", 1, 1, 5, "masked")]
 
 
-def test_what_masking_leaves_nothing_of_is_dropped():
+def test_a_document_without_text_after_masking_is_dropped():
     document = Document(text=numbered(3, 18), id="d:0")
     drop, found = removal("mask")(document)
     assert drop == Drop("contaminated", "quiz/a and 1 more")
@@ -67,7 +67,7 @@ def test_what_masking_leaves_nothing_of_is_dropped():
 
 
 def test_a_match_that_a_cut_makes_is_cut_too():
-    """The item stands around another one: cutting the inner leaves the outer whole."""
+    """One item surrounds another: cutting the inner one joins the parts of the outer one."""
     items = {"outer": f"{numbered(0, 7)} {numbered(7, 14)}", "inner": numbered(50, 63)}
     search = search_for(**items)
     text = f"{BEFORE} {numbered(0, 7)} {numbered(50, 63)} {numbered(7, 14)} {AFTER}"
@@ -107,18 +107,18 @@ TEXTS = st.text(
 )
 
 
-def test_without_a_window_only_the_match_goes():
+def test_without_a_window_only_the_match_is_cut():
     assert masked(MASKED, [(100, 113)], 0) == f"{BEFORE}\n\n{AFTER}"
 
 
-def test_a_word_that_the_window_cuts_goes_too():
+def test_a_word_on_the_edge_of_the_window_is_cut():
     kept = masked(MASKED, [(100, 113)], 20)
     before, after = kept.split("\n\n")
     assert before == numbered(0, 97, "before")
     assert after == numbered(3, 100, "after")
 
 
-def test_windows_that_meet_are_one_cut():
+def test_overlapping_windows_are_one_cut():
     text = f"{BEFORE} {MATCH} {numbered(0, 10, 'x')} {MATCH} {AFTER}"
     assert masked(text, [(100, 113), (123, 136)], 20).split("\n\n") == [
         numbered(0, 97, "before"),
@@ -131,7 +131,7 @@ def test_runs_that_overlap():
     assert masked(MASKED, [(100, 113), (101, 102), (105, 115)], 0) == f"{BEFORE}\n\n{numbered(2, 100, 'after')}"
 
 
-def test_short_pieces_go():
+def test_short_pieces_are_removed():
     text = f"{numbered(0, 5, 'begin')} {MATCH} {AFTER}"
     assert masked(text, [(5, 18)], 0) == AFTER
     assert masked(f"short {MATCH} end", [(1, 14)], 0) is None
@@ -152,13 +152,13 @@ def test_matches_at_both_ends():
 
 @given(TEXTS)
 @example("don't  “Straße”, ŉ 名前 x")
-def test_places_are_where_the_words_begin(text):
-    places, parts = WordOffsets(text), words(text)
+def test_offsets_are_those_of_the_words(text):
+    offsets, parts = WordOffsets(text), words(text)
     for number in range(len(parts)):
-        assert words(text[places.start(number) :])[: len(parts) - number] == parts[number:]
-        assert words(text[: places.start(number)]) == parts[:number]
-        assert words(text[places.start(number) : places.end(number + 1)]) == [parts[number]]
-    assert places.start(len(parts)) == len(text)
+        assert words(text[offsets.start(number) :])[: len(parts) - number] == parts[number:]
+        assert words(text[: offsets.start(number)]) == parts[:number]
+        assert words(text[offsets.start(number) : offsets.end(number + 1)]) == [parts[number]]
+    assert offsets.start(len(parts)) == len(text)
 
 
 @given(TEXTS, st.integers(0, 60))

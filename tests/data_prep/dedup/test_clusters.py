@@ -20,7 +20,7 @@ EDGES = st.lists(st.tuples(st.integers(0, 14), st.integers(0, 14)), max_size=20)
 
 
 def smallest_reachable(edges):
-    """Node → the smallest node of its component, of those in ``edges``: by sets that grow."""
+    """Returns node → smallest node of its component, for the nodes in ``edges``, by merging sets."""
     reach = {node: {node} for edge in edges for node in edge}
     for one, two in edges:
         joined = reach[one] | reach[two]
@@ -39,13 +39,13 @@ def pieces(edges, n_tasks):
 
 
 def distributed(edges, n_tasks, rounds):
-    """Node → root, each task seeing the edges of its nodes only; and the number of edges that were left."""
+    """Returns node → root, computed by tasks that see only the edges of their nodes, and the number of edges left."""
     for _ in range(rounds):
         edges = np.concatenate([contract(piece) for piece in pieces(edges, n_tasks)])
-    settled = [provisional_roots(piece) for piece in pieces(edges, n_tasks)]
-    left = np.concatenate([one for _, one in settled])
+    per_task = [provisional_roots(piece) for piece in pieces(edges, n_tasks)]
+    left = np.concatenate([one for _, one in per_task])
     roots = {}
-    for provisional, _ in settled:
+    for provisional, _ in per_task:
         final = final_roots(provisional["neighbour"], left)
         roots |= dict(zip(provisional["node"].tolist(), final.tolist(), strict=True))
     return roots, left.size
@@ -82,7 +82,7 @@ def test_long_graphs_are_solved_too(shape, n_tasks):
 
 
 def test_two_rounds_leave_nothing_of_stars():
-    """What near duplicates form: all of them linked with some one of them."""
+    """The usual graph of near duplicates: one node is linked with all others."""
     generator = random.Random(2)
     groups = [generator.sample(range(10 * start, 10 * start + 10), 8) for start in range(50)]
     edges = [(group[0], one) for group in groups for one in group[1:]]

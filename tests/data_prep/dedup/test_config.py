@@ -46,8 +46,8 @@ def test_recall_is_a_share(recall):
         decode(Dedup, {"recall": recall})
 
 
-def test_addresses_depend_on_what_is_chosen():
-    """Not on how it was chosen."""
+def test_addresses_depend_on_the_banding():
+    """They do not depend on how it was chosen."""
     addresses = {"clean": "0", "signatures": "1"}
     chosen, given, default = Dedup(recall=0.99), Dedup(bands=26, rows=8, most_hashes=500, engine="datasketch"), Dedup()
     for stage in (Signatures, Duplicates):

@@ -24,7 +24,7 @@ Against = Callable[..., Deduplicated]
 
 @pytest.fixture
 def run_against(run_stage: RunStage, tmp_path: Path) -> Against:
-    """``run_against(name, shards, against)`` deduplicates ``shards`` in a folder of its own."""
+    """``run_against(name, shards, against)`` deduplicates ``shards`` in its own folder."""
 
     def run(name: str, shards: list[Texts], *older: str, **how: bool) -> Deduplicated:
         folders = tuple(str(tmp_path / one / "unique" / "u") for one in older)
@@ -37,8 +37,8 @@ def text(start: int, n_words: int = 60) -> str:
     return " ".join(f"w{i}" for i in range(start, start + n_words))
 
 
-def test_every_copy_of_an_older_document_goes(run_against: Against) -> None:
-    """Three exact copies and two near ones, one of them longer, in two shards."""
+def test_every_copy_of_an_older_document_is_removed(run_against: Against) -> None:
+    """Three exact copies and two near duplicates, one longer, in two shards."""
     run_against("old", [{"x": "something else"}, {"y": "and more of it", "older": text(0)}])
     longer = text(0, 64)
     ours = [{"a": text(0), "b": text(0), "near": text(2)}, {"c": text(0), "longer": longer, "new": text(500)}]
@@ -56,8 +56,8 @@ def test_every_copy_of_an_older_document_goes(run_against: Against) -> None:
     assert survivors == [[(3 << 32) + 1] * 3, [(3 << 32) + 1] * 2]
 
 
-def test_old_and_new_after_one_another_are_like_both_at_once(run_against: Against) -> None:
-    """All families are represented, no document kept is similar to another, older ones all stay."""
+def test_two_runs_keep_what_one_run_over_both_keeps(run_against: Against) -> None:
+    """Each family has a kept document, no two kept documents are similar, all older ones are kept."""
     generator = random.Random(3)
     families = [family(generator, 6, n_words=60, changes=1) for _ in range(12)]
     old = {f"old{i}:{j}": text for i, one in enumerate(families) for j, text in enumerate(one[:3]) if i % 3}
@@ -77,7 +77,7 @@ def test_old_and_new_after_one_another_are_like_both_at_once(run_against: Agains
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
-def test_survivors_depend_on_no_sharding(run_against: Against, n_shards: int) -> None:
+def test_survivors_do_not_depend_on_sharding(run_against: Against, n_shards: int) -> None:
     generator = random.Random(4)
     families = [family(generator, 8, n_words=40, changes=6) for _ in range(6)]
     old = {f"{i}-{j}": text for i, one in enumerate(families) for j, text in enumerate(one[:4])}
@@ -90,8 +90,8 @@ def test_survivors_depend_on_no_sharding(run_against: Against, n_shards: int) ->
     assert first.drops() == second.drops()
 
 
-def test_what_an_older_run_removed_removes_nothing(run_against: Against) -> None:
-    """Neighbours are similar, the ends are not: the middle one went, so it cannot take its neighbour with it."""
+def test_documents_removed_by_an_older_run_remove_nothing(run_against: Against) -> None:
+    """Neighbours are similar, the ends are not: the middle one was removed, so its neighbour is kept."""
     one, two, three = (f"{text(start)}{' longer' * (start == 0)}" for start in (0, 5, 10))
     assert slow_jaccard(one, two) >= 0.8 <= slow_jaccard(two, three)
     assert slow_jaccard(one, three) < 0.8
@@ -109,7 +109,7 @@ def test_a_third_run_knows_the_first_two(run_against: Against) -> None:
     assert survivors == [1 << 32, (1 << 32) + 1, (2 << 32) + 1, 3]
 
 
-def test_the_address_names_the_older_runs_not_their_place(run_against: Against, tmp_path: Path) -> None:
+def test_the_address_depends_on_the_older_runs_not_on_their_path(run_against: Against, tmp_path: Path) -> None:
     run_against("old", [{"a": text(0)}])
     shutil.copytree(tmp_path / "old", tmp_path / "moved")
     shutil.copytree(tmp_path / "old" / "unique" / "u", tmp_path / "old" / "unique" / "other")
@@ -124,7 +124,7 @@ def test_the_address_names_the_older_runs_not_their_place(run_against: Against, 
     assert {phase.name: phase.tasks for phase in stages[1].phases({"clean": 2})}["bands"] == 3
 
 
-def test_what_is_no_older_run(run_against: Against, tmp_path: Path) -> None:
+def test_folders_that_are_not_older_runs(run_against: Against, tmp_path: Path) -> None:
     run_against("old", [{"a": text(0)}])
     for folder in ("nowhere", str(tmp_path / "old" / "clean" / "c")):
         message = (
@@ -135,7 +135,7 @@ def test_what_is_no_older_run(run_against: Against, tmp_path: Path) -> None:
             Duplicates.of(Dedup(against=(folder,)))
 
 
-def test_older_signatures_that_were_made_otherwise(run_against: Against, tmp_path: Path) -> None:
+def test_older_signatures_with_other_settings(run_against: Against, tmp_path: Path) -> None:
     run_against("old", [{"a": text(0)}])
     folder = str(tmp_path / "old" / "unique" / "u")
     message = (
@@ -158,7 +158,7 @@ def test_older_signatures_of_another_version(
         Duplicates.of(dataclasses.replace(DEDUP, against=(folder,)))
 
 
-def test_older_artifacts_that_are_gone(run_against: Against, tmp_path: Path) -> None:
+def test_missing_older_artifacts(run_against: Against, tmp_path: Path) -> None:
     run_against("old", [{"a": text(0)}])
     unique, signatures = tmp_path / "old" / "unique" / "u", tmp_path / "old" / "signatures" / "s"
     shutil.rmtree(signatures)

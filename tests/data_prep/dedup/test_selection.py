@@ -18,25 +18,25 @@ from tests.data_prep.dedup.sets import as_array, slow
 
 
 def walk(sets, is_older, threshold):
-    """Place of the survivor of each set, its own if it stays, and their similarity: compared with all that stay."""
-    stays, found = [], []
-    for place, own in enumerate(sets):
-        similar = [] if is_older[place] else [other for other in stays if slow(own, sets[other]) >= threshold]
-        best = max(similar, key=lambda other: slow(own, sets[other]), default=place)
+    """Index of each set's survivor, its own if it is kept, and the similarity: compares with all kept sets."""
+    kept, found = [], []
+    for index, own in enumerate(sets):
+        similar = [] if is_older[index] else [other for other in kept if slow(own, sets[other]) >= threshold]
+        best = max(similar, key=lambda other: slow(own, sets[other]), default=index)
         found.append((best, slow(own, sets[best])))
-        if best == place:
-            stays.append(place)
+        if best == index:
+            kept.append(index)
     return found
 
 
 def hand_on(folder, components):
-    """What the phase before leaves of components, lists of (set, is older) by priority: in the order of ``selected``.
+    """Writes the records of the previous phase. ``components`` are lists of (set, is older), by priority.
 
     The documents lie in two shards, in reverse order, and come from two writers.
     """
     sets = [as_array(own) for component in components for own, _ in component]
-    places = np.arange(len(sets))
-    rows = places[::-1]
+    indices = np.arange(len(sets))
+    rows = indices[::-1]
     documents = numbers_of(0, rows // 2) + (rows % 2 * 2**32).astype(np.uint64)
     starts, shingles = np.zeros(len(sets), np.int64), np.zeros(len(sets), np.int64)
     for shard in (0, 1):
@@ -45,8 +45,8 @@ def hand_on(folder, components):
     is_older = np.array([older for one in components for _, older in one], np.bool_)
     records = records_of(
         root=np.repeat(np.arange(100, 100 + len(components), dtype=np.uint64), [len(one) for one in components]),
-        precedence=places.astype(np.uint64) // 3 + np.where(is_older, 0, FIRST_OF_OURS).astype(np.uint64),
-        id=np.char.mod("%05d", places).astype("S5"),
+        precedence=indices.astype(np.uint64) // 3 + np.where(is_older, 0, FIRST_OF_OURS).astype(np.uint64),
+        id=np.char.mod("%05d", indices).astype("S5"),
         document=documents,
         start=starts,
         shingles=shingles,
@@ -60,15 +60,15 @@ def hand_on(folder, components):
 
 
 def chosen(folder, components, threshold, memory_bytes=10**7):
-    """The place of each one's survivor, and their similarity; the number of comparisons."""
+    """Returns the index of each document's survivor and the similarity, and the number of comparisons."""
     records = hand_on(folder, components)
     found = list(select_survivors(TaskOutput(folder, "survivors", 0), "components/x", 2, threshold, memory_bytes))
     assert [one for part in found for one in part.records["id"].tolist()] == records["id"].tolist()
     assert sum(one.components for one in found) == len(components)
     before = np.cumsum([0, *(one.records.size for one in found)])
-    stays = [place + start for one, start in zip(found, before, strict=False) for place in one.survivors.tolist()]
+    kept = [index + start for one, start in zip(found, before, strict=False) for index in one.survivors.tolist()]
     similarity = [value for one in found for value in one.similarity.tolist()]
-    return list(zip(stays, similarity, strict=True)), sum(one.compared for one in found)
+    return list(zip(kept, similarity, strict=True)), sum(one.compared for one in found)
 
 
 SETS = st.sets(st.integers(0, 12), min_size=1) | st.sets(st.integers(0, 40), min_size=20)
@@ -78,7 +78,7 @@ COMPONENTS = st.lists(st.lists(st.tuples(SETS, st.just(False)), min_size=1, max_
 @pytest.mark.parametrize("memory_bytes", [1, 10_000, 10**7])
 @settings(max_examples=25)
 @given(COMPONENTS, st.lists(SETS, max_size=3), st.sampled_from([0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]))
-def test_like_comparing_with_all_that_stay(memory_bytes, components, older, threshold):
+def test_equals_comparing_with_all_kept_documents(memory_bytes, components, older, threshold):
     if components:
         components[0] = [(own, True) for own in older] + components[0]
     with tempfile.TemporaryDirectory() as folder:
@@ -87,23 +87,23 @@ def test_like_comparing_with_all_that_stay(memory_bytes, components, older, thre
     for component in components:
         before = len(expected)
         own = walk([one for one, _ in component], [is_older for _, is_older in component], threshold)
-        expected += [(place + before, value) for place, value in own]
+        expected += [(index + before, value) for index, value in own]
     assert found == expected
 
 
 def test_large_sets(tmp_path):
-    """Chains of similar sets, with many that stay."""
+    """Chains of similar sets, of which many are kept."""
     generator = np.random.default_rng(1)
     base = generator.choice(10**6, 400, replace=False)
     sets = [set(generator.choice(base, generator.integers(300, 390), replace=False).tolist()) for _ in range(60)]
     found, compared = chosen(tmp_path, [[(own, False) for own in sets]], 0.7)
     assert found == walk(sets, [False] * 60, 0.7)
-    assert 0 < sum(survivor != place for place, (survivor, _) in enumerate(found)) < 59
+    assert 0 < sum(survivor != index for index, (survivor, _) in enumerate(found)) < 59
     assert compared < 60 * 59 / 2
 
 
 def test_a_threshold_times_a_size_that_is_not_quite_whole(tmp_path):
-    """0.55 · 100 = 55.00000000000001: what the sets share are the last 55 of the larger one, the commonest."""
+    """0.55 · 100 = 55.00000000000001: the sets share the 55 most common shingles of the larger one."""
     found, _ = chosen(tmp_path, [[(set(range(100)), False), (set(range(55)), False)]], 0.55)
     assert found == [(0, 1.0), (0, 0.55)]
 
@@ -115,11 +115,11 @@ def test_near_duplicates_of_one_cost_one_comparison_each(tmp_path):
     assert compared == 50
 
 
-def test_common_shingles_do_not_make_strangers_candidates(tmp_path):
-    """200 pages with the same 50 shingles around 50 of their own (J = 1/3): the rarest shingles tell them apart."""
+def test_common_shingles_do_not_make_candidates(tmp_path):
+    """200 pages share 50 shingles and have 50 of their own (J = 1/3): the prefix has the rare shingles."""
     sets = [set(range(50)) | set(range(100 * i, 100 * i + 50)) for i in range(1, 201)]
     found, compared = chosen(tmp_path, [[(own, False) for own in sets]], 0.8)
-    assert found == [(place, 1.0) for place in range(200)]
+    assert found == [(index, 1.0) for index in range(200)]
     assert compared < 200
 
 
@@ -130,12 +130,12 @@ def test_memory_is_bounded(tmp_path):
     hand_on(tmp_path, [[(set(range(i, i + 40)), False), (set(range(i, i + 41)), False)] for i in range(n // 2)])
     tracemalloc.start()
     try:
-        goes = sum(
+        n_removed = sum(
             int((one.survivors != np.arange(one.records.size)).sum())
             for one in select_survivors(TaskOutput(tmp_path, "survivors", 0), "components/x", 2, 0.8, memory_bytes)
         )
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert goes == n // 2
+    assert n_removed == n // 2
     assert peak < memory_bytes + (1 << 18)

@@ -18,7 +18,7 @@ SETS = st.lists(st.sets(st.integers(0, 2**64 - 1), min_size=1, max_size=9), max_
 
 
 def stored(folder, shards):
-    """The sets of each shard, written; document, start, shingles of all of them, in order; the sets."""
+    """Writes the sets of each shard. Returns document, start and size of all of them, in order, and the sets."""
     documents, starts, shingles, sets = [], [], [], []
     for shard, own in enumerate(shards):
         arrays = [np.array(sorted(one), np.uint64) for one in own]
@@ -35,8 +35,8 @@ def stored(folder, shards):
 @pytest.mark.parametrize("gap", [0, 3, 512])
 @settings(max_examples=60)
 @given(st.lists(SETS, min_size=1, max_size=4), st.data(), st.sampled_from([1, 100, 10**6]), st.integers(1, 5))
-def test_what_was_added_is_read(gap, shards, data, memory_bytes, blocks):
-    """Some of the sets, added in blocks, then some of those: with memory for one, for a few, for all of them."""
+def test_sets_are_read_as_added(gap, shards, data, memory_bytes, blocks):
+    """Adds some of the sets in blocks and reads some of these: with memory for one, for a few, for all."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(shingle_sets, "GAP_HASHES", gap)
         documents, starts, shingles, sets = stored(Path(folder), shards)
@@ -62,7 +62,7 @@ def test_batches_hold_their_memory_and_one_more(tmp_path):
     assert [shingles[start:end].tolist() for start, end in batches] == [[3, 3, 3], [100], [1, 1, 1, 1], [9]]
 
 
-def test_a_file_that_is_cut_short(tmp_path):
+def test_a_truncated_file(tmp_path):
     documents, starts, shingles, _ = stored(tmp_path, [[{1, 2}, {3, 4, 5}]])
     path = tmp_path / "scratch/sets/sets/00000.u64"
     path.write_bytes(path.read_bytes()[:-12])

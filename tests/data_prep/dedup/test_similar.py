@@ -23,7 +23,7 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def look_up(corpus, run_stage, tmp_path_factory):
-    """``look_up(text, dedup)``: what ``similar`` finds in ``corpus``."""
+    """``look_up(text, dedup)`` returns what ``similar`` finds in ``corpus``."""
 
     def find(text, dedup):
         folder = tmp_path_factory.mktemp("similar")
@@ -34,8 +34,8 @@ def look_up(corpus, run_stage, tmp_path_factory):
 
 
 @pytest.mark.parametrize("dedup", [Dedup(), Dedup(recall=0.99, seed=4), Dedup(bands=5, rows=2)])
-def test_finds_what_shares_a_band(corpus, look_up, dedup):
-    """By the kernels and by brute force; a text that is in the corpus, and one that is not."""
+def test_finds_documents_that_share_a_band(corpus, look_up, dedup):
+    """Kernels and brute force agree, for a text in the corpus and for another one."""
     hashers = permutations(dedup.banding.hashes, dedup.seed)
     rows = {name: signature(shingle_hashes(text, 5), hashers) for name, text in corpus.items()}
     for text in (corpus["file:7"], " ".join(corpus["file:7"].split()[:-9]) + " and another end"):

@@ -1,4 +1,4 @@
-"""From what the shards hand on to verified pairs: against all pairs, and in bounded memory."""
+"""Verified pairs from the records of shards: compared with all pairs, and in bounded memory."""
 
 import itertools
 import tempfile
@@ -32,12 +32,12 @@ SETS = st.lists(st.sets(st.integers(0, 9), min_size=1), min_size=2, max_size=12)
 
 
 class Bucket:
-    """Sets that two shards hold, of which documents in groups go to the only bucket."""
+    """Sets in two shards, whose documents in groups go to a single bucket."""
 
     def __init__(self, folder, sets, digests=range(10**6)):
         self.folder, self.sets, self.digests = folder, sets, digests
-        places = np.arange(len(sets))
-        self.documents = numbers_of(0, places // 2) + (places % 2 * 2**32).astype(np.uint64)
+        indices = np.arange(len(sets))
+        self.documents = numbers_of(0, indices // 2) + (indices % 2 * 2**32).astype(np.uint64)
 
     def verified(self, groups, threshold, window, memory_bytes=10**8):
         records = [(hash_, self.documents[i]) for hash_, group in enumerate(groups) for i in group]
@@ -55,10 +55,10 @@ class Bucket:
         return verified_pairs(out, 2, lambda documents: documents < 0, threshold, window, memory_bytes)
 
     def pairs(self, *given, **more):
-        """The verified pairs as places in ``sets`` with their similarity, and the number of comparisons."""
+        """Returns the verified pairs as indices in ``sets`` with their similarity, and the number of comparisons."""
         found = self.verified(*given, **more)
-        place = {int(number): i for i, number in enumerate(self.documents)}
-        return [(place[int(a)], place[int(b)], float(value)) for a, b, value in found.pairs], found.compared
+        index = {int(number): i for i, number in enumerate(self.documents)}
+        return [(index[int(a)], index[int(b)], float(value)) for a, b, value in found.pairs], found.compared
 
 
 def connected(n, pairs):
@@ -88,22 +88,22 @@ def test_equal_documents_cost_one_comparison_each(tmp_path, window, memory_bytes
 
 
 def test_window_bounds_the_comparisons_of_a_large_group(tmp_path):
-    strangers = [{10 * i, 10 * i + 1} for i in range(50)]
-    pairs, compared = Bucket(tmp_path, strangers).pairs([range(50)], 0.8, window=4)
+    dissimilar = [{10 * i, 10 * i + 1} for i in range(50)]
+    pairs, compared = Bucket(tmp_path, dissimilar).pairs([range(50)], 0.8, window=4)
     assert pairs == []
     assert compared == 4 * 50 - (4 + 3 + 2 + 1)
 
 
-@pytest.mark.parametrize("places", [range(6), (3, 0, 5, 1, 4, 2)])
-def test_in_a_large_group_equal_sizes_are_ordered_by_digest_not_by_place(tmp_path, places):
+@pytest.mark.parametrize("order", [range(6), (3, 0, 5, 1, 4, 2)])
+def test_in_a_large_group_equal_sizes_are_ordered_by_digest_not_by_index(tmp_path, order):
     """Neighbours by digest are similar (4 of 6), others are not (at most 3 of 7)."""
-    sets = [set(range(i, i + 5)) for i in places]
-    pairs, _ = Bucket(tmp_path, sets, digests=places).pairs([range(6)], 0.6, window=1)
+    sets = [set(range(i, i + 5)) for i in order]
+    pairs, _ = Bucket(tmp_path, sets, digests=order).pairs([range(6)], 0.6, window=1)
     assert len(pairs) == 5
     assert connected(6, pairs) == [0] * 6
 
 
-def test_documents_of_too_different_sizes_are_not_compared(tmp_path):
+def test_documents_whose_sizes_differ_too_much_are_not_compared(tmp_path):
     sets = [set(range(10)), set(range(12)), set(range(20))]
     pairs, compared = Bucket(tmp_path, sets).pairs([range(3)], 0.8, window=1000)
     assert pairs == [(0, 1, 10 / 12)]
@@ -112,7 +112,7 @@ def test_documents_of_too_different_sizes_are_not_compared(tmp_path):
 
 @pytest.mark.parametrize("window", [7, 100])
 def test_the_same_pairs_in_any_memory(tmp_path, window):
-    """Groups of all sizes, families within them; memory for nothing, for some, for all."""
+    """Groups of all sizes with families in them; memory for one set, for some, for all."""
     generator = np.random.default_rng(0)
     families = [generator.integers(0, 200, 30) for _ in range(20)]
     sets = [set(generator.choice(families[i % 20], 25).tolist()) for i in range(300)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headrace.data_prep.shuffle import external_sort
 from headrace.data_prep.shuffle.external_sort import ExternalSort
-from tests.data_prep.dedup.keyed import BY, KEYED, by_lexsort, keyed, rows
+from tests.data_prep.shuffle.keyed import BY, KEYED, by_lexsort, keyed, rows
 
 
 @settings(max_examples=200)

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.shuffle.records import equal_range, records_of, run_starts, stable_order, whole_runs
-from tests.data_prep.dedup.keyed import BY, KEYED, by_lexsort, keyed, rows
+from tests.data_prep.shuffle.keyed import BY, KEYED, by_lexsort, keyed, rows
 
 
 def key(record: np.ndarray) -> list[object]:

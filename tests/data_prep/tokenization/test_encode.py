@@ -1,4 +1,4 @@
-"""Encoding: the text alone decides the ids, and decoding gives the text back."""
+"""Encoding: the ids depend only on the text, and decoding restores it."""
 
 import json
 
@@ -36,7 +36,7 @@ def test_end_of_text_becomes_special_where_it_was_an_ordinary_token():
     assert 256 not in encoder.encode([f"a{END_OF_TEXT}"])[0]
 
 
-def test_nothing_is_cut_padded_or_framed():
+def test_nothing_is_truncated_padded_or_added():
     tokenizer = bytes_tokenizer(END_OF_TEXT, "<s>")
     tokenizer.enable_truncation(3)
     tokenizer.enable_padding(pad_id=257, length=20)
@@ -56,7 +56,7 @@ def test_two_bytes_hold_65536_tokens(vocabulary, dtype):
     assert encoder.encode(["a"])[0].dtype == np.dtype(dtype)
 
 
-def test_a_hole_in_the_ids_counts_as_vocabulary():
+def test_a_gap_in_the_ids_counts_as_vocabulary():
     description = json.loads(bytes_tokenizer(END_OF_TEXT).to_str())
     description["model"]["vocab"]["far"] = 9_999
     assert Encoder(parse(json.dumps(description), "x")).vocabulary_size == 10_000
@@ -71,7 +71,7 @@ def test_without_end_of_text_the_error_says_what_to_do():
     )
 
 
-def test_what_is_no_tokenizer_is_an_artifact_error_when_loaded(tmp_path):
+def test_loading_another_file_is_an_artifact_error(tmp_path):
     path = tmp_path / "tokenizer.json"
     path.write_text('{"a": 1}')
     with pytest.raises(ArtifactError) as error:

@@ -1,4 +1,4 @@
-"""gigatoken in place of the tokenizers library: the same ids for every text, or a reason why not."""
+"""gigatoken gives the ids of the tokenizers library for each text, or a reason why it is not used."""
 
 import functools
 import json
@@ -59,7 +59,7 @@ def fast_bpe(tokenizer: tokenizers.Tokenizer) -> FastBpe:
 
 
 def unfit(description: str) -> str | None:
-    """Why gigatoken may not encode with this tokenizer.json."""
+    """Returns the reason why gigatoken cannot be used with this tokenizer.json."""
     tokenizer = tokenizers.Tokenizer.from_str(description)
     tokenizer.encode_special_tokens = True
     fast = verified_fast_bpe(tokenizer)
@@ -67,7 +67,7 @@ def unfit(description: str) -> str | None:
 
 
 def differing(tokenizer: tokenizers.Tokenizer, texts: list[str]) -> list[str]:
-    """The texts for which gigatoken and the library give other ids."""
+    """Returns the texts for which gigatoken and the library give different ids."""
     tokenizer.encode_special_tokens = True
     fast = fast_bpe(tokenizer)
     encodings = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
@@ -132,7 +132,7 @@ def test_every_character_of_unicode_between_letters_digits_and_spaces(splitter):
     assert differing(trained(splitter), ["\t".join(f.format(c) for f in forms for c in line) for line in lines]) == []
 
 
-def test_what_we_train_and_gpt2_are_fit(data_folder):
+def test_our_tokenizers_and_gpt2_are_accepted(data_folder):
     folder = data_folder("tokenizer")
     gpt2 = Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
     assert unfit(gpt2._tokenizer().to_str()) is None
@@ -141,7 +141,7 @@ def test_what_we_train_and_gpt2_are_fit(data_folder):
 
 
 def described(**changes: object) -> str:
-    """A fit tokenizer.json with other top-level fields, or with other fields of ``model``."""
+    """Returns an accepted tokenizer.json with other top-level fields, or with other fields of ``model``."""
     description = json.loads(trained().to_str())
     description["model"] |= changes.pop("model", {})
     return json.dumps(description | changes)
@@ -209,7 +209,7 @@ def test_probes_reach_every_kind_of_character_and_stay_the_same():
     assert len(probes()) == len(set(probes())) == module.PROBES
 
 
-def test_starting_afresh_changes_nothing(monkeypatch):
+def test_a_new_instance_changes_nothing(monkeypatch):
     monkeypatch.setattr(module, "RENEW_BYTES", 100)
     fast, slow = fast_bpe(trained()), trained()
     before = fast._gigatoken

@@ -1,4 +1,4 @@
-"""Packing: every position once, nothing split that fits, as tight as sequential best fit."""
+"""Packing: each position once, no split of documents that fit a row, the rows of sequential best fit."""
 
 import itertools
 
@@ -14,7 +14,7 @@ METHODS = [best_fit, concatenate]
 
 
 def documents(lengths: list[int], shards: int = 3) -> Spans:
-    """Documents of these lengths, dealt to token shards in consecutive parts, one behind the other in each."""
+    """Returns documents of these lengths, in consecutive parts in token shards."""
     spans = np.empty(len(lengths), dtype=SPAN)
     start = 0
     for i, length in enumerate(lengths):
@@ -30,14 +30,14 @@ def positions(spans: Spans) -> list[tuple[int, int]]:
 
 
 def sequential_best_fit(lengths: list[int], row_tokens: int) -> list[int]:
-    """The definition, one piece at a time: the room left in each row."""
-    rooms: list[int] = []
+    """Returns the free space in each row by the definition, one piece at a time."""
+    free: list[int] = []
     for length in sorted(lengths, reverse=True):
-        fitting = [room for room in rooms if room >= length]
+        fitting = [space for space in free if space >= length]
         if fitting:
-            rooms.remove(min(fitting))
-        rooms.append((min(fitting) if fitting else row_tokens) - length)
-    return sorted(rooms)
+            free.remove(min(fitting))
+        free.append((min(fitting) if fitting else row_tokens) - length)
+    return sorted(free)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -69,7 +69,7 @@ def test_concatenation_pads_only_the_last_row_and_keeps_the_order(lengths, row_t
 
 
 @given(lengths=st.lists(st.integers(1, 40), max_size=80), spare=st.integers(0, 20))
-def test_fit_leaves_the_rooms_of_sequential_best_fit_decreasing(lengths, spare):
+def test_fit_leaves_the_free_spaces_of_sequential_best_fit_decreasing(lengths, spare):
     row_tokens = max(lengths, default=1) + spare
     row = fit(np.array(lengths, dtype=np.uint32), row_tokens)
     filled = np.bincount(row, weights=lengths).astype(int) if lengths else np.empty(0, int)
