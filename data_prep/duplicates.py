@@ -157,10 +157,10 @@ class Duplicates(Stage):
         takes_part[rows_of(receive(out, "exact/links", self.buckets, task)["document"])] = False
         rows = np.flatnonzero(takes_part)
         with Sender(out, "bands", GROUP_MEMBER, self.memory_bytes) as bands:
-            for here in np.split(rows, range(HASHED_AT_ONCE, rows.size, HASHED_AT_ONCE)):
-                has_words = (signatures[here] != EMPTY).any(axis=1)
-                here = here[has_words]
-                records = members(numbers_of(task, here), band_hashes(signatures[here], self.bands))
+            for batch in np.split(rows, range(HASHED_AT_ONCE, rows.size, HASHED_AT_ONCE)):
+                has_words = (signatures[batch] != EMPTY).any(axis=1)
+                batch = batch[has_words]
+                records = members(numbers_of(task, batch), band_hashes(signatures[batch], self.bands))
                 bands.add(records, bucket_of(records["hash"], self.buckets))
         return Counter()
 
@@ -169,9 +169,9 @@ class Duplicates(Stage):
         n_groups, by, memory_bytes = 0, ("hash", "document"), self.memory_bytes // 2
         with Sender(out, "groups", GROUP_MEMBER, memory_bytes) as found:
             for records in receive_sorted(out, "bands/bands", corpus.n_shards, GROUP_MEMBER, by, memory_bytes):
-                here = groups(records, corpus.is_older(records["document"]))
-                n_groups += run_bounds(here["hash"]).size - 1
-                found.add(here, shards_of(here["document"]))
+                grouped = groups(records, corpus.is_older(records["document"]))
+                n_groups += run_bounds(grouped["hash"]).size - 1
+                found.add(grouped, shards_of(grouped["document"]))
         return Counter(groups=n_groups)
 
     def _sets(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:

@@ -30,6 +30,15 @@ from headrace.data_prep.text.words import ALONE, SEPARATOR, character_classes
 
 RULE = "contaminated"
 
+PIECE_CHARACTERS = 200
+"""Least length of a piece to keep (GPT-3, appendix C)."""
+MOST_PIECES = 10
+"""A document that would be cut into more pieces is dropped (GPT-3, appendix C)."""
+JOINT = "\n\n"
+
+Run = tuple[int, int]
+"""Index of the first word of a run, and of the word after its last one."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Removal:
@@ -69,16 +78,6 @@ def _value(found: Sequence[Overlap]) -> str:
     """Returns the item with the most n-grams found, and the number of other items."""
     most = max(found, key=lambda overlap: overlap.found)
     return most.item + f" and {len(found) - 1:,} more" * (len(found) > 1)
-
-
-PIECE_CHARACTERS = 200
-"""Least length of a piece to keep (GPT-3, appendix C)."""
-MOST_PIECES = 10
-"""A document that would be cut into more pieces is dropped (GPT-3, appendix C)."""
-JOINT = "\n\n"
-
-Run = tuple[int, int]
-"""Index of the first word of a run, and of the word after its last one."""
 
 
 def masked(text: str, runs: Sequence[Run], window_characters: int) -> str | None:

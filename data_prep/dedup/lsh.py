@@ -41,45 +41,6 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 GROUP_MEMBER = np.dtype([("hash", "<u8"), ("document", "<u8")])
 """A document in a group: the hash of a band, and the document that has it."""
 
-
-def band_hashes(signatures: NDArray[np.uint32], bands: int) -> NDArray[np.uint64]:
-    """Returns the hashes of the bands, (n_docs, bands) uint64, of (n_docs, bands · rows) uint32 signatures."""
-    values = signatures.reshape(len(signatures), bands, signatures.shape[1] // bands)
-    hashes = np.broadcast_to(mix(np.arange(bands, dtype=np.uint64)), values.shape[:2])
-    for row in range(values.shape[2]):
-        hashes = mix(hashes ^ values[:, :, row])
-    return hashes
-
-
-def mix(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Maps 64-bit keys one to one to keys whose high bits depend on all bits."""
-    keys = (keys + np.uint64(1)) * MULTIPLIER
-    keys ^= keys >> np.uint64(32)
-    keys *= MULTIPLIER
-    return keys ^ (keys >> np.uint64(29))
-
-
-def members(documents: Numbers, hashes: NDArray[np.uint64]) -> NDArray[np.void]:
-    """Returns a GROUP_MEMBER for each document and band: (n_docs · bands,)."""
-    records = np.empty(hashes.size, dtype=GROUP_MEMBER)
-    records["hash"] = hashes.ravel()
-    records["document"] = np.repeat(documents, hashes.shape[1])
-    return records
-
-
-def groups(records: NDArray[np.void], is_older: NDArray[np.bool_]) -> NDArray[np.void]:
-    """Returns the members of groups of two or more documents, without groups that hold only older documents.
-
-    Args:
-        records: GROUP_MEMBER, sorted by (hash, document).
-        is_older: whether the document belongs to an older run. Older documents are not compared with each other.
-    """
-    bounds = run_bounds(records["hash"])
-    lengths = np.diff(bounds)
-    ours = np.concatenate([[0], np.cumsum(~is_older)])
-    return records[np.repeat((lengths > 1) & (np.diff(ours[bounds]) > 0), lengths)]
-
-
 SHOWN = (0.5, 0.3)
 """Similarities below usual thresholds. Their probability to become candidates shows the cost of comparisons."""
 
@@ -146,3 +107,41 @@ def _reaching(threshold: float, recall: float, most_hashes: int) -> Iterator[Ban
         found = next((banding for banding in bandings if banding.chance(threshold) >= recall), None)
         if found:
             yield found
+
+
+def band_hashes(signatures: NDArray[np.uint32], bands: int) -> NDArray[np.uint64]:
+    """Returns the hashes of the bands, (n_docs, bands) uint64, of (n_docs, bands · rows) uint32 signatures."""
+    values = signatures.reshape(len(signatures), bands, signatures.shape[1] // bands)
+    hashes = np.broadcast_to(mix(np.arange(bands, dtype=np.uint64)), values.shape[:2])
+    for row in range(values.shape[2]):
+        hashes = mix(hashes ^ values[:, :, row])
+    return hashes
+
+
+def mix(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Maps 64-bit keys one to one to keys whose high bits depend on all bits."""
+    keys = (keys + np.uint64(1)) * MULTIPLIER
+    keys ^= keys >> np.uint64(32)
+    keys *= MULTIPLIER
+    return keys ^ (keys >> np.uint64(29))
+
+
+def members(documents: Numbers, hashes: NDArray[np.uint64]) -> NDArray[np.void]:
+    """Returns a GROUP_MEMBER for each document and band: (n_docs · bands,)."""
+    records = np.empty(hashes.size, dtype=GROUP_MEMBER)
+    records["hash"] = hashes.ravel()
+    records["document"] = np.repeat(documents, hashes.shape[1])
+    return records
+
+
+def groups(records: NDArray[np.void], is_older: NDArray[np.bool_]) -> NDArray[np.void]:
+    """Returns the members of groups of two or more documents, without groups that hold only older documents.
+
+    Args:
+        records: GROUP_MEMBER, sorted by (hash, document).
+        is_older: whether the document belongs to an older run. Older documents are not compared with each other.
+    """
+    bounds = run_bounds(records["hash"])
+    lengths = np.diff(bounds)
+    ours = np.concatenate([[0], np.cumsum(~is_older)])
+    return records[np.repeat((lengths > 1) & (np.diff(ours[bounds]) > 0), lengths)]

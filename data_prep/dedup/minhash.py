@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 EMPTY = 0xFFFFFFFF
 """Every value of the signature of a document without words."""
 
+SCHEME = "affine32"
+"""datasketch's name for these permutations."""
+
 
 def permutations(n_hashes: int, seed: int) -> NDArray[np.uint32]:
     """Returns the multipliers a and the offsets b: (2, n_hashes) uint32."""
@@ -72,10 +75,6 @@ def _fmix32(h: np.uint32) -> np.uint32:  # pragma: no cover (compiled)
     h = np.uint32(h ^ (h >> np.uint32(13)))
     h = np.uint32(h * np.uint32(0xC2B2AE35))
     return np.uint32(h ^ (h >> np.uint32(16)))
-
-
-SCHEME = "affine32"
-"""datasketch's name for these permutations."""
 
 
 def min_hash(shingles: Sequence[bytes], n_hashes: int, seed: int) -> "MinHash":
