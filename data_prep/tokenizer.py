@@ -32,9 +32,8 @@ BYTES = tokenizers.pre_tokenizers.ByteLevel.alphabet()
 """The 256 characters that stand for the 256 bytes."""
 
 WORD_BYTES = 2000
-"""Longer words are cut for training, whose time is quadratic in the longest word (135 s for
-400,000 letters). The longest word in English books, web pages and newswire has 185 bytes (a run of spaces). Encoding
-cuts no words."""
+"""Longer words are cut for training, whose time is quadratic in the longest word (135 s for 400,000 letters). The
+longest word in English books, web pages and newswire has 185 bytes (a run of spaces). Encoding cuts no words."""
 
 READ_FACTOR = 4
 """Compressed bytes of the document shards from which a sample is drawn, as a multiple of the sample's bytes."""

@@ -131,8 +131,7 @@ class WordOffsets:
         )
 
     def end(self, word: int) -> int:
-        """Returns the end offset of the word before index ``word`` (at least 1), with the punctuation that follows
-        it."""
+        """Returns the end offset of the word before index ``word`` (at least 1), including punctuation after it."""
         start = self.start(word - 1)
         return start + len(self._text[start : self.start(word)].rstrip())
 

@@ -5,9 +5,8 @@
     best fit    ▁▁▁▁▁▁▁▁ | ▁▁▁▁▁▁▁  | ▂▂▂▂     | ▃▃▃▃▃▃▄▄ | ▅▅▅▅▅
 
 Best-fit decreasing is the method of "Fewer Truncations Improve Language Modeling" (Ding et al., ICML 2024): each piece,
-from the longest to the shortest, goes into the row with the least free space that still holds it. Concatenation is
-GPT's
-method: all documents one after the other, cut every ``row_tokens`` positions.
+from the longest to the shortest, goes into the row with the least free space that still holds it. Concatenation is the
+method of GPT: all documents one after the other, cut every ``row_tokens`` positions.
 """
 
 import math
