@@ -8,7 +8,6 @@ Counters and phrases follow DCLM's re-implementation (Li et al. 2024, its ``base
 """
 
 import re
-from collections import Counter
 from typing import Annotated, Literal
 
 from datatrove.data import Document
@@ -116,13 +115,13 @@ class LineCorrections(LineFilter):
 
     def judge(self, document: Document) -> Drop | None:
         kept: list[str] = []
-        removed: Counter[str] = Counter()
+        removed: dict[str, int] = {}
         for original in document.text.split("\n"):
             line, failed = apply_rules(self.rules if original else (), original)
             if failed is None:
                 kept.append(line)
             else:
-                removed[failed.type] += 1
+                removed[failed.type] = removed.get(failed.type, 0) + 1
         text = "\n".join(kept).strip()
         before, after = len(document.text.split()), len(text.split())
         too_many = above(ratio(before - after, before), self.max_removed_fraction)

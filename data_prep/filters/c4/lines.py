@@ -7,7 +7,6 @@ A rule that drops the page sees only lines that passed the rules before it, so t
 """
 
 import itertools
-from collections import Counter
 from typing import Literal
 
 from datatrove.data import Document
@@ -71,7 +70,7 @@ class C4Lines(LineFilter):
     def judge(self, document: Document) -> Drop | None:
         text = document.text
         kept: list[str] = []
-        removed: Counter[str] = Counter()
+        removed: dict[str, int] = {}
         failed: C4Rule | None
         for start, end, verdict in scan_lines(text, self._checks):
             line, failed = text[start:end], None
@@ -84,7 +83,7 @@ class C4Lines(LineFilter):
             elif failed.drops_page:
                 return Drop(self.reason(failed.type), line[:200])
             else:
-                removed[failed.type] += 1
+                removed[failed.type] = removed.get(failed.type, 0) + 1
         sentences = self._sentences(kept)
         if sentences < self.min_sentences:
             return Drop(f"{self.type}.sentences", str(sentences))
