@@ -9,8 +9,7 @@ the number of each section's first record follows, and verifies each file once.
 
 A global filter (in capitals) must see all documents, so it ends a pass. The pass writes the documents that remain and
 their keys to scratch, a bucket phase decides which keys lose (filters/keys.py), and the next pass removes these and
-continues. A page that takes more CPU time than any real page (filters/cpu_limit.py) is dropped as ``too_slow``. The
-result:
+continues. A page that takes more CPU time than any real page (filters/cpu_limit.py) is dropped as ``too_slow``:
 
     documents/00007.jsonl.zst   kept; metadata: language, language_score, removed_lines, ... as the filters set them
     dropped/00007.jsonl.zst     dropped by any pass, in the order of passes; metadata.drop = {"rule", "value"}
@@ -73,8 +72,7 @@ class Pass:
     closing: GlobalFilter | None
 
     def judge(self, document: Document, lost: "NDArray[np.uint32] | None") -> Drop | None:
-        """Removes the parts ``lost`` from ``document``, applies the filters, and returns the reason to drop it, or
-        None."""
+        """Removes the parts ``lost`` from ``document``, applies the filters, and returns the reason to drop it."""
         if self.opening is not None and lost is not None:
             drop = self.opening.trim(document, lost)
             if drop is not None:
@@ -82,10 +80,7 @@ class Pass:
         return next((drop for rule in self.filters if (drop := rule.judge(document))), None)
 
     def judge_in_time(self, document: Document, losers: Losers | None, number: int, limit: CpuLimit) -> Drop | None:
-        """Judges the shard's document ``number``. A document that exceeds ``limit`` twice is dropped as ``too_slow``.
-
-        There are two attempts because the first may also load lists and models.
-        """
+        """Judges the shard's document ``number``; one that exceeds ``limit`` on all ATTEMPTS is dropped as too slow."""
         lost = None if losers is None else losers.of(number)  # reading them does not count as the document's time
         text, metadata = document.text, document.metadata
         for _ in range(ATTEMPTS):
@@ -137,10 +132,7 @@ class Clean(Stage):
         return tuple(file for rule in self.cleaning.filters for file in rule.raw_files())
 
     def check_raw_files(self) -> None:
-        """Raises an error if a file of a filter has changed.
-
-        Files of the source are compared by the tasks that read them.
-        """
+        """Refuses changed files of filters. The tasks that read the source's files compare these."""
         if self.planned:
             refuse_changes(self.planned[len(self._source_files) :], self._own_files())
 
@@ -245,15 +237,13 @@ class Clean(Stage):
                 yield document, None
 
     def _section(self, section: Section, task: int, out: TaskOutput) -> Iterator[Record]:
-        """Yields the records of ``section`` and checks that its file is the planned one and does not change meanwhile.
-
-        The sections of a file are in consecutive tasks.
-        """
+        """Yields the records of ``section`` and checks that its file is the planned one and does not change."""
         state = self.source.state(section.name)
         if section.of == 1:
             yield from self.source.read_section(section, 0)
             self.source.verified(self._source_file[section.name])
         else:
+            # The sections of a file are in consecutive tasks.
             earlier, last = range(task - section.number, task), task - section.number + section.of - 1
             notes = [read_json(handed(out, f"{RECORDS}/{RECORDS}", one, "json")) for one in (*earlier, last)]
             if any(note["state"] != state for note in notes):
