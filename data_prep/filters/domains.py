@@ -1,4 +1,4 @@
-"""Filters by the site or URL of a page: lists of the user say which pages to keep or to drop.
+"""Filters by the site or URL of a page: lists of the user name the pages to keep or to drop.
 
     http://www.sub.paper.co.uk/a?b   ── host ──>      www.sub.paper.co.uk
                                      ── domains ──>   www.sub.paper.co.uk, sub.paper.co.uk, paper.co.uk, co.uk, uk

@@ -1,7 +1,7 @@
 """Base classes of all filters, and functions that filters share.
 
     Filter         sees one document:   judge(document) -> Drop | None      (it may rewrite document.text)
-    GlobalFilter   sees all documents:  keys(document)  ->  which of equal keys stays  ->  trim(document, losers)
+    GlobalFilter   sees all documents:  keys(document)  ->  one of equal keys wins  ->  trim(document, losers)
 
 The constructor fields of a filter are its settings. A ``Filter`` is a datatrove ``BaseFilter``, so ours work in a
 datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be a
@@ -53,7 +53,7 @@ class Filter(BaseFilter, abc.ABC):  # type: ignore[misc]
 
 
 class GlobalFilter(abc.ABC):
-    """Compares all documents. Every document yields keys; of equal keys the one of lowest rank stays, the others lose.
+    """Compares all documents. Every document yields keys; of equal keys the one of lowest rank wins, the others lose.
 
     Equal ranks are ordered by (shard, document, part). Subclasses are ``@settings`` classes with a ``type`` tag.
     """

@@ -50,7 +50,7 @@ def md5_words(texts: Iterable[str]) -> "np.ndarray":
 
 @settings
 class OnePagePerUrl(GlobalFilter):
-    """Keeps one page of each normalized URL: the newest, and of equally new ones the first. Pages without URL stay.
+    """Keeps one page of each normalized URL: the newest, and of equally new ones the first. Pages without URL are kept.
 
     Source: ``normalize_url`` and ``select_newest_page`` of TFDS text/c4_utils.py.
     """

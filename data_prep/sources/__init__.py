@@ -1,4 +1,4 @@
-"""The union of all sources, told apart by ``type``."""
+"""The union of all sources, distinguished by ``type``."""
 
 from typing import Annotated
 

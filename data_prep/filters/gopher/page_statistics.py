@@ -2,7 +2,7 @@
 
     text ── split() ──> words          text ── splitlines() ──> lines          text ── blank lines ──> paragraphs
 
-The paper does not say how it splits words. Here white space separates them, and punctuation belongs to the word.
+The paper does not define how it splits words. Here white space separates them, and punctuation belongs to the word.
 ``PageStatistics`` counts as the paper words it. ``DatatroveStatistics`` (datatrove_statistics.py) counts as datatrove,
 with which FineWeb was made.
 """
@@ -79,13 +79,13 @@ class PageStatistics:
 
     @functools.cached_property
     def word_ids(self) -> "np.ndarray":
-        """int64 (n_words,): the number of each distinct word, in order of appearance."""
+        """Word numbers, int64 (n_words,): one number per distinct word, in order of appearance."""
         numbers: dict[str, int] = {}
         return np.array([numbers.setdefault(word, len(numbers)) for word in self.words], np.int64)
 
     @functools.cached_property
     def word_lengths(self) -> "np.ndarray":
-        """int64 (n_words,): the number of characters of each word."""
+        """Characters of each word, int64 (n_words,)."""
         return np.array([len(word) for word in self.words], np.int64)
 
     @functools.cached_property
