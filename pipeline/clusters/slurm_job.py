@@ -23,6 +23,7 @@ from headrace.pipeline.clusters.slurm import ask
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.system_errors import system_errors_told
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 FIRST_PORT, PORTS = 15000, 15000
 """The ports of rendezvous: below those that the kernel assigns, and one for each job."""
@@ -102,8 +103,8 @@ def attempt(run_json: str, stage: str, folder: Path, limit: int) -> int:
 
 def newest_checkpoint(folder: Path) -> str:
     """The name of the newest checkpoint; empty when there is none. Checkpoints that are being written do not count."""
-    names = [path.name for path in (folder / "checkpoints").glob("step_*")]
-    return max((name for name in names if re.fullmatch(r"step_[0-9]+", name)), default="")
+    paths = list(checkpoints(folder / CHECKPOINTS).values())
+    return paths[-1].name if paths else ""
 
 
 def rendezvous(job: str, nodes: str) -> tuple[str, int]:

@@ -1,14 +1,14 @@
-"""What a stage leaves on disk: a folder whose manifest is written last, by rename. Its existence means whole.
+"""An artifact: the folder that a stage writes. Its manifest is written last, by rename, and makes it whole.
 
     <root>/<stage>/<address>/
         manifest.json           stage, version, settings, inputs, counts, every file with size and SHA-256
-        parts/<phase>-00007.json    one per finished task: counts, files, and the scratch files that it handed on
-        scratch/<phase>/        what the tasks of a phase hand to later phases; gone once the artifact is whole
+        parts/<phase>-00007.json    one per finished task: its counts, files and handed scratch files
+        scratch/<phase>/        files for later phases; removed when the artifact is whole
         logs/                   not part of the result
         ...                     the result, in files that carry their task's number
 
-Nothing in it depends on when, where or by how many workers it was written, so two runs of one description are equal
-byte for byte (``logs/`` aside).
+The content does not depend on the time, the machine or the number of workers. So two runs of one description are equal
+byte for byte, except for ``logs/``.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class FileRecord:
 
 @dataclasses.dataclass(frozen=True)
 class HandedFile:
-    """A scratch file that a task handed on: its size in bytes and its XXH3 (128 bits) in hex, which costs no time."""
+    """A scratch file for later phases: its size in bytes and its XXH3 (128 bits) in hex, which is fast to compute."""
 
     bytes: int
     xxh3: str
@@ -62,7 +62,7 @@ class HandedFile:
 
 
 def _measured(path: Path, total: Any) -> tuple[int, str]:
-    """The size and the hash of a file; ``total`` is a fresh hash object."""
+    """Returns the size and the hash of a file. ``total`` is a new hash object."""
     with path.open("rb", buffering=0) as stream:
         while block := stream.read(1 << 16):
             total.update(block)
@@ -70,7 +70,7 @@ def _measured(path: Path, total: Any) -> tuple[int, str]:
 
 
 def sync(path: Path) -> None:
-    """Wait until the bytes of a file, or the names in a folder, are on the disk."""
+    """Flushes the bytes of a file, or the names in a folder, to the disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -79,10 +79,10 @@ def sync(path: Path) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write ``value`` to ``path`` whole or not at all.
+    """Writes ``value`` to ``path`` atomically: the whole file or nothing.
 
     Raises:
-        TaskError: when it holds NaN or infinity, which JSON cannot say.
+        TaskError: when it contains NaN or infinity, which JSON does not allow.
     """
     text = strict_json.dumps(value, path, indent=1, sort_keys=True) + "\n"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON from ``path``.
+    """Reads JSON from ``path``.
 
     Raises:
         ArtifactError: when the file is not JSON.
@@ -104,15 +104,15 @@ def read_json(path: Path) -> Any:
 
 
 def write_sealed(path: Path, values: Mapping[str, Any]) -> None:
-    """``write_json`` with a ``seal``: a hash of the other values, which no file outside could keep as well."""
+    """Writes ``values`` as JSON with a ``seal``: a hash of the other values, which detects damage."""
     write_json(path, {**values, "seal": digest(values)})
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """What ``write_sealed`` wrote, without its seal.
+    """Reads what ``write_sealed`` wrote, without the seal.
 
     Raises:
-        ArtifactError: when the file is not JSON, or not what was written.
+        ArtifactError: when the file is not JSON, or the seal does not match.
     """
     values = read_json(path)
     if not isinstance(values, dict) or values.pop("seal", None) != digest(values):
@@ -140,7 +140,7 @@ def has_older_format(folder: Path) -> bool:
 
 
 class TaskOutput:
-    """Where one task of a phase writes. Files appear under their final names only when they are whole."""
+    """The output of one task of a phase. A file gets its final name only when it is whole."""
 
     def __init__(self, folder: Path, phase: str, task: int) -> None:
         self.folder, self.phase, self.task = folder, phase, task
@@ -153,30 +153,30 @@ class TaskOutput:
 
     @contextlib.contextmanager
     def file(self, name: str) -> Iterator[Path]:
-        """A path to write ``name`` to, as part of the result; checksummed and put in place at the end of the block."""
+        """Gives a path to write the result file ``name`` to. At the end of the block it is checksummed and renamed."""
         with self._whole(name) as temporary:
             yield temporary
             sync(temporary)
             self._files[name] = FileRecord.of(temporary)
 
     def shard(self, kind: str, suffix: str) -> contextlib.AbstractContextManager[Path]:
-        """``file`` for this task's shard of ``kind``: ``<kind>/00007.<suffix>``."""
+        """Gives a path for this task's shard of ``kind``, ``<kind>/00007.<suffix>``, like ``file``."""
         return self.file(shard_name(kind, self.task, suffix))
 
     @contextlib.contextmanager
     def scratch(self, kind: str, suffix: str) -> Iterator[Path]:
-        """A path to write this task's scratch file of ``kind`` to, for later phases (see core/handover.py)."""
+        """Gives a path for this task's scratch file of ``kind``, for later phases (see core/handover.py)."""
         name = shard_name(f"{self.phase}/{kind}", self.task, suffix)
         with self._whole(f"scratch/{name}") as temporary:
             yield temporary
             self._handed[name] = HandedFile.of(temporary)
 
     def own_scratch(self, name: str) -> Path:
-        """A path below the artifact's scratch for what this task keeps there itself."""
+        """Returns a path below ``scratch/`` for files that only this task uses."""
         return self.folder / "scratch" / name
 
     def done(self, counts: Mapping[str, int]) -> None:
-        """Leave the part record, once the files of the result are on the disk: this task needs no second run."""
+        """Flushes the result files to the disk, then writes the part record: the task is finished."""
         for parent in sorted({(self.folder / name).parent for name in self._files}):
             sync(parent)
         files = {name: dataclasses.asdict(record) for name, record in self._files.items()}
@@ -204,10 +204,10 @@ def part_path(folder: Path, phase: str, task: int) -> Path:
 
 
 class Artifact:
-    """A whole artifact, opened for reading."""
+    """A finished artifact, opened for reading."""
 
     def __init__(self, folder: Path) -> None:
-        """Open ``folder``.
+        """Opens ``folder``.
 
         Raises:
             ArtifactError: when it has no manifest (it was never finished), a damaged one, or one of another format.
@@ -238,10 +238,10 @@ class Artifact:
         return dict(self.manifest["settings"])
 
     def path(self, name: str) -> Path:
-        """The file ``name``, after its size and (once per process) its checksum were found right.
+        """Returns the path of the file ``name``. Its size is checked, and its checksum once per process.
 
         Raises:
-            ArtifactError: when the manifest does not list it, or what lies there is not what was written.
+            ArtifactError: when the manifest does not list it, or the file is damaged or missing.
         """
         if name not in self.manifest["files"]:
             raise ArtifactError(str(self.folder), f"has no file {name!r}", "check the name against manifest.json")
@@ -252,11 +252,11 @@ class Artifact:
         return path
 
     def shards(self, kind: str) -> list[Path]:
-        """The files of ``kind`` in the order of their numbers, each verified."""
+        """Returns the files of ``kind`` in the order of their numbers, each verified."""
         return [self.path(name) for name in sorted(self.manifest["files"]) if name.startswith(f"{kind}/")]
 
     def shard(self, kind: str, number: int, suffix: str) -> Path:
-        """Shard ``number`` of ``kind``, verified."""
+        """Returns shard ``number`` of ``kind``, verified."""
         return self.path(shard_name(kind, number, suffix))
 
 
@@ -266,14 +266,14 @@ def _verified(path: Path, size: int) -> str:
 
 
 def missing_tasks(folder: Path, phase: str, tasks: int) -> list[int]:
-    """The tasks of ``phase`` without a part record."""
+    """Returns the tasks of ``phase`` without a part record."""
     parts = folder / "parts"
     present = {entry.name for entry in os.scandir(parts)} if parts.is_dir() else set()
     return [task for task in range(tasks) if part_path(folder, phase, task).name not in present]
 
 
 Balance = tuple[str, int, int]
-"""A sum that counts must come to: in words (``records_in = kept + dropped``), and its two sides."""
+"""An equation that counts must satisfy: as text (``records_in = kept + dropped``), and the values of both sides."""
 
 
 def finish(
@@ -282,16 +282,16 @@ def finish(
     phases: Mapping[str, int],
     balances: Callable[[Counter[str]], Iterable[Balance]] = lambda counts: (),
 ) -> Artifact:
-    """Sum the parts of all ``phases`` (name → number of tasks), drop what is not the result, write the manifest.
+    """Sums the parts of all ``phases`` (name → number of tasks), removes temporary files, and writes the manifest.
 
-    What ``balances`` finds in the summed counts must hold: no record may vanish on the way.
+    The equations that ``balances`` returns for the summed counts must hold: no record may be lost.
 
-    Whoever finds all parts in place may call it, at the same time as others: all write the same bytes. A kill before
-    the manifest leaves parts that can be finished again; after it nothing is left to do.
+    Several processes may call it at the same time when all parts exist: all write the same bytes. After a kill before
+    the manifest, it can be called again.
 
     Raises:
         TaskError: while the part of a task is missing.
-        ArtifactError: when one is damaged, or the sides of a balance differ.
+        ArtifactError: when a part is damaged, or the two sides of an equation differ.
     """
     counts: Counter[str] = Counter()
     files: dict[str, Any] = {}
@@ -304,9 +304,9 @@ def finish(
             part = read_sealed(part_path(folder, phase, task))
             counts.update(part["counts"])
             files.update(part["files"])
-    for words, left, right in balances(counts):
+    for equation, left, right in balances(counts):
         if left != right:
-            wrong = f"the books do not balance: {words} would be {left} = {right}"
+            wrong = f"the books do not balance: {equation} would be {left} = {right}"
             raise ArtifactError(str(folder), wrong, "something was lost: remove this folder and run again")
     shards = list(phases.values())[-1]
     manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": shards}
@@ -315,16 +315,16 @@ def finish(
     _sweep(folder)
     whole = folder / "manifest.json"
     while not whole.is_file():
-        with contextlib.suppress(FileNotFoundError):  # another finisher swept the file away that was being written
+        with contextlib.suppress(FileNotFoundError):  # another process removed the temporary file
             write_sealed(whole, manifest)
     return Artifact(folder)
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed tasks were writing, and their claims. What a living process may be writing stays."""
+    """Removes the claims and the unfinished files of killed tasks. Files of running processes stay."""
     elsewhere = claim.owners(folder / "parts")
     claim.clear(folder / "parts")
-    for parent, _, names in os.walk(folder):  # unlike glob, does not mind a folder that another finisher removes
+    for parent, _, names in os.walk(folder):  # unlike glob, it tolerates folders that another process removes
         for name in names:
             writer = Owner.of_unfinished(name)
             lives = writer is not None and (not writer.is_dead if writer.is_here else writer in elsewhere)

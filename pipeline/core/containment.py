@@ -1,4 +1,4 @@
-"""Names that a manifest gives, kept below its folder: in a shared root another user may have written it."""
+"""A check that file names in a manifest stay below its folder. In a shared root another user may have written it."""
 
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -7,7 +7,7 @@ from headrace.pipeline.core.errors import ArtifactError
 
 
 def refuse_outside(manifest: Path, names: Iterable[str]) -> None:
-    """Refuse ``names`` from ``manifest`` that would lead out of the folder that they are meant for.
+    """Refuses ``names`` from ``manifest`` that lead out of its folder.
 
     Raises:
         ArtifactError: naming the first one.

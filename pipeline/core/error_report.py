@@ -1,4 +1,4 @@
-"""The error that ended a job or a rank, left in a file for whoever started it: ``<artifact>/logs/error.json``.
+"""The file ``<artifact>/logs/error.json``: the error that ended a job or a rank, for the process that started it.
 
 {"kind": "RetryableError", "where": "weights", "wrong": "rank 1 was killed", "remedy": "run again"}
 """
@@ -16,7 +16,7 @@ KINDS = {kind.__name__: kind for kind in (ArtifactError, ConfigError, RetryableE
 
 
 def leave(folder: Path, error: HeadraceError) -> None:
-    """Leave ``error`` in the artifact's ``folder``, in the place of an earlier one; on a full disk, only say so."""
+    """Writes ``error`` below the artifact's ``folder``, over an earlier one. On a full disk it prints a line."""
     report = {"kind": type(error).__name__, "where": error.where, "wrong": error.wrong, "remedy": error.remedy}
     try:
         write_sealed(folder / PLACE, report)
@@ -25,7 +25,7 @@ def leave(folder: Path, error: HeadraceError) -> None:
 
 
 def find(folder: Path) -> HeadraceError | None:
-    """What was left in ``folder``, if anything; of a report that is damaged, that it is."""
+    """Returns the error below ``folder``, if any. For a damaged report, returns the error about the damage."""
     if not (folder / PLACE).is_file():
         return None
     try:
@@ -36,5 +36,5 @@ def find(folder: Path) -> HeadraceError | None:
 
 
 def clear(folder: Path) -> None:
-    """Forget what was left before."""
+    """Removes the error of an earlier start."""
     (folder / PLACE).unlink(missing_ok=True)

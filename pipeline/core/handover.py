@@ -1,13 +1,13 @@
-"""Scratch files that the tasks of one phase hand to those of a later one: verified before use.
+"""Scratch files that tasks of one phase hand to tasks of a later phase. They are verified before use.
 
     task 3 of phase exact                                     a task of a later phase
     TaskOutput.scratch("copies", "npy")                       handed(out, "exact/copies", 3, "npy")
       ├─> scratch/exact/copies/00003.npy ───────────────────────────────┐
       └─> parts/exact-00003.json: its size and hash, sealed ── compared ┴─> the path, or an error that names the file
 
-A file that is not what was written costs the part record of the task that wrote it, so running again repeats that task
-and goes on. Tasks are deterministic: what others made from the file while it was whole stays right. Nobody waits until
-scratch files are on the disk: those that a power cut took are found here.
+When a file is damaged, the part record of its writer is removed, so the next run repeats that task. Tasks are
+deterministic, so results that were made from the file before the damage stay correct. Scratch files are not flushed to
+the disk (fsync): losses after a power failure are found here.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from headrace.pipeline.core.errors import RetryableError
 
 
 def handed(out: TaskOutput, source: str, task: int, suffix: str) -> Path:
-    """The scratch file that ``task`` of an earlier phase handed on, after it was found to be what was written.
+    """Returns the scratch file that ``task`` of an earlier phase wrote, after verification.
 
     Args:
-        out: of a task of the same artifact.
+        out: the output of a task of the same artifact.
         source: ``<phase>/<kind>``.
-        task: of that phase.
-        suffix: of the file.
+        task: the number of the task in that phase.
+        suffix: the suffix of the file.
 
     Raises:
         RetryableError: see ``damaged``.
@@ -37,15 +37,15 @@ def handed(out: TaskOutput, source: str, task: int, suffix: str) -> Path:
 
 
 def unverified(out: TaskOutput, source: str, task: int, suffix: str) -> Path:
-    """The path of a scratch file, for readers of a part of it, who verify that part themselves."""
+    """Returns the path of a scratch file, for callers that read a part of it and verify that part themselves."""
     return out.folder / "scratch" / shard_name(source, task, suffix)
 
 
 def damaged(out: TaskOutput, source: str, task: int, suffix: str) -> RetryableError:
-    """The error for a scratch file that is damaged or missing; running again repeats the task that wrote it.
+    """Returns the error for a damaged or missing scratch file. The next run repeats the task that wrote it.
 
-    The part record of that task is removed, and those of all tasks of its phase whose files have other sizes than they
-    were written with: a power cut takes many at once. A finished artifact, whose scratch is gone, keeps its records.
+    The part record of that task is removed, and those of all tasks of its phase with files of the wrong size: a power
+    failure damages many files at once. A finished artifact, which has no scratch files, keeps its records.
     """
     path, phase = unverified(out, source, task, suffix), _phase(source)
     if (out.folder / "manifest.json").is_file():
@@ -63,8 +63,8 @@ def _phase(source: str) -> str:
 
 
 def _records(part: Path) -> dict[str, HandedFile]:
-    """What a part record says of scratch files, by name; nothing where there is no record."""
-    with contextlib.suppress(FileNotFoundError):  # whoever found damage removed it
+    """Returns the scratch files in a part record, by name; none when there is no record."""
+    with contextlib.suppress(FileNotFoundError):  # another process found damage and removed it
         return {name: HandedFile(**record) for name, record in read_sealed(part).get("handed", {}).items()}
     return {}
 

@@ -1,4 +1,4 @@
-"""metrics.jsonl: one JSON object a line, in the order of the steps, through any number of starts.
+"""metrics.jsonl: one JSON object per line, in the order of the steps, over any number of starts.
 
 {"step": 120, "loss": 3.41, "learning_rate": 0.0006}
 """
@@ -16,31 +16,31 @@ from headrace.pipeline.core.errors import ArtifactError
 
 
 class MetricsFile:
-    """The file as one start of a training writes it."""
+    """metrics.jsonl, opened by one start of a training."""
 
     def __init__(self, path: Path, resume_step: int, settled: str | None = None) -> None:
-        """Open ``path`` without the rows after ``resume_step``.
+        """Opens ``path`` and removes the rows after ``resume_step``.
 
         Args:
-            path: of the file, which need not exist.
-            resume_step: the last step whose rows stay.
+            path: the path of the file, which need not exist.
+            resume_step: the last step whose rows are kept.
             settled: the SHA-256 of these rows, as ``settle`` returned it; None when unknown.
 
         Raises:
-            ArtifactError: when these rows are not the ones that were settled.
+            ArtifactError: when these rows differ from those that were settled.
         """
         self._sha256 = hashlib.sha256(_cut(path, resume_step, settled))
         self._file = path.open("ab")
 
     def write(self, row: Mapping[str, Any]) -> None:
-        """Append ``row``; other processes see it at once."""
+        """Appends ``row``. Other processes can read it at once."""
         line = orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
         self._file.write(line)
         self._file.flush()
         self._sha256.update(line)
 
     def settle(self) -> str:
-        """Wait until all rows are on the disk; their SHA-256."""
+        """Flushes all rows to the disk (fsync) and returns their SHA-256."""
         os.fsync(self._file.fileno())
         return self._sha256.hexdigest()
 
@@ -49,14 +49,14 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The rows of a metrics.jsonl; a last line that was cut off by a kill is left out."""
+    """Returns the rows of a metrics.jsonl without an incomplete last line, which a kill leaves."""
     return new_metrics(path, 0)[0]
 
 
 def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
-    """The whole rows from byte ``start`` on, and the byte after them.
+    """Returns the complete rows from byte ``start`` on, and the offset after them.
 
-    A file that was cut since, and may have grown again, is read from its beginning: no row ends before ``start``.
+    When no row ends before ``start``, the file was cut meanwhile and is read from its beginning.
     """
     if not path.is_file():
         return [], 0
@@ -69,13 +69,14 @@ def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
 
 
 def _cut(path: Path, last_step: int, settled: str | None) -> bytes:
-    """Leave the rows up to ``last_step``: by rename, so that a kill leaves them all and an older writer loses its file.
+    """Removes the rows after ``last_step`` and returns the bytes of the others.
 
-    Rows are in the order of their steps, and those up to a checkpoint were on the disk before it: their SHA-256 is
-    ``settled``. A line after them that cannot be read was cut off when a node was lost. Returns what is left.
+    The new file is renamed over the old one. So a kill keeps all rows, and an older process that still writes does
+    not reach the new file. Rows are in the order of their steps. Those up to a checkpoint were flushed before it, and
+    ``settled`` is their SHA-256. An unreadable line after them was cut off when a node was lost.
 
     Raises:
-        ArtifactError: when the rows up to the checkpoint are not the ones that were written.
+        ArtifactError: when the rows up to the checkpoint differ from those that were written.
     """
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
     rows = itertools.takewhile(lambda line: _is_row_until(line, last_step), lines)

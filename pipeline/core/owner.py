@@ -1,10 +1,10 @@
-"""Processes that write below a shared root: their names, whether they still run, and the files that they write aside.
+"""Processes that write below a shared root: their names, whether they still run, and their temporary files.
 
     node7~4026531836~4711~88231                    node, PID namespace, PID, start time in clock ticks since boot
-    tmp-node7~4026531836~4711~88231-00007.bin      what that process is writing, or was when it was killed
+    tmp-node7~4026531836~4711~88231-00007.bin      a file that this process is writing, or was when it was killed
 
-A PID alone names nothing: nodes share folders but no PIDs, containers share a node but not always its PIDs, and a PID
-is used again after its process ended. The start time tells the two processes apart.
+A PID alone is not unique: nodes share folders but no PIDs, containers share a node but not always its PIDs, and a PID
+is used again after its process ended. The start time distinguishes the two processes.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ UNFINISHED = "tmp-"
 """The first characters of the names of files that are still being written, or were when their writer was killed."""
 NAME = re.compile(r"([A-Za-z0-9._-]+)~([0-9]*)~([0-9]{1,10})~([0-9]*)")
 ZOMBIE = ("Z", "X", "x")
-"""States of a process that has ended and was not yet waited for (proc(5))."""
+"""States of a process that has ended but was not waited for yet (proc(5))."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,18 +34,18 @@ class Owner:
 
     @classmethod
     def current(cls) -> "Owner":
-        """This process."""
+        """Returns this process."""
         return _owner(os.getpid())
 
     @classmethod
     def parse(cls, text: str) -> "Owner | None":
-        """The process that ``str`` gave ``text`` for; None for any other text."""
+        """Returns the process whose ``str`` is ``text``; None for any other text."""
         found = NAME.fullmatch(text)
         return cls(found[1], found[2], int(found[3]), found[4]) if found else None
 
     @classmethod
     def of_unfinished(cls, name: str) -> "Owner | None":
-        """The process that writes the file ``name``, whose name ``aside`` made; None for any other name."""
+        """Returns the process that writes the temporary file ``name``; None when ``aside`` did not make the name."""
         found = NAME.match(name.removeprefix(UNFINISHED))
         return cls.parse(found[0]) if found else None
 
@@ -54,13 +54,13 @@ class Owner:
 
     @property
     def is_here(self) -> bool:
-        """Whether this process can see it: the same node and the same PID namespace."""
+        """Whether it is visible from this process: the same node and the same PID namespace."""
         me = Owner.current()
         return (self.node, self.namespace) == (me.node, me.namespace)
 
     @property
     def is_dead(self) -> bool:
-        """Whether it is known to have ended. Nothing is known about processes of other nodes."""
+        """Whether it is known to have ended; False for processes of other nodes."""
         if not self.is_here:
             return False
         try:
@@ -75,7 +75,7 @@ class Owner:
 
 @functools.cache
 def _owner(pid: int) -> Owner:
-    """Process ``pid``, which is this one; the argument keeps a forked child from taking itself for its parent."""
+    """Returns this process. The argument ``pid`` keeps a forked child from using the cached value of its parent."""
     node = re.sub(r"[^A-Za-z0-9._-]", "_", platform.node()) or "unknown"
     try:
         namespace = str(os.stat("/proc/self/ns/pid").st_ino)
@@ -85,7 +85,7 @@ def _owner(pid: int) -> Owner:
 
 
 def _state(pid: int) -> tuple[str, str]:
-    """State and start time of process ``pid``, fields 3 and 22 of /proc/PID/stat; empty where they cannot be read."""
+    """Returns state and start time of process ``pid``, fields 3 and 22 of /proc/PID/stat; empty when unreadable."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -94,5 +94,5 @@ def _state(pid: int) -> tuple[str, str]:
 
 
 def aside(path: Path) -> Path:
-    """Where this process writes ``path`` before it is renamed, among all processes that may write it."""
+    """Returns the temporary path, unique to this process, that is written before it is renamed to ``path``."""
     return path.with_name(f"{UNFINISHED}{Owner.current()}-{path.name}")

@@ -1,8 +1,8 @@
-"""Polite signals to the command: Ctrl-C (SIGINT), a closed terminal (SIGHUP), SIGTERM.
+"""Signals that stop the command in an orderly way: Ctrl-C (SIGINT), a closed terminal (SIGHUP), SIGTERM.
 
     signal ──> Stop, raised in the main thread ──> data stages   workers end, finished tasks are kept
                                                └─> launch.py     ranks are asked to stop, save and end
-           ──> one line, exit status 128 + the signal's number
+           ──> one line, exit status 128 + signal number
 
 A signal that was ignored when the command began (SIGHUP under nohup) stays ignored.
 """
@@ -19,7 +19,7 @@ POLITE = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
 class Stop(KeyboardInterrupt):
-    """The request to stop that ``number`` is; its text says what became of the work."""
+    """A request to stop by signal ``number``. Its text tells what happened to the work."""
 
     def __init__(self, number: int, text: str = "stopped; run the same command again to go on") -> None:
         super().__init__(text)
@@ -27,13 +27,13 @@ class Stop(KeyboardInterrupt):
 
     @property
     def exit_status(self) -> int:
-        """As shells give it for a process that a signal ended."""
+        """The exit status that shells give a process that was ended by a signal."""
         return 128 + self.number
 
 
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise ``Stop`` for each polite signal inside the block; the second one interrupts the work of the first."""
+    """Raises ``Stop`` for each of these signals inside the block. A second signal interrupts the first one."""
     before = {number: signal.getsignal(number) for number in POLITE}
     listened = [number for number in POLITE if before[number] is not signal.SIG_IGN]
     for number in listened:
@@ -51,8 +51,10 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 
 def _drop_lost_output() -> None:
-    """Send output that has lost its terminal, or the reader of its pipe, nowhere: an error there must not hide the
-    stop. Ctrl-C ends ``tee`` in ``headrace … | tee log`` too."""
+    """Redirects output without a terminal or a reader to /dev/null: an error there must not hide the stop.
+
+    In ``headrace … | tee log`` Ctrl-C ends ``tee``, too.
+    """
     for stream in (sys.stdout, sys.stderr):
         if _is_lost(stream.fileno()):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -70,8 +72,10 @@ def _is_lost(file: int) -> bool:
 
 @contextlib.contextmanager
 def kept_from_children() -> Iterator[None]:
-    """Keeps Ctrl-C and the terminal's end from processes that begin inside the block, and from theirs; this one sees
-    them after the block."""
+    """Blocks SIGINT and SIGHUP for processes that start inside the block, and for their children.
+
+    This process receives the signals after the block.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGHUP))
     try:
         yield

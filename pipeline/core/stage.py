@@ -1,4 +1,4 @@
-"""A stage: settings that know how to turn input artifacts into one output artifact.
+"""A stage: settings, and the code that makes one output artifact from input artifacts.
 
     Stage ── phases ──> Phase, Phase, ...        each phase starts when the one before it is whole
     Phase ── tasks  ──> run(0), run(1), ...      independent, in any order, anywhere
@@ -6,8 +6,8 @@
 A stage is a frozen, keyword-only dataclass: its fields are its settings. Its address is a hash of its name, version,
 settings, the addresses of its inputs and the checksums of the raw files that it reads.
 
-Raw files may change while a run lasts. A task reads the files that the run was planned with (``planned``), and fails
-when one of them is not what it was: what is written under an address is made from the files that the address names.
+Raw files may change during a run. A task compares them with those that the run was planned with (``planned``), and
+fails when one differs. So the artifact at an address is always made from the files that the address hashes.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ Inputs = Mapping[str, Artifact]
 """The finished artifacts a stage reads, by stage name."""
 
 Run = Callable[[int, Inputs, TaskOutput], "Counter[str]"]
-"""What one task does: (task number, inputs, where to write) -> counts. Writes only files that carry its number."""
+"""The work of one task: (task number, inputs, output) -> counts. Its number is in the names of its files."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Phase:
 
 
 def counted(counts: "Counter[str]", prefix: str) -> int:
-    """The sum of the counts whose names begin with ``prefix``."""
+    """Returns the sum of the counts whose names begin with ``prefix``."""
     return sum(number for name, number in counts.items() if name.startswith(prefix))
 
 
@@ -55,14 +55,14 @@ class RawFile:
 
 
 def raw_file(name: str, path: Path) -> RawFile:
-    """The local file ``path`` under ``name``. A process reads it once, for as long as its state stays the same."""
+    """Returns the record of the local file ``path`` under ``name``. A process hashes each state once."""
     record = _record(path, file_state(path))
     return RawFile(name, record.bytes, record.sha256)
 
 
 def file_state(path: str | Path) -> tuple[int, int, int]:
-    """Size, modification time and change time of a local file: any write changes one of them, also when the writer sets
-    the modification time back. The file is opened for it, as an NFS client asks the server only then."""
+    """Returns size, modification time and change time of a local file. Every write changes one of them, even when the
+    writer resets the modification time. The file is opened, because only then an NFS client asks the server."""
     with open(path, "rb") as stream:
         state = os.fstat(stream.fileno())
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns
@@ -74,14 +74,14 @@ def _record(path: Path, state: tuple[int, int, int]) -> FileRecord:
 
 
 def changed(where: str, wrong: str) -> RetryableError:
-    """The error of a raw file that is not what it was when the run was planned."""
+    """Returns the error for a raw file that changed after the run was planned."""
     return RetryableError(
         where, f"{wrong} since the run was planned", "run again: new content has an address of its own"
     )
 
 
 def refuse_changes(planned: Sequence[RawFile], found: Sequence[RawFile]) -> None:
-    """Compare the raw files that a run was planned with and those that are there now.
+    """Compares the raw files of the plan with the present ones.
 
     Raises:
         RetryableError: naming the first difference.
@@ -95,7 +95,7 @@ def refuse_changes(planned: Sequence[RawFile], found: Sequence[RawFile]) -> None
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One step of the line. Subclasses set the class variables and ``phases``."""
+    """One stage of the line. Subclasses set the class variables and ``phases``."""
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
@@ -108,14 +108,14 @@ class Stage:
     """The file below the artifact's folder in which the ranks of a distributed stage write their progress."""
 
     planned: tuple[RawFile, ...] | None = unhashed(None)
-    """The raw files as they were when the run was planned; None for a stage outside a run."""
+    """The raw files at the time of planning; None for a stage outside a run."""
 
     def planned_as(self, description: Mapping[str, Any]) -> Self:
-        """This stage with the raw files of ``description``, which was made when the run was planned."""
+        """Returns this stage with the raw files of ``description``, which was made when the run was planned."""
         return dataclasses.replace(self, planned=tuple(RawFile(**file) for file in description["raw_files"]))
 
     def check_raw_files(self) -> None:
-        """Compare the raw files with the planned ones: called before and after each task.
+        """Compares the raw files with the planned ones, before and after each task.
 
         Raises:
             RetryableError: naming the first that differs.
@@ -124,7 +124,7 @@ class Stage:
             refuse_changes(self.planned, self.raw_files())
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
-        """The work, given the number of shards of each input. Known before any input exists: a cluster needs it."""
+        """Returns the phases for the number of shards of each input. A cluster needs them before any input exists."""
         raise TypeError(f"{type(self).__name__} does not say what its phases are")
 
     def show_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -132,11 +132,11 @@ class Stage:
         follow_trail(self.name, rows)
 
     def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
-        """What must add up before the artifact with these ``counts`` is finished, by itself and with its inputs."""
+        """Returns the equations that ``counts`` must satisfy, some with the inputs, before the artifact is finished."""
         return ()
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        """The files from outside the pipeline whose content decides the result."""
+        """Returns the files from outside the pipeline whose content decides the result."""
         return ()
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:

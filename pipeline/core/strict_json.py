@@ -1,4 +1,4 @@
-"""JSON as its standard has it: without NaN and infinity, which Python writes and other readers refuse."""
+"""JSON by its standard: NaN and infinity, which Python writes and other readers refuse, are errors."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,10 @@ from headrace.pipeline.core.errors import ArtifactError, TaskError
 
 
 def dumps(value: Any, path: Path, **style: Any) -> str:
-    """``value`` as the JSON that is to be written to ``path``.
+    """Returns ``value`` as JSON text, which the caller writes to ``path``.
 
     Raises:
-        TaskError: when it holds NaN or infinity.
+        TaskError: when it contains NaN or infinity.
     """
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False, **style)
@@ -20,10 +20,10 @@ def dumps(value: Any, path: Path, **style: Any) -> str:
 
 
 def loads(text: bytes, path: Path) -> Any:
-    """The value of ``text``, which was read from ``path``.
+    """Returns the value of ``text``, which was read from ``path``.
 
     Raises:
-        ArtifactError: when it is not JSON in UTF-8, or nested too deep.
+        ArtifactError: when it is not JSON in UTF-8, or too deeply nested.
     """
     try:
         return json.loads(text.decode(), parse_constant=_refuse)

@@ -1,4 +1,4 @@
-"""The terminal: text that is printed as it is, whatever the names of folders and documents hold.
+"""The terminal: text is printed unchanged, whatever the names of folders and documents contain.
 
 rich would read ``[red]`` as a style, fail at ``[/]``, and print ``:smile:`` as a picture.
 """
@@ -9,5 +9,5 @@ from rich.console import Console
 
 
 def terminal(**settings: Any) -> Console:
-    """A rich console, with ``settings`` of its own, for which text is text; styles come as arguments and ``Text``."""
+    """Returns a rich console with ``settings`` that prints text unchanged. Styles are arguments or ``Text`` objects."""
     return Console(**{"soft_wrap": True, "highlight": False, "markup": False, "emoji": False} | settings)

@@ -67,11 +67,11 @@ def _sentence(order: random.Random) -> str:
     return f"The {subject} {nouns[0]} {order.choice(VERBS)} the {nouns[1]} near the {place} {nouns[2]}."
 
 
-def headrace(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    """The command with the settings of the small line."""
+def headrace(*arguments: str, folder: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    """Runs the command with the settings of the small line, in ``folder``."""
     command = [sys.executable, "-m", "headrace", *arguments[:1], *SETTINGS, *arguments[1:]]
     environment = os.environ | {"COLUMNS": "250"}  # a row of a table is a line
-    return subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, env=environment)
+    return subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, env=environment, cwd=folder)
 
 
 def submit(*arguments: str) -> list[list[str]]:

@@ -86,6 +86,20 @@ def only_what_is_missing(root: Path, on_cluster: tuple[str, ...]) -> None:
     assert tree(root, "tokens") == before
 
 
+def test_an_array_job_from_a_folder_with_modules_of_the_same_names(slurm: OneMachineSlurm, tmp_path: Path) -> None:
+    """Jobs start in the folder of the command: a user's own train.py, pipeline/ and data_prep/ must not be imported."""
+    folder = tmp_path / "own"
+    for name in ("pipeline", "data_prep", "conf", "slurm"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("raise SystemExit('not ours')\n")
+    (folder / "train.py").write_text("raise SystemExit('not ours')\n")
+    line = (write_source(tmp_path / "raw"), "cleaning=none", "root=root", "until=signatures", "cluster.array_tasks=2")
+    done = headrace("run", "cluster=slurm", *line, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
+    assert {path.parent.parent.name for path in folder.glob("root/*/*/manifest.json")} == {"clean", "signatures"}
+
+
 def test_a_stage_that_fails_cancels_the_rest_and_status_says_so(slurm: OneMachineSlurm, tmp_path: Path) -> None:
     site_env, healed = tmp_path / "site.env", tmp_path / "healed"
     site_env.write_text(f"[[ $SLURM_ARRAY_TASK_ID != 1 || -e '{healed}' ]] || exit 3\n")
