@@ -61,6 +61,16 @@ class Order:
         return np.frombuffer(shake.digest(8 * ROUNDS), dtype="<u8").astype(np.uint64)
 
 
+def row_generator(seed: int, purpose: str, position: int) -> np.random.Generator:
+    """Returns the random numbers of the row at ``position``, counter-based: no other row and no rank changes them.
+
+    Philox (Salmon et al., SC 2011), its key SHAKE-256 of seed and purpose, its counter beginning at position · 2^192.
+    """
+    shake = hashlib.shake_256(f"headrace row\0{seed}\0{purpose}".encode()).digest(16)
+    key = np.frombuffer(shake, dtype="<u8")
+    return np.random.Generator(np.random.Philox(counter=np.array([0, 0, 0, position], np.uint64), key=key))
+
+
 def share(batch: NDArray[np.int64], rank: int, ranks: int) -> NDArray[np.int64]:
     """The rows of a global batch that ``rank`` of ``ranks`` reads: an equal, consecutive part, (batch_rows / ranks,).
 

@@ -1,16 +1,13 @@
-"""Row number → what the model reads. NumPy only; the trainer makes tensors of it.
+"""Row number → the token ids of its spans. What the model reads of them is the objective's (train/objectives).
 
-    spans        (shard 3, start 120, length 4)   (shard 7, start 0, length 3)   padding
-    inputs       E  a  b  c                       E  d  e                        0  0
-    targets      a  b  c  E                       d  e  E                        -100 -100
-    positions    0  1  2  3                       0  1  2                        0  0
-    documents    0  0  0  0                       1  1  1                        -1 -1
+    spans        (shard 3, start 120, length 4)   (shard 7, start 0, length 3)
+    pieces       E  a  b  c  E                    E  d  e  E
 
-Every input has its target in the same span, so only padding is without one.
+A piece has one token more than its span has positions: the target of the last position.
 """
 
-import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,29 +16,8 @@ from headrace.data_prep.tokenization.packing import Spans
 from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
 from headrace.pipeline.core.artifact import Artifact
 
-IGNORED = -100
-"""The target of padding: what cross-entropy leaves out."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Batch:
-    """Rows stacked, each array (rows, row_tokens) of int64."""
-
-    inputs: NDArray[np.int64]
-    targets: NDArray[np.int64]
-    positions: NDArray[np.int64]
-    documents: NDArray[np.int64]
-
-    @classmethod
-    def padding(cls, rows: int, row_tokens: int) -> "Batch":
-        """``rows`` rows of nothing else."""
-        shape = (rows, row_tokens)
-        return cls(
-            inputs=np.zeros(shape, dtype=np.int64),
-            targets=np.full(shape, IGNORED, dtype=np.int64),
-            positions=np.zeros(shape, dtype=np.int64),
-            documents=np.full(shape, -1, dtype=np.int64),
-        )
+Pieces = Sequence[NDArray[Any]]
+"""For each span of a row its token ids, (length + 1,)."""
 
 
 class Rows:
@@ -55,27 +31,19 @@ class Rows:
         return len(self._rows)
 
     def spans(self, row: int) -> Spans:
-        """The spans of ``row``, for whoever asks where a row comes from."""
+        """Returns the spans of ``row``."""
         return self._rows.spans(row)
 
     def source(self, row: int) -> tuple[int, int]:
-        """As of ``MixedRows``: there is one source."""
+        """Returns 0 and ``row``: there is one source (compare ``MixedRows.source``)."""
         return 0, row
 
-    def batch(self, rows: NDArray[np.int64]) -> Batch:
-        """The rows with these numbers, in this order."""
-        batch = Batch.padding(len(rows), self.row_tokens)
-        for b, row in enumerate(rows.tolist()):
-            begin = 0
-            for number, (shard, start, length) in enumerate(self._rows.spans(row).tolist()):
-                here = (b, slice(begin, begin + length))
-                tokens = self._tokens.slice(shard, start, start + length + 1)
-                batch.inputs[here] = tokens[:-1]
-                batch.targets[here] = tokens[1:]
-                batch.positions[here] = np.arange(length)
-                batch.documents[here] = number
-                begin += length
-        return batch
+    def pieces(self, row: int) -> Pieces:
+        """Returns the token ids of each span of ``row``."""
+        return [
+            self._tokens.slice(shard, start, start + length + 1)
+            for shard, start, length in self._rows.spans(row).tolist()
+        ]
 
 
 class MixedRows:
@@ -90,17 +58,11 @@ class MixedRows:
         return int(self._first_row[-1])
 
     def source(self, row: int) -> tuple[int, int]:
-        """The number of the source that ``row`` comes from, and the row's number there."""
+        """Returns the number of the source that ``row`` comes from, and the row's number there."""
         source = int(np.searchsorted(self._first_row, row, side="right")) - 1
         return source, row - int(self._first_row[source])
 
-    def batch(self, rows: NDArray[np.int64]) -> Batch:
-        """The rows with these numbers, in this order."""
-        batch = Batch.padding(len(rows), self.row_tokens)
-        sources = np.searchsorted(self._first_row, rows, side="right") - 1
-        for source in np.unique(sources):
-            here = sources == source
-            part = self._sources[source].batch(rows[here] - self._first_row[source])
-            for name, array in vars(part).items():
-                getattr(batch, name)[here] = array
-        return batch
+    def pieces(self, row: int) -> Pieces:
+        """Returns the token ids of each span of ``row``."""
+        source, own_row = self.source(row)
+        return self._sources[source].pieces(own_row)

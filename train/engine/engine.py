@@ -1,20 +1,23 @@
-"""DeepSpeed, and nothing else of it elsewhere: one update from micro-batches, its state, whole weights.
+"""The only module that uses DeepSpeed: an update from micro-batches, the state of training, whole weights.
 
-The loss of an update is the mean over the target tokens of the whole global batch, however they are spread over
-micro-batches and ranks. DeepSpeed divides each micro-batch's loss by their number and averages gradients over ranks,
-which is right only when all hold equally many targets; so each micro-batch's sum of NLL goes in as
+The loss of an update is the sum over the objective's terms of weight · sum / count, where sum and count are those of the
+whole global batch, however it is divided into micro-batches and ranks. DeepSpeed divides each micro-batch's loss by
+their number and averages gradients over ranks, which is right only if all have the same count. So each micro-batch's sum
+goes in as
 
-    sum · accumulation · world / targets of the global batch
+    weight · sum · accumulation · world / count of the global batch
 
 and both divisions cancel. The learning rate is set before each update; DeepSpeed's schedulers are not used.
 """
 
 import contextlib
+import functools
 import logging
 import math
+import operator
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +30,13 @@ from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import TaskError
 from headrace.train.config import TrainingConfig, ZeroConfig
+from headrace.train.data.batches import Tensors
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments, optimizers, partitions, zero
 from headrace.train.engine.fragments import Fragment, Snapshot
 from headrace.train.engine.optimizers import Optimizer
-from headrace.train.objectives.causal import DeviceBatch
-
-Objective = Callable[[nn.Module, DeviceBatch], Tensor]
-"""(model, batch) -> the sum of NLL over the batch's targets."""
+from headrace.train.objectives.base import Objective
 
 
 def _no_shared_memory_kernel() -> None:
@@ -45,7 +46,7 @@ def _no_shared_memory_kernel() -> None:
 
 @contextlib.contextmanager
 def _launcher_variables(ranks: Ranks) -> Iterator[None]:
-    """What DeepSpeed reads from the environment; it would ask MPI otherwise. Stage 3 reads LOCAL_RANK later, too."""
+    """Sets the variables that DeepSpeed reads; it would ask MPI otherwise. Stage 3 reads LOCAL_RANK later, too."""
     os.environ.setdefault("LOCAL_RANK", str(ranks.local_rank))
     variables = {"RANK": ranks.rank, "WORLD_SIZE": ranks.world}
     added = {name: str(value) for name, value in variables.items() if name not in os.environ}
@@ -59,9 +60,9 @@ def _launcher_variables(ranks: Ranks) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _linear_layers(function: Callable[..., Tensor]) -> Iterator[None]:
-    """Linear layers compute with ``function``; afterwards as before.
+    """Makes linear layers compute with ``function`` until the end of the block.
 
-    DeepSpeed's stage 3 replaces torch's function for good and for the whole process, by one that rounds otherwise.
+    DeepSpeed's stage 3 replaces torch's function in the whole process and for ever, by one that rounds differently.
     """
     before = nn.functional.linear
     nn.functional.linear = function
@@ -72,7 +73,7 @@ def _linear_layers(function: Callable[..., Tensor]) -> Iterator[None]:
 
 
 class Engine:
-    """A model, its optimizer, and the ranks that share them."""
+    """Trains one model with one optimizer over all ranks."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Engine:
         zeroing: ZeroConfig,
         ranks: Ranks,
     ) -> None:
-        """Spread ``model`` over ``ranks``; every rank passes the same weights.
+        """Spreads ``model`` over ``ranks``; every rank passes the same weights.
 
         Raises:
             ConfigError: when the settings do not fit the number of ranks or each other.
@@ -96,7 +97,7 @@ class Engine:
         config = zero.deepspeed_config(self.plan, training, zeroing)
         first: dict[str, Tensor] = {}
         if training.precision == "bf16":
-            first = {name: value.detach() for name, value in model.named_parameters()}  # DeepSpeed gives them others
+            first = {name: value.detach() for name, value in model.named_parameters()}  # DeepSpeed replaces their data
         # `import deepspeed.comm.torch` binds another module of that name.
         sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
@@ -106,50 +107,44 @@ class Engine:
             )[0]
             self._linear = nn.functional.linear
         if self._stage == 0 and ranks.world == 1:
-            self._engine.enable_backward_allreduce = False  # it copies all gradients, and sends them to nobody
+            self._engine.enable_backward_allreduce = False  # it would copy all gradients only to send them to nobody
         processes.wait_equally()
         if first:
             partitions.restore_master_weights(self._engine, self._stage, ranks.rank, first)
 
-    def update(
-        self, objective: Objective, batches: Sequence[DeviceBatch], targets: float, learning_rate: float
-    ) -> tuple[float, float]:
-        """One update from this rank's micro-batches: ``gradient``, then ``step``.
-
-        Returns:
-            What each of them returns.
-        """
-        nll = self.gradient(objective, batches, targets)
-        return nll, self.step(learning_rate)
-
-    def gradient(self, objective: Objective, batches: Sequence[DeviceBatch], targets: float) -> float:
-        """The gradient of the next ``step``.
+    def gradient(
+        self, objective: Objective, batches: Sequence[Tensors], counts: Mapping[str, float]
+    ) -> dict[str, float]:
+        """Computes the gradient for the next ``step``.
 
         Args:
-            objective: the sum of NLL of a batch.
-            batches: this rank's share, ``plan.accumulation`` of them.
-            targets: number of target tokens in the shares of all ranks.
+            objective: what is trained.
+            batches: this rank's micro-batches, ``plan.accumulation`` of them.
+            counts: each term's count over the micro-batches of all ranks.
 
         Returns:
-            This rank's sum of NLL in nats.
+            Each term's sum over this rank's micro-batches.
         """
         self._engine.train()
-        scale = self.plan.accumulation * self.plan.world / targets
-        nll = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
+        parts = self.plan.accumulation * self.plan.world
+        weights = objective.weights
+        scales = {name: weight * parts / counts[name] if counts[name] else 0.0 for name, weight in weights.items()}
+        sums = {name: torch.zeros((), dtype=torch.float64, device=self.ranks.device) for name in weights}
         for number, batch in enumerate(batches):
             if number:
                 self._engine.step()  # counts the micro-batch before; the last one's is the update
             with _linear_layers(self._linear):
-                loss = objective(self._engine, batch)
-            nll += loss.detach()
-            self._engine.backward(loss * scale)
-        return float(nll)
+                losses = objective.losses(self._engine, batch)
+            for name, loss in losses.items():
+                sums[name] += loss.detach()
+            self._engine.backward(functools.reduce(operator.add, [losses[name] * scales[name] for name in weights]))
+        return {name: float(value) for name, value in sums.items()}
 
     def step(self, learning_rate: float, applied: bool = True) -> float:
-        """The update that ``gradient`` was for; one that is not ``applied`` leaves the weights and AdamW's state alone.
+        """Makes the update from ``gradient``. If it is not ``applied``, weights and optimizer state stay as they are.
 
         Returns:
-            The norm of the whole gradient before it was clipped.
+            The norm of the whole gradient before clipping.
 
         Raises:
             TaskError: when the gradient is not finite; the weights are then of no use.
@@ -172,18 +167,18 @@ class Engine:
         return norm if self._stage == 0 else float(self._engine.get_global_grad_norm())
 
     @torch.no_grad()
-    def evaluate(self, objective: Objective, batch: DeviceBatch) -> float:
-        """The sum of NLL of ``batch`` in nats. All ranks must call it equally often."""
+    def evaluate(self, objective: Objective, batch: Tensors) -> dict[str, float]:
+        """Returns each term's sum over ``batch``. All ranks must call it equally often."""
         self._engine.eval()
         with _linear_layers(self._linear):
-            return float(objective(self._engine, batch))
+            return {name: float(loss) for name, loss in objective.losses(self._engine, batch).items()}
 
     def fragments(self) -> Iterator[Fragment]:
-        """What this rank holds of the state, alive."""
+        """Yields this rank's part of the state, in the training's own memory."""
         return partitions.fragments(self._engine, self._stage, self.ranks.rank, self._optimizer)
 
     def snapshot(self) -> Snapshot:
-        """This rank's share of the state, copied to host memory that the next call overwrites (12 bytes a value)."""
+        """Copies this rank's share of the state to host memory, which the next call overwrites."""
         for fragment in self.fragments():
             mine = fragment if self._stage else fragment.share(self.ranks.rank, self.ranks.world)
             for kind, values in mine.values.items():
@@ -196,11 +191,11 @@ class Engine:
         return Snapshot(self._host, partitions.updates(self._engine, self._stage))
 
     def load(self, files: Sequence[Path]) -> None:
-        """Take up the state that any number of ranks of any ZeRO stage wrote to ``files``; all ranks call it."""
+        """Loads the state that any number of ranks of any ZeRO stage wrote to ``files``; all ranks call it."""
         partitions.master_weights_changed(self._engine, self._stage, fragments.read(files, self.fragments()))
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Name and whole fp32 value on the CPU of every parameter, tied ones once; all ranks iterate in step."""
+        """Yields name and whole fp32 value on the CPU of every parameter, tied ones once; all ranks iterate in step."""
         for name, parameter in self._engine.module.named_parameters():
             whole = parameter.detach() if self._stage == 0 else safe_get_full_fp32_param(parameter)
             yield name, whole.float().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()

@@ -12,6 +12,8 @@ from headrace.train.engine.optimizers import AnyOptimizer
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families import initial_weights
 from headrace.train.loop.schedule import Schedule
+from headrace.train.objectives import AnyObjective
+from headrace.train.objectives.causal import Causal
 
 UNHASHED = {"hashed": False}
 """The metadata of settings that say how the weights are computed, not which."""
@@ -25,6 +27,7 @@ class Pretraining(Stage):
     optimizer: AnyOptimizer
     schedule: Schedule
     training: TrainingConfig
+    objective: AnyObjective = dataclasses.field(default_factory=Causal)
     mixture: Mix = dataclasses.field(default_factory=Mix)
     zero: ZeroConfig = dataclasses.field(default_factory=ZeroConfig, metadata=UNHASHED)
     tracking: Tracking = dataclasses.field(default_factory=Tracking, metadata=UNHASHED)

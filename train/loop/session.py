@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-import torch
+from tokenizers import Tokenizer
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ConfigError
@@ -31,6 +31,7 @@ from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
 from headrace.train.model.transformer import Transformer, compile_blocks, initialize
+from headrace.train.objectives.base import Objective, Reader, Vocabulary
 from headrace.train.objectives.bits_per_byte import token_bytes
 
 
@@ -58,7 +59,10 @@ class Session:
         vocabulary = encoder.vocabulary_size
         preflight.check(stage, inputs, folder, stage.model.parameters(vocabulary), ranks)
         train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
-        _check_rows(train_rows, stage.model.context)
+        objective = stage.objective
+        ids = Tokenizer.from_file(str(tokenizer_file)).get_vocab(with_added_tokens=True)
+        tokens = Vocabulary.of(objective, ids, vocabulary)
+        _check_rows(objective, train_rows, stage.model.context)
         model = _first_model(stage, tokenizer_file, vocabulary, ranks)
         if stage.training.compiles_on(ranks.device.type):
             compile_blocks(model)
@@ -71,10 +75,13 @@ class Session:
             training=training,
             optimizer=stage.optimizer,
             schedule=stage.schedule,
+            objective=objective,
+            reader=Reader(objective, tokens, training.seed, "training"),
+            validation_reader=Reader(objective, tokens, training.seed, "validation"),
             train_rows=train_rows,
             order=order,
             validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
-            token_bytes=torch.from_numpy(token_bytes(tokenizer_file)).to(ranks.device),
+            token_bytes=token_bytes(tokenizer_file),
             meter=_meter(stage, vocabulary, train_rows.row_tokens, ranks),
             saver=Saver(folder / CHECKPOINTS, ranks, keeping, watchdog.saving),
             watchdog=watchdog,
@@ -139,8 +146,8 @@ def _examination(
     )
 
 
-def _check_rows(rows: Rows | MixedRows, context: int) -> None:
-    if rows.row_tokens > context:
+def _check_rows(objective: Objective, rows: Rows | MixedRows, context: int) -> None:
+    if max(objective.lengths(rows.row_tokens).values()) > context:
         raise ConfigError(
             "model.context", f"is {context}, the packed rows have {rows.row_tokens} tokens", "make them equal"
         )

@@ -6,11 +6,11 @@ random numbers. So going on after a stop is entering the loop with the state of 
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.tracker import Tracker
@@ -18,10 +18,11 @@ from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.config import TrainingConfig
 from headrace.train.data.apportionment import MixedOrder
+from headrace.train.data.batches import Tensors, to_device
 from headrace.train.data.order import Order, share
 from headrace.train.data.prefetch import Prefetch
-from headrace.train.data.rows import IGNORED, Batch, MixedRows, Rows
-from headrace.train.distributed.processes import StopRequest, stopped, total
+from headrace.train.data.rows import MixedRows, Rows
+from headrace.train.distributed.processes import Ranks, StopRequest, stopped, total
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import Optimizer
@@ -29,27 +30,42 @@ from headrace.train.loop.examination import Examination
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
 from headrace.train.loop.throughput import Meter
-from headrace.train.objectives.bits_per_byte import bits_per_byte, targets_bytes
-from headrace.train.objectives.causal import DeviceBatch, nll
+from headrace.train.objectives.base import Objective, Reader, combined
+from headrace.train.objectives.bits_per_byte import bits_per_byte
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What the loop works with."""
+    """The parts that the loop works with."""
 
     engine: Engine
+    objective: Objective
     training: TrainingConfig
     optimizer: Optimizer
     schedule: Schedule
+    reader: Reader
+    validation_reader: Reader
     train_rows: Rows | MixedRows
     order: Order | MixedOrder
     validation_rows: Rows
-    token_bytes: Tensor
-    """UTF-8 bytes of each token, (vocabulary,) int64 on the device."""
+    token_bytes: NDArray[np.int64]
+    """UTF-8 bytes of each token, (vocabulary,)."""
     meter: Meter
     saver: Saver
     watchdog: Watchdog
     examination: Examination
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+    """This rank's part of an update."""
+
+    batches: Sequence[Tensors]
+    """The micro-batches."""
+    counts: Mapping[str, int]
+    """The count of each term of the loss."""
+    tokens: int
+    """Tokens of text, without padding."""
 
 
 def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
@@ -60,7 +76,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
             not be saved.
         TaskError: when the loss is not finite.
     """
-    training, ranks = job.training, job.engine.ranks
+    training, ranks, weights = job.training, job.engine.ranks, job.objective.weights
     guard = LossGuard.of(training, ranks.first)
     saved_step = state.step
     ahead = Prefetch(lambda rows_seen: load(job, rows_seen))
@@ -69,8 +85,10 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         torch.manual_seed(random_seed(training.seed, state.step, ranks.rank))
         is_last = state.step + 1 == training.steps
         following = None if is_last else state.rows_seen + training.batch_rows
-        batches, own_targets = ahead.take(state.rows_seen, following)
-        targets, stops, failures = total(ranks, [own_targets, stop.asked, job.saver.failed])
+        update = ahead.take(state.rows_seen, following)
+        own = [update.counts[name] for name in weights]
+        tokens, stops, failures, *all_counts = total(ranks, [update.tokens, stop.asked, job.saver.failed, *own])
+        counts = dict(zip(weights, all_counts, strict=True))
         if failures:
             job.saver.wait()
         if stops:
@@ -80,13 +98,14 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
             raise stopped("weights", f"at step {state.step}")
 
         learning_rate = job.optimizer.learning_rate * job.schedule.factor(state.step, training.steps)
-        loss = total(ranks, [job.engine.gradient(nll, batches, targets)])[0] / targets
+        sums = total_of(ranks, job.engine.gradient(job.objective, update.batches, counts))
+        loss = combined(weights, sums, counts)
         is_spike = guard.is_spike(state, loss)
         gradient_norm = job.engine.step(learning_rate, applied=not is_spike)
-        state = guard.noted(state.after(training.batch_rows, int(targets)), loss, is_spike)
+        state = guard.noted(state.after(training.batch_rows, int(tokens)), loss, is_spike)
         if is_spike and (kept_step := guard.back_to(state.step)):
             job.engine.load(job.saver.saved(kept_step))
-        job.meter.stop(targets, ahead.waited_seconds)
+        job.meter.stop(tokens, ahead.waited_seconds)
         if progress:
             progress.advance(1, loss=loss)
 
@@ -96,7 +115,8 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
                 tracker.log_scores(state.step, scores)
         values: dict[str, float] = {}
         if is_last or state.step % training.log_every == 0:
-            values = {"loss": loss, "learning_rate": learning_rate, "gradient_norm": gradient_norm, **job.meter.read()}
+            values = losses(job.objective, "loss", sums, counts)
+            values |= {"learning_rate": learning_rate, "gradient_norm": gradient_norm, **job.meter.read()}
             values |= guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}
         if is_last or state.step % training.validate_every == 0:
             values |= validate(job)
@@ -118,34 +138,63 @@ def save(job: Job, state: State, tracker: Tracker | None) -> None:
 
 
 def validate(job: Job) -> dict[str, float]:
-    """Loss and bits per byte of the first ``validation_rows`` held-out rows; nothing when no row is held out."""
-    ranks, micro_rows = job.engine.ranks, job.engine.plan.micro_rows
+    """Returns loss and bits per byte of the first ``validation_rows`` held-out rows; nothing when none is held out."""
+    ranks, micro_rows, reader = job.engine.ranks, job.engine.plan.micro_rows, job.validation_reader
     rows = min(len(job.validation_rows), job.training.validation_rows)
     if not rows:
         return {}
-    sums = np.zeros(3)
+    sums: dict[str, float] = {}
+    counts: dict[str, float] = {}
+    text_bytes: dict[str, float] = {}
     for start in range(0, rows, micro_rows * ranks.world):
         first = start + ranks.rank * micro_rows
-        numbers = np.arange(first, min(first + micro_rows, rows))
-        arrays = job.validation_rows.batch(numbers if len(numbers) else np.zeros(1, np.int64))
-        batch = DeviceBatch.of(arrays, ranks.device)
-        batch = batch if len(numbers) else batch.silent()
-        text_bytes = float(targets_bytes(batch.targets, job.token_bytes))
-        sums += job.engine.evaluate(nll, batch), count_targets([batch]), text_bytes
-    nll_nats, targets, text_bytes = total(ranks, sums.tolist())
-    return {"validation_loss": nll_nats / targets, "bits_per_byte": bits_per_byte(nll_nats, text_bytes)}
+        # A rank without rows reads padding: all ranks must evaluate equally often.
+        part = reader.read(job.validation_rows, range(first, min(first + micro_rows, rows)), first)
+        add(sums, job.engine.evaluate(job.objective, to_device(part.arrays, ranks.device)))
+        add(counts, part.counts)
+        add(text_bytes, job.objective.text_bytes(part.arrays, job.token_bytes))
+    sums, counts, text_bytes = (total_of(ranks, own) for own in (sums, counts, text_bytes))
+    values = losses(job.objective, "validation_loss", sums, counts)
+    if text_bytes:
+        nll_nats = sum(sums[name] for name in text_bytes)
+        values["bits_per_byte"] = bits_per_byte(nll_nats, sum(text_bytes.values()))
+    return values
 
 
-def load(job: Job, rows_seen: int) -> tuple[list[DeviceBatch], int]:
-    """This rank's micro-batches of the update that follows ``rows_seen`` rows, and the number of their targets."""
-    ranks, accumulation = job.engine.ranks, job.engine.plan.accumulation
-    numbers = share(job.order.batch(rows_seen, job.training.batch_rows), ranks.rank, ranks.world)
-    parts = [job.train_rows.batch(part) for part in np.split(numbers, accumulation)]
-    return [DeviceBatch.of(part, ranks.device) for part in parts], count_targets(parts)
+def losses(
+    objective: Objective, metric: str, sums: Mapping[str, float], counts: Mapping[str, float]
+) -> dict[str, float]:
+    """Returns the loss under the name ``metric`` and, of several terms, the mean of each as ``metric:term``."""
+    found = {metric: combined(objective.weights, sums, counts)}
+    if len(objective.weights) > 1:
+        found |= {f"{metric}:{name}": sums[name] / counts[name] for name in objective.weights if counts[name]}
+    return found
 
 
-def count_targets(batches: Sequence[Batch | DeviceBatch]) -> int:
-    return sum(int((batch.targets != IGNORED).sum()) for batch in batches)
+def load(job: Job, rows_seen: int) -> Update:
+    """Reads this rank's micro-batches of the update that follows ``rows_seen`` rows."""
+    ranks, micro_rows = job.engine.ranks, job.engine.plan.micro_rows
+    numbers = share(job.order.batch(rows_seen, job.training.batch_rows), ranks.rank, ranks.world).tolist()
+    first = rows_seen + ranks.rank * len(numbers)
+    parts = [
+        job.reader.read(job.train_rows, numbers[start : start + micro_rows], first + start)
+        for start in range(0, len(numbers), micro_rows)
+    ]
+    counts = {name: sum(part.counts[name] for part in parts) for name in job.objective.weights}
+    batches = [to_device(part.arrays, ranks.device) for part in parts]
+    return Update(batches, counts, sum(part.tokens for part in parts))
+
+
+def add(sums: dict[str, float], values: Mapping[str, float]) -> None:
+    """Adds each of ``values`` to the sum of its name."""
+    for name, value in values.items():
+        sums[name] = sums.get(name, 0.0) + value
+
+
+def total_of(ranks: Ranks, values: Mapping[str, float]) -> dict[str, float]:
+    """Returns each of ``values``, whose names are the same on all ranks, summed over them."""
+    names = sorted(values)
+    return dict(zip(names, total(ranks, [values[name] for name in names]), strict=True))
 
 
 def random_seed(seed: int, step: int, rank: int) -> int:

@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from headrace.train.config import CHUNK_LOGITS
-from headrace.train.data.rows import IGNORED
+from headrace.train.data.batches import IGNORED
 from headrace.train.model.compilation import compiled
 
 

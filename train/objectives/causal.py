@@ -1,36 +1,67 @@
-"""The causal objective: every token is predicted from those before it in its document (Radford et al. 2018, eq. 1)."""
+"""The causal objective: each token is predicted from those before it in its document (Radford et al. 2018, eq. 1).
 
-import dataclasses
+    pieces       E  a  b  c  E                    E  d  e  E                padding
+    inputs       E  a  b  c                       E  d  e                   0  0
+    targets      a  b  c  E                       d  e  E                   -100 -100
+    positions    0  1  2  3                       0  1  2                   0  0
+    documents    0  0  0  0                       1  1  1                   -1 -1
 
-import torch
-from torch import Tensor, nn
+Every input has its target in the same piece, so only padding is without one.
+"""
 
-from headrace.train.data.rows import IGNORED, Batch
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 
-@dataclasses.dataclass(frozen=True)
-class DeviceBatch:
-    """``headrace.train.data.rows.Batch`` as tensors on a device: each (rows, row_tokens) of int64."""
+from headrace.pipeline.core.settings import settings
+from headrace.train.data.batches import IGNORED, Arrays, Tensors
+from headrace.train.data.rows import Pieces
+from headrace.train.objectives.base import Vocabulary
 
-    inputs: Tensor
-    targets: Tensor
-    positions: Tensor
-    documents: Tensor
-
-    @classmethod
-    def of(cls, batch: Batch, device: torch.device) -> "DeviceBatch":
-        arrays = (batch.inputs, batch.targets, batch.positions, batch.documents)
-        tensors = [torch.from_numpy(array) for array in arrays]
-        if device.type == "cuda":
-            with torch.cuda.device(device):  # a thread begins with device 0
-                tensors = [tensor.pin_memory() for tensor in tensors]
-        return cls(*(tensor.to(device, non_blocking=True) for tensor in tensors))
-
-    def silent(self) -> "DeviceBatch":
-        """The same rows with nothing to predict: what a rank computes to keep step when it has no rows left."""
-        return dataclasses.replace(self, targets=torch.full_like(self.targets, IGNORED))
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
-def nll(model: nn.Module, batch: DeviceBatch) -> Tensor:
-    """Sum over the batch of -ln p(target | document so far), in nats; a scalar."""
-    return model(batch.inputs, batch.positions, batch.documents, batch.targets)
+@settings
+class Causal:
+    """Predicts the next token. Its one term ``nll`` is -ln p(target | document so far), in nats."""
+
+    type: Literal["causal"] = "causal"
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        return {"nll": 1.0}
+
+    def special_tokens(self) -> tuple[str, ...]:
+        return ()
+
+    def lengths(self, row_tokens: int) -> Mapping[str, int]:
+        return dict.fromkeys(("inputs", "targets", "positions", "documents"), row_tokens)
+
+    def row(
+        self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
+    ) -> dict[str, NDArray[np.int64]]:
+        """Nothing is drawn from ``generator``."""
+        padding = {"inputs": 0, "targets": IGNORED, "positions": 0, "documents": -1}
+        arrays = {name: np.full(row_tokens, value, dtype=np.int64) for name, value in padding.items()}
+        begin = 0
+        for number, tokens in enumerate(pieces):
+            end = begin + len(tokens) - 1
+            arrays["inputs"][begin:end] = tokens[:-1]
+            arrays["targets"][begin:end] = tokens[1:]
+            arrays["positions"][begin:end] = np.arange(end - begin)
+            arrays["documents"][begin:end] = number
+            begin = end
+        return arrays
+
+    def counts(self, batch: Arrays) -> dict[str, int]:
+        return {"nll": int((batch["targets"] != IGNORED).sum())}
+
+    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
+        return {"nll": model(batch["inputs"], batch["positions"], batch["documents"], batch["targets"])}
+
+    def text_bytes(self, batch: Arrays, token_bytes_V: NDArray[np.int64]) -> dict[str, int]:
+        targets = batch["targets"]
+        return {"nll": int(token_bytes_V[targets[targets != IGNORED]].sum())}

@@ -1,0 +1,36 @@
+"""Rows stacked into batches: arrays by name, as NumPy arrays and as tensors on a device.
+
+An objective (train/objectives) chooses the names and shapes. In every array the first dimension is the row.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Arrays = Mapping[str, NDArray[Any]]
+Tensors = Mapping[str, "Tensor"]
+
+IGNORED = -100
+"""The target of a position that predicts nothing; cross-entropy leaves it out."""
+
+
+def stacked(rows: Sequence[Arrays]) -> Arrays:
+    """Stacks the arrays of each row, whose names and shapes are the same in all rows."""
+    return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def to_device(batch: Arrays, device: "torch.device") -> Tensors:
+    """Copies ``batch`` to ``device``, through pinned memory to a GPU; may return before the copy is done."""
+    import torch
+
+    tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
+    if device.type == "cuda":
+        with torch.cuda.device(device):  # in a new thread the current device is 0
+            tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+    return {name: tensor.to(device, non_blocking=True) for name, tensor in tensors.items()}
