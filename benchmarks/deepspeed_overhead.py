@@ -20,13 +20,13 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from benchmarks.train_step import fresh, random_batches
+from benchmarks.train_step import CAUSAL, fresh, random_batches
 from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.data.batches import Tensors
 from headrace.train.distributed import processes
 from headrace.train.engine import optimizers
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW
-from headrace.train.objectives.causal import DeviceBatch, nll
 
 MODEL = ModelConfig(layers=4, width=384, heads=6, kv_heads=6, context=256, mlp_width=1536)
 VOCABULARY = 8192
@@ -43,10 +43,10 @@ class Plain:
             self.masters = nn.ParameterList(self.weights)
         self.adamw = optimizers.build(self.masters, ADAMW)
 
-    def update(self, batches: list[DeviceBatch], targets: int) -> float:
+    def update(self, batches: list[Tensors], targets: int) -> float:
         nll_sum = torch.zeros((), device=self.weights[0].device)
         for batch in batches:
-            loss = nll(self.model, batch)
+            loss = CAUSAL.losses(self.model, batch)["nll"]
             nll_sum += loss.detach()
             (loss / targets).backward()
         for master, weight in zip(self.masters, self.weights, strict=True):
@@ -60,6 +60,11 @@ class Plain:
                 if master is not weight:
                     weight.copy_(master)
         return float(nll_sum) + float(norm)
+
+
+def update(engine: Engine, batches: list[Tensors], targets: int) -> float:
+    engine.gradient(CAUSAL, batches, {"nll": targets})
+    return engine.step(ADAMW.learning_rate)
 
 
 def seconds(update: Callable[[], object], device: torch.device) -> float:
@@ -111,7 +116,7 @@ def main() -> None:
         engine = Engine(fresh(MODEL, VOCABULARY), ADAMW, training, ZeroConfig(stage=stage), ranks)
         found, plain_seconds = ratios(
             lambda: plain.update(batches, targets),
-            lambda engine=engine: engine.update(nll, batches, targets, ADAMW.learning_rate),
+            lambda engine=engine: update(engine, batches, targets),
             asked.pairs,
             ranks.device,
         )

@@ -27,7 +27,7 @@ from headrace.train.model import head
 from headrace.train.model.attention import BlockAttention, DenseAttention
 from headrace.train.model.transformer import compile_blocks
 from headrace.train.model.visibility import CAUSAL, block_mask, logit_mask, within_documents
-from headrace.train.objectives.causal import nll
+from headrace.train.objectives.causal import Causal
 
 CONFIG, VOCABULARY = MODELS["tiny"]
 CUDA = torch.device("cuda")
@@ -95,7 +95,7 @@ def compiled_layers() -> dict[str, float]:
         model = fresh(CONFIG, VOCABULARY).to(CUDA)
         if compiled:
             compile_blocks(model)
-        loss = nll(model, random_batches(CONFIG, VOCABULARY, 4, 1, CUDA)[0])
+        loss = Causal().losses(model, random_batches(CONFIG, VOCABULARY, 4, 1, CUDA)[0])["nll"]
         results.append([loss, *torch.autograd.grad(loss, list(model.parameters()))])
     return {"error": worst(results[1], results[0]), "limit": 1e-4}
 

@@ -27,7 +27,7 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW
 from headrace.train.model.transformer import Transformer, initialize
-from headrace.train.objectives.causal import DeviceBatch, nll
+from headrace.train.objectives.causal import Causal
 
 SMALL = ModelConfig(layers=1, width=32, heads=2, kv_heads=2, context=32, mlp_width=64)
 STATES = ModelConfig(layers=6, width=512, heads=8, kv_heads=8, context=64, mlp_width=2048)
@@ -57,10 +57,11 @@ CASES = {
 """Name → shape, vocabulary, precision, ZeRO stage, rows of a micro-batch, micro-batches."""
 
 
-def batch(rows: int, tokens: int, vocabulary: int, device: torch.device) -> DeviceBatch:
+def batch(rows: int, tokens: int, vocabulary: int, device: torch.device) -> dict[str, torch.Tensor]:
     drawn = torch.randint(vocabulary, (rows, tokens + 1), device=device)
     places = torch.arange(tokens, device=device).repeat(rows, 1)
-    return DeviceBatch(drawn[:, :-1].contiguous(), drawn[:, 1:].contiguous(), places, torch.zeros_like(places))
+    inputs, targets = drawn[:, :-1].contiguous(), drawn[:, 1:].contiguous()
+    return {"inputs": inputs, "targets": targets, "positions": places, "documents": torch.zeros_like(places)}
 
 
 def footprint(name: str, ranks: int, device: str) -> Footprint:
@@ -79,7 +80,8 @@ def updates(case: Footprint, ranks: Ranks) -> None:
     for _ in range(2):
         shape = (engine.plan.micro_rows, case.row_tokens, case.vocabulary, ranks.device)
         batches = [batch(*shape) for _ in range(engine.plan.accumulation)]
-        engine.update(nll, batches, case.training.batch_rows * case.row_tokens, 1e-3)
+        engine.gradient(Causal(), batches, {"nll": case.training.batch_rows * case.row_tokens})
+        engine.step(1e-3)
 
 
 def resident(field: str) -> int:

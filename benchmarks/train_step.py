@@ -23,14 +23,16 @@ import torch
 
 from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.cost.flops import flops_per_token
+from headrace.train.data.batches import Arrays, Tensors, to_device
 from headrace.train.data.prefetch import Prefetch
-from headrace.train.data.rows import Batch
 from headrace.train.distributed import processes
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW
 from headrace.train.loop.throughput import peak_flops
 from headrace.train.model.transformer import Transformer, compile_blocks, initialize
-from headrace.train.objectives.causal import DeviceBatch, nll
+from headrace.train.objectives.causal import Causal
+
+CAUSAL = Causal()
 
 
 def gpt(layers: int, width: int, heads: int, context: int) -> ModelConfig:
@@ -53,22 +55,23 @@ def fresh(config: ModelConfig, vocabulary: int) -> Transformer:
     return model
 
 
-def random_batch(config: ModelConfig, vocabulary: int, rows: int, seed: int) -> Batch:
+def random_batch(config: ModelConfig, vocabulary: int, rows: int, seed: int) -> Arrays:
     """Rows of three documents, cut at random places."""
     generator, place = np.random.default_rng(seed), np.arange(config.context)[None]
     tokens = generator.integers(0, vocabulary, (rows, config.context + 1))
     cuts = np.sort(generator.integers(1, config.context, (rows, 2)), axis=1)
     documents = (place[..., None] >= cuts[:, None]).sum(-1)
     starts = np.take_along_axis(np.concatenate([np.zeros((rows, 1), np.int64), cuts], 1), documents, axis=1)
-    return Batch(inputs=tokens[:, :-1], targets=tokens[:, 1:], positions=place - starts, documents=documents)
+    positions = place - starts
+    return {"inputs": tokens[:, :-1], "targets": tokens[:, 1:], "positions": positions, "documents": documents}
 
 
 def random_batches(
     config: ModelConfig, vocabulary: int, rows: int, accumulation: int, device: torch.device, seed: int = 0
-) -> list[DeviceBatch]:
+) -> list[Tensors]:
     """The micro-batches of one update."""
     seeds = range(seed * accumulation, (seed + 1) * accumulation)
-    return [DeviceBatch.of(random_batch(config, vocabulary, rows, each), device) for each in seeds]
+    return [to_device(random_batch(config, vocabulary, rows, each), device) for each in seeds]
 
 
 def peak_bytes(device: torch.device) -> int:
@@ -104,7 +107,8 @@ def main() -> None:
     seconds, waits = [], []
     for step in range(asked.warm_up + asked.steps):
         started = time.perf_counter()
-        engine.update(nll, ahead.take(step, step + 1), targets, 1e-3)
+        engine.gradient(CAUSAL, ahead.take(step, step + 1), {"nll": targets})
+        engine.step(1e-3)
         if ranks.device.type == "cuda":
             torch.cuda.synchronize(ranks.device)
         seconds.append(time.perf_counter() - started)

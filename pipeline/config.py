@@ -1,5 +1,6 @@
 """RunConfig: one field per group of conf/, and the checks that need more than one group."""
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,8 @@ from headrace.train.engine.optimizers import AnyOptimizer
 from headrace.train.engine.zero import deepspeed_config, plan_batches
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.loop.schedule import Schedule
+from headrace.train.objectives import AnyObjective
+from headrace.train.objectives.causal import Causal
 
 
 @settings
@@ -48,6 +51,8 @@ class RunConfig:
     """How tokens become rows."""
     model: ModelConfig
     """The network."""
+    objective: AnyObjective = dataclasses.field(default_factory=Causal)
+    """What the network is trained to do."""
     optimizer: AnyOptimizer
     """How weights move."""
     schedule: Schedule

@@ -37,6 +37,7 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
         Packed(packing=config.packing),
         Weights(
             model=config.model,
+            objective=config.objective,
             optimizer=config.optimizer,
             schedule=config.schedule,
             training=config.training,

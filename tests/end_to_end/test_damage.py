@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from headrace.pipeline.composition import compose
@@ -16,6 +15,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.run.planner import Step, load, plan, save
 from headrace.train.data.rows import Rows
 from tests.small_runs import page
+from tests.train.causal_rows import causal
 
 UNREAD = {("clean", "dropped"), ("unique", "dropped"), ("duplicates", "clusters"), ("duplicates", "pairs")}
 UNREAD |= {("overlaps", "items.json")}
@@ -102,7 +102,7 @@ def test_files_that_no_data_stage_reads_are_checked_when_opened(
 @pytest.mark.parametrize(("stage", "kind"), LAST)
 def test_training_names_what_is_damaged(steps: list[Step], tmp_path: Path, stage: str, kind: str) -> None:
     opened = {step.name: Artifact(step.folder) for step in steps if step.name in ("packed", "tokens")}
-    assert Rows(opened["packed"], opened["tokens"], "train").batch(np.array([0])).inputs.shape[0] == 1
+    assert causal(Rows(opened["packed"], opened["tokens"], "train"), [0]).inputs.shape[0] == 1
     copy = tmp_path / stage
     shutil.copytree(opened[stage].folder, copy)
     first = (f"{kind}/train-00000", f"{kind}/00000")
@@ -110,7 +110,7 @@ def test_training_names_what_is_damaged(steps: list[Step], tmp_path: Path, stage
     flip(damaged)
     opened[stage] = Artifact(copy)
     with pytest.raises(ArtifactError) as error:
-        Rows(opened["packed"], opened["tokens"], "train").batch(np.array([0]))
+        causal(Rows(opened["packed"], opened["tokens"], "train"), [0])
     assert str(error.value) == f"{damaged}: is damaged or missing; remove {copy} and run again"
 
 

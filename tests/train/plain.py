@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
-from headrace.train.objectives.causal import DeviceBatch
+from headrace.train.data.batches import Tensors
 from tests.train.updates import (
     LEARNING_RATE,
     ROWS,
@@ -60,11 +60,11 @@ FAULTS: dict[str, Factor] = {
 }
 
 
-def surprise(model: nn.Module, part: DeviceBatch) -> Tensor:
+def surprise(model: nn.Module, part: Tensors) -> Tensor:
     """The sum over targets of -ln p, with log_softmax in fp32; a scalar."""
-    logits = model(part.inputs, part.positions, part.documents)
-    chosen = part.targets >= 0
-    return -torch.log_softmax(logits.float(), -1)[chosen].gather(1, part.targets[chosen][:, None]).sum()
+    logits = model(part["inputs"], part["positions"], part["documents"])
+    chosen = part["targets"] >= 0
+    return -torch.log_softmax(logits.float(), -1)[chosen].gather(1, part["targets"][chosen][:, None]).sum()
 
 
 def learn(case: Case, world: int = 1, factor: Factor | None = None) -> Curve:
@@ -78,7 +78,7 @@ def learn(case: Case, world: int = 1, factor: Factor | None = None) -> Curve:
         whole = batch(step, whole_rows=case.shape not in SHAPES)
         model.load_state_dict(master.state_dict())
         model.zero_grad()
-        targets = int((whole.targets >= 0).sum())
+        targets = int((whole["targets"] >= 0).sum())
         if factor is None:
             loss = surprise(model, whole) / targets
             loss.backward()
@@ -100,8 +100,8 @@ def learn_foreign(folder: Path, steps: int, epsilon: float) -> list[float]:
     losses = []
     for step in range(steps):
         whole = batch(step, whole_rows=True)
-        tokens = torch.cat([whole.inputs, whole.targets[:, -1:].clamp(min=0)], 1)
-        labels = torch.cat([torch.full((ROWS, 1), -100), whole.targets], 1)
+        tokens = torch.cat([whole["inputs"], whole["targets"][:, -1:].clamp(min=0)], 1)
+        labels = torch.cat([torch.full((ROWS, 1), -100), whole["targets"]], 1)
         loss = model(input_ids=tokens, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
@@ -125,14 +125,14 @@ def make_step(optimizer: torch.optim.AdamW, step: int) -> None:
 
 
 def backward_in_parts(
-    model: nn.Module, whole: DeviceBatch, targets: int, world: int, accumulation: int, factor: Factor
+    model: nn.Module, whole: Tensors, targets: int, world: int, accumulation: int, factor: Factor
 ) -> float:
     """Add up the gradients of all ranks' micro-batches, each times its factor; the batch's loss."""
     loss = 0.0
     for number, rows in enumerate(torch.arange(ROWS).split(ROWS // world // accumulation)):
         part = select(whole, rows)
         rank, micro = divmod(number, accumulation)
-        here = Part(rank, world, micro, accumulation, int((part.targets >= 0).sum()), targets)
+        here = Part(rank, world, micro, accumulation, int((part["targets"] >= 0).sum()), targets)
         share = surprise(model, part) / targets
         (share * factor(here)).backward()
         loss += share.item()

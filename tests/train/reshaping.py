@@ -19,12 +19,10 @@ import torch
 
 from headrace.train.config import TrainingConfig, ZeroConfig
 from headrace.train.data.order import share
-from headrace.train.data.rows import IGNORED
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW, Optimizer
-from headrace.train.objectives.causal import nll
 from tests.train import forks, updates
 from tests.train.momentum import Momentum
 
@@ -70,9 +68,10 @@ def update(engine: Engine, step: int) -> float:
     whole = updates.batch(step)
     mine = torch.from_numpy(share(np.arange(updates.ROWS), engine.ranks.rank, engine.ranks.world))
     parts = [updates.select(whole, rows) for rows in mine.split(engine.plan.micro_rows)]
-    targets = int((whole.targets != IGNORED).sum())
-    own, _ = engine.update(nll, parts, targets, LEARNING_RATE * min(1.0, (step + 1) / WARMUP_STEPS))
-    return processes.total(engine.ranks, [own])[0] / targets
+    counts = updates.counts(updates.CAUSAL, whole)
+    learning_rate = LEARNING_RATE * min(1.0, (step + 1) / WARMUP_STEPS)
+    own, _ = updates.update(engine, updates.CAUSAL, parts, counts, learning_rate)
+    return processes.total(engine.ranks, [own["nll"]])[0] / counts["nll"]
 
 
 if __name__ == "__main__":

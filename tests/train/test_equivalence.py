@@ -151,7 +151,7 @@ def test_the_loss_curve_is_that_of_transformers(family, learnt, foreign):
 
 def test_the_batches_are_what_makes_it_hard():
     """Micro-batches and ranks differ in their number of targets, one has none, every step is clipped and it matters."""
-    targets = (updates.batch(0).targets >= 0).sum(1)
+    targets = (updates.batch(0)["targets"] >= 0).sum(1)
     assert len(targets.unique()) > 8
     assert targets[updates.EMPTY_ROW] == 0
     for parts in (2, 4, 16):

@@ -11,10 +11,12 @@ import yaml
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.overlaps import Overlaps
 from headrace.pipeline.core.settings import decode
-from headrace.train.data.rows import IGNORED, Rows
+from headrace.train.data.batches import IGNORED
+from headrace.train.data.rows import Rows
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import load
 from headrace.train.scores import Scores
+from tests.train.causal_rows import causal
 from tests.train.small_models import line, one_thread, story, write_lines
 
 __all__ = ["line", "one_thread", "write_lines"]
@@ -60,7 +62,7 @@ def test_the_validation_loss_is_the_one_of_the_packed_rows(demo, line):
     """Summed independently over the rows as training reads them, every row at once."""
     torch = pytest.importorskip("torch")
     rows = Rows(line["packed"], line["tokens"], "validation")
-    batch = rows.batch(np.arange(len(rows)))
+    batch = causal(rows, range(len(rows)))
     model = load(line["weights"].path("hf/config.json").parent)
     with torch.no_grad():
         arrays = (torch.from_numpy(a) for a in (batch.inputs, batch.positions, batch.documents))

@@ -11,6 +11,7 @@ import functools
 import importlib
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,8 @@ import torch
 from torch import Tensor
 
 from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
+from headrace.train.data.batches import IGNORED, Tensors
 from headrace.train.data.order import share
-from headrace.train.data.rows import IGNORED
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
@@ -27,13 +28,15 @@ from headrace.train.engine.optimizers import AdamW
 from headrace.train.families.hf_folder import load
 from headrace.train.loop.schedule import Constant
 from headrace.train.model.transformer import Transformer, initialize
-from headrace.train.objectives.causal import DeviceBatch, nll
+from headrace.train.objectives.base import Objective, combined
+from headrace.train.objectives.causal import Causal
 from tests.train.forks import on_ranks
 
 VOCABULARY, ROWS, TOKENS, SEED = 61, 16, 24, 1
 EMPTY_ROW = 5
 """Holds nothing to predict: a micro-batch of one row has no target."""
 LEARNING_RATE, WARMUP_STEPS = 1e-2, 3
+CAUSAL = Causal()
 SHAPES = {
     "gpt2-tied": ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=TOKENS, mlp_width=64),
     "llama-untied": ModelConfig(
@@ -75,7 +78,7 @@ class Curve:
     weights: dict[str, Tensor]
 
 
-def batch(step: int, whole_rows: bool = False) -> DeviceBatch:
+def batch(step: int, whole_rows: bool = False) -> dict[str, Tensor]:
     """The global batch of ``step``, (ROWS, TOKENS): two documents in a row, then padding, differently much in each. Low
     token numbers are more frequent: that much can be learnt.
 
@@ -91,12 +94,23 @@ def batch(step: int, whole_rows: bool = False) -> DeviceBatch:
     if not whole_rows:
         documents = np.where(place < end, place >= middle, -1)
         positions = np.where(place < end, np.where(place < middle, place, place - middle), 0)
-    arrays = (drawn[:, :-1], targets, positions, documents)
-    return DeviceBatch(*(torch.from_numpy(array.astype(np.int64)) for array in arrays))
+    arrays = {"inputs": drawn[:, :-1], "targets": targets, "positions": positions, "documents": documents}
+    return {name: torch.from_numpy(array.astype(np.int64)) for name, array in arrays.items()}
 
 
-def select(whole: DeviceBatch, rows: Tensor) -> DeviceBatch:
-    return DeviceBatch(*(tensor[rows] for tensor in vars(whole).values()))
+def select(whole: Tensors, rows: Tensor) -> dict[str, Tensor]:
+    return {name: tensor[rows] for name, tensor in whole.items()}
+
+
+def counts(objective: Objective, whole: Tensors) -> dict[str, int]:
+    return objective.counts({name: tensor.numpy() for name, tensor in whole.items()})
+
+
+def update(
+    engine: Engine, objective: Objective, batches: Sequence[Tensors], counts: Mapping[str, float], learning_rate: float
+) -> tuple[dict[str, float], float]:
+    """One update: this rank's sums of the terms, and the norm of the gradient."""
+    return engine.gradient(objective, batches, counts), engine.step(learning_rate)
 
 
 def first_model(shape: str) -> Transformer:
@@ -123,10 +137,11 @@ def learn(case: Case, ranks: Ranks) -> Curve:
     for step in range(case.steps):
         whole = batch(step, whole_rows=case.shape not in SHAPES)
         parts = [select(whole, rows) for rows in torch.from_numpy(own_rows).split(engine.plan.micro_rows)]
-        targets = int((whole.targets != IGNORED).sum())
+        all_counts = counts(CAUSAL, whole)
         learning_rate = LEARNING_RATE * schedule.factor(step, case.steps)
-        own, norm = engine.update(nll, parts, targets, learning_rate)
-        losses.append(processes.total(ranks, [own])[0] / targets)
+        own, norm = update(engine, CAUSAL, parts, all_counts, learning_rate)
+        sums = {name: processes.total(ranks, [value])[0] for name, value in own.items()}
+        losses.append(combined(CAUSAL.weights, sums, all_counts))
         norms.append(norm)
         weights.append(dict(engine.weights()))
     return curve(losses, norms, weights)

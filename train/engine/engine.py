@@ -1,9 +1,9 @@
 """The only module that uses DeepSpeed: an update from micro-batches, the state of training, whole weights.
 
-The loss of an update is the sum over the objective's terms of weight · sum / count, where sum and count are those of the
-whole global batch, however it is divided into micro-batches and ranks. DeepSpeed divides each micro-batch's loss by
-their number and averages gradients over ranks, which is right only if all have the same count. So each micro-batch's sum
-goes in as
+The loss of an update is the sum over the objective's terms of weight · sum / count, where sum and count are those of
+the whole global batch, however it is divided into micro-batches and ranks. DeepSpeed divides each micro-batch's loss by
+their number and averages gradients over ranks, which is right only if all have the same count. So each micro-batch's
+sum goes in as
 
     weight · sum · accumulation · world / count of the global batch
 

@@ -90,7 +90,7 @@ for first in range(0, len(order), 100):
     for one in rows:
         numbers = order[first : first + 100]
         expected = np.repeat(np.stack([numbers, len(order) - 1 - numbers], axis=1), 4, axis=1)
-        assert np.array_equal(one.batch(numbers).inputs, expected)
+        assert np.array_equal(causal(one, numbers).inputs, expected)
 print(len(order))
 """
 

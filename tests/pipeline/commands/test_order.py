@@ -16,10 +16,11 @@ from headrace.pipeline.core.artifact import Artifact, write_sealed
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Run, plan
+from headrace.train.data.batches import IGNORED
 from headrace.train.data.mixture import Mix, training_data
-from headrace.train.data.rows import IGNORED
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, c4_corpus, overrides, plain_corpus
+from tests.train.causal_rows import causal
 
 BATCH_ROWS, STEPS = 8, 12
 TRAINING = [f"training.batch_rows={BATCH_ROWS}", f"training.steps={STEPS}", "training.seed=3"]
@@ -87,7 +88,7 @@ def test_the_pages_are_those_that_training_reads(request, which, alone, mixed):
         seen = rows_of(list(order.explain(corpus.run, str(step))))
         first = (step - 1) * BATCH_ROWS
         assert list(seen) == list(range(first, first + BATCH_ROWS))
-        batch = rows.batch(numbers.batch(first, BATCH_ROWS))
+        batch = causal(rows, numbers.batch(first, BATCH_ROWS))
         for b, place in enumerate(seen):
             spans = [value for name, value in seen[place] if name == "span"]
             assert len(spans) == batch.documents[b].max() + 1

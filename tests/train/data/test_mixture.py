@@ -5,7 +5,6 @@ import math
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from headrace.data_prep.packed import Packed, Packing
@@ -21,6 +20,7 @@ from headrace.train.data.apportionment import Stretch
 from headrace.train.data.mixture import Mix, Mixture, parts_of_order, training_data, whole_numbers
 from headrace.train.data.rows import Rows
 from headrace.train.weights import Weights
+from tests.train.causal_rows import causal
 from tests.unique_documents import unique_documents
 
 SENTENCE = "the mill stands by water that turns its wheel and grinds all grain we bring until night falls "
@@ -226,11 +226,11 @@ def test_rows_are_those_of_their_sources(runs):
     sources = [Rows(run["packed"], run["tokens"], "train") for run in (runs.own, runs.wiki)]
     assert len(rows) == order.rows == sum(map(len, sources))
     numbers = order.batch(5, 40)
-    batch = rows.batch(numbers)
+    batch = causal(rows, numbers)
     found = [rows.source(row) for row in numbers.tolist()]
     assert {source for source, _ in found} == {0, 1}
     for b, (source, row) in enumerate(found):
-        alone = sources[source].batch(np.array([row]))
+        alone = causal(sources[source], [row])
         for name, array in vars(alone).items():
             assert (getattr(batch, name)[b] == array[0]).all(), name
 

@@ -9,6 +9,7 @@ from headrace.data_prep.tokenizer import Tokenizer, Trained
 from headrace.data_prep.tokens import Tokens
 from headrace.train.data.order import Order
 from headrace.train.data.rows import Rows
+from tests.train.causal_rows import causal
 from tests.unique_documents import json_texts, unique_documents
 
 TEXTS = [["abcdefghij", "kl", ""], ["mnop", "qrstuvw", "xyz" * 4]]
@@ -36,7 +37,7 @@ def spell(encoder: Encoder, ids: np.ndarray) -> str:
 def test_rows_by_hand(built):
     encoder, packed, tokens = built
     rows = Rows(packed, tokens, "train")
-    batch = rows.batch(np.array([2, 1]))
+    batch = causal(rows, [2, 1])
     assert [spell(encoder, ids) for ids in batch.targets] == ["|zxyz|", "ij|mnop|"]
     assert spell(encoder, batch.inputs[0, :6]) == "|yzxyz"
     assert spell(encoder, batch.inputs[1]) == "hij|mnop"
@@ -54,7 +55,7 @@ def test_the_rows_of_both_splits_predict_every_document_once(built):
     found = []
     for split in ("train", "validation"):
         rows = Rows(packed, tokens, split)
-        targets = rows.batch(np.arange(len(rows))).targets
+        targets = causal(rows, range(len(rows))).targets
         found += spell(encoder, targets.ravel())
     assert sorted(found) == sorted("".join(text + "|" for shard in TEXTS for text in shard))
 
@@ -80,7 +81,7 @@ def test_an_epoch_over_real_text_holds_every_byte_of_it(tmp_path, run_stage, dat
         order = Order(0, len(rows))
         for seen in range(0, len(rows), 16):
             numbers = order.batch(seen, min(16, len(rows) - seen))
-            batch = rows.batch(numbers)
+            batch = causal(rows, numbers)
             inside = batch.documents >= 0
             assert ((batch.targets >= 0) == inside).all()
             within = inside[:, 1:] & (batch.documents[:, 1:] == batch.documents[:, :-1])

@@ -8,13 +8,26 @@ import torch
 from torch.distributed import distributed_c10d
 
 from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.settings import settings
 from headrace.train.config import TrainingConfig, ZeroConfig
 from headrace.train.distributed import processes
 from headrace.train.engine import partitions
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW
-from headrace.train.objectives.causal import nll
-from tests.train.updates import ROWS, batch, first_model
+from headrace.train.objectives.causal import Causal
+from tests.train.updates import CAUSAL, ROWS, batch, first_model, update
+
+COUNTS = {"nll": 100}
+
+
+@settings
+class Scaled(Causal):
+    """The causal objective, its loss multiplied by ``factor``."""
+
+    factor: float
+
+    def losses(self, model, batch):
+        return {name: loss * self.factor for name, loss in super().losses(model, batch).items()}
 
 
 def engine(stage: int | str = 1, precision: str = "fp32", gradient_clip: float | None = 1.0) -> Engine:
@@ -30,7 +43,7 @@ def engine(stage: int | str = 1, precision: str = "fp32", gradient_clip: float |
 def test_a_process_alone_needs_no_launcher(stage, monkeypatch):
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
         monkeypatch.delenv(name, raising=False)
-    _, norm = engine(stage).update(nll, [batch(0)], 100, 1e-3)
+    _, norm = update(engine(stage), CAUSAL, [batch(0)], COUNTS, 1e-3)
     assert norm > 0
     assert not {"RANK", "WORLD_SIZE"} & set(os.environ)
 
@@ -39,7 +52,7 @@ def test_a_process_alone_needs_no_launcher(stage, monkeypatch):
 @pytest.mark.parametrize("value", ["inf", "nan"])
 def test_a_gradient_that_is_not_finite_ends_it(stage, precision, value):
     with pytest.raises(TaskError) as error:
-        engine(stage, precision).update(lambda *given: nll(*given) * float(value), [batch(0)], 100, 1e-3)
+        update(engine(stage, precision), Scaled(factor=float(value)), [batch(0)], COUNTS, 1e-3)
     assert str(error.value).startswith("weights: the gradient's norm is ")
     assert str(error.value).endswith("; lower the learning rate or lengthen the warm-up")
 
@@ -49,16 +62,16 @@ def test_a_gradient_that_is_not_finite_ends_it(stage, precision, value):
 )
 def test_a_gradient_of_nothing_is_a_gradient(stage, precision):
     trained = engine(stage, precision)
-    _, norm = trained.update(lambda *given: nll(*given) * 0.0, [batch(0)], 100, 0.0)
+    _, norm = update(trained, Scaled(factor=0.0), [batch(0)], COUNTS, 0.0)
     assert norm == 0
-    _, norm = trained.update(nll, [batch(0)], 100, 1e-3)
+    _, norm = update(trained, CAUSAL, [batch(0)], COUNTS, 1e-3)
     assert norm > 0
 
 
 def test_what_trained_here_before_changes_no_bit():
     def losses(stage: int) -> list[float]:
         trained = engine(stage, "bf16")
-        return [trained.update(nll, [batch(step)], 100, 1e-2)[0] for step in range(3)]
+        return [update(trained, CAUSAL, [batch(step)], COUNTS, 1e-2)[0]["nll"] for step in range(3)]
 
     first = losses(1)
     third_stage = losses(3)
@@ -73,7 +86,7 @@ def test_alone_in_fp32_auto_learns_what_stage_1_learns(clip, tolerance):
     learnt = []
     for stage in ("auto", 1):
         trained = engine(stage, gradient_clip=clip)
-        losses = [trained.update(nll, [batch(step)], 100, 1e-3)[0] for step in range(5)]
+        losses = [update(trained, CAUSAL, [batch(step)], COUNTS, 1e-3)[0]["nll"] for step in range(5)]
         learnt.append([torch.tensor(losses), *(values for _, values in trained.weights())])
     torch.testing.assert_close(learnt[0], learnt[1], rtol=tolerance, atol=tolerance)
 
@@ -84,7 +97,7 @@ def test_the_master_weights_begin_as_the_weights_that_were_given(stage):
     trained = engine(stage, "bf16")
     assert any(not torch.equal(values, values.bfloat16().float()) for values in given.values())
     assert all(torch.equal(values, given[name]) for name, values in trained.weights())
-    trained.update(nll, [batch(0)], 100, 1e-3)
+    update(trained, CAUSAL, [batch(0)], COUNTS, 1e-3)
     assert {int(state["step"]) for state in partitions.torch_optimizer(trained._engine, stage).state.values()} == {1}
 
 

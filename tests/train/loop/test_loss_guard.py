@@ -15,7 +15,7 @@ from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.model.transformer import Transformer, initialize
-from headrace.train.objectives.causal import DeviceBatch, nll
+from headrace.train.objectives.causal import Causal
 
 GUARD = LossGuard(sigma=6.0, window_steps=8, rollback_every=None, speaks=False)
 START = State(step=0, rows_seen=0, tokens_seen=0, run_id="", data={})
@@ -109,11 +109,12 @@ def test_settings_that_make_no_sense_are_refused(settings: dict, message: str) -
     assert str(error.value) == message
 
 
-def batch(seed: int) -> DeviceBatch:
+def batch(seed: int) -> dict[str, torch.Tensor]:
     """Two rows of one document each."""
     tokens = torch.randint(257, (2, 65), generator=torch.Generator().manual_seed(seed))
     positions = torch.arange(64).expand(2, -1)
-    return DeviceBatch(tokens[:, :-1], tokens[:, 1:], positions, torch.zeros_like(positions))
+    documents = torch.zeros_like(positions)
+    return {"inputs": tokens[:, :-1], "targets": tokens[:, 1:], "positions": positions, "documents": documents}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_an_update_that_is_not_applied_changes_nothing(stage: int, precision: st
         initialize(model, seed=1)
         engine = Engine(model, AdamW(learning_rate=1e-2), training, ZeroConfig(stage=stage), ranks)
         for step in steps:
-            engine.gradient(nll, [batch(2 * step), batch(2 * step + 1)], 4 * 64)
+            engine.gradient(Causal(), [batch(2 * step), batch(2 * step + 1)], {"nll": 4 * 64})
             assert engine.step(1e-2, applied=step != left_out) > 0
         weights.append(dict(engine.weights()))
     for name, value in weights[0].items():

@@ -1,9 +1,10 @@
 import math
 
+import numpy as np
 import pytest
-import torch
 
-from headrace.train.objectives.bits_per_byte import bits_per_byte, targets_bytes, token_bytes
+from headrace.train.objectives.bits_per_byte import bits_per_byte, token_bytes
+from headrace.train.objectives.causal import Causal
 from tests.train.conftest import END, bytes_tokenizer
 
 
@@ -14,10 +15,10 @@ def test_a_byte_costs_eight_bits_when_nothing_is_known():
 def test_bytes_of_tokens_are_utf8_bytes(tmp_path):
     tokenizer = bytes_tokenizer()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    lengths = torch.from_numpy(token_bytes(tmp_path / "tokenizer.json"))
+    lengths = token_bytes(tmp_path / "tokenizer.json")
     text = "mühle 水車\n"
-    targets = torch.tensor([[*tokenizer.encode(text).ids, tokenizer.token_to_id(END), -100]])
-    assert targets_bytes(targets, lengths).item() == len(text.encode())
+    targets = np.array([[*tokenizer.encode(text).ids, tokenizer.token_to_id(END), -100]])
+    assert Causal().text_bytes({"targets": targets}, lengths) == {"nll": len(text.encode())}
 
 
 def test_bytes_of_a_merged_token_are_those_of_its_parts(tmp_path):
@@ -27,6 +28,8 @@ def test_bytes_of_a_merged_token_are_those_of_its_parts(tmp_path):
     tokenizer: Tokenizer = bytes_tokenizer()
     tokenizer.train_from_iterator(["wasserrad ü wasserrad ü"] * 9, BpeTrainer(vocab_size=300, special_tokens=[END]))
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    lengths = torch.from_numpy(token_bytes(tmp_path / "tokenizer.json"))
+    lengths = token_bytes(tmp_path / "tokenizer.json")
     ids = tokenizer.encode("wasserrad ü").ids
-    assert len(ids) < len("wasserrad ü".encode()) == targets_bytes(torch.tensor([ids]), lengths).item()
+    expected = len("wasserrad ü".encode())
+    assert len(ids) < expected
+    assert Causal().text_bytes({"targets": np.array([ids])}, lengths) == {"nll": expected}
