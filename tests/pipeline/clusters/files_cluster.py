@@ -1,0 +1,166 @@
+"""A made-up second cluster: each job is a process of this machine, described by files in the folder $FILES_CLUSTER.
+
+    python files_cluster.py headrace ARGUMENT ...    the command line, with the cluster registered
+    python files_cluster.py worker ARGUMENT ...      the worker, with the cluster registered
+    python files_cluster.py job NUMBER               the job: waits, then runs the workers
+
+    <number>.json     the job: name, process, the job before it, the workers' arguments, their logs
+    <number>.state    PENDING, RUNNING, COMPLETED or FAILED
+    hold              while it exists, pending jobs do not start
+
+Everything that a new cluster needs is in the class and in ``register``.
+"""
+
+import json
+import os
+import runpy
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from headrace.pipeline import clusters
+from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, WORKER, Entry, Job, JobRequest, Scheduler
+from headrace.pipeline.clusters.local import Local
+from headrace.pipeline.clusters.slurm import Slurm
+from headrace.pipeline.core.settings import Positive, settings
+from headrace.pipeline.core.variables import CORES, JOB
+
+POLL_SECONDS = 0.1
+
+
+@settings
+class Files:
+    """Jobs as processes of this machine."""
+
+    type: Literal["files"] = "files"
+    width: Positive = 2
+    """Array indices of one job, and ranks of a training."""
+
+    job_variables: ClassVar[Mapping[str, str]] = {JOB: "FILES_JOB", CORES: "FILES_CORES"}
+    rank_variables: ClassVar[Mapping[str, str]] = {
+        "RANK": "FILES_RANK",
+        "LOCAL_RANK": "FILES_RANK",
+        "WORLD_SIZE": "FILES_RANKS",
+        "LOCAL_WORLD_SIZE": "FILES_RANKS",
+    }
+
+    @property
+    def scheduler(self) -> Scheduler | None:
+        return self
+
+    def world(self, ranks: int) -> int:
+        return self.width
+
+    def check(self, run_json: Path) -> None:
+        assert folder().is_dir()
+
+    def submit(self, request: JobRequest) -> Job:
+        number = len(list(folder().glob("*.json"))) + 1
+        width = None if request.distributed else min(self.width, request.tasks)
+        job = Job(number, f"{request.log}-{number}", width, self.type)
+        where = [str(request.run_json), request.stage]
+        arrays = [] if width is None else sorted({task % width for task in request.missing})
+        workers = [[*where, request.phase, str(index), str(width)] for index in arrays] or [where] * self.width
+        logs = [str(job.log_of(index)) for index in (arrays or [0] * self.width)]
+        state_of(number).write_text(PENDING)
+        command = [sys.executable, __file__, "job", str(number)]
+        with path_of_log(number).open("wb") as output:
+            process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+        values = {"name": request.name, "process": process.pid, "after": request.after, "workers": workers}
+        path = folder() / f"{number}.json"
+        path.with_suffix(".new").write_text(json.dumps({**values, "logs": logs, "ranks": 0 if arrays else self.width}))
+        path.with_suffix(".new").rename(path)
+        return job
+
+    def cancel_command(self, jobs: Sequence[int]) -> str:
+        return " ".join(["kill", "-KILL", "--", *(f"-{read(job)['process']}" for job in jobs)])
+
+    @staticmethod
+    def states(names: Sequence[str]) -> dict[str, list[Entry]]:
+        entries: dict[str, list[Entry]] = {name: [] for name in names}
+        for number in sorted(int(path.stem) for path in folder().glob("*.json")):
+            job, state = read(number), state_of(number).read_text()
+            is_live = state in (PENDING, RUNNING) and is_alive(job["process"])
+            word = state if is_live or state not in (PENDING, RUNNING) else "CANCELLED"
+            if job["name"] in entries:
+                entries[job["name"]].append(Entry(number, None, word, is_live, "Files"))
+        return entries
+
+
+def register() -> None:
+    """What one line in the union of pipeline/clusters/__init__.py does."""
+    clusters.AnyCluster = Annotated[Local | Slurm | Files, Field(discriminator="type")]
+    clusters.CLUSTERS["files"] = Files
+
+
+def folder() -> Path:
+    return Path(os.environ["FILES_CLUSTER"])
+
+
+def read(job: int) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((folder() / f"{job}.json").read_text())
+    return values
+
+
+def path_of_log(job: int) -> Path:
+    return folder() / f"{job}.log"
+
+
+def state_of(job: int) -> Path:
+    return folder() / f"{job}.state"
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def run_job(number: int) -> None:
+    path = folder() / f"{number}.json"
+    while not path.exists() or (folder() / "hold").exists():
+        time.sleep(POLL_SECONDS)
+    job = read(number)
+    while job["after"] and (state := state_of(job["after"]).read_text()) != COMPLETED:
+        if state == "FAILED" or not is_alive(read(job["after"])["process"]):
+            return
+        time.sleep(POLL_SECONDS)
+    state_of(number).write_text(RUNNING)
+    statuses = [worker.wait() for worker in list(started(number, job))]
+    state_of(number).write_text("FAILED" if any(statuses) else COMPLETED)
+
+
+def started(number: int, job: Mapping[str, Any]) -> "Iterator[subprocess.Popen[bytes]]":
+    """The workers of ``job``."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    for rank, (arguments, log) in enumerate(zip(job["workers"], job["logs"], strict=True)):
+        environment = os.environ | {"FILES_JOB": str(number), "FILES_CORES": "1"}
+        if job["ranks"]:
+            environment |= {"FILES_RANK": str(rank), "FILES_RANKS": str(job["ranks"])}
+            environment |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
+        with open(log, "ab") as output:
+            command = [sys.executable, __file__, "worker", *arguments]
+            yield subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+
+
+if __name__ == "__main__":
+    role, *rest = sys.argv[1:]
+    if role == "job":
+        run_job(int(rest[0]))
+    else:
+        sys.modules["files_cluster"] = sys.modules[
+            "__main__"
+        ]  # the classes stay importable once it runs another module
+        register()
+        module = WORKER if role == "worker" else "headrace"
+        sys.argv = [module, *rest]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
