@@ -28,7 +28,7 @@ HEADLINES = {
 
 
 def table(steps: Sequence[Step], job_states: Mapping[str, str]) -> Table:
-    """One row per stage; ``job_states`` are SLURM's words for the jobs of a stage, up to a comma."""
+    """One row per stage; ``job_states`` are shown up to their first comma."""
     view = Table("stage", "state", "tasks", "result", "folder", box=None, header_style="bold")
     for step in steps:
         total = sum(phase.tasks for phase in step.phases)

@@ -1,4 +1,4 @@
-"""What a run came to, in the terminal: the funnel of documents, the loss, the benchmark table, the way to the report.
+"""The results of a run in the terminal: the funnel of documents, the loss, the benchmark table, the report's path.
 
 records in          45,001
   dropped           31,002  by c4_lines 20,100, language 5,001, …
@@ -25,7 +25,7 @@ RULES_SHOWN = 6
 
 
 def show(steps: Sequence[Step]) -> None:
-    """Print the results of those ``steps`` that are whole."""
+    """Prints the results of the finished ``steps``."""
     console = terminal(width=120)
     artifacts = {step.name: Artifact(step.folder) for step in steps if step.is_whole}
     console.print(*funnel(artifacts), sep="\n")
@@ -61,7 +61,7 @@ def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str
 
 
 def scores(table: ScoreTable) -> Table:
-    """Every benchmark, without its groups; clean and dirty where something is known of them."""
+    """The table of benchmarks, without their groups. Clean and dirty scores have columns if any benchmark has them."""
     view = Table("benchmark", "shots", "metric", box=None, header_style="bold", pad_edge=False)
     columns = ["value", "error", "interval", "random", "items"]
     columns += ["clean", "dirty"] if any(line.clean or line.dirty for line in table.rows) else []
@@ -73,12 +73,12 @@ def scores(table: ScoreTable) -> Table:
 
 
 def dropped(counts: Counter[str]) -> Counter[str]:
-    """Rule → documents it dropped."""
+    """The number of dropped documents for each rule."""
     return Counter({key.removeprefix(DROPPED): n for key, n in counts.items() if key.startswith(DROPPED)})
 
 
 def by_rule(counts: Counter[str]) -> str:
-    """The rules that dropped most, with their numbers."""
+    """The rules that dropped most documents, with the numbers."""
     rules = dropped(counts).most_common()
     shown = ", ".join(f"{rule} {number:,}" for rule, number in rules[:RULES_SHOWN])
     return f"by {shown}" * bool(rules) + f", {len(rules) - RULES_SHOWN} more" * (len(rules) > RULES_SHOWN)
