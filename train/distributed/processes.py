@@ -86,7 +86,7 @@ def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.devic
         torch.set_num_threads(own_cores(ranks, os.environ))
     if not dist.is_initialized():
         backend = "nccl" if kind == "cuda" else "gloo"
-        store = dist.HashStore() if ranks.world == 1 else None
+        store = dist.HashStore() if ranks.world == 1 else None  # type: ignore[attr-defined]  # torch does not list it
         dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.world, store=store, timeout=TIMEOUT)
     return dataclasses.replace(ranks, device=here)
 

@@ -102,5 +102,6 @@ def test_its_ranks_train_together(headrace: Headrace, jobs: Path) -> None:
     (manifest,) = (jobs.parent / "root").glob("weights/*/manifest.json")
     assert read_sealed(manifest)["counts"]["steps"] == 8, log.read_text()
     (checkpoint,) = manifest.parent.glob("checkpoints/step_00000008/manifest.json")
-    files = {path.name for path in checkpoint.parent.iterdir()}
-    assert len([name for name in files if name.endswith(".safetensors")]) == 2, "each rank wrote its part"
+    assert list(read_sealed(checkpoint)["files"]) == ["state/00000.safetensors", "state/00001.safetensors"], (
+        "one a rank"
+    )
