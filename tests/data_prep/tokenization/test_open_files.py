@@ -83,6 +83,7 @@ from pathlib import Path
 import numpy as np
 from headrace.pipeline.core.artifact import Artifact
 from headrace.train.data.rows import Rows
+from tests.train.causal_rows import causal
 folder = Path(sys.argv[1])
 rows = [Rows(Artifact(folder / "packed"), Artifact(folder / "tokens"), "train") for _ in range(3)]
 order = np.random.default_rng(0).permutation(len(rows[0]))
@@ -99,5 +100,6 @@ print(len(order))
 def test_a_mixture_of_three_corpora_is_read_with_256_descriptors(tmp_path: Path, shards: int) -> None:
     corpus(tmp_path, shards)
     command = [sys.executable, "-c", READING, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "src")})
+    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert (done.returncode, done.stdout) == (0, f"{shards}\n"), done.stderr

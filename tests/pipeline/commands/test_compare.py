@@ -52,7 +52,7 @@ def run_of(folder, right, nats) -> Artifact:
 
 
 @pytest.fixture
-def run_bounds(tmp_path):
+def runs(tmp_path):
     one, other = run_of(tmp_path / "a", FIRST, NATS), run_of(tmp_path / "b", SECOND, [-0.5, -1.5, -2.5])
     return [Contestant.of("a", one), Contestant.of("b", other)]
 

@@ -76,7 +76,7 @@ def built(run_stage, corpus: Path, *overrides: str) -> list[Step]:
 
 
 @pytest.fixture(scope="module")
-def run_bounds(run_stage, corpus) -> dict[str, list[Step]]:
+def runs(run_stage, corpus) -> dict[str, list[Step]]:
     made = {option: built(run_stage, corpus, f"decontamination={option}") for option in ("report", "ngram_13", "none")}
     masking = ("decontamination=ngram_13", "decontamination.action=mask", "decontamination.window_characters=0")
     return made | {"mask": built(run_stage, corpus, *masking), "gpt3": built(run_stage, corpus, "decontamination=gpt3")}

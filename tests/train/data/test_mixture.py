@@ -52,7 +52,7 @@ def small_run(run_stage, root: Path, lengths: list[int], vocabulary: int = 257) 
 
 
 @pytest.fixture(scope="module")
-def run_bounds(run_stage, tmp_path_factory) -> Runs:
+def runs(run_stage, tmp_path_factory) -> Runs:
     root = tmp_path_factory.mktemp("runs")
     return Runs(
         own=small_run(run_stage, root / "own", [150 + n for n in range(40)]),

@@ -12,7 +12,7 @@ from tests.train.small_models import random_weights
 
 
 @pytest.fixture(scope="module")
-def run_bounds(line, run_stage, tmp_path_factory):
+def runs(line, run_stage, tmp_path_factory):
     """The ids of two runs whose weights differ, below one root."""
     root = tmp_path_factory.mktemp("runs")
     pages = root / "pages.jsonl"
