@@ -49,7 +49,7 @@ def test_a_rank_is_killed_then_one_hangs_then_one_is_asked_to_stop(
     assert re.search(
         r"^headrace: weights: rank 0 finished no step for 10 s after step 1\d\d; see the stacks", words, re.M
     )
-    assert re.search(r'File ".*/train/trainer.py", line \d+ in train$', words, re.M)
+    assert re.search(r'File ".*/train/loop/trainer.py", line \d+ in train$', words, re.M)
     assert [attempt for attempt, _ in training.starts] == [1, 2, 3, 4]
     asked = steps_asked_to_stop_at(training)
     assert asked == [training.starts[3][1]] * 2, "both ranks stop at the same step, and no step is done again"
