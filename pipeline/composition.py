@@ -6,7 +6,6 @@ The only module that imports Hydra.
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import hydra
@@ -15,10 +14,10 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from headrace.pipeline.conf_folder import CONF
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import refuse_secrets
 
-CONF = Path(__file__).resolve().parent.parent / "conf"
 HYDRA_VERSION_BASE = "1.3"
 """Pins Hydra's behaviour, whatever its version changes."""
 

@@ -8,6 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 import pytest
 
 from headrace.pipeline.__main__ import main
+from headrace.pipeline.commands.declaration import read
 
 
 def headrace(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -18,7 +19,7 @@ def headrace(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str
 
 def headrace_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
     """The same in this process, without the seconds that a new one imports for."""
-    out, err, status = io.StringIO(), io.StringIO(), 0
+    out, err, status = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO(), 0
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["headrace", *arguments])
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
@@ -26,4 +27,12 @@ def headrace_here(*arguments: str, text: str = "") -> subprocess.CompletedProces
             main()
         except SystemExit as end:
             status = int(end.code or 0)
-    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+    out.flush()
+    out.seek(0)
+    return subprocess.CompletedProcess(arguments, status, out.read(), err.getvalue())
+
+
+def understood(name: str, *arguments: str) -> tuple[dict[str, object], list[str]]:
+    """The arguments that were given to the command ``name``, without those left out, and its overrides."""
+    with read(name).make_context(name, list(arguments)) as context:
+        return {key: value for key, value in context.params.items() if value or value == 0}, context.args

@@ -1,5 +1,6 @@
 """What the documents tell people to type works, and what they link to is there."""
 
+import ast
 import itertools
 import re
 import shlex
@@ -7,21 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.__main__ import names_setting
 from headrace.pipeline.commands.help_text import EXAMPLES
-from headrace.pipeline.commands.table import split_words
+from headrace.pipeline.commands.table import COMMANDS
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from tests.command_line import understood
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("slurm/*.md")])
-TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCUMENTS} | {"--help": EXAMPLES}
+TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCUMENTS}
+HELP = {
+    f"{name} --help": ast.get_docstring(ast.parse((ROOT / f"pipeline/commands/{name}.py").read_text())) or ""
+    for name in COMMANDS
+}
+TEXTS |= {"--help": EXAMPLES, **HELP}
 
 HEADRACE = [
     pytest.param(line.strip(), id=f"{name}: {line.strip()[:60]}")
     for name, text in TEXTS.items()
     for line in text.splitlines()
-    if re.match(r"\s+headrace\b", line) or (name == "--help" and line.startswith("headrace"))
+    if re.match(r"\s+headrace\b", line) or (name.endswith("--help") and line.startswith("headrace"))
 ]
 LINKS = [(name, link) for name, text in TEXTS.items() for link in re.findall(r"\]\(([^)#:]+)\)", text)]
 MAKE = re.compile(r"(?:`|^ +)make ([a-z][\w-]+)", re.MULTILINE)
@@ -35,8 +41,9 @@ def test_there_is_something_to_test() -> None:
 
 @pytest.mark.parametrize("line", HEADRACE)
 def test_a_command_is_understood(line: str) -> None:
-    arguments = shlex.split(line.partition("  ")[0].partition(" #")[0])[1:]
-    if arguments[0].startswith("--"):
+    command, *_ = re.split(r"  | #| [<>] ", line)
+    _, *arguments = shlex.split(command)
+    if not arguments or arguments[0].startswith("--"):
         return
     if arguments[0] == "-m":
         choices = [
@@ -45,8 +52,8 @@ def test_a_command_is_understood(line: str) -> None:
         for combination in itertools.product(*choices):
             decoded(compose(combination))
         return
-    if "=" not in arguments[0]:
-        arguments = split_words(arguments[0], arguments[1:], names_setting)[1]
+    if arguments[0] in COMMANDS:
+        arguments = understood(*arguments)[1]
     decoded(compose(arguments))
 
 

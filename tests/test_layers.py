@@ -39,6 +39,7 @@ ROOMS = (
     "train",
     "pipeline.report",
     "pipeline.clusters",
+    "pipeline.conf_folder",
     "pipeline.composition",
     "pipeline.config",
     "pipeline.stages",

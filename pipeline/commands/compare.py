@@ -1,7 +1,7 @@
-"""``headrace compare RUN RUN …``: what runs score side by side, and whether the differences are more than luck.
+"""``headrace compare``: what runs score side by side, and whether the differences are more than luck.
 
 headrace compare 0b5c2f7d9e11 41aa0c3e5d22          runs by their ids below root/runs
-headrace compare runs/folder_scores/77aa…  runs/scores/0c1d…    folders of scores
+headrace compare runs/folder_scores/77aa… runs/scores/0c1d…    folders of scores
 headrace compare A B C > table.md                   Markdown where the output is no terminal
 headrace compare A B C --page comparison.html       with figures, too (comparison_page.py)
 
@@ -19,11 +19,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import orjson
 from rich.table import Table
 
 from headrace.pipeline.commands import compare_page
+from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact, read_json
 from headrace.pipeline.core.errors import ConfigError, suggestion
@@ -38,6 +41,16 @@ NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
     "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm."
 )
+
+
+@command
+@click.argument("first", metavar="RUN")
+@click.argument("second", metavar="RUN")
+@click.argument("others", metavar="[RUN ...]", nargs=-1)
+@click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures, too.")
+def compare(overrides: Sequence[str], first: str, second: str, others: Sequence[str], page: str | None) -> None:
+    """Prints the scores of runs (ids or folders) side by side, with tests of the differences from the first."""
+    show(config_of(overrides), [first, second, *others], Path(page) if page else None)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``headrace evaluate FOLDER``: benchmarks for any causal language model in Hugging Face's format; no run is needed.
+"""``headrace evaluate``: benchmarks for any causal language model in Hugging Face's format; no run is needed.
 
 headrace evaluate path/to/gpt2 evaluation=standard evaluation.data=path/to/benchmarks
 headrace evaluate runs/weights/0b5c…/hf                         a run's own weights, on other benchmarks
@@ -6,16 +6,35 @@ headrace evaluate runs/weights/0b5c…/hf                         a run's own we
 The result is an artifact like any other, ``<root>/folder_scores/<address>/``: asked again, it is shown, not computed.
 """
 
+import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import click
+
+from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.scores import ScoreTable
 from headrace.pipeline.run import summary
 from headrace.pipeline.run.planner import Step, announce_recomputation, execute, save_step
 from headrace.train.scores import FolderScores
+
+
+@command
+@click.argument("folder", metavar="FOLDER", type=click.Path())
+@click.option("--limit", metavar="N", default="", help="Score the first N items of each benchmark.")
+def evaluate(overrides: Sequence[str], folder: str, limit: str) -> None:
+    """Prints the scores of the model in FOLDER (Hugging Face's format) on the benchmarks of evaluation=…."""
+    config = config_of(overrides)
+    evaluation = config.evaluation
+    if limit:
+        evaluation = dataclasses.replace(evaluation, limit=value_of(Positive, limit, "--limit"))
+    show(dataclasses.replace(config, evaluation=evaluation), folder)
 
 
 def scored(config: RunConfig, folder: str) -> Artifact:

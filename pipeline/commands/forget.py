@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 from datatrove.data import Document
 
@@ -27,15 +28,20 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.packed import SPLITS, forgotten_ids
 from headrace.data_prep.tokenization.shards import key_of
+from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import need, whole
+from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import decision, rows_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import address_of
+from headrace.pipeline.report import facts
 from headrace.pipeline.report.facts import Fact, few
-from headrace.pipeline.run.planner import Run, Step, is_own, plan, read_saved
+from headrace.pipeline.run.line import carry_out
+from headrace.pipeline.run.planner import Run, Step, plan, read_saved
+from headrace.pipeline.run.saved import is_own
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 DUPLICATES = ("exact_duplicate", "near_duplicate")
@@ -43,6 +49,21 @@ DUPLICATES = ("exact_duplicate", "near_duplicate")
 
 Place = tuple[int, int]
 """(token shard, document of it)."""
+
+
+@command
+@click.option("--ids", metavar="FILE", required=True, type=click.Path(), help="A file of ids or URLs, one a line.")
+def forget(overrides: Sequence[str], ids: str) -> None:
+    """Prints the tokens and rows of the documents that FILE lists, by id or URL, and packs again without them."""
+    run = run_of(overrides)
+    fates = find(run.steps, read_lines(ids))
+    facts.show(explain(run.steps, fates))
+    if not any(fate.is_in_tokens for fate in fates):
+        facts.show([("forgotten", "nothing: no row holds any of them")])
+        return
+    remaining = without(run, fates)
+    carry_out(remaining)
+    facts.show(outcome(remaining, fates))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +86,7 @@ class Fate:
         return self.place is not None
 
 
-def read_words(file: str) -> list[str]:
+def read_lines(file: str) -> list[str]:
     """The lines of ``file``, without empty ones, spaces around them and repetitions.
 
     Raises:

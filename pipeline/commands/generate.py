@@ -16,12 +16,48 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import click
+
+from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
 from headrace.pipeline.report.formatting import visible
-from headrace.train.inference.generate import Written, generate
+from headrace.train.inference.generate import Written
+from headrace.train.inference.generate import generate as generated
 from headrace.train.inference.generation.settings import Sampling
+
+
+@command
+@click.option("--prompt", metavar="TEXT", default="", help="The text to go on from.")
+@click.option("--prompts", metavar="FILE", default="", type=click.Path(), help="A file of prompts, one a line.")
+@click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
+@click.option("--max-tokens", metavar="N", default="", help="The most tokens of a text.")
+@click.option("--temperature", metavar="T", default="", help="Sample at this temperature; 0, the default, is greedy.")
+@click.option("--top-k", metavar="K", default="", help="Sample from the K most probable tokens.")
+@click.option("--top-p", metavar="P", default="", help="Sample from the fewest tokens whose probabilities reach P.")
+@click.option("--seed", metavar="N", default="", help="The seed of the sampling.")
+@click.option("--samples", metavar="N", default="", help="Texts for each prompt.")
+@click.option("--stop", metavar="TEXT", default="", help="End a text before TEXT; a JSON list gives several.")
+def generate(
+    overrides: Sequence[str],
+    prompt: str,
+    prompts: str,
+    model: str,
+    max_tokens: str,
+    temperature: str,
+    top_k: str,
+    top_p: str,
+    seed: str,
+    samples: str,
+    stop: str,
+) -> None:
+    """Prints what the newest weights, or the model in FOLDER, write after a prompt."""
+    config = config_of(overrides)
+    asked = prompts_of(prompt, prompts, samples)
+    sampling = sampling_of(max_tokens, temperature, top_k, top_p, seed, stop)
+    show(config, asked, Path(model) if model else newest_weights(config.root), sampling)
 
 
 def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling) -> None:
@@ -35,7 +71,7 @@ def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Samp
     is_one = len(prompts) == 1
     shown = to_terminal if sys.stdout.isatty() else to_file
     begin = time.perf_counter()
-    written = generate(folder, config.evaluation, prompts, sampling, shown if is_one else _nowhere)
+    written = generated(folder, config.evaluation, prompts, sampling, shown if is_one else _nowhere)
     seconds = time.perf_counter() - begin
     if is_one:
         print(flush=True)
@@ -97,7 +133,7 @@ def newest_weights(root: str) -> Path:
 
 
 def prompts_of(prompt: str, file: str, samples: str) -> list[str]:
-    """The prompts of the command line: one text, or the lines of a file (of a .jsonl: their field ``prompt``).
+    """Returns the prompts: one text, or the lines of a file (of a .jsonl: their field ``prompt``).
 
     Raises:
         ConfigError: when there is none, or the file cannot be read, naming its line.
@@ -134,7 +170,7 @@ def _field(path: Path, number: int, line: str) -> str:
 
 
 def sampling_of(max_tokens: str, temperature: str, top_k: str, top_p: str, seed: str, stop: str) -> Sampling:
-    """From the words of the command line; an empty one takes the default.
+    """Reads command-line arguments; an empty one takes the default.
 
     Raises:
         ConfigError: naming the option that is no number or out of range.

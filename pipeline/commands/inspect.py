@@ -15,13 +15,16 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
+import click
 from datatrove.data import Document
 from rich.table import Table
 from rich.text import Text
 
 from headrace.data_prep.clean import Clean
 from headrace.data_prep.document import read_documents
+from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import cleaning, decision
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
@@ -46,6 +49,15 @@ COLUMNS = 100
 """From so many characters on, a terminal is wide enough for two pages."""
 
 Accept = Callable[[Document], bool]
+
+
+@command
+@click.argument("stage", metavar="STAGE")
+@click.option("--rule", metavar="RULE", default="", help="Documents that this rule dropped, or took lines from.")
+@click.option("--sample", metavar="NUMBER", default="", help="Number of documents of each kind.")
+def inspect(overrides: Sequence[str], stage: str, rule: str, sample: str) -> None:
+    """Prints kept and dropped documents of clean or unique side by side, with the lines that they lost."""
+    show(documents(run_of(overrides).steps, stage, rule, sample))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,10 +14,15 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+import click
+
 from headrace.data_prep.tokenization.shards import TokenShards
+from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import Identity, identities_in_rows, need
+from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact, read_sealed
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report import facts
 from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Run, Step
 from headrace.train.checkpoint.names import CHECKPOINTS, manifests
@@ -28,6 +33,15 @@ from headrace.train.engine.zero import plan_batches
 
 INPUTS = ("tokenizer", "tokens", "packed")
 """The stages that training reads."""
+
+
+@command
+@click.option("--step", metavar="STEP", required=True, help="The update, counted from 1.")
+@click.option("--rank", metavar="RANK", default="", help="Only the rows of this rank, counted from 0.")
+@click.option("--ranks", metavar="RANKS", default="", help="Number of ranks; that of the run without it.")
+def order(overrides: Sequence[str], step: str, rank: str, ranks: str) -> None:
+    """Prints the rows, documents and URLs that training step STEP sees."""
+    facts.show(explain(run_of(overrides), step, rank, ranks))
 
 
 @dataclasses.dataclass(frozen=True)

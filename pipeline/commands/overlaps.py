@@ -9,15 +9,27 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import click
+
 from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps
+from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact, read_json, shard_name
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.report import facts
 from headrace.pipeline.report.facts import Fact, few
 from headrace.pipeline.run.planner import Step
 
 STAGES = ("unique", "overlaps")
 """``unique`` knows what was dropped or masked, ``overlaps`` what was kept."""
+
+
+@command
+@click.argument("item", metavar="[BENCHMARK|ITEM]", required=False, default="")
+def overlaps(overrides: Sequence[str], item: str) -> None:
+    """Prints the items of the benchmarks that training documents hold: of all, of one benchmark, or one item."""
+    facts.show(explain(run_of(overrides).steps, item))
 
 
 def explain(steps: Sequence[Step], word: str = "") -> Iterator[Fact]:

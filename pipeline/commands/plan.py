@@ -11,17 +11,21 @@ headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
+import click
 from pydantic import Field
 from rich.table import Table
 
+from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report.facts import Fact, show
+from headrace.pipeline.report import facts
+from headrace.pipeline.report.facts import Fact
 from headrace.train.config import ZeroConfig
 from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
 from headrace.train.cost.memory import Footprint, Memory
@@ -30,6 +34,16 @@ from headrace.train.engine.zero import plan_batches, stage_on
 GB = 1e9
 STAGES = (0, 1, 2, 3)
 Utilization = Annotated[float, Field(gt=0, le=1)]
+
+
+@command
+@click.option("--gpus", metavar="NUMBER", default="", help="Number of GPUs; 1 without it.")
+@click.option("--gpu", metavar="NAME", default="", help="Their kind; H100 without it.")
+@click.option("--mfu", metavar="FRACTION", default="", help="Share of the peak that is reached; 0.4 without it.")
+@click.option("--gpu-memory-gb", metavar="GB", default="", help="Memory of one GPU; 80 without it.")
+def plan(overrides: Sequence[str], gpus: str, gpu: str, mfu: str, gpu_memory_gb: str) -> None:
+    """Prints parameters, FLOP, days and memory of the training, for each ZeRO stage; needs no data."""
+    show(config_of(overrides), Hardware.of(gpus, gpu, mfu, gpu_memory_gb))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +58,7 @@ class Hardware:
 
     @classmethod
     def of(cls, gpus: str, gpu: str, mfu: str, memory_gb: str) -> "Hardware":
-        """From the words of the command line; an empty one takes the default.
+        """Reads command-line arguments; an empty one takes the default.
 
         Raises:
             ConfigError: naming the option that is no number or out of range.
@@ -59,11 +73,10 @@ class Hardware:
         )
 
 
-def show_plan(config: RunConfig, gpus: str = "", gpu: str = "", mfu: str = "", gpu_memory_gb: str = "") -> None:
-    """Print parameters, FLOP, days and memory of the training, for each ZeRO stage; needs no data."""
-    hardware = Hardware.of(gpus, gpu, mfu, gpu_memory_gb)
+def show(config: RunConfig, hardware: Hardware) -> None:
+    """Prints the cost of the training of ``config`` on ``hardware``."""
     vocabulary = config.tokenizer.vocabulary()
-    show(compute_facts(config, vocabulary, hardware))
+    facts.show(compute_facts(config, vocabulary, hardware))
     terminal().print("", memory_table(config, vocabulary, hardware), sep="\n")
 
 

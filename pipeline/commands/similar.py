@@ -8,12 +8,24 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from headrace.data_prep.dedup.similar import similar
+import click
+
+from headrace.data_prep.dedup.similar import similar as similar_documents
 from headrace.data_prep.text.words import words
+from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report import facts
 from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Step
+
+
+@command
+@click.argument("file", metavar="FILE|-", type=click.Path())
+def similar(overrides: Sequence[str], file: str) -> None:
+    """Prints the documents of clean that are similar to the text in FILE."""
+    facts.show(explain(run_of(overrides).steps, file))
 
 
 def explain(steps: Sequence[Step], file: str) -> Iterator[Fact]:
@@ -24,7 +36,7 @@ def explain(steps: Sequence[Step], file: str) -> Iterator[Fact]:
         ArtifactError: when clean or signatures are not finished.
     """
     text = read_text(file)
-    found = similar(text, signatures=need("signatures", steps), clean=need("clean", steps))
+    found = similar_documents(text, signatures=need("signatures", steps), clean=need("clean", steps))
     for match in found:
         yield "jaccard", f"{match.jaccard:.4f}  estimated {match.estimate:.4f}  {match.id}"
     if not found:

@@ -10,11 +10,14 @@ metrics.jsonl has neither.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import read_sealed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.tracker import Product, rebuild
+from headrace.pipeline.report import facts
 from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.report.score_history import scores_of, source_of, watched
 from headrace.pipeline.run.planner import Step
@@ -23,6 +26,12 @@ from headrace.train.weights import Weights
 
 LINEAGE = ("clean", "unique", "tokenizer", "tokens", "packed", "weights", "scores")
 """The stages that wandb is told of."""
+
+
+@command
+def sync(overrides: Sequence[str]) -> None:
+    """Makes the wandb run of the training anew from metrics.jsonl, with the artifacts before and after it."""
+    facts.show(explain(run_of(overrides).steps))
 
 
 def explain(steps: Sequence[Step]) -> Iterator[Fact]:

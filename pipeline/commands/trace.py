@@ -7,19 +7,31 @@ bounds/00007.npy   0           6     9       13         is pages.jsonl:41
 
 from collections.abc import Iterator, Sequence
 
+import click
 import numpy as np
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.shards import TokenShards
+from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import document_in_row, document_named, need
+from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import identity
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.report import facts
 from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Step
 
 CONTEXT_TOKENS = 16
 """Tokens shown before and behind the one in question."""
+
+
+@command
+@click.argument("shard", metavar="SHARD")
+@click.argument("offset", metavar="OFFSET")
+def trace(overrides: Sequence[str], shard: str, offset: str) -> None:
+    """Prints the document that the token at OFFSET of token shard SHARD comes from."""
+    facts.show(explain(run_of(overrides).steps, shard, offset))
 
 
 def explain(steps: Sequence[Step], shard: str, offset: str) -> Iterator[Fact]:

@@ -14,9 +14,13 @@ and a watch that was killed goes on. The training is not touched.
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import click
+
+from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.formatting import decimal, is_share
@@ -26,6 +30,13 @@ from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
 from headrace.train.scores import CheckpointScores
 
 POLL_SECONDS = 2.0
+
+
+@command
+@click.option("--once", is_flag=True, help="Score the checkpoints that are there now, then end.")
+def watch(overrides: Sequence[str], once: bool) -> None:
+    """Scores the checkpoints of a training as they appear."""
+    show(run_of(overrides, may_change=("evaluation", "ranks")), once)
 
 
 def show(run: Run, once: bool) -> None:

@@ -12,6 +12,7 @@ Only whole artifacts are asked; what is not finished yet is named.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import click
 import numpy as np
 from datatrove.data import Document
 
@@ -19,9 +20,12 @@ from headrace.data_prep.dedup.numbering import look_up, numbers_of
 from headrace.data_prep.document import split_id
 from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.sources import AnySource
+from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import Found, document_named, find, need, whole
 from headrace.pipeline.commands.overlaps import of_document
+from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.report import facts
 from headrace.pipeline.report.facts import Fact, few
 from headrace.pipeline.run.planner import Step
 
@@ -29,6 +33,14 @@ Artifacts = Mapping[str, Artifact]
 
 STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "packed")
 """The stages that say something about a document."""
+
+
+@command
+@click.argument("document", metavar="DOCUMENT_ID|URL")
+def why(overrides: Sequence[str], document: str) -> None:
+    """Prints what became of a document: the rule that dropped it, its duplicates, its tokens and rows."""
+    run = run_of(overrides)
+    facts.show(explain(run.steps, run.config.source, document))
 
 
 def explain(steps: Sequence[Step], source: AnySource, word: str) -> Iterator[Fact]:

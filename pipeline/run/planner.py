@@ -7,7 +7,6 @@ Resuming is running again: a step whose artifact is whole is passed over, one th
 """
 
 import dataclasses
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -35,13 +34,12 @@ from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_told
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
+from headrace.pipeline.run.saved import is_own, newest_file
 from headrace.pipeline.stages import stages
 from headrace.train.scores import CheckpointScores, FolderScores
 
 WITHOUT_RUN: Mapping[str, type[Stage]] = {stage.name: stage for stage in (FolderScores, CheckpointScores)}
 """The stages that are no part of the line."""
-ROOT_USER = 0
-"""Can read and write everything anyway."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,23 +232,15 @@ def load_steps(file: Path) -> dict[str, Step]:
 
 
 def newest(root: str) -> Run:
-    """The run below ``root`` that this user started last: another's settings may name any file, or any Python class.
+    """Returns the run below ``root`` that this user started last.
 
     Raises:
         ConfigError: when there is none.
     """
-    found = [path for path in Path(root).glob("runs/*/run.json") if is_own(path)]
-    saved = sorted(found, key=lambda path: path.stat().st_mtime_ns)
-    if not saved:
-        raise ConfigError("root", f"no run of yours was started below {root!r}", "give its root, or overrides")
-    config, steps = load(saved[-1])
-    values = read_saved(saved[-1])
+    file = newest_file(root)
+    config, steps = load(file)
+    values = read_saved(file)
     return Run(config, values["config"], steps, values["overrides"])
-
-
-def is_own(path: Path) -> bool:
-    """Whether ``path`` was written by this user, or by root."""
-    return path.stat().st_uid in (os.geteuid(), ROOT_USER)
 
 
 def run_folder(config: RunConfig) -> Path:

@@ -1,6 +1,7 @@
 """Every file of conf/ says exactly what its settings class knows, and every experiment composes."""
 
 import dataclasses
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 import yaml
 
 from headrace.pipeline.commands.help_text import field_meanings
-from headrace.pipeline.composition import CONF, compose
+from headrace.pipeline.composition import compose
+from headrace.pipeline.conf_folder import CONF
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical
@@ -75,7 +77,7 @@ def all_meanings(cls: type) -> dict[str, str]:
     found: dict[str, str] = {}
     for base in cls.__mro__:
         if dataclasses.is_dataclass(base):
-            found |= field_meanings(base)
+            found |= field_meanings(Path(inspect.getfile(base)), base.__name__)
     return found
 
 

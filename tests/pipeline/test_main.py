@@ -1,18 +1,25 @@
 """The command line as a person meets it: its words and its exit status."""
 
+import importlib.metadata
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.commands.status import HEADLINES
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
+from headrace.pipeline.stages import stages
 from tests.command_line import headrace, headrace_here
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["experiment"], "headrace: command line: unknown command 'experiment'; known: "),
         (["statsu"], "headrace: command line: unknown command 'statsu'; did you mean 'status'?"),
         (
             ["status", "modle.layers=3"],
@@ -47,9 +54,41 @@ def test_a_mistake_gets_one_clear_line(arguments: list[str], message: str) -> No
     assert result.returncode == 2
 
 
+def cpu_seconds(*arguments: str, **variables: str) -> float:
+    """The least of three calls, each in a process of its own."""
+    found = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [sys.executable, "-m", "headrace", *arguments]
+        assert subprocess.run(command, env=os.environ | variables, capture_output=True, timeout=120).returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(found)
+
+
+def test_help_and_completion_come_at_once() -> None:
+    assert cpu_seconds("--help") < 0.4
+    assert cpu_seconds("why", "--help") < 0.4
+    words = {"COMP_WORDS": "headrace status model = gpt2_", "COMP_CWORD": "4"}
+    assert cpu_seconds(_HEADRACE_COMPLETE="bash_complete", **words) < 0.4
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])
+def test_without_arguments_nothing_is_started(arguments: tuple[str, ...], tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = headrace_here(*arguments)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("headrace COMMAND [ARGUMENT ...] [GROUP=OPTION | KEY=VALUE ...]\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_version() -> None:
+    result = headrace_here("--version")
+    assert (result.returncode, result.stdout) == (0, f"headrace {importlib.metadata.version('headrace')}\n")
+
+
 def test_help_explains_itself() -> None:
-    result = headrace("--help")
-    assert result.returncode == 0
+    result = headrace_here("--help")
     for word in ("headrace experiment=demo", "status", "workers", "c4_paper", "gpt2_small", "installed_docs"):
         assert word in result.stdout, word
 
@@ -58,10 +97,28 @@ def test_without_settings_the_newest_run_is_looked_at(tmp_path: Path) -> None:
     pages = tmp_path / "pages.jsonl"
     pages.write_text('{"text": "One page."}\n')
     common = (f"root={tmp_path}", "source=jsonl", f"source.paths=[{pages}]", "cleaning=none")
-    for overrides, stages in ((["until=signatures"], ["clean", "signatures"]), (["until=clean", "ranks=2"], ["clean"])):
+    for overrides, names in ((["until=signatures"], ["clean", "signatures"]), (["until=clean", "ranks=2"], ["clean"])):
         assert headrace(*common, *overrides).returncode == 0
         rows = headrace("status", f"root={tmp_path}").stdout.splitlines()
-        assert [row.split()[:2] for row in rows[1:]] == [[stage, "done"] for stage in stages]
+        assert [row.split()[:2] for row in rows[1:]] == [[stage, "done"] for stage in names]
+        planned = headrace_here("status", *common, *overrides).stdout.splitlines()
+        assert planned == rows, "the same from the manifests alone as from the plan"
+
+
+def test_an_unfinished_stage_is_planned(tmp_path: Path) -> None:
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text('{"text": "One page."}\n')
+    settings = (f"root={tmp_path}", "source=jsonl", f"source.paths=[{pages}]", "cleaning=none", "until=signatures")
+    assert headrace_here(*settings).returncode == 0
+    (manifest,) = tmp_path.glob("signatures/*/manifest.json")
+    manifest.unlink()
+    _, clean, signatures = headrace_here("status", f"root={tmp_path}").stdout.splitlines()
+    assert clean.split()[:3] == ["clean", "done", "1/1"]
+    assert signatures.split()[:3] == ["signatures", "begun", "1/1"]
+
+
+def test_the_rows_of_the_status_follow_the_line() -> None:
+    assert list(HEADLINES) == [stage.name for stage in stages(decoded(compose([])))]
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

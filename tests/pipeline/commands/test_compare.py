@@ -7,16 +7,14 @@ from types import MappingProxyType
 
 import pytest
 
-from headrace.pipeline.__main__ import names_setting
 from headrace.pipeline.commands import compare
 from headrace.pipeline.commands.compare import Contestant, cells, header, intervals, rows_of, scores_of
-from headrace.pipeline.commands.table import split_words
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.forest import Interval
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.significance import mcnemar, paired_bootstrap
-from tests.command_line import headrace_here
+from tests.command_line import headrace_here, understood
 from tests.pipeline.report.test_report import Reader, browse
 
 __all__ = ["browse"]
@@ -139,18 +137,11 @@ def test_differences_for_the_figures(runs):
     assert len(intervals([runs[0]] * 2, list(rows_of([runs[0]] * 2)), True)) == 1
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["a", "b"], ["", "a", "b"]),
-        (["--page", "p.html", "a", "b", "c", "d", "e"], ["p.html", "a", "b", "c", "d", "e"]),
-        (["a", "b", "c", "d", "--page=p.html"], ["p.html", "a", "b", "c", "d"]),
-        (["a", "--page", "p.html", "b", "root=x"], ["p.html", "a", "b"]),
-    ],
-)
-def test_the_page_is_named_by_its_option_alone(arguments, words):
-    found, overrides = split_words("compare", arguments, names_setting)
-    assert (found, overrides) == (words, [one for one in arguments if one == "root=x"])
+def test_the_page_is_named_by_its_option_alone():
+    for arguments in (["--page", "p.html", "a", "b", "c"], ["a", "b", "c", "--page=p.html"]):
+        found = {"first": "a", "second": "b", "others": ("c",), "page": "p.html"}
+        assert understood("compare", *arguments, "root=x") == (found, ["root=x"])
+    assert understood("compare", "a", "root=x", "b")[0] == {"first": "a", "second": "b"}
 
 
 def test_a_page_with_figures(runs, tmp_path, browse):
@@ -180,6 +171,6 @@ def test_words_that_name_no_run(tmp_path):
     assert str(caught.value).startswith("compare: 'nonesuch' is no run and no folder of scores; ")
     result = headrace_here("compare", "one", f"root={tmp_path}")
     assert result.stderr.splitlines()[-1] == (
-        "headrace: command line: compare does not go with 'one'; "
-        "usage: headrace compare [--page FILE] RUN RUN [RUN ...] [KEY=VALUE ...]"
+        "headrace: command line: compare needs RUN; "
+        "usage: headrace compare RUN RUN [RUN ...] [--page FILE] [KEY=VALUE ...]"
     )

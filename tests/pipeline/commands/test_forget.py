@@ -137,7 +137,7 @@ def test_the_command_packs_again_without_them_and_touches_nothing_else(plain: Co
     written = {path: path.read_bytes() for path in packed.folder.rglob("*.npy")}
     for path in (*packed.folder.glob("parts/*"), *packed.folder.glob("spans/*"), packed.folder / "manifest.json"):
         path.unlink()
-    again = headrace_here("forget", str(listed), *plain.overrides)
+    again = headrace_here("forget", "--ids", str(listed), *plain.overrides)
     assert again.returncode == 0, again.stderr
     assert {path: path.read_bytes() for path in packed.folder.rglob("*.npy")} == written, "as if it was never stopped"
 
@@ -148,7 +148,7 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
     root = plain.config.root
     for word, more in ((first, plain.overrides), (second, [f"root={root}"])):
         (tmp_path / "ids.txt").write_text(word)
-        result = headrace_here("forget", str(tmp_path / "ids.txt"), *more)
+        result = headrace_here("forget", "--ids", str(tmp_path / "ids.txt"), *more)
         assert result.returncode == 0, result.stderr
     run = newest(root)
     assert sorted(spans(Artifact(run.steps[-1].folder))) == positions(plain, {first, second})
@@ -221,7 +221,7 @@ def test_files_that_list_nothing(content: bytes | None, message: str, tmp_path: 
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(ConfigError) as error:
-        forget.read_words(str(path))
+        forget.read_lines(str(path))
     assert str(error.value) == "FILE: " + message.format(path=path)
 
 
@@ -239,4 +239,4 @@ def test_hydra_reads_a_quoted_path_back(path: str) -> None:
 
 def test_a_list_that_windows_wrote(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_bytes(b"\xef\xbb\xbfa.jsonl:1\r\n\r\nhttp://a.org\r\n")
-    assert forget.read_words(str(tmp_path / "ids.txt")) == ["a.jsonl:1", "http://a.org"]
+    assert forget.read_lines(str(tmp_path / "ids.txt")) == ["a.jsonl:1", "http://a.org"]

@@ -8,10 +8,10 @@ import torch
 from headrace.data_prep.tokenizer import Tokenizer, Trained
 from headrace.pipeline.__main__ import main
 from headrace.pipeline.commands.generate import to_terminal
-from headrace.pipeline.commands.table import COMMANDS, split_words
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
 from headrace.train.model.transformer import Transformer, initialize
+from tests.command_line import understood
 from tests.train.small_models import story
 from tests.unique_documents import unique_documents
 
@@ -77,18 +77,33 @@ def test_samples_and_stops(generate):
     assert {row["ending"] for row in rows} & {"stop"}
 
 
+A = ("--prompt", "a")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ([], "--prompt: no prompt is given; give --prompt TEXT, or --prompts FILE with one a line"),
-        (["a", "--top-p", "1.5"], "--top-p: must be at most 1 (got '1.5'); correct the value"),
-        (["a", "--seed", "x"], "--seed: must be a whole number (got 'x'); correct the value"),
-        (["a", "--samples", "0"], "--samples: must be at least 1 (got '0'); correct the value"),
-        (["a", "--stop", "[1"], """--stop: '[1' is not JSON (Expecting ',' delimiter: line 1 column 3 (char 2)); """),
+        ([*A, "--top-p", "1.5"], "--top-p: must be at most 1 (got '1.5'); correct the value"),
+        ([*A, "--seed", "x"], "--seed: must be a whole number (got 'x'); correct the value"),
+        ([*A, "--samples", "0"], "--samples: must be at least 1 (got '0'); correct the value"),
+        (
+            ["--prompt", "a", "--stop", "[1"],
+            """--stop: '[1' is not JSON (Expecting ',' delimiter: line 1 column 3 (char 2)); """,
+        ),
         (["--prompts", "no/such"], "--prompts: cannot read 'no/such' (No such file or directory); name a text file"),
-        (["a", "root=no/such"], "--model: no training is finished below 'no/such'; name a folder with a model, or "),
-        (["a", "--model", "no/such"], "--model: 'no/such' has no config.json; give the folder of a Hugging Face model"),
-        (["a", "--max_tokens", "3"], "command line: generate has no option '--max_tokens'; did you mean '--max-tok"),
+        (
+            ["--prompt", "a", "root=no/such"],
+            "--model: no training is finished below 'no/such'; name a folder with a model, or ",
+        ),
+        (
+            ["--prompt", "a", "--model", "no/such"],
+            "--model: 'no/such' has no config.json; give the folder of a Hugging Face model",
+        ),
+        (
+            ["--prompt", "a", "--max_tokens", "3"],
+            "command line: generate has no option '--max_tokens'; did you mean '--max-tok",
+        ),
     ],
 )
 def test_a_mistake_gets_one_clear_line(generate, words, message, capsys):
@@ -110,9 +125,9 @@ def test_a_broken_line_of_prompts_is_named(generate, tmp_path, capsys):
 
 
 def test_a_prompt_may_hold_an_equals_sign():
-    words, overrides = split_words("generate", ["--prompt", "a = b", "root=x"], lambda word: True)
-    assert (words, overrides) == (["a = b"], ["root=x"])
-    assert COMMANDS["generate"].options["--stop"] == 9
+    for prompt in ("a = b", "root=y", "--x=1"):
+        assert understood("generate", "--prompt", prompt, "root=x") == ({"prompt": prompt}, ["root=x"])
+        assert understood("generate", f"--prompt={prompt}", "root=x") == ({"prompt": prompt}, ["root=x"])
 
 
 def test_a_terminal_is_shown_no_control_characters(capsys):

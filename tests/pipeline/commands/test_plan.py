@@ -55,4 +55,4 @@ def test_an_option_that_makes_no_sense_is_refused(words: tuple[str, str, str, st
 
 def test_ranks_must_share_a_batch_equally() -> None:
     with pytest.raises(ConfigError, match=r"^training.batch_rows: 480 rows cannot be dealt to 7 ranks"):
-        plan.show_plan(decoded(compose(OVERRIDES)), gpus="7")
+        plan.show(decoded(compose(OVERRIDES)), Hardware(gpus=7))

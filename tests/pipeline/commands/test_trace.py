@@ -17,9 +17,7 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenizer import Tokenizer, Trained
 from headrace.data_prep.tokens import Tokens
-from headrace.pipeline.__main__ import names_setting
 from headrace.pipeline.commands import lookup, trace, why
-from headrace.pipeline.commands.table import split_words
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report import facts
@@ -276,59 +274,6 @@ def test_long_lists_are_cut() -> None:
     found = list(facts.few((("row", str(n)) for n in range(1025)), "row"))
     assert found[:20] == [("row", str(n)) for n in range(20)]
     assert found[20:] == [("row", "and 1,005 more")]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("why numpy:2 experiment=demo", ["numpy:2"]),
-        ("why https://a.example/?id=3&x=4 root=r", ["https://a.example/?id=3&x=4"]),
-        ("why year=2024/a.jsonl:3", ["year=2024/a.jsonl:3"]),
-        ("trace 0 12 root=r", ["0", "12"]),
-        ("inspect clean", ["clean"]),
-        ("inspect clean root=r", ["clean"]),
-        ("inspect clean c4_lines 5", ["clean", "c4_lines", "5"]),
-        ("forget ids.txt", ["ids.txt"]),
-        ("status root=r", []),
-    ],
-)
-def test_words_come_before_overrides(arguments: str, words: list[str]) -> None:
-    name, *rest = arguments.split()
-    assert split_words(name, rest, names_setting) == (words, rest[len(words) :])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words", "overrides"),
-    [
-        ("inspect clean --rule c4_lines --sample 5", ["clean", "c4_lines", "5"], []),
-        ("inspect --sample=5 clean root=r", ["clean", "", "5"], ["root=r"]),
-        ("inspect clean root=r --rule language until=clean", ["clean", "language"], ["root=r", "until=clean"]),
-        ("inspect clean --rule language 5", ["clean", "language", "5"], []),
-        ("forget --ids a=b.txt root=r", ["a=b.txt"], ["root=r"]),
-    ],
-)
-def test_options_name_words(arguments: str, words: list[str], overrides: list[str]) -> None:
-    name, *rest = arguments.split()
-    assert split_words(name, rest, names_setting) == (words, overrides)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("why", "why does not go with nothing; usage: headrace why DOCUMENT_ID|URL [KEY=VALUE ...]"),
-        ("why root=r", "why does not go with nothing; usage: headrace why DOCUMENT_ID|URL [KEY=VALUE ...]"),
-        ("why a:1 b:2", "why does not go with 'a:1' 'b:2'; usage: headrace why DOCUMENT_ID|URL [KEY=VALUE ...]"),
-        ("trace 3 root=r", "trace does not go with '3'; usage: headrace trace SHARD OFFSET [KEY=VALUE ...]"),
-        ("inspect clean --rul x", "inspect has no option '--rul'; did you mean '--rule'?"),
-        ("forget --ids", "--ids has no value; usage: headrace forget --ids FILE [KEY=VALUE ...]"),
-        ("forget root=r", "forget does not go with nothing; usage: headrace forget --ids FILE [KEY=VALUE ...]"),
-    ],
-)  # fmt: skip
-def test_a_wrong_number_of_words(arguments: str, message: str) -> None:
-    name, *rest = arguments.split()
-    with pytest.raises(ConfigError) as error:
-        split_words(name, rest, names_setting)
-    assert str(error.value) == f"command line: {message}"
 
 
 def test_the_command_line_prints_one_fact_a_line(c4: Corpus) -> None:

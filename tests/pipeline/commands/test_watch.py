@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.__main__ import changed
 from headrace.pipeline.commands import watch
-from headrace.pipeline.commands.table import split_words
+from headrace.pipeline.commands.request import changed
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
@@ -20,6 +19,7 @@ from headrace.pipeline.run.planner import Run, Step
 from headrace.train.engine import fragments
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import CheckpointScores
+from tests.command_line import understood
 from tests.train.conftest import make_inputs
 from tests.train.test_weights import BENCHMARKS, MODEL, stage
 
@@ -201,13 +201,7 @@ def test_the_evaluation_of_the_newest_run_may_be_another(run):
 
 
 def test_the_flag_stands_alone():
-    def is_setting(word: str) -> bool:
-        return "=" in word
-
-    assert split_words("watch", ["--once", "ranks=2"], is_setting) == (["--once"], ["ranks=2"])
-    assert split_words("watch", ["ranks=2"], is_setting) == ([], ["ranks=2"])
-    usage = "usage: headrace watch [--once] [KEY=VALUE ...]"
-    for words, wrong in ((["--once=yes"], "--once takes no value"), (["now"], "watch does not go with 'now'")):
-        with pytest.raises(ConfigError) as error:
-            split_words("watch", words, is_setting)
-        assert str(error.value) == f"command line: {wrong}; {usage}"
+    assert understood("watch", "--once", "ranks=2") == ({"once": True}, ["ranks=2"])
+    assert understood("watch", "ranks=2") == ({}, ["ranks=2"])
+    with pytest.raises(ConfigError, match=r"^command line: Option '--once' does not take a value; usage: headrace wat"):
+        understood("watch", "--once=yes")

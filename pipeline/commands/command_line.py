@@ -1,0 +1,99 @@
+"""The command line as click knows it: the group of all commands, its help, its errors and its completion."""
+
+import os
+from collections.abc import Sequence
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, ZshComplete, add_completion_class, shell_complete
+
+from headrace.pipeline.commands import declaration, help_text
+from headrace.pipeline.commands.table import COMMANDS
+from headrace.pipeline.commands.usage_errors import WHERE, plain_errors
+from headrace.pipeline.conf_folder import completions
+from headrace.pipeline.core.errors import ConfigError, suggestion
+
+COMPLETE = "_HEADRACE_COMPLETE"
+"""The environment variable with which a shell asks for completions, or a person for the script (``bash_source``)."""
+MULTIRUN = ("-m", "--multirun")
+
+
+class CommandLine(click.Group):
+    """The commands of the table. An override in the place of a command starts a run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return declaration.read(cmd_name) if cmd_name in COMMANDS else None
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and ("=" in args[0] or args[0] in MULTIRUN):
+            args = ["run", *args]
+        elif not args or args[0] == "help":
+            args = ["--help"]
+        with plain_errors(ctx):
+            return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            raise ConfigError(WHERE, f"unknown command {args[0]!r}", suggestion(args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = [(name, declaration.read(name)) for name in COMMANDS]
+        formatter.write(help_text.help_text({name: command.help or "" for name, command in commands}))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        found = [CompletionItem(override) for override in completions(incomplete)]
+        return super().shell_complete(ctx, incomplete) + found
+
+
+HEADRACE = CommandLine("headrace", context_settings={"help_option_names": ["-h", "--help"]})
+click.version_option(package_name="headrace", message="%(prog)s %(version)s")(HEADRACE)
+
+
+@add_completion_class
+class Bash(BashComplete):
+    """Bash takes ``=`` for a word of its own: ``model=gpt`` arrives as ``model``, ``=``, ``gpt``."""
+
+    source_template = BashComplete.source_template.replace(
+        "    return 0\n", "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n    return 0\n"
+    )
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        before, incomplete = super().get_completion_args()
+        words = list[str]()
+        for word in (*before, incomplete):
+            if words and (word == "=" or words[-1].endswith("=")):
+                words[-1] += word
+            else:
+                words.append(word)
+        return words[:-1], words[-1]
+
+    def format_completion(self, item: CompletionItem) -> str:
+        return f"{item.type},{item.value.rpartition('=')[2] or item.value}"
+
+
+@add_completion_class
+class Zsh(ZshComplete):
+    """Zsh adds a space after a completed word, which would part ``model=`` from its option."""
+
+    source_template = ZshComplete.source_template.replace("compadd -U", "compadd -S '' -U")
+
+
+def obey(arguments: Sequence[str]) -> None:
+    """Does what ``arguments`` ask for, or answers the shell that asks for completions.
+
+    Raises:
+        HeadraceError: when they ask for nothing that is known, or it fails.
+    """
+    if instruction := os.environ.get(COMPLETE):
+        shell_complete(HEADRACE, {}, "headrace", COMPLETE, instruction)
+        return
+    try:
+        with HEADRACE.make_context("headrace", list(arguments)) as context:
+            HEADRACE.invoke(context)
+    except click.exceptions.Exit:  # help or version was printed
+        return

@@ -1,0 +1,109 @@
+"""How a command is declared: one module of this folder, with a function of the module's name.
+
+    @command
+    @click.argument("document", metavar="DOCUMENT_ID|URL")
+    def why(overrides: Sequence[str], document: str) -> None:
+        ...
+
+The function takes the overrides of settings (``KEY=VALUE``), then what its decorators declare. The first line of its
+docstring is its line in ``headrace --help``; the docstring of the module stands below the options in
+``headrace why --help``. Decorators use ``click`` and ``command`` only, so that help and completion can read them
+without the libraries that the command works with.
+"""
+
+import __future__
+
+import ast
+import importlib.util
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headrace.pipeline.commands.usage_errors import plain_errors
+from headrace.pipeline.conf_folder import completions, names_setting
+
+OVERRIDES = "[KEY=VALUE ...]"
+
+
+def load(module: str) -> Any:
+    """Imports ``module``, one of ours, when it is needed: the only import of ours that is not at the top of a file."""
+    return importlib.import_module(f"headrace.pipeline.{module}")
+
+
+class Command(click.Command):
+    """A command whose arguments may be followed by overrides, and whose module is imported when it is invoked."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        return super().make_context(*arguments, **{"allow_extra_args": True, **extra})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own, overrides = self.split(args)
+        with plain_errors(ctx):
+            ctx.args = [*overrides, *super().parse_args(ctx, own)]
+        return ctx.args
+
+    def split(self, args: list[str]) -> tuple[list[str], list[str]]:
+        """Splits ``args`` into arguments of the command and overrides.
+
+        A document id, a URL or a path may hold ``=``. So an argument with ``=`` is an override when it names a
+        setting, or when the arguments that the command requires are there already. After ``--`` there are none.
+        """
+        options = [param for param in self.params if isinstance(param, click.Option) and not param.is_flag]
+        takes_value = {name for option in options for name in option.opts}
+        required = sum(isinstance(param, click.Argument) and param.required for param in self.params)
+        end = args.index("--") if "--" in args else len(args)
+        own, overrides, found = list[str](), list[str](), 0
+        for before, argument in itertools.pairwise(["", *args[:end]]):
+            is_text = before not in takes_value and not (argument.startswith("-") and argument != "-")
+            if is_text and "=" in argument and (found >= required or names_setting(argument)):
+                overrides.append(argument)
+            else:
+                own.append(argument)
+                found += is_text
+        return own + args[end:], overrides
+
+    def invoke(self, ctx: click.Context) -> None:
+        command = getattr(load(f"commands.{self.name}"), str(self.name))
+        ctx.invoke(command.callback, ctx.args, **ctx.params)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*(_usage(param, ctx) for param in self.params), OVERRIDES]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write(f"\n{self.epilog or ''}\n")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
+        found = [click.shell_completion.CompletionItem(override) for override in completions(incomplete)]
+        return super().shell_complete(ctx, incomplete) + found
+
+
+def _usage(param: click.Parameter, ctx: click.Context) -> str:
+    """Returns ``FILE``, ``--ids FILE`` or ``[--once]``."""
+    if isinstance(param, click.Argument):
+        return param.make_metavar(ctx)
+    is_flag = isinstance(param, click.Option) and param.is_flag
+    text = param.opts[-1] if is_flag else f"{param.opts[-1]} {param.make_metavar(ctx)}"
+    return text if param.required else f"[{text}]"
+
+
+def command(function: Callable[..., None]) -> Command:
+    """Declares ``function`` as the command of its name."""
+    return click.command(function.__name__, cls=Command)(function)
+
+
+def read(name: str) -> Command:
+    """Reads the declaration of the command ``name`` from the source of its module, without its imports."""
+    spec = importlib.util.find_spec(f"{__package__}.{name}")
+    source = str(spec and spec.origin)
+    tree = ast.parse(Path(source).read_text(encoding="utf-8"))
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    function.body = function.body[:1]  # the docstring
+    names: dict[str, Any] = {"click": click, "command": command}
+    flags = __future__.annotations.compiler_flag  # annotations name what is not imported
+    exec(compile(ast.Module([function], []), source, "exec", flags), names)
+    declared: Command = names[name]
+    declared.epilog = (ast.get_docstring(tree) or "").replace("``", "")
+    return declared

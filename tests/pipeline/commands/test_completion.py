@@ -1,0 +1,100 @@
+"""Completion as shells ask for it: through environment variables, and a real bash with a real TAB."""
+
+import os
+import pty
+import select
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.conf_folder import completions
+from tests.command_line import headrace_here
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch):
+    """``asked(shell, words)``: the completions of the last word, which may be empty, as the shell reads them."""
+
+    def ask(shell: str, *words: str) -> list[str]:
+        monkeypatch.setenv("_HEADRACE_COMPLETE", f"{shell}_complete")
+        monkeypatch.setenv("COMP_WORDS", "\n".join(["headrace", *words]))
+        monkeypatch.setenv("COMP_CWORD", words[-1] if shell == "fish" else str(len(words)))
+        return [line for line in headrace_here().stdout.splitlines() if line]
+
+    return ask
+
+
+def test_commands_and_options(asked) -> None:
+    assert asked("bash", "sta") == ["plain,status"]
+    assert asked("bash", "inspect", "clean", "--") == ["plain,--rule", "plain,--sample", "plain,--help"]
+    assert asked("bash", "evaluate", "") == ["file,"]
+    assert asked("bash", "similar", "") == ["file,"]
+
+
+def test_groups_options_and_fields(asked) -> None:
+    """Bash takes ``=`` for a word of its own, and puts what it is told behind it."""
+    assert asked("bash", "mod") == asked("bash", "status", "mod") == ["plain,model="]
+    assert asked("bash", "model", "=", "gpt2_") == [f"plain,gpt2_{size}" for size in ("large", "medium", "small", "xl")]
+    assert asked("bash", "experiment", "=", "gpt2_small", "clu") == ["plain,cluster="]
+    assert asked("bash", "status", "zero", "=") == ["plain,auto", *(f"plain,stage_{stage}" for stage in range(4))]
+    assert asked("bash", "training.batch") == ["plain,training.batch_rows="]
+    assert asked("bash", "-m", "optimizer.learn") == ["plain,optimizer.learning_rate="]
+    assert asked("zsh", "model=gpt1") == ["plain", "model=gpt1", "_"]
+    assert asked("fish", "model=gpt1") == ["plain,model=gpt1"]
+
+
+def test_what_is_unknown_completes_to_nothing(asked) -> None:
+    for words in (["nonesuch"], ["nonesuch", ""], ["model", "=", "x"], ["status", "nonesuch="], ["status", "a.b"]):
+        assert asked("bash", *words) == [], words
+
+
+def test_names_of_settings() -> None:
+    assert {"root=", "until=", "workers=", "ranks=", "model=", "experiment="} <= set(completions(""))
+    assert not {"hydra=", "defaults="} & set(completions(""))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_each_shell(shell: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_HEADRACE_COMPLETE", f"{shell}_source")
+    script = headrace_here().stdout
+    assert f"_HEADRACE_COMPLETE={shell}_complete" in script
+    if shell != "fish":  # which adds no space after =
+        assert {"bash": "compopt -o nospace", "zsh": "compadd -S '' -U"}[shell] in script
+    if shutil.which(shell):
+        assert subprocess.run([shell, "-n"], input=script, text=True, timeout=60).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
+def test_a_tab_in_bash(tmp_path: Path) -> None:
+    """From ``mod`` and ``gpt2_med`` two tabs make a whole override: no space parts the name from its option."""
+    command = tmp_path / "headrace"
+    command.write_text(
+        f'#!/bin/sh\n[ "$1" = show ] && shift && echo "got:$*:" && exit\nexec {sys.executable} -m headrace "$@"\n'
+    )
+    command.chmod(0o755)
+    process, terminal = pty.fork()
+    if not process:
+        path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+        os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], os.environ | {"PATH": path, "TERM": "dumb"})
+    os.write(terminal, b'eval "$(_HEADRACE_COMPLETE=bash_source headrace)"; headrace show rea""dy\n')
+    wait_for(terminal, b"got:ready:")
+    os.write(terminal, b"headrace show mod\tgpt2_med\tranks=2\n")
+    shown = wait_for(terminal, b"got:m")
+    os.write(terminal, b"exit\n")
+    os.close(terminal)
+    os.waitpid(process, 0)
+    assert b"got:model=gpt2_medium ranks=2:" in shown
+
+
+def wait_for(terminal: int, sign: bytes) -> bytes:
+    """What the terminal shows until the line of ``sign`` is whole."""
+    shown, deadline = b"", time.monotonic() + 60
+    while sign not in shown or not shown.rpartition(sign)[2].count(b"\n"):
+        assert time.monotonic() < deadline, shown
+        if select.select([terminal], [], [], 0.1)[0]:
+            shown += os.read(terminal, 4096)
+    return shown
