@@ -9,11 +9,10 @@ from click.shell_completion import BashComplete, CompletionItem, ZshComplete, ad
 from headrace.pipeline.commands import declaration, help_text
 from headrace.pipeline.commands.table import COMMANDS
 from headrace.pipeline.commands.usage_errors import WHERE, plain_errors
-from headrace.pipeline.conf_folder import completions
 from headrace.pipeline.core.errors import ConfigError, suggestion
 
 COMPLETE = "_HEADRACE_COMPLETE"
-"""The environment variable with which a shell asks for completions, or a person for the script (``bash_source``)."""
+"""The environment variable with which a shell asks for completions, and a user for the script (``bash_source``)."""
 MULTIRUN = ("-m", "--multirun")
 
 
@@ -46,8 +45,7 @@ class CommandLine(click.Group):
         formatter.write(help_text.help_text({name: command.help or "" for name, command in commands}))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        found = [CompletionItem(override) for override in completions(incomplete)]
-        return super().shell_complete(ctx, incomplete) + found
+        return super().shell_complete(ctx, incomplete) + declaration.override_items(incomplete)
 
 
 HEADRACE = CommandLine("headrace", context_settings={"help_option_names": ["-h", "--help"]})
@@ -56,7 +54,7 @@ click.version_option(package_name="headrace", message="%(prog)s %(version)s")(HE
 
 @add_completion_class
 class Bash(BashComplete):
-    """Bash takes ``=`` for a word of its own: ``model=gpt`` arrives as ``model``, ``=``, ``gpt``."""
+    """Completion for bash, which splits words at ``=``: ``model=gpt`` arrives as ``model``, ``=``, ``gpt``."""
 
     source_template = BashComplete.source_template.replace(
         "    return 0\n", "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n    return 0\n"
@@ -78,7 +76,7 @@ class Bash(BashComplete):
 
 @add_completion_class
 class Zsh(ZshComplete):
-    """Zsh adds a space after a completed word, which would part ``model=`` from its option."""
+    """Completion for zsh, without the space that zsh adds after a completed word, also after ``model=``."""
 
     source_template = ZshComplete.source_template.replace("compadd -U", "compadd -S '' -U")
 

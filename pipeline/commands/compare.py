@@ -1,15 +1,15 @@
-"""``headrace compare``: what runs score side by side, and whether the differences are more than luck.
+"""``headrace compare``: the scores of runs side by side, with tests of their differences.
 
 headrace compare 0b5c2f7d9e11 41aa0c3e5d22          runs by their ids below root/runs
 headrace compare runs/folder_scores/77aa… runs/scores/0c1d…    folders of scores
-headrace compare A B C > table.md                   Markdown where the output is no terminal
-headrace compare A B C --page comparison.html       with figures, too (comparison_page.py)
+headrace compare A B C > table.md                   Markdown when the output is not a terminal
+headrace compare A B C --page comparison.html       with figures (compare_page.py)
 
     benchmark  shots  metric  items  A                     B                     B − A                 p
     piqa           0  acc     1,838  61.0 % [58.8, 63.2]   63.4 % [61.2, 65.6]   +2.4 % [+0.9, +3.9]   0.0021 **
 
-The first run is what the others are compared with, over the items that both answered (see significance.py).
-Stars are of p-values after Holm's correction over all rows of a column; p itself is of its row alone.
+The others are compared with the first run, over the items that both answered (significance.py).
+Stars mark p-values after Holm's correction over all rows of a column; p itself is not corrected.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ def compare(overrides: Sequence[str], first: str, second: str, others: Sequence[
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """How a metric follows from items: ``factor`` times the sum of one outcome over that of another (empty: items)."""
+    """Computes a metric from items: ``factor`` · sum of outcome ``top`` / sum of outcome ``bottom`` (empty: items)."""
 
     top: str
     bottom: str = ""
@@ -69,7 +69,7 @@ MEASURES = {
     "bits_per_character": Measure("nats", "characters", 1 / math.log(2)),
     **{f"{unit}_perplexity": Measure("nats", f"{unit}s") for unit in ("word", "token", "byte")},
 }
-"""Of metrics that are not the mean of the outcome of their name; of perplexity, its logarithm."""
+"""The metrics that are not the mean of the outcome of their name. Perplexity is compared by its logarithm."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +82,9 @@ class Contestant:
     """By benchmark."""
 
     @classmethod
-    def of(cls, word: str, scores: Artifact) -> "Contestant":
+    def of(cls, name: str, scores: Artifact) -> "Contestant":
         entries = read_json(scores.path("scores.json"))["benchmarks"]
-        return cls(word, scores, {entry["name"]: entry for entry in entries})
+        return cls(name, scores, {entry["name"]: entry for entry in entries})
 
     def metric(self, benchmark: str, name: str) -> Mapping[str, Any] | None:
         metrics = self.entries.get(benchmark, {}).get("metrics", [])
@@ -105,9 +105,9 @@ class Row:
     shots: int
     name: str
     metrics: Sequence[Mapping[str, Any] | None]
-    """Of each run."""
+    """One of each run."""
     differences: Sequence[Difference | None]
-    """Of each run but the first, from the first; None where they cannot be told."""
+    """Differences of all other runs from the first; None where they cannot be computed."""
 
     @property
     def is_share(self) -> bool:
@@ -117,11 +117,11 @@ class Row:
         return f"{100 * value:{sign}.2f}" if self.is_share else f"{value:{sign}.4g}"
 
 
-def show(config: RunConfig, words: Sequence[str], page: Path | None) -> None:
-    """Print the table of the runs that ``words`` name; write it with figures to ``page``."""
-    names = [Path(word).name for word in words]
-    names = names if len(set(names)) == len(names) else list(words)
-    runs = [Contestant.of(name, scores_of(word, config.root)) for name, word in zip(names, words, strict=True)]
+def show(config: RunConfig, wanted: Sequence[str], page: Path | None) -> None:
+    """Prints the table of the runs that ``wanted`` names, and writes it with figures to ``page``."""
+    names = [Path(one).name for one in wanted]
+    names = names if len(set(names)) == len(names) else list(wanted)
+    runs = [Contestant.of(name, scores_of(one, config.root)) for name, one in zip(names, wanted, strict=True)]
     rows, console = list(rows_of(runs)), terminal()
     head, body = header(runs), cells(rows)
     if page is not None:
@@ -138,24 +138,24 @@ def show(config: RunConfig, words: Sequence[str], page: Path | None) -> None:
         print("\n".join(f"| {' | '.join(line)} |" for line in lines), "", NOTE, sep="\n")
 
 
-def scores_of(word: str, root: str) -> Artifact:
-    """The scores that ``word`` names: a folder of them, a run's folder, or a run's id below ``root``.
+def scores_of(name: str, root: str) -> Artifact:
+    """Returns the scores that ``name`` names: their folder, a run's folder, or a run's id below ``root``.
 
     Raises:
         ConfigError: when it names neither.
         ArtifactError: when the run has no scores yet.
     """
-    if (Path(word) / "scores.json").is_file():
-        return Artifact(Path(word))
-    for folder in (Path(word), Path(root) / "runs" / word):
+    if (Path(name) / "scores.json").is_file():
+        return Artifact(Path(name))
+    for folder in (Path(name), Path(root) / "runs" / name):
         if (folder / "run.json").is_file():
             return need("scores", load(folder / "run.json")[1])
     known = [path.parent.name for path in Path(root).glob("runs/*/run.json")]
-    raise ConfigError("compare", f"{word!r} is no run and no folder of scores", suggestion(word, known))
+    raise ConfigError("compare", f"{name!r} is neither a run nor a folder of scores", suggestion(name, known))
 
 
 def rows_of(runs: Sequence[Contestant]) -> Iterator[Row]:
-    """Every metric that at least two runs have, in the order of the benchmarks' names and of their shots."""
+    """Yields every metric that at least two runs have, ordered by benchmark and number of shots."""
     known = {name: entry for run in runs for name, entry in run.entries.items()}
     for benchmark in sorted(known, key=lambda name: place(known[name])):
         entries = [run.entries[benchmark] for run in runs if benchmark in run.entries]
@@ -173,7 +173,7 @@ Outcomes = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 def difference(name: str, first: Outcomes, second: Outcomes) -> Difference | None:
-    """Of metric ``name`` over the items that both have; None where there are none, or no outcome tells it."""
+    """Tests metric ``name`` over the items that both have; None without such items or without the outcome."""
     measure = MEASURES.get(name, Measure(name))
     shared = [item for item in first if item in second and {measure.top} <= first[item].keys() & second[item].keys()]
     if not shared:
@@ -186,18 +186,18 @@ def difference(name: str, first: Outcomes, second: Outcomes) -> Difference | Non
 
 
 def header(runs: Sequence[Contestant]) -> list[str]:
-    """The names of the columns."""
+    """Returns the names of the columns."""
     first, *others = [run.name for run in runs]
     return ["benchmark", "shots", "metric", "items", first, *itertools.chain(*([n, f"− {first}", "p"] for n in others))]
 
 
 def cells(rows: Sequence[Row]) -> list[list[str]]:
-    """The rows as text; the stars of a column after Holm's correction over it."""
+    """Returns the rows as text, with stars after Holm's correction over each column."""
     return [_line(row, adjusted) for row, adjusted in zip(rows, adjusted_p_values(rows), strict=True)]
 
 
 def intervals(runs: Sequence[Contestant], rows: Sequence[Row], is_share: bool) -> list[Interval]:
-    """The differences of shares of right answers, in percentage points, or all others, for a figure."""
+    """Returns differences for a figure: of accuracies, in percentage points (``is_share``), or of all other metrics."""
     found = []
     for row, adjusted in zip(rows, adjusted_p_values(rows), strict=True):
         for run, one, p in zip(runs[1:], row.differences, adjusted, strict=True):
@@ -208,7 +208,7 @@ def intervals(runs: Sequence[Contestant], rows: Sequence[Row], is_share: bool) -
 
 
 def adjusted_p_values(rows: Sequence[Row]) -> list[tuple[float | None, ...]]:
-    """For each row the p-values of its differences, after Holm's correction over all rows of their columns."""
+    """Returns for each row the p-values of its differences, after Holm's correction over each column."""
     adjusted = []
     for column in zip(*(row.differences for row in rows), strict=True):
         p_values = iter(holm([one.p for one in column if one is not None]))

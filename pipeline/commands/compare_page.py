@@ -1,6 +1,6 @@
 """The page of ``headrace compare --page FILE``: the table, differences as forest plots, curves over worked examples.
 
-One HTML file that needs nothing else, as the report is (report_page/page.py).
+A single HTML file without other files, as the report is (pipeline/report/page.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ def render(
     shares: Sequence[Interval],
     others: Sequence[Interval],
 ) -> str:
-    """The page of ``runs`` (name -> entries of scores.json), of which the first is what the others are compared with.
+    """Returns the page of ``runs`` (name -> entries of scores.json); the others are compared with the first.
 
     Args:
         runs: at least two.
         table: the header, then the rows.
-        note: stands below it.
+        note: the text below the table.
         shares: differences of shares of right answers, in percentage points.
         others: differences in the units of their metrics.
     """

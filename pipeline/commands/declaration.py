@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from headrace.pipeline.commands.usage_errors import plain_errors
 from headrace.pipeline.conf_folder import completions, names_setting
@@ -49,7 +50,8 @@ class Command(click.Command):
         """Splits ``args`` into arguments of the command and overrides.
 
         A document id, a URL or a path may hold ``=``. So an argument with ``=`` is an override when it names a
-        setting, or when the arguments that the command requires are there already. After ``--`` there are none.
+        setting, or when the arguments that the command requires are there already, as is ``~KEY``. After ``--`` there
+        are none.
         """
         options = [param for param in self.params if isinstance(param, click.Option) and not param.is_flag]
         takes_value = {name for option in options for name in option.opts}
@@ -58,7 +60,8 @@ class Command(click.Command):
         own, overrides, found = list[str](), list[str](), 0
         for before, argument in itertools.pairwise(["", *args[:end]]):
             is_text = before not in takes_value and not (argument.startswith("-") and argument != "-")
-            if is_text and "=" in argument and (found >= required or names_setting(argument)):
+            is_override = ("=" in argument or argument.startswith("~")) and found >= required
+            if is_text and (is_override or names_setting(argument)):
                 overrides.append(argument)
             else:
                 own.append(argument)
@@ -75,9 +78,13 @@ class Command(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"\n{self.epilog or ''}\n")
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
-        found = [click.shell_completion.CompletionItem(override) for override in completions(incomplete)]
-        return super().shell_complete(ctx, incomplete) + found
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return super().shell_complete(ctx, incomplete) + override_items(incomplete)
+
+
+def override_items(incomplete: str) -> list[CompletionItem]:
+    """Returns the overrides that begin with ``incomplete``, for completion."""
+    return [CompletionItem(override) for override in completions(incomplete)]
 
 
 def _usage(param: click.Parameter, ctx: click.Context) -> str:

@@ -3,7 +3,8 @@
 headrace evaluate path/to/gpt2 evaluation=standard evaluation.data=path/to/benchmarks
 headrace evaluate runs/weights/0b5c…/hf                         a run's own weights, on other benchmarks
 
-The result is an artifact like any other, ``<root>/folder_scores/<address>/``: asked again, it is shown, not computed.
+The result is an artifact like any other, ``<root>/folder_scores/<address>/``. A second call prints it and computes
+nothing.
 """
 
 import dataclasses
@@ -38,7 +39,7 @@ def evaluate(overrides: Sequence[str], folder: str, limit: str) -> None:
 
 
 def scored(config: RunConfig, folder: str) -> Artifact:
-    """The scores of the model in ``folder`` on the benchmarks of ``config``, computed unless they are there."""
+    """Returns the scores of the model in ``folder``; computes them unless they exist."""
     step = planned(config, folder)
     if step.is_whole:
         print(f"done before: {step.folder}", file=sys.stderr)
@@ -48,10 +49,10 @@ def scored(config: RunConfig, folder: str) -> Artifact:
 
 
 def planned(config: RunConfig, folder: str) -> Step:
-    """The one step that scores ``folder``.
+    """Plans the one step that scores ``folder``.
 
     Raises:
-        ConfigError: when it holds no model, or no benchmark can be put to it.
+        ConfigError: when it holds no model, or no benchmark can be applied to it.
     """
     asked = config.evaluation.expanded()
     evaluation = asked.without_run()
@@ -61,7 +62,7 @@ def planned(config: RunConfig, folder: str) -> Step:
 
 
 def show(config: RunConfig, folder: str) -> None:
-    """Print the score table of ``folder``, and where it lies."""
+    """Prints the score table of ``folder``, and its path."""
     artifact = scored(config, folder)
     console = terminal(width=120)
     table = ScoreTable.of(artifact)

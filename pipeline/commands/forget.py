@@ -1,13 +1,13 @@
-"""``headrace forget``: which tokens and rows hold documents that shall not be trained on, and the line without them.
+"""``headrace forget``: the tokens and rows of documents that must not be trained on, and rows packed without them.
 
     ids, URLs ── keys of tokens ──> shard, from, to ── spans of packed ──> split, rows
        └── clean, unique ──> dropped by …, unknown
-    ids ──> <root>/forget/<hash>.txt = packing.forget ──> packed, made anew from the same tokens
+    ids ──> <root>/forget/<hash>.txt = packing.forget ──> packed again from the same tokens
 
-headrace forget --ids ids.txt      one id or URL a line; a URL stands for every document that it names
+headrace forget --ids ids.txt      one id or URL a line; a URL names every document that has it
 
-Ids of documents in tokens are found by their keys, without reading a text; the others, and URLs, in one pass over clean
-and over what unique dropped.
+Ids of documents in tokens are found by their keys, without reading a text. The others, and URLs, take one pass over
+clean and over the documents that unique dropped.
 """
 
 import dataclasses
@@ -40,12 +40,12 @@ from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.report import facts
 from headrace.pipeline.report.facts import Fact, few
 from headrace.pipeline.run.line import carry_out
-from headrace.pipeline.run.planner import Run, Step, plan, read_saved
-from headrace.pipeline.run.saved import is_own
+from headrace.pipeline.run.planner import Run, Step, plan
+from headrace.pipeline.run.saved import is_own, read_saved
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 DUPLICATES = ("exact_duplicate", "near_duplicate")
-"""The rules of unique that drop a document because another one says the same."""
+"""The rules of unique that drop a document as a copy of another one."""
 
 Place = tuple[int, int]
 """(token shard, document of it)."""
@@ -68,18 +68,18 @@ def forget(overrides: Sequence[str], ids: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Fate:
-    """What became of a document that ``word``, its id or URL, names; without ``id``, nothing has this name."""
+    """The fate of a document that ``name``, its id or URL, names. Without ``id``, no document has this name."""
 
-    word: str
+    name: str
     id: str = ""
     place: Place | None = None
-    """Where its tokens lie."""
+    """The position of its tokens."""
     dropped_by: str = ""
     """The stage that dropped it."""
     metadata: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What is known of a document that was dropped."""
+    """The metadata of a dropped document."""
     same_page: str = ""
-    """The URL of a document, where ``word`` differs from it only in what C4's code takes out of URLs."""
+    """The URL of a document that differs from ``name`` only in the parts that C4's code removes from URLs."""
 
     @property
     def is_in_tokens(self) -> bool:
@@ -87,10 +87,10 @@ class Fate:
 
 
 def read_lines(file: str) -> list[str]:
-    """The lines of ``file``, without empty ones, spaces around them and repetitions.
+    """Reads the lines of ``file``, without empty ones, spaces around them and repetitions.
 
     Raises:
-        ConfigError: when it cannot be read or holds none.
+        ConfigError: when it cannot be read or holds no line.
     """
     try:
         lines = Path(file).read_text(encoding="utf-8-sig").split("\n")
@@ -98,44 +98,44 @@ def read_lines(file: str) -> list[str]:
         raise ConfigError("FILE", f"cannot read {file!r} ({error.strerror})", "name a file of ids or URLs") from None
     except UnicodeDecodeError as error:
         raise ConfigError("FILE", f"{file!r} is not UTF-8 (byte {error.start})", "convert it to UTF-8") from None
-    words = list(dict.fromkeys(filter(None, map(str.strip, lines))))
-    if not words:
+    names = list(dict.fromkeys(filter(None, map(str.strip, lines))))
+    if not names:
         raise ConfigError("FILE", f"there is no line in {file!r}", "write ids or URLs into it, one a line")
-    return words
+    return names
 
 
-def find(steps: Sequence[Step], words: Sequence[str]) -> list[Fate]:
-    """The fate of every document that ``words`` name, in their order.
+def find(steps: Sequence[Step], names: Sequence[str]) -> list[Fate]:
+    """Returns the fate of every document that ``names`` name, in their order.
 
     Raises:
         ArtifactError: when clean, unique or tokens are not finished.
     """
     tokens, clean, unique = (need(stage, steps) for stage in ("tokens", "clean", "unique"))
-    places = in_tokens(tokens, words)
-    left = {word for word in words if word not in places}
-    named: dict[str, list[Fate]] = defaultdict(list, {word: [Fate(word, word, places[word])] for word in places})
+    places = in_tokens(tokens, names)
+    left = {name for name in names if name not in places}
+    named: dict[str, list[Fate]] = defaultdict(list, {name: [Fate(name, name, places[name])] for name in places})
     at_url: dict[str, list[str]] = defaultdict(list)
-    pages = {normalize_url(word): "" for word in left}
+    pages = {normalize_url(name): "" for name in left}
     for artifact, kind in ((clean, "documents"), (clean, "dropped"), (unique, "dropped")) if left else ():
         for document in _documents(artifact, kind):
             url = str(document.metadata.get("url") or "")
             if (page := normalize_url(url)) in pages:
                 pages[page] = url
-            for word in left & {document.id, url}:
+            for name in left & {document.id, url}:
                 if kind == "dropped":
                     stage = "clean" if artifact is clean else "unique"
-                    named[word].append(Fate(word, document.id, dropped_by=stage, metadata=document.metadata))
+                    named[name].append(Fate(name, document.id, dropped_by=stage, metadata=document.metadata))
                 else:
-                    at_url[word].append(document.id)
+                    at_url[name].append(document.id)
     places = in_tokens(tokens, [identity for ids in at_url.values() for identity in ids])
-    for word, ids in at_url.items():
-        named[word] += [Fate(word, identity, places[identity]) for identity in ids if identity in places]
-    unknown = {word: Fate(word, same_page=pages[normalize_url(word)]) for word in left}
-    return [fate for word in words for fate in sorted(named[word], key=lambda fate: fate.id) or [unknown[word]]]
+    for name, ids in at_url.items():
+        named[name] += [Fate(name, identity, places[identity]) for identity in ids if identity in places]
+    unknown = {name: Fate(name, same_page=pages[normalize_url(name)]) for name in left}
+    return [fate for name in names for fate in sorted(named[name], key=lambda fate: fate.id) or [unknown[name]]]
 
 
 def in_tokens(tokens: Artifact, ids: Collection[str]) -> dict[str, Place]:
-    """Where the documents of ``ids`` lie in ``tokens``; those that are not there are left out."""
+    """Returns the positions of the documents ``ids`` in ``tokens``; leaves out those that are not there."""
     by_key = {key_of("split", identity): identity for identity in ids}
     wanted = np.array(list(by_key), dtype=np.uint64)
     found = {}
@@ -152,12 +152,12 @@ def _documents(artifact: Artifact, kind: str) -> Iterator[Document]:
 
 
 def explain(steps: Sequence[Step], fates: Sequence[Fate]) -> Iterator[Fact]:
-    """Spans and rows of what is in tokens; for the rest, who dropped it, or that it is unknown."""
+    """Yields spans and rows of documents in tokens; for others the rule that dropped them, or that they are unknown."""
     artifacts = whole(steps)
     for fate in fates:
         if not fate.id:
             hint = f"; did you mean {fate.same_page!r}?" if fate.same_page else ""
-            yield "unknown", f"{fate.word}: neither an id nor a URL of {artifacts['clean'].folder}{hint}"
+            yield "unknown", f"{fate.name}: neither an id nor a URL of {artifacts['clean'].folder}{hint}"
         else:
             yield from _fate(fate, artifacts)
         yield "", ""
@@ -165,8 +165,8 @@ def explain(steps: Sequence[Step], fates: Sequence[Fate]) -> Iterator[Fact]:
 
 def _fate(fate: Fate, artifacts: Mapping[str, Artifact]) -> Iterator[Fact]:
     yield "id", fate.id
-    if fate.word != fate.id:
-        yield "url", fate.word
+    if fate.name != fate.id:
+        yield "url", fate.name
     if fate.place is not None:
         first, last = _bounds(artifacts["tokens"], fate.place)
         yield "tokens", f"{last - first - 1:,} in token shard {fate.place[0]}, [{first + 1}:{last}]"
@@ -182,16 +182,16 @@ def _fate(fate: Fate, artifacts: Mapping[str, Artifact]) -> Iterator[Fact]:
 
 
 def _bounds(tokens: Artifact, place: Place) -> tuple[int, int]:
-    """The ends of text before and behind a document."""
+    """Returns the offsets of the ends of text before and after a document."""
     bounds = np.load(tokens.shard("bounds", place[0], "npy"), mmap_mode="r")
     first, last = bounds[place[1] : place[1] + 2].tolist()
     return first, last
 
 
 def without(run: Run, fates: Sequence[Fate]) -> Run:
-    """``run`` up to packed, without the documents of ``fates`` and without those that it forgot before.
+    """Returns ``run`` up to packed, without the documents of ``fates`` and those that it forgot before.
 
-    The list of their ids is written below the root, under a name that follows from its content.
+    Writes the list of their ids below the root, under the hash of its content.
     """
     ids = {fate.id for fate in fates if fate.id} | set(forgotten_ids(run.config.packing.forget))
     text = "".join(f"{identity}\n" for identity in sorted(ids))
@@ -209,14 +209,14 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
 
 
 def quoted(value: str) -> str:
-    """``value`` as Hydra's grammar of overrides reads it back."""
+    """Quotes ``value`` for Hydra's grammar of overrides."""
     if re.fullmatch(r"[\w./-]+", value, re.ASCII):
         return value
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
 
 
 def outcome(run: Run, fates: Sequence[Fate]) -> Iterator[Fact]:
-    """What was forgotten, how to train without it, and which weights were trained with it."""
+    """Yields what was forgotten, how to train without it, and which weights were trained with it."""
     artifacts = whole(run.steps)
     found = {fate.place for fate in fates if fate.place is not None}
     tokens = sum(last - first - 1 for first, last in (_bounds(artifacts["tokens"], place) for place in found))

@@ -1,11 +1,11 @@
-"""``headrace generate``: what a model writes after a prompt.
+"""``headrace generate``: the text that a model writes after a prompt.
 
-headrace generate --prompt "The mill"                          the newest weights below the root, greedily, as it comes
+headrace generate --prompt "The mill"                          the newest weights below the root, greedily
 headrace generate --prompt "The mill" --model path/to/gpt2     any causal model in Hugging Face's format
 headrace generate --prompt "The mill" --temperature 0.8 --top-p 0.95 --seed 3 --samples 4
 headrace generate --prompts prompts.txt --stop '\\n' > texts.jsonl
 
-One text is shown as it comes. Several are written as JSON lines, in the order of the prompts:
+A single text is printed while it is generated. Several are printed as JSON lines, in the order of the prompts:
 
     {"prompt": "The mill", "text": " wheel turns.", "ending": "stop", "tokens": 5, "lost_prompt_tokens": 0}
 """
@@ -61,7 +61,7 @@ def generate(
 
 
 def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling) -> None:
-    """Print a text for each of ``prompts``; what it took, to the standard error.
+    """Prints a text for each of ``prompts``, and time and memory to the standard error.
 
     Raises:
         ConfigError: when ``folder`` holds no model.
@@ -82,12 +82,12 @@ def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Samp
 
 
 def to_terminal(number: int, text: str) -> None:
-    """Print ``text`` at once, its control characters made visible: a model cannot steer a terminal."""
+    """Prints ``text`` at once. Control characters become visible, so that a model cannot control the terminal."""
     print(visible(text, len(text)), end="", flush=True)
 
 
 def to_file(number: int, text: str) -> None:
-    """Print ``text`` as it is."""
+    """Prints ``text`` unchanged."""
     print(text, end="", flush=True)
 
 
@@ -108,7 +108,7 @@ def _print_lines(written: Written) -> None:
 
 
 def summary(written: Written, seconds: float) -> list[str]:
-    """Tokens, endings, what did not fit, and the memory of the cache."""
+    """Returns the lines about tokens, endings, prompts that did not fit, and the memory of the cache."""
     tokens = sum(len(one.tokens) for one in written.generations)
     endings = [one.ending for one in written.generations]
     counts = ", ".join(f"{endings.count(ending)} by {ending}" for ending in sorted(set(endings)))
@@ -121,7 +121,7 @@ def summary(written: Written, seconds: float) -> list[str]:
 
 
 def newest_weights(root: str) -> Path:
-    """The exported model of the training below ``root`` that was finished last.
+    """Returns the exported model of the training below ``root`` that finished last.
 
     Raises:
         ConfigError: when there is none.
@@ -173,24 +173,24 @@ def sampling_of(max_tokens: str, temperature: str, top_k: str, top_p: str, seed:
     """Reads command-line arguments; an empty one takes the default.
 
     Raises:
-        ConfigError: naming the option that is no number or out of range.
+        ConfigError: naming the option that is not a number, or is out of range.
     """
     numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    given = {name: word for name, word in numbers.items() if word} | {"stops": _stops(stop)}
+    given = {name: text for name, text in numbers.items() if text} | {"stops": _stops(stop)}
     try:
         return decode(Sampling, given)
     except ConfigError as error:
         raise ConfigError(f"--{error.where.replace('_', '-')}", error.wrong, error.remedy) from None
 
 
-def _stops(word: str) -> tuple[str, ...]:
-    """One text, or a JSON list of texts; ``\\n`` means the end of a line in both."""
-    if not word.startswith("["):
-        return (word.replace("\\n", "\n"),) if word else ()
+def _stops(text: str) -> tuple[str, ...]:
+    """Reads one text, or a JSON list of texts; ``\\n`` means the end of a line in both."""
+    if not text.startswith("["):
+        return (text.replace("\\n", "\n"),) if text else ()
     try:
-        stops = json.loads(word)
+        stops = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ConfigError("--stop", f"{word!r} is not JSON ({error})", """write '["one", "other"]'""") from None
+        raise ConfigError("--stop", f"{text!r} is not JSON ({error})", """write '["one", "other"]'""") from None
     if not all(isinstance(stop, str) for stop in stops):
-        raise ConfigError("--stop", f"{word!r} holds what is no text", """write '["one", "other"]'""")
+        raise ConfigError("--stop", f"{text!r} holds a value that is not a text", """write '["one", "other"]'""")
     return tuple(stops)

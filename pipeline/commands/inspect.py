@@ -1,11 +1,11 @@
-"""``headrace inspect``: documents of a stage to read, kept and dropped side by side, with the lines that they lost.
+"""``headrace inspect``: kept and dropped documents of a stage side by side, with the lines that they lost.
 
-headrace inspect clean                                        5 that were kept and 5 that were dropped
-headrace inspect clean --rule kept --sample 20                20 that were kept
-headrace inspect clean --rule c4_lines.sentences --sample 3   3 that were kept and 3 that this rule dropped
-headrace inspect clean --rule c4_lines.end_mark               that it took lines from; c4_lines: any rule of that filter
+headrace inspect clean                                        5 kept and 5 dropped documents
+headrace inspect clean --rule kept --sample 20                20 kept documents
+headrace inspect clean --rule c4_lines.sentences --sample 3   3 kept documents and 3 that this rule dropped
+headrace inspect clean --rule c4_lines.end_mark               documents that lost lines by it
 
-    kept                      dropped          on a terminal; in a pipe one fact a line, a page behind the other
+    kept                      dropped          on a wide terminal; else one fact a line
     id  pages.jsonl:2         id  pages.jsonl:7
     menu  c4_lines.end_mark   Too short.
     A sentence.
@@ -39,14 +39,14 @@ STAGES = ("clean", "unique")
 KEPT = "kept"
 DROPPED = ("dropped:",)
 REMOVED = ("removed_lines:", "removed_sentences:")
-"""How the counts begin that tell what a rule did."""
+"""The beginnings of the names of counts of a rule."""
 NUMBER = 5
 LINES = 12
 LINE_CHARACTERS = 160
 LOST = "lost"
 REMOVED_MARK = "- "
 COLUMNS = 100
-"""From so many characters on, a terminal is wide enough for two pages."""
+"""A terminal of this width has room for two pages."""
 
 Accept = Callable[[Document], bool]
 
@@ -62,7 +62,7 @@ def inspect(overrides: Sequence[str], stage: str, rule: str, sample: str) -> Non
 
 @dataclasses.dataclass(frozen=True)
 class Pages:
-    """Kept pages and dropped ones, and the rule that was asked for."""
+    """Kept pages, dropped pages, and the rule that was given."""
 
     kept: list[Page]
     dropped: list[Page]
@@ -70,18 +70,18 @@ class Pages:
 
 
 def documents(steps: Sequence[Step], stage: str, rule: str = "", number: str = "") -> Pages:
-    """Up to ``number`` documents that ``stage`` kept and as many that it dropped: by ``rule``, if one is given. Of a
-    rule that removes lines or sentences, those that lost some by it. The rule ``kept`` leaves the dropped ones out.
+    """Returns up to ``number`` documents that ``stage`` kept and as many that it dropped.
+
+    A ``rule`` selects the documents that it dropped, or kept documents that lost lines or sentences by it. The rule
+    ``kept`` leaves the dropped ones out.
 
     Raises:
-        ConfigError: when the stage has no documents, never dropped or removed a thing by ``rule``, or ``number`` is
-            none.
+        ConfigError: when the stage has no documents, dropped and removed nothing by ``rule``, or ``number`` is
+            not a number.
         ArtifactError: when the stage is not finished.
     """
     if stage not in STAGES:
         raise ConfigError("STAGE", f"{stage!r} does not keep or drop documents", f"give one of {', '.join(STAGES)}")
-    if not number and rule.isascii() and rule.isdigit():
-        rule, number = "", rule
     wanted = _positive(number or str(NUMBER))
     artifact, clean = need(stage, steps), next(step.stage for step in steps if isinstance(step.stage, Clean))
     kept, dropped = (
@@ -92,7 +92,7 @@ def documents(steps: Sequence[Step], stage: str, rule: str = "", number: str = "
 
 
 def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept | None]:
-    """Which kept and which dropped documents ``rule`` asks for."""
+    """Returns the conditions for kept and for dropped documents that ``rule`` selects."""
     dropping, removing = _rules(artifact, DROPPED), _rules(artifact, REMOVED)
     dropping |= {name.partition(".")[0] for name in dropping}
     if not rule or rule in dropping:
@@ -106,13 +106,12 @@ def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept 
 
 
 def _rules(artifact: Artifact, beginnings: tuple[str, ...]) -> set[str]:
-    """The rules that ``artifact`` has counts of under ``beginnings``."""
+    """Returns the rules that ``artifact`` counts under ``beginnings``."""
     return {key.partition(":")[2] for key in artifact.counts if key.startswith(beginnings)}
 
 
 def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Document]:
-    """Up to ``number`` documents that ``accept`` takes, from shards at even distances; from the others where those do
-    not hold enough."""
+    """Returns up to ``number`` documents that ``accept`` takes, from evenly spaced shards, then from the others."""
     chosen = spread(names(artifact, kind), number)
     groups: list[list[Document]] = []
     for place, name in enumerate([*chosen, *(name for name in names(artifact, kind) if name not in chosen)]):
@@ -123,7 +122,7 @@ def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[D
 
 
 def show(found: Pages) -> None:
-    """Print ``found``: in two columns on a wide terminal, else one page behind the other."""
+    """Prints ``found``: in two columns on a wide terminal, else one page after the other."""
     console = terminal()
     if console.is_terminal and console.width >= COLUMNS and found.kept and found.dropped:
         console.print(_side_by_side(found), soft_wrap=False)
@@ -146,7 +145,7 @@ def _side_by_side(found: Pages) -> Table:
 
 
 def _column(page: Page, rule: str) -> Text:
-    """A page for one column: what is known of it, then its lines, removed ones struck through with their rules."""
+    """Returns a page for one column: its facts, then its lines, removed ones struck through with their rules."""
     text = Text()
     for name, value in _heading(page):
         text.append(f"{name}  ", "bold").append(f"{one_line(value)}\n")
@@ -161,7 +160,7 @@ def _column(page: Page, rule: str) -> Text:
 
 
 def facts_of(page: Page, rule: str = "") -> Iterator[Fact]:
-    """A page as facts: what is known of it, then its lines, removed ones behind a ``-`` and with their rules."""
+    """Yields a page as facts: its facts, then its lines, removed ones after a ``-`` and with their rules."""
     yield from _heading(page)
     for line in folded(page.lines, LINES, rule):
         if isinstance(line, int):
@@ -201,7 +200,7 @@ def _lost_by(rule: str, document: Document) -> bool:
     return any(rule in document.metadata.get(f"removed_{unit}", {}) for unit in ("lines", "sentences"))
 
 
-def _positive(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and int(word)):
-        raise ConfigError("NUMBER", f"{word!r} is not a number of documents", "give 1 or more")
-    return int(word)
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ConfigError("NUMBER", f"{text!r} is not a number of documents", "give 1 or more")
+    return int(text)

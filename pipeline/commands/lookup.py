@@ -1,9 +1,9 @@
-"""Where a document lies in the artifacts of a run: found by its id or URL, by reading zstd JSON lines as streams.
+"""Finds a document in the artifacts of a run by its id or URL, reading zstd JSON lines as streams.
 
     id   pages.jsonl:2            ──> the tasks that read the file pages.jsonl: one shard to search, or a few
     url  https://example.org/a    ──> every shard of clean
 
-A line is only parsed when it holds the id or URL as JSON.
+Only lines that hold the id or URL as JSON are parsed.
 """
 
 import dataclasses
@@ -46,12 +46,12 @@ class Found:
 
 
 def whole(steps: Sequence[Step]) -> dict[str, Artifact]:
-    """The artifacts of those ``steps`` that are finished, by stage."""
+    """Returns the finished artifacts of ``steps``, by stage."""
     return {step.name: Artifact(step.folder) for step in steps if step.is_whole}
 
 
 def need(stage: str, steps: Sequence[Step]) -> Artifact:
-    """The artifact of ``stage``.
+    """Returns the artifact of ``stage``.
 
     Raises:
         ConfigError: when ``steps`` end before it.
@@ -66,14 +66,14 @@ def need(stage: str, steps: Sequence[Step]) -> Artifact:
 
 
 def document_named(artifact: Artifact, shard: int, identity: str) -> Found | None:
-    """The document with the id ``identity`` in ``shard``, kept or dropped."""
+    """Returns the document with the id ``identity`` in ``shard``, kept or dropped."""
     needle = b'{"id":' + orjson.dumps(identity) + b","
     found = (one for kind in KINDS for one in _matches(artifact, kind, shard, needle) if one.document.id == identity)
     return next(found, None)
 
 
 def documents_at(artifact: Artifact, url: str) -> Iterator[Found]:
-    """Every document whose URL is ``url``."""
+    """Yields every document whose URL is ``url``."""
     needle = b'"url":' + orjson.dumps(url)
     for shard in range(artifact.shard_count):
         for kind in KINDS:
@@ -82,7 +82,7 @@ def documents_at(artifact: Artifact, url: str) -> Iterator[Found]:
 
 
 def same_page(artifact: Artifact, url: str) -> str | None:
-    """The URL of a document that is ``url`` but for scheme, ``www.``, trailing slashes and what else C4 leaves out."""
+    """Returns the URL of a document that equals ``url`` apart from scheme, ``www.`` and other parts that C4 removes."""
     page = normalize_url(url)
     needle = orjson.dumps(page)[1:-1]
     places = ((shard, kind) for shard in range(artifact.shard_count) for kind in KINDS) if page else ()
@@ -93,20 +93,20 @@ def same_page(artifact: Artifact, url: str) -> str | None:
 
 
 def document_in_row(artifact: Artifact, shard: int, row: int) -> Found:
-    """The kept document in line ``row`` (from 0) of ``shard``."""
+    """Returns the kept document in line ``row`` (from 0) of ``shard``."""
     return next(one for one in _matches(artifact, "documents", shard, b"", first=row))
 
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """What names a document; ``url`` is empty where none is known."""
+    """The id and the URL of a document; ``url`` is empty when it has none."""
 
     id: str
     url: str
 
 
 def identities_in_rows(artifact: Artifact, shard: int, rows: Collection[int]) -> dict[int, Identity]:
-    """The kept documents in these lines (from 0) of ``shard``, by line; nothing behind the last of them is read."""
+    """Returns the kept documents in the lines ``rows`` (from 0) of ``shard``, by line; stops reading at the last."""
     found = {}
     lines = read_lines(artifact.shard("documents", shard, "jsonl.zst"))
     for row, line in enumerate(itertools.islice(lines, max(rows, default=-1) + 1)):
@@ -117,7 +117,7 @@ def identities_in_rows(artifact: Artifact, shard: int, rows: Collection[int]) ->
 
 
 def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: int = 0) -> Iterator[Found]:
-    """The documents from line ``first`` on whose line holds ``needle``."""
+    """Yields the documents from line ``first`` on whose line holds ``needle``."""
     for row, line in enumerate(read_lines(artifact.shard(kind, shard, "jsonl.zst"))):
         if row >= first and needle in line:
             record = orjson.loads(line)
@@ -125,33 +125,33 @@ def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: in
             yield Found(artifact, kind, shard, row, document)
 
 
-def find(clean: Artifact, source: AnySource, word: str) -> list[Found]:
-    """What ``clean`` holds under the id or URL ``word``: one document, or all that share the URL.
+def find(clean: Artifact, source: AnySource, name: str) -> list[Found]:
+    """Returns the documents of ``clean`` with the id or URL ``name``: one document, or all that share the URL.
 
     Raises:
-        ConfigError: when there is none, with what comes nearest.
+        ConfigError: when there is none, with the nearest name.
     """
-    if not word or any("\ud800" <= character <= "\udfff" for character in word):
-        raise ConfigError("document", f"{word!r} is no id or URL", "give one as the shards hold it")
+    if not name or any("\ud800" <= character <= "\udfff" for character in name):
+        raise ConfigError("document", f"{name!r} is neither an id nor a URL", "give one as the shards hold it")
     shards: dict[str, list[int]] = defaultdict(list)
     for shard, group in enumerate(source.groups()):
         for section in group:
             shards[section.name].append(shard)
-    file, record = split_id(word)
+    file, record = split_id(name)
     if record is not None and file in shards:
-        if found := next(filter(None, (document_named(clean, shard, word) for shard in shards[file])), None):
+        if found := next(filter(None, (document_named(clean, shard, name) for shard in shards[file])), None):
             return [found]
         raise ConfigError("document", f"{file!r} has no record {record}", _records(clean, shards[file], file))
-    at_url = list(documents_at(clean, word)) if record is None or "://" in word else []
+    at_url = list(documents_at(clean, name)) if record is None or "://" in name else []
     if not at_url:
-        same = same_page(clean, word)
+        same = same_page(clean, name)
         remedy = f"did you mean {same!r}?" if same else _nearest(file, record, shards)
-        raise ConfigError("document", f"{clean.folder} has no id or URL {word!r}", remedy)
+        raise ConfigError("document", f"{clean.folder} has no id or URL {name!r}", remedy)
     return at_url
 
 
 def _records(clean: Artifact, shards: Sequence[int], file: str) -> str:
-    """How many records ``file`` has."""
+    """Returns the remedy that says how many records ``file`` has."""
     needle = b'{"id":' + orjson.dumps(f"{file}:")[:-1]
     places = ((shard, kind) for shard in shards for kind in KINDS)
     found = (split_id(one.document.id) for shard, kind in places for one in _matches(clean, kind, shard, needle))
@@ -160,7 +160,7 @@ def _records(clean: Artifact, shards: Sequence[int], file: str) -> str:
 
 
 def _nearest(file: str, record: int | None, files: Collection[str]) -> str:
-    """What somebody may have meant who named ``record`` of ``file``."""
+    """Returns the remedy with the name that was probably meant by ``record`` of ``file``."""
     if near := difflib.get_close_matches(file, files, n=1):
         return f"did you mean '{near[0]}:{record or 0}'?"
     return f"an id reads like '{next(iter(files))}:0', a URL must be exact, and the overrides must be the run's own"

@@ -1,13 +1,13 @@
-"""``headrace order``: what one training step sees: rows, the spans in them, and the pages that these come from.
+"""``headrace order``: the data of one training step: rows, the spans in them, and the pages that they come from.
 
 headrace order --step 1200                        all rows of the 1,200th update, as metrics.jsonl counts them
-headrace order --step 1200 --rank 3 --ranks 8     those that rank 3 of 8 reads
+headrace order --step 1200 --rank 3 --ranks 8     the rows that rank 3 of 8 reads
 
     step 1200 ── order ──> row 8123 of crawl ── packed ──> spans ── bounds ──> line 41 of unique/documents/00007
 
-Nothing has to be trained for it: the order is a function of settings and artifacts. The answer holds for every training
-of this run, however often it was killed, and whatever it ran on. Which steps were left out of the weights, for a loss
-spike, is in the checkpoints of the training (train/loop/loss_guard.py).
+No training is needed: the order is a function of settings and artifacts. It holds for every training of this run, for
+any number of kills and ranks. Steps that were left out of the weights because of a loss spike are listed in the
+checkpoints (train/loop/loss_guard.py).
 """
 
 import dataclasses
@@ -46,10 +46,10 @@ def order(overrides: Sequence[str], step: str, rank: str, ranks: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where rows come from: this run, or one that is mixed into it."""
+    """The artifacts that rows come from: those of this run, or of one that is mixed into it."""
 
     name: str
-    """Of a mixture's source; empty without one."""
+    """The name of a mixture's source; empty without a mixture."""
     rows: Rows
     tokens: TokenShards
     unique: Artifact
@@ -63,12 +63,12 @@ class Span:
     start: int
     length: int
     document: int
-    """Which of its shard's documents it is of."""
+    """The index of the document in its shard."""
 
 
 @dataclasses.dataclass(frozen=True)
 class SeenRow:
-    """One row of a step: it is the ``place``-th (from 0) of all rows of the training."""
+    """One row of a step, with its index (from 0) among all rows of the training."""
 
     place: int
     rank: int
@@ -78,7 +78,7 @@ class SeenRow:
 
 
 def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fact]:
-    """The rows of ``step`` (from 1), of all ranks or of ``rank`` (from 0) of ``ranks``, each with its documents.
+    """Yields the rows of ``step`` (from 1), of all ranks or of ``rank`` (from 0) of ``ranks``, each with its documents.
 
     Raises:
         ConfigError: when there is no such step or rank, or ``ranks`` cannot share a batch.
@@ -97,7 +97,7 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     yield from _update(run.steps, number)
     rows, order = training_data(training.seed, inputs, mix)
     for name, epochs in order.epochs(end).items():
-        yield name, f"{epochs:.4f} behind this step"
+        yield name, f"{epochs:.4f} after this step"
     sources = _sources(run.steps, mix)
     numbers = order.batch(first, training.batch_rows)
     seen = []
@@ -109,7 +109,7 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
 
 
 def _update(steps: Sequence[Step], number: int) -> Iterator[Fact]:
-    """Why the update of step ``number`` is not in the weights of the newest checkpoint, if it is not."""
+    """Yields the reason when the update of step ``number`` is not in the weights of the newest checkpoint."""
     found = [path for step in steps for path in manifests(step.folder / CHECKPOINTS)]
     left_out = read_sealed(found[-1])["left_out"] if found else []
     for first, spike in left_out:
@@ -118,14 +118,14 @@ def _update(steps: Sequence[Step], number: int) -> Iterator[Fact]:
             return
 
 
-def _number(name: str, word: str, first: int, last: int) -> int:
-    if not (word.isascii() and word.isdigit() and first <= int(word) <= last):
-        raise ConfigError(name, f"{word!r} is no number from {first} to {last}", "give one")
-    return int(word)
+def _number(name: str, text: str, first: int, last: int) -> int:
+    if not (text.isascii() and text.isdigit() and first <= int(text) <= last):
+        raise ConfigError(name, f"{text!r} is not a number from {first} to {last}", "give one")
+    return int(text)
 
 
 def _sources(steps: Sequence[Step], mix: Mix) -> list[Source]:
-    """What the rows of each source are made from."""
+    """Returns the sources, each with its artifacts."""
     own = {name: need(name, steps) for name in ("packed", "tokens", "unique")}
     found = []
     for source in mix.sources:
@@ -149,7 +149,7 @@ def _seen(place: int, rank: int, source: Source, row: int) -> SeenRow:
 
 
 def _documents(seen: Sequence[SeenRow]) -> Iterator[Fact]:
-    """Every row and its spans, with the ids and URLs of their documents; each shard of documents is read once."""
+    """Yields every row and its spans, with the ids and URLs of their documents; reads each shard once."""
     wanted: dict[tuple[str, int], set[int]] = defaultdict(set)
     for one in seen:
         for span in one.spans:

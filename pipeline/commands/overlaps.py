@@ -1,8 +1,8 @@
-"""``headrace overlaps``: which items of the run's benchmarks are in which training documents.
+"""``headrace overlaps``: the items of the run's benchmarks that training documents hold.
 
-headrace overlaps                                        how many items of each benchmark are dirty
-headrace overlaps lambada                                which ones
-headrace overlaps lambada/lambada_openai.jsonl.zst:17    the documents that hold this item, and what became of them
+headrace overlaps                                        number of dirty items of each benchmark
+headrace overlaps lambada                                the dirty items of one benchmark
+headrace overlaps lambada/lambada_openai.jsonl.zst:17    the documents that hold this item, and their fate
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from headrace.pipeline.report.facts import Fact, few
 from headrace.pipeline.run.planner import Step
 
 STAGES = ("unique", "overlaps")
-"""``unique`` knows what was dropped or masked, ``overlaps`` what was kept."""
+"""``unique`` lists dropped and masked documents, ``overlaps`` kept ones."""
 
 
 @command
@@ -32,11 +32,11 @@ def overlaps(overrides: Sequence[str], item: str) -> None:
     facts.show(explain(run_of(overrides).steps, item))
 
 
-def explain(steps: Sequence[Step], word: str = "") -> Iterator[Fact]:
-    """What overlaps with all benchmarks, or with the benchmark or the item ``word``.
+def explain(steps: Sequence[Step], name: str = "") -> Iterator[Fact]:
+    """Yields the overlaps with all benchmarks, or with the benchmark or the item ``name``.
 
     Raises:
-        ConfigError: when no benchmark was searched for, or nothing overlaps with ``word``.
+        ConfigError: when no benchmark was searched for, or nothing overlaps with ``name``.
         ArtifactError: when ``overlaps`` is not finished.
     """
     artifacts = {stage: need(stage, steps) for stage in STAGES}
@@ -45,24 +45,24 @@ def explain(steps: Sequence[Step], word: str = "") -> Iterator[Fact]:
         remedy = "give benchmarks that come from files (evaluation=standard evaluation.data=FOLDER)"
         raise ConfigError("decontamination", "no benchmark was searched for", remedy)
     found = [one for shard in range(artifacts["unique"].shard_count) for one in in_shard(artifacts, shard)]
-    if not word:
+    if not name:
         yield from _summary(searched, found)
         return
-    by_item = [one for one in found if one.item == word]
-    items = Counter(one.item for one in found if one.item.startswith(f"{word}/"))
+    by_item = [one for one in found if one.item == name]
+    items = Counter(one.item for one in found if one.item.startswith(f"{name}/"))
     if by_item:
         yield from few(map(_document, by_item), "documents")
     elif items:
         yield from few(((item, _documents(number)) for item, number in sorted(items.items())), "items")
-    elif word in searched:
-        yield word, "none of its items is in a document"
+    elif name in searched:
+        yield name, "none of its items is in a document"
     else:
         known = {*searched, *(one.item for one in found)}
-        raise ConfigError("ITEM", f"nothing overlaps with {word!r}", suggestion(word, known))
+        raise ConfigError("ITEM", f"nothing overlaps with {name!r}", suggestion(name, known))
 
 
 def in_shard(artifacts: Mapping[str, Artifact], shard: int) -> Iterator[Overlap]:
-    """The overlaps with the documents of one shard, for those of ``STAGES`` that are in ``artifacts``."""
+    """Yields the overlaps with the documents of one shard, for those of ``STAGES`` that are in ``artifacts``."""
     for stage in STAGES:
         name = shard_name("overlaps", shard, "jsonl.zst")
         if stage in artifacts and name in artifacts[stage].manifest["files"]:
@@ -70,7 +70,7 @@ def in_shard(artifacts: Mapping[str, Artifact], shard: int) -> Iterator[Overlap]
 
 
 def of_document(artifacts: Mapping[str, Artifact], shard: int, document: str) -> Iterator[Fact]:
-    """The benchmark items that a document of ``shard`` holds, or held before it was masked."""
+    """Yields the benchmark items that a document of ``shard`` holds, or held before masking."""
     here = (one for one in in_shard(artifacts, shard) if one.document == document)
     return iter(few((("benchmark item", f"{one.item}: {_what(one)}") for one in here), "benchmark item"))
 

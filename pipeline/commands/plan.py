@@ -1,4 +1,4 @@
-"""``headrace plan``: what the training of a configuration costs, before any data exists.
+"""``headrace plan``: the cost of the training of a configuration, before any data exists.
 
 headrace plan experiment=gpt3_125m
 headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1_3b zero=stage_2
@@ -48,12 +48,12 @@ def plan(overrides: Sequence[str], gpus: str, gpu: str, mfu: str, gpu_memory_gb:
 
 @dataclasses.dataclass(frozen=True)
 class Hardware:
-    """What a training is to run on."""
+    """The GPUs that a training will run on."""
 
     gpus: int = 1
     gpu: str = "H100"
     mfu: float = 0.4
-    """Share of the peak that is reached; 0.4 to 0.55 are usual."""
+    """Share of the peak that is reached; 0.4 to 0.55 is usual."""
     memory_gb: float = 80.0
 
     @classmethod
@@ -61,7 +61,7 @@ class Hardware:
         """Reads command-line arguments; an empty one takes the default.
 
         Raises:
-            ConfigError: naming the option that is no number or out of range.
+            ConfigError: naming the option that is not a number, or is out of range.
         """
         if gpu and gpu not in PEAK_FLOPS:
             raise ConfigError("--gpu", f"unknown GPU {gpu!r}", suggestion(gpu, PEAK_FLOPS))
@@ -81,7 +81,7 @@ def show(config: RunConfig, hardware: Hardware) -> None:
 
 
 def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:
-    """Parameters, operations and days."""
+    """Yields parameters, operations and days."""
     row_tokens, training = config.packing.row_tokens, config.training
     compute = Compute.of(config.model, vocabulary, row_tokens, training)
     days = compute.days(hardware.gpus, PEAK_FLOPS[hardware.gpu], hardware.mfu)
@@ -96,7 +96,7 @@ def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Ite
 
 
 def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Table:
-    """GB of one rank for each ZeRO stage, and the largest micro-batch that fits."""
+    """Returns GB of one rank for each ZeRO stage, and the largest micro-batch that fits."""
     micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
     title = f"GB of each of {hardware.gpus} ranks, {config.training.precision}, micro-batches of {micro_rows} rows"
     table = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
@@ -116,7 +116,7 @@ def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Tabl
 
 
 def footprint(config: RunConfig, vocabulary: int, ranks: int, stage: int) -> Footprint:
-    """The training of ``config`` on ``ranks`` GPUs, with another ZeRO stage."""
+    """Returns the memory of the training of ``config`` on ``ranks`` GPUs, with another ZeRO stage."""
     zero = ZeroConfig(stage=stage, bucket_elements=config.zero.bucket_elements)  # type: ignore[arg-type]
     training = config.training
     if stage == 0:  # refused with bf16 (train/engine/zero.py)

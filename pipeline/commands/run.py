@@ -18,7 +18,7 @@ from headrace.pipeline.run.line import carry_out
 @command
 @click.option("-m", "--multirun", is_flag=True, help="Run every combination of comma-separated values.")
 def run(overrides: Sequence[str], multirun: bool) -> None:
-    """Runs what is left to do; the word run may be left out before an override."""
+    """Runs what is left to do; headrace KEY=VALUE … means headrace run KEY=VALUE …."""
     if multirun:
         sweep(overrides, lambda values, own: carry_out(planned(values, own)))
     else:

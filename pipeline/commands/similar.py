@@ -1,6 +1,6 @@
 """``headrace similar``: the documents of ``clean`` that are similar to a text, through datasketch's index.
 
-headrace similar page.txt          documents that share an LSH band with it, the most similar first
+headrace similar page.txt          documents that share an LSH band with it, most similar first
 headrace similar - < page.txt      the same, from the standard input
 """
 
@@ -29,10 +29,10 @@ def similar(overrides: Sequence[str], file: str) -> None:
 
 
 def explain(steps: Sequence[Step], file: str) -> Iterator[Fact]:
-    """Exact and estimated Jaccard similarity and the id of each document that shares a band with the text of ``file``.
+    """Yields exact and estimated Jaccard similarity and the id of each document that shares a band with ``file``.
 
     Raises:
-        ConfigError: when ``file`` cannot be read, or there is no word in it.
+        ConfigError: when ``file`` cannot be read, or holds no word.
         ArtifactError: when clean or signatures are not finished.
     """
     text = read_text(file)
@@ -44,7 +44,7 @@ def explain(steps: Sequence[Step], file: str) -> Iterator[Fact]:
 
 
 def read_text(file: str) -> str:
-    """The text of ``file``, or of the standard input for ``-``."""
+    """Reads the text of ``file``, or of the standard input for ``-``."""
     try:
         raw = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:

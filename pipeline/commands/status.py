@@ -23,10 +23,11 @@ from rich.table import Table
 from headrace.pipeline.commands.declaration import command, load
 from headrace.pipeline.composition import compose
 from headrace.pipeline.conf_folder import setting_of
-from headrace.pipeline.core.artifact import Artifact, read_sealed
-from headrace.pipeline.core.settings import digest, value_of
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.settings import value_of
+from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.run.saved import newest_file
+from headrace.pipeline.run.saved import newest_file, read_saved
 
 HEADLINES = {
     "clean": ("records_in", "kept"),
@@ -82,9 +83,9 @@ def finished_rows(overrides: Sequence[str]) -> list[Row] | None:
     """Returns the rows of the newest run; None when a stage is unfinished, or an override chooses another run."""
     if {setting_of(override) for override in overrides} - {"root"}:
         return None
-    saved = read_sealed(newest_file(value_of(FolderName, compose(overrides)["root"], "root")))
+    saved = read_saved(newest_file(value_of(FolderName, compose(overrides)["root"], "root")))
     root, described = Path(saved["config"]["root"]), saved["descriptions"]
-    folders = {stage: root / stage / digest(described[stage]) for stage in HEADLINES if stage in described}
+    folders = {stage: root / stage / address_of(described[stage]) for stage in HEADLINES if stage in described}
     if not all((folder / "manifest.json").is_file() for folder in folders.values()):
         return None
     return [Row.of_artifact(stage, folder) for stage, folder in folders.items()]

@@ -1,10 +1,10 @@
-"""``headrace sync``: the wandb run of a training made anew from metrics.jsonl, with where it comes from.
+"""``headrace sync``: rebuilds the wandb run of a training from metrics.jsonl, with its lineage.
 
     clean <- unique <- tokens <- packed ──> the run ──> weights <- scores        references to manifests
-                       checkpoint_scores ──┘                                     what ``headrace watch`` scored
+                       checkpoint_scores ──┘                                     the scores of ``headrace watch``
 
-What wandb was told while the training ran may have gaps and doubled steps (it was offline, or killed and resumed);
-metrics.jsonl has neither.
+The run that wandb received during the training may have gaps and repeated steps (it was offline, or killed and
+resumed). metrics.jsonl has neither.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,21 +25,21 @@ from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 from headrace.train.weights import Weights
 
 LINEAGE = ("clean", "unique", "tokenizer", "tokens", "packed", "weights", "scores")
-"""The stages that wandb is told of."""
+"""The stages whose artifacts wandb records."""
 
 
 @command
 def sync(overrides: Sequence[str]) -> None:
-    """Makes the wandb run of the training anew from metrics.jsonl, with the artifacts before and after it."""
+    """Rebuilds the wandb run of the training from metrics.jsonl, with the artifacts before and after it."""
     facts.show(explain(run_of(overrides).steps))
 
 
 def explain(steps: Sequence[Step]) -> Iterator[Fact]:
-    """Rebuild the run; its id, where it is now, its steps and its artifacts.
+    """Rebuilds the run; yields its id, its place, its steps and its artifacts.
 
     Raises:
         ConfigError: when the run ends before the training.
-        ArtifactError: when the training has saved no checkpoint yet, which is what holds the run's id.
+        ArtifactError: when the training has no checkpoint yet: the run's id is in the checkpoints.
     """
     step = next((step for step in steps if isinstance(step.stage, Weights)), None)
     if step is None or not isinstance(step.stage, Weights):
@@ -59,7 +59,7 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
 
 
 def newest_checkpoint(folder: Path) -> Path:
-    """The manifest of the newest checkpoint below ``folder``, in which the run's id is."""
+    """Returns the manifest of the newest checkpoint below ``folder``; it holds the run's id."""
     found = manifests(folder / CHECKPOINTS)
     if not found:
         raise ArtifactError(str(folder), "has no checkpoint yet, and so no run", "train first")
@@ -67,7 +67,7 @@ def newest_checkpoint(folder: Path) -> Path:
 
 
 def products(steps: Sequence[Step]) -> list[Product]:
-    """The artifacts of the run that are whole, and the weights, whose newest checkpoint stands for them till then."""
+    """Returns the finished artifacts of the run, and the weights; before they are finished, their newest checkpoint."""
     names = {step.name: f"{step.name}-{step.address}" for step in steps if step.name in LINEAGE}
     return [
         Product(

@@ -1,4 +1,6 @@
-"""``headrace trace``: from one stored token back to the page it came from, by arithmetic over the bounds.
+"""``headrace trace``: the page that a stored token comes from, by arithmetic over the bounds.
+
+headrace trace 7 12
 
 token shard 7      E t t t t t E t t E t t t E          searchsorted(bounds, 12, right) - 1 = 2:
 offset             0           6     9     ^12          the third line of unique/documents/00007.jsonl.zst
@@ -23,7 +25,7 @@ from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Step
 
 CONTEXT_TOKENS = 16
-"""Tokens shown before and behind the one in question."""
+"""Tokens that are printed before and after the token."""
 
 
 @command
@@ -35,8 +37,8 @@ def trace(overrides: Sequence[str], shard: str, offset: str) -> None:
 
 
 def explain(steps: Sequence[Step], shard: str, offset: str) -> Iterator[Fact]:
-    """The document of token ``offset`` of token shard ``shard``, and where it lies. An end of text belongs to the
-    document that it begins, the last of a shard to the one that it ends.
+    """Yields the document of token ``offset`` of token shard ``shard``, and its position. An end of text belongs to the
+    document after it; the last one of a shard belongs to the document before it.
 
     Raises:
         ConfigError: when there is no such shard or offset.
@@ -60,21 +62,21 @@ def explain(steps: Sequence[Step], shard: str, offset: str) -> Iterator[Fact]:
     yield "unique", found.place
 
 
-def number(name: str, word: str, end: int, what: str) -> int:
-    """``word`` as a number below ``end``.
+def number(name: str, text: str, end: int, what: str) -> int:
+    """Reads ``text`` as a number below ``end``.
 
     Raises:
-        ConfigError: when it is none.
+        ConfigError: when it is not one.
     """
-    if not (word.isascii() and word.isdigit() and int(word) < end):
-        raise ConfigError(name, f"{word!r} is none of the {end:,} {what}", f"give a number from 0 to {end - 1}")
-    return int(word)
+    if not (text.isascii() and text.isdigit() and int(text) < end):
+        raise ConfigError(name, f"{text!r} is none of the {end:,} {what}", f"give a number from 0 to {end - 1}")
+    return int(text)
 
 
 def _token(
     shards: TokenShards, tokenizer: Artifact, shard: int, position: int, bounds: tuple[int, int]
 ) -> Iterator[Fact]:
-    """The token, its place in the document between the ends of text ``bounds``, and the text around it."""
+    """Yields the token, its position in the document between the ends of text ``bounds``, and the text around it."""
     encoder = Encoder.load(tokenizer.path("tokenizer.json"))
     first, last = bounds
     here = int(shards.slice(shard, position, position + 1)[0])
@@ -82,6 +84,6 @@ def _token(
     place = {first: "the end of text that begins the document", last: "the end of text that ends the document"}
     yield "place", place.get(position, f"token {position - first:,} of {last - first - 1:,} of the document")
     before = shards.slice(shard, max(first + 1, position - CONTEXT_TOKENS), position)
-    behind = shards.slice(shard, max(first + 1, position + 1), min(last, position + 1 + CONTEXT_TOKENS))
+    after = shards.slice(shard, max(first + 1, position + 1), min(last, position + 1 + CONTEXT_TOKENS))
     yield "before", encoder.decode(before)
-    yield "behind", encoder.decode(behind)
+    yield "after", encoder.decode(after)

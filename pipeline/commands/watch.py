@@ -7,8 +7,8 @@ headrace watch experiment=demo ranks=2                  the run of these setting
 
     weights/<address>/checkpoints/step_00000500/ ──> checkpoint_scores/<address>/    scores.json, samples/, …
 
-Each checkpoint's scores are an artifact, whose address tells training, step and evaluation: nothing is scored twice,
-and a watch that was killed goes on. The training is not touched.
+The scores of each checkpoint are an artifact. Its address follows from training, step and evaluation, so nothing is
+scored twice, and a watch that was killed resumes. The training is not touched.
 """
 
 import shutil
@@ -40,12 +40,12 @@ def watch(overrides: Sequence[str], once: bool) -> None:
 
 
 def show(run: Run, once: bool) -> None:
-    """Score checkpoints of the training of ``run``, a line for each: those that are there when ``once``, else all until
-    the training is done.
+    """Scores checkpoints of the training of ``run`` and prints a line for each: those that are there now with ``once``,
+    else all until the training is done.
 
     Raises:
         ConfigError: when the run ends before the training.
-        TaskError: when the scoring of a checkpoint failed; running again goes on with it.
+        TaskError: when the scoring of a checkpoint failed; running again resumes it.
     """
     training = next((step for step in run.steps if step.name == "weights"), None)
     if training is None:
@@ -61,7 +61,7 @@ def show(run: Run, once: bool) -> None:
 
 
 def appearing(training: Step, once: bool) -> Iterator[Path]:
-    """The checkpoints of ``training``, the oldest first: it is the next to be removed."""
+    """Yields the checkpoints of ``training``, the oldest first: it is the next to be removed."""
     seen = set()
     while True:
         is_over = once or training.is_whole  # before the look: the last checkpoint is older than the manifest
@@ -76,7 +76,7 @@ def appearing(training: Step, once: bool) -> Iterator[Path]:
 
 
 def score(run: Run, training: Step, path: Path) -> Artifact | None:
-    """The scores of the checkpoint at ``path``; None, and a line that says why, when it could not be read."""
+    """Returns the scores of the checkpoint at ``path``; prints why and returns None when it cannot be read."""
     step = planned(run, training, path)
     if step.is_whole:
         return Artifact(step.folder)
@@ -104,7 +104,7 @@ def planned(run: Run, training: Step, path: Path) -> Step:
 
 
 def line(points: list[Point]) -> str:
-    """``step 500  agreement acc 51.9 % ± 4.9 %  piqa acc …``: the first metric of each benchmark."""
+    """Returns ``step 500  agreement acc 51.9 % ± 4.9 %  piqa acc …``: the first metric of each benchmark."""
     firsts: dict[str, Point] = {}
     for point in points:
         if not point.group:
@@ -114,7 +114,7 @@ def line(points: list[Point]) -> str:
 
 
 def _number(point: Point) -> str:
-    """The value with its standard error."""
+    """Returns the value with its standard error."""
     scale, unit = (100, " %") if is_share(point.metric) else (1, "")
     digits = 1 if unit else 4
     error = "" if point.error is None else f" ± {decimal(scale * point.error, digits)}{unit}"

@@ -1,4 +1,7 @@
-"""``headrace why``: what became of one document, stage by stage, with the rule and the value that decided.
+"""``headrace why``: the path of one document, stage by stage, with the rule and the value that decided.
+
+headrace why numpy:2                        by its id
+headrace why https://example.org/page       by its URL
 
     id or URL ── clean ──> kept | dropped by a rule
                    └─ duplicates ──> its cluster: the survivor, or what was removed for it, with exact Jaccard
@@ -6,7 +9,7 @@
                            └─ tokens ──> shard, tokens from E to E
                                └─ packed ──> split, rows
 
-Only whole artifacts are asked; what is not finished yet is named.
+Only finished artifacts are read; stages that are not finished are named.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +35,7 @@ from headrace.pipeline.run.planner import Step
 Artifacts = Mapping[str, Artifact]
 
 STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "packed")
-"""The stages that say something about a document."""
+"""The stages that hold facts about a document."""
 
 
 @command
@@ -43,15 +46,15 @@ def why(overrides: Sequence[str], document: str) -> None:
     facts.show(explain(run.steps, run.config.source, document))
 
 
-def explain(steps: Sequence[Step], source: AnySource, word: str) -> Iterator[Fact]:
-    """All there is to say about the document or documents that ``word``, an id or a URL, names.
+def explain(steps: Sequence[Step], source: AnySource, name: str) -> Iterator[Fact]:
+    """Yields all facts about the documents that ``name``, an id or a URL, names.
 
     Raises:
         ConfigError: when it names none.
         ArtifactError: when ``clean`` is not finished.
     """
     artifacts = {"clean": need("clean", steps), **whole(steps)}
-    for number, found in enumerate(find(artifacts["clean"], source, word)):
+    for number, found in enumerate(find(artifacts["clean"], source, name)):
         if number:
             yield "", ""
         yield from _document(found, artifacts)
@@ -85,7 +88,7 @@ def _document(cleaned: Found, artifacts: Artifacts) -> Iterator[Fact]:
 
 
 def identity(found: Found) -> Iterator[Fact]:
-    """The id, source file, record and URL of a document."""
+    """Yields the id, source file, record and URL of a document."""
     file, record = split_id(found.document.id)
     yield "id", found.document.id
     yield "source file", file
@@ -105,14 +108,14 @@ def _verdict(cleaned: Found, after: Found | None) -> Iterator[Fact]:
 
 
 def decision(metadata: Mapping[str, Any]) -> Iterator[Fact]:
-    """The rule that dropped a document and the value it saw."""
+    """Yields the rule that dropped a document, and the value that it measured."""
     drop = metadata.get("drop") or {}
     yield "rule", str(drop.get("rule", ""))
     yield "value", str(drop.get("value", ""))
 
 
 def cleaning(document: Document) -> Iterator[Fact]:
-    """What cleaning noted about a document."""
+    """Yields the notes of cleaning about a document."""
     metadata = document.metadata
     yield "characters", f"{len(document.text):,}"
     if metadata.get("language"):
@@ -125,7 +128,7 @@ def cleaning(document: Document) -> Iterator[Fact]:
 
 
 def _cluster(cleaned: Found, signatures: Artifact, duplicates: Artifact) -> Iterator[Fact]:
-    """The survivor of the document's cluster and what was removed for it."""
+    """Yields the survivor of the document's cluster, and the documents that were removed for it."""
     number = int(numbers_of(cleaned.shard, np.array([cleaned.row]))[0])
     survivor = int(np.load(duplicates.shard("clusters", cleaned.shard, "npy"), mmap_mode="r")[cleaned.row])
     removed, entries = _removed_for(survivor, duplicates)
@@ -144,7 +147,7 @@ def _cluster(cleaned: Found, signatures: Artifact, duplicates: Artifact) -> Iter
 
 
 def _removed_for(survivor: int, duplicates: Artifact) -> tuple[Any, Any]:
-    """The numbers of the documents that were removed for ``survivor``, and their entries of removed/*.npy."""
+    """Returns the numbers of the documents that were removed for ``survivor``, and their entries of removed/*.npy."""
     numbers, entries = [], []
     for shard in range(duplicates.shard_count):
         table = np.load(duplicates.shard("removed", shard, "npy"))
@@ -155,7 +158,7 @@ def _removed_for(survivor: int, duplicates: Artifact) -> tuple[Any, Any]:
 
 
 def older_run(survivor: int, duplicates: Artifact) -> str:
-    """Which of the older runs that ``dedup.against`` named holds document ``survivor``; empty for its own."""
+    """Names the older run of ``dedup.against`` that holds document ``survivor``; empty for this run."""
     shard = survivor >> 32
     last = duplicates.shard_count
     for older in duplicates.settings["against"]:
@@ -166,12 +169,12 @@ def older_run(survivor: int, duplicates: Artifact) -> str:
 
 
 def likeness(entry: np.void) -> str:
-    """The Jaccard similarity of an entry of removed/*.npy with its survivor."""
+    """Returns the Jaccard similarity of an entry of removed/*.npy with its survivor."""
     return f"{entry['jaccard']:.4f}{' (equal texts)' * bool(entry['exact'])}"
 
 
 def rows_of(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fact]:
-    """The split and the rows of the document between the ends of text ``first`` and ``last`` of a token shard."""
+    """Yields the split and the rows of the document between the ends of text ``first`` and ``last`` of a shard."""
     group = shard // packed.settings["packing"]["group_shards"]
     for split in SPLITS:
         spans = np.load(packed.path(f"spans/{split}-{group:05d}.npy"), mmap_mode="r")

@@ -19,12 +19,10 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import (
     FORMAT,
     Artifact,
-    check_format,
     finish,
     has_older_format,
     missing_tasks,
     part_path,
-    read_sealed,
     write_sealed,
 )
 from headrace.pipeline.core.claim import claim_of, turn
@@ -34,7 +32,7 @@ from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_told
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
-from headrace.pipeline.run.saved import is_own, newest_file
+from headrace.pipeline.run.saved import is_own, newest_file, read_saved
 from headrace.pipeline.stages import stages
 from headrace.train.scores import CheckpointScores, FolderScores
 
@@ -192,17 +190,6 @@ def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
     saved = read_saved(run_json)
     config = decode(RunConfig, saved["config"], str(run_json))
     return config, plan(config, saved["descriptions"])
-
-
-def read_saved(file: Path) -> dict[str, Any]:
-    """Returns what ``save`` or ``save_step`` wrote to ``file``, without its format.
-
-    Raises:
-        ArtifactError: when it is damaged or has another format.
-    """
-    saved = read_sealed(file)
-    check_format(file, saved)
-    return {name: value for name, value in saved.items() if name != "format"}
 
 
 def save_step(step: Step) -> Path:

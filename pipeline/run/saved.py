@@ -1,8 +1,10 @@
-"""Finds the run.json of runs below a root, without the settings and stages that they describe."""
+"""Finds and reads the run.json of runs below a root, without the settings and stages that they describe."""
 
 import os
 from pathlib import Path
+from typing import Any
 
+from headrace.pipeline.core.artifact import check_format, read_sealed
 from headrace.pipeline.core.errors import ConfigError
 
 ROOT_USER = 0
@@ -26,3 +28,14 @@ def newest_file(root: str) -> Path:
 def is_own(path: Path) -> bool:
     """Whether ``path`` was written by this user, or by root."""
     return path.stat().st_uid in (os.geteuid(), ROOT_USER)
+
+
+def read_saved(file: Path) -> dict[str, Any]:
+    """Returns the values of a run.json or step.json (planner.py), without its format.
+
+    Raises:
+        ArtifactError: when it is damaged or has another format.
+    """
+    saved = read_sealed(file)
+    check_format(file, saved)
+    return {name: value for name, value in saved.items() if name != "format"}

@@ -27,6 +27,7 @@ from tests.command_line import headrace_here, understood
         ("similar - root=r", {"file": "-"}, ["root=r"]),
         ("status root=r", {}, ["root=r"]),
         ("status ~evaluation.benchmarks.ptb", {}, ["~evaluation.benchmarks.ptb"]),
+        ("status ~model.x +model.x=1", {}, ["~model.x", "+model.x=1"]),
         ("overlaps", {}, []),
         ("overlaps lambada root=r", {"item": "lambada"}, ["root=r"]),
         ("overlaps modle.x=1", {}, ["modle.x=1"]),

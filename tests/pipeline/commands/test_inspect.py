@@ -28,7 +28,7 @@ def ids(pages: list[Page]) -> list[str]:
 
 
 def test_documents_come_out_of_several_shards(c4: Corpus) -> None:
-    both = inspect.documents(c4.steps, "clean", "2")
+    both = inspect.documents(c4.steps, "clean", number="2")
     assert ids(both.kept) == [f"{c4.first}:0", f"{c4.second}:0"]
     assert ids(both.dropped) == [f"{c4.second}:2", f"{c4.second}:3"]
     kept = inspect.documents(c4.steps, "clean", "kept", "3")

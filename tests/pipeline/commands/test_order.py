@@ -144,11 +144,11 @@ def test_an_update_that_was_left_out_is_told_by_the_newest_checkpoint(alone, tmp
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("0",), "STEP: '0' is no number from 1 to 12; give one"),
-        (("13",), "STEP: '13' is no number from 1 to 12; give one"),
-        (("1", "2", "2"), "RANK: '2' is no number from 0 to 1; give one"),
-        (("1", "x", "2"), "RANK: 'x' is no number from 0 to 1; give one"),
-        (("1", "", "9"), "RANKS: '9' is no number from 1 to 8; give one"),
+        (("0",), "STEP: '0' is not a number from 1 to 12; give one"),
+        (("13",), "STEP: '13' is not a number from 1 to 12; give one"),
+        (("1", "2", "2"), "RANK: '2' is not a number from 0 to 1; give one"),
+        (("1", "x", "2"), "RANK: 'x' is not a number from 0 to 1; give one"),
+        (("1", "", "9"), "RANKS: '9' is not a number from 1 to 8; give one"),
         (("1", "", "3"), "training.batch_rows: 8 rows cannot be dealt to 3 ranks; give a multiple of 3"),
     ],
 )

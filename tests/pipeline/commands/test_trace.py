@@ -183,7 +183,7 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
         ("token", f"{stored[5]}, {encoder.decode([stored[5]])!r}"),
         ("place", f"token 5 of {last - 1:,} of the document"),
         ("before", encoder.decode(stored[1:5])),
-        ("behind", encoder.decode(stored[6:22])),
+        ("after", encoder.decode(stored[6:22])),
         ("clean", f"{clean}/documents/00000.jsonl.zst, line 1"),
         ("unique", f"{unique}/documents/00000.jsonl.zst, line 1"),
     ]
@@ -193,7 +193,7 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
         found = dict(trace.explain(plain.steps, "0", offset))
         assert found["place"] == f"the end of text that {does} the document"
         assert found["token"] == "0, '<|endoftext|>'"
-    behind_last = dict(trace.explain(plain.steps, "0", str(last - 1)))["behind"]
+    behind_last = dict(trace.explain(plain.steps, "0", str(last - 1)))["after"]
     assert behind_last == "", "nothing of the next document"
 
 
@@ -202,7 +202,7 @@ MISTAKES = [
     (["why", "{folder}/secnd.jsonl:7"], "document: {clean} has no id or URL '{folder}/secnd.jsonl:7'; did you mean '{second}:7'?"),  # noqa: E501
     (["why", "x:7"], "document: {clean} has no id or URL 'x:7'; an id reads like '{first}:0', a URL must be exact, and the overrides must be the run's own"),  # noqa: E501
     (["why", "http://www.a.example/?page=0/"], "document: {clean} has no id or URL 'http://www.a.example/?page=0/'; did you mean 'https://a.example/?page=0'?"),  # noqa: E501
-    (["why", ""], "document: '' is no id or URL; give one as the shards hold it"),
+    (["why", ""], "document: '' is neither an id nor a URL; give one as the shards hold it"),
     (["trace", "2", "0"], "SHARD: '2' is none of the 2 token shards; give a number from 0 to 1"),
     (["trace", "-1", "0"], "SHARD: '-1' is none of the 2 token shards; give a number from 0 to 1"),
 ]  # fmt: skip
