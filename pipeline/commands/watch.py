@@ -2,7 +2,7 @@
 
 headrace watch                                          the newest run, with its own evaluation, until it is trained
 headrace watch --once                                   the checkpoints that are there now
-headrace watch evaluation=standard evaluation.data=…    the newest run, with another evaluation
+headrace watch evaluation=standard evaluation.data=DIR  the newest run, with another evaluation
 headrace watch experiment=demo ranks=2                  the run of these settings, by two ranks
 
     weights/<address>/checkpoints/step_00000500/ ──> checkpoint_scores/<address>/    scores.json, samples/, …
