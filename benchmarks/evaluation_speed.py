@@ -1,4 +1,4 @@
-"""How many requests a second does our scorer answer, and lm-evaluation-harness's Hugging Face backend?
+"""How many requests a second do we answer, and lm-evaluation-harness's Hugging Face backend?
 
     python benchmarks/evaluation_speed.py MODEL FILE... [--limit 12] [--shots 0,5] [--rounds 3] [--batches 1,8]
                                                         [--threads 2] [--device cpu]
@@ -33,8 +33,8 @@ from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Text
-from headrace.train.inference.subject import Subject
+from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.queries import Text
 from headrace.train.inference.transformers_model import open_folder
 
 BAR_RATIO = 3.0
@@ -51,8 +51,8 @@ def requests_of(name: str, file: Path, shots: int, limit: int) -> list[Text]:
     return [query for query in queries if isinstance(query, Text)]
 
 
-def ours(subject: Subject, requests: Sequence[Text]) -> Answers:
-    answers, _ = subject.scorer.answers(encode(requests, subject.tokenizer, subject.opening))
+def ours(subject: InferenceModel, requests: Sequence[Text]) -> Answers:
+    answers = subject.likelihood.answers(encode(requests, subject.tokenizer, subject.opening))
     return [(answer.log_likelihood, answer.greedy) for answer in answers]
 
 
@@ -79,7 +79,9 @@ def best_batch(harness: HFLM, requests: Sequence[Text], arguments: argparse.Name
     return min(seconds, key=lambda rows: seconds[rows])
 
 
-def compare(name: str, file: Path, shots: int, arguments: argparse.Namespace, subject: Subject, harness: HFLM) -> dict:
+def compare(
+    name: str, file: Path, shots: int, arguments: argparse.Namespace, subject: InferenceModel, harness: HFLM
+) -> dict:
     """One line of the record."""
     requests = requests_of(name, file, shots, arguments.limit)
     harness.batch_size_per_gpu = best_batch(harness, requests[: len(requests) // 2], arguments)

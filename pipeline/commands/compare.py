@@ -14,10 +14,8 @@ Stars mark p-values after Holm's correction over all rows of a column; p itself 
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import orjson
@@ -28,14 +26,13 @@ from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import Artifact, read_json
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.forest import Interval
-from headrace.pipeline.report.formatting import is_share
 from headrace.pipeline.run.planner import load
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of, read_scores
 from headrace.train.evaluation.significance import Difference, compared, holm, mark
-from headrace.train.evaluation.table import place
 
 NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
@@ -54,44 +51,25 @@ def compare(overrides: Sequence[str], first: str, second: str, others: Sequence[
 
 
 @dataclasses.dataclass(frozen=True)
-class Measure:
-    """Computes a metric from items: ``factor`` · sum of outcome ``top`` / sum of outcome ``bottom`` (empty: items)."""
-
-    top: str
-    bottom: str = ""
-    factor: float = 1.0
-
-
-MEASURES = {
-    "perplexity": Measure("log_likelihood", "", -1.0),
-    "loss": Measure("nats", "tokens"),
-    "bits_per_byte": Measure("nats", "bytes", 1 / math.log(2)),
-    "bits_per_character": Measure("nats", "characters", 1 / math.log(2)),
-    **{f"{unit}_perplexity": Measure("nats", f"{unit}s") for unit in ("word", "token", "byte")},
-}
-"""The metrics that are not the mean of the outcome of their name. Perplexity is compared by its logarithm."""
-
-
-@dataclasses.dataclass(frozen=True)
 class Contestant:
     """The scores of one run."""
 
     name: str
     scores: Artifact
-    entries: Mapping[str, Mapping[str, Any]]
-    """By benchmark."""
+    benchmarks: Mapping[str, BenchmarkScores]
+    """By name."""
 
     @classmethod
     def of(cls, name: str, scores: Artifact) -> "Contestant":
-        entries = read_json(scores.path("scores.json"))["benchmarks"]
-        return cls(name, scores, {entry["name"]: entry for entry in entries})
+        return cls(name, scores, {one.name: one for one in read_scores(scores.path("scores.json"))})
 
-    def metric(self, benchmark: str, name: str) -> Mapping[str, Any] | None:
-        metrics = self.entries.get(benchmark, {}).get("metrics", [])
-        return next((one for one in metrics if one["name"] == name and not one["group"]), None)
+    def metric(self, benchmark: str, name: str) -> Metric | None:
+        """Returns the metric ``name`` of the whole ``benchmark``; None when this run lacks it."""
+        whole = self.benchmarks[benchmark].whole if benchmark in self.benchmarks else []
+        return next((metric for metric in whole if metric.name == name), None)
 
     def outcomes(self, benchmark: str) -> dict[tuple[str, str], Mapping[str, float]]:
-        """Each item's outcome, by name and group."""
+        """Returns each item's outcome, by name and group."""
         path = self.scores.path(f"samples/{benchmark}.jsonl")
         rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
         return {(row["name"], row["group"]): row["outcome"] for row in rows}
@@ -103,18 +81,15 @@ class Row:
 
     benchmark: str
     shots: int
-    name: str
-    metrics: Sequence[Mapping[str, Any] | None]
-    """One of each run."""
+    kind: MetricKind
+    metrics: Sequence[Metric | None]
+    """The metric of each run."""
     differences: Sequence[Difference | None]
-    """Differences of all other runs from the first; None where they cannot be computed."""
-
-    @property
-    def is_share(self) -> bool:
-        return is_share(self.name)
+    """The difference of each run but the first from the first; None when no outcomes give it."""
 
     def text(self, value: float, sign: str = "") -> str:
-        return f"{100 * value:{sign}.2f}" if self.is_share else f"{value:{sign}.4g}"
+        """Returns ``value`` in the unit of the row's heading."""
+        return f"{self.kind.scale * value:{sign}{'.2f' if self.kind.unit else '.4g'}}"
 
 
 def show(config: RunConfig, wanted: Sequence[str], page: Path | None) -> None:
@@ -125,9 +100,9 @@ def show(config: RunConfig, wanted: Sequence[str], page: Path | None) -> None:
     rows, console = list(rows_of(runs)), terminal()
     head, body = header(runs), cells(rows)
     if page is not None:
-        entries = {run.name: list(run.entries.values()) for run in runs}
+        scores = {run.name: list(run.benchmarks.values()) for run in runs}
         shares, others = intervals(runs, rows, True), intervals(runs, rows, False)
-        page.write_text(compare_page.render(entries, [head, *body], NOTE, shares, others), encoding="utf-8")
+        page.write_text(compare_page.render(scores, [head, *body], NOTE, shares, others), encoding="utf-8")
     if console.is_terminal:
         table = Table(*head, box=None, header_style="bold", pad_edge=False)
         for line in body:
@@ -155,33 +130,31 @@ def scores_of(name: str, root: str) -> Artifact:
 
 
 def rows_of(runs: Sequence[Contestant]) -> Iterator[Row]:
-    """Yields every metric that at least two runs have, ordered by benchmark and number of shots."""
-    known = {name: entry for run in runs for name, entry in run.entries.items()}
-    for benchmark in sorted(known, key=lambda name: place(known[name])):
-        entries = [run.entries[benchmark] for run in runs if benchmark in run.entries]
-        names = dict.fromkeys(one["name"] for entry in entries for one in entry["metrics"] if not one["group"])
-        shots = int(entries[0]["shots"])
-        outcomes = [run.outcomes(benchmark) if benchmark in run.entries else {} for run in runs]
-        for name in names:
-            metrics = [run.metric(benchmark, name) for run in runs]
+    """Yields every metric that at least two runs have, by the benchmarks' names and their shots."""
+    known = {name: scores for run in runs for name, scores in run.benchmarks.items()}
+    for benchmark in sorted(known, key=lambda name: known[name].order):
+        found = [run.benchmarks[benchmark] for run in runs if benchmark in run.benchmarks]
+        outcomes = [run.outcomes(benchmark) if benchmark in run.benchmarks else {} for run in runs]
+        for name in dict.fromkeys(metric.name for scores in found for metric in scores.whole):
+            metrics, kind = [run.metric(benchmark, name) for run in runs], kind_of(name)
             if sum(metric is not None for metric in metrics) >= 2:
-                others = [difference(name, outcomes[0], own) for own in outcomes[1:]]
-                yield Row(benchmark, shots, name, metrics, others)
+                others = [difference(kind, outcomes[0], own) for own in outcomes[1:]]
+                yield Row(benchmark, found[0].shots, kind, metrics, others)
 
 
 Outcomes = Mapping[tuple[str, str], Mapping[str, float]]
 
 
-def difference(name: str, first: Outcomes, second: Outcomes) -> Difference | None:
-    """Tests metric ``name`` over the items that both have; None without such items or without the outcome."""
-    measure = MEASURES.get(name, Measure(name))
-    shared = [item for item in first if item in second and {measure.top} <= first[item].keys() & second[item].keys()]
+def difference(kind: MetricKind, first: Outcomes, second: Outcomes) -> Difference | None:
+    """Returns the difference of a metric over the items that both have; None when there are none, or no outcomes."""
+    top = kind.outcome or kind.name
+    shared = [item for item in first if item in second and {top} <= first[item].keys() & second[item].keys()]
     if not shared:
         return None
-    ours, theirs = ([measure.factor * run[item][measure.top] for item in shared] for run in (first, second))
-    if not measure.bottom:
+    ours, theirs = ([kind.factor * run[item][top] for item in shared] for run in (first, second))
+    if not kind.size:
         return compared(ours, theirs)
-    sizes, others = ([run[item][measure.bottom] for item in shared] for run in (first, second))
+    sizes, others = ([run[item][kind.size] for item in shared] for run in (first, second))
     return compared(ours, theirs, sizes) if sizes == others else None
 
 
@@ -201,9 +174,9 @@ def intervals(runs: Sequence[Contestant], rows: Sequence[Row], is_share: bool) -
     found = []
     for row, adjusted in zip(rows, adjusted_p_values(rows), strict=True):
         for run, one, p in zip(runs[1:], row.differences, adjusted, strict=True):
-            if one is not None and p is not None and row.is_share == is_share:
-                value, low, high = ((100 if is_share else 1) * end for end in (one.value, *one.interval))
-                found.append(Interval(f"{row.benchmark} {row.name}", run.name, value, low, high, mark(p)))
+            if one is not None and p is not None and row.kind.is_share == is_share:
+                value, low, high = (row.kind.scale * end for end in (one.value, *one.interval))
+                found.append(Interval(f"{row.benchmark} {row.kind.name}", run.name, value, low, high, mark(p)))
     return found
 
 
@@ -219,7 +192,7 @@ def adjusted_p_values(rows: Sequence[Row]) -> list[tuple[float | None, ...]]:
 def _line(row: Row, adjusted: Sequence[float | None]) -> list[str]:
     known = next(metric for metric in row.metrics if metric is not None)
     first, *others = [_value(row, metric) for metric in row.metrics]
-    line = [row.benchmark, str(row.shots), row.name + (" %" if row.is_share else ""), f"{known['items']:,}", first]
+    line = [row.benchmark, str(row.shots), row.kind.heading, f"{known.items:,}", first]
     for value, found, p in zip(others, row.differences, adjusted, strict=True):
         line.append(value)
         if found is None or p is None:
@@ -230,9 +203,8 @@ def _line(row: Row, adjusted: Sequence[float | None]) -> list[str]:
     return line
 
 
-def _value(row: Row, metric: Mapping[str, Any] | None) -> str:
+def _value(row: Row, metric: Metric | None) -> str:
     if metric is None:
         return "–"
-    interval = metric["interval"]
-    ends = "" if interval is None else f" [{row.text(interval[0])}, {row.text(interval[1])}]"
-    return row.text(metric["value"]) + ends
+    ends = "" if metric.interval is None else f" [{', '.join(row.text(end) for end in metric.interval)}]"
+    return row.text(metric.value) + ends

@@ -4,21 +4,21 @@ A single HTML file without other files, as the report is (pipeline/report/page.p
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from headrace.pipeline.report import page, panels
 from headrace.pipeline.report.few_shot import panels_of
 from headrace.pipeline.report.forest import Interval, forest
+from headrace.train.evaluation.score_rows import BenchmarkScores
 
 
 def render(
-    runs: Mapping[str, Sequence[Mapping[str, Any]]],
+    runs: Mapping[str, Sequence[BenchmarkScores]],
     table: Sequence[Sequence[str]],
     note: str,
     shares: Sequence[Interval],
     others: Sequence[Interval],
 ) -> str:
-    """Returns the page of ``runs`` (name -> entries of scores.json); the others are compared with the first.
+    """Returns the page of ``runs`` (name → scores); the others are compared with the first.
 
     Args:
         runs: at least two.

@@ -24,9 +24,9 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
 from headrace.pipeline.report.formatting import visible
-from headrace.train.inference.generate import Written
+from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated
-from headrace.train.inference.generation.settings import Sampling
+from headrace.train.inference.settings import Sampling
 
 
 @command
@@ -95,7 +95,7 @@ def _nowhere(number: int, text: str) -> None:
     pass
 
 
-def _print_lines(written: Written) -> None:
+def _print_lines(written: GeneratedTexts) -> None:
     for one in written.generations:
         values = {
             "prompt": one.prompt,
@@ -107,7 +107,7 @@ def _print_lines(written: Written) -> None:
         print(json.dumps(values, ensure_ascii=False))
 
 
-def summary(written: Written, seconds: float) -> list[str]:
+def summary(written: GeneratedTexts, seconds: float) -> list[str]:
     """Returns the lines about tokens, endings, prompts that did not fit, and the memory of the cache."""
     tokens = sum(len(one.tokens) for one in written.generations)
     endings = [one.ending for one in written.generations]

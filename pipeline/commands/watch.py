@@ -23,10 +23,11 @@ from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.report.formatting import decimal, is_share
+from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.score_history import Point, of_checkpoint
 from headrace.pipeline.run.planner import Run, Step, execute, save_step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
+from headrace.train.evaluation.score_rows import Metric
 from headrace.train.scores import CheckpointScores
 
 POLL_SECONDS = 2.0
@@ -107,15 +108,16 @@ def line(points: list[Point]) -> str:
     """Returns ``step 500  agreement acc 51.9 % ± 4.9 %  piqa acc …``: the first metric of each benchmark."""
     firsts: dict[str, Point] = {}
     for point in points:
-        if not point.group:
+        if not point.metric.group:
             firsts.setdefault(point.benchmark, point)
-    shown = [f"{point.benchmark} {point.metric} {_number(point)}" for point in firsts.values()]
+    shown = [f"{point.benchmark} {point.metric.name} {_number(point.metric)}" for point in firsts.values()]
     return "  ".join([f"step {points[0].step:,}" if points else "no items", *shown])
 
 
-def _number(point: Point) -> str:
+def _number(metric: Metric) -> str:
     """Returns the value with its standard error."""
-    scale, unit = (100, " %") if is_share(point.metric) else (1, "")
-    digits = 1 if unit else 4
-    error = "" if point.error is None else f" ± {decimal(scale * point.error, digits)}{unit}"
-    return f"{decimal(scale * point.value, digits)}{unit}{error}"
+    kind, digits = metric.kind, 1 if metric.kind.unit else 4
+    error = ""
+    if metric.standard_error is not None:
+        error = f" ± {decimal(kind.scale * metric.standard_error, digits)}{kind.unit}"
+    return f"{decimal(kind.scale * metric.value, digits)}{kind.unit}{error}"

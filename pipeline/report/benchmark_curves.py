@@ -1,7 +1,7 @@
-"""A small picture for each benchmark: its main metric over the steps of the training, with intervals.
+"""A small figure for each benchmark: its main metric over the steps of the training, with intervals.
 
-What the training scored itself and what ``headrace watch`` scored are lines of their own; guessing is dotted, where a
-picture shows shares: elsewhere it is far away.
+Scores by the training itself and by ``headrace watch`` are separate lines. Guessing is a dotted line in figures of
+shares; in others it would be far away.
 """
 
 from collections import defaultdict
@@ -11,7 +11,6 @@ from typing import Any
 import plotly.graph_objects as go
 
 from headrace.pipeline.report.figures import MUTED, SERIES, Figure
-from headrace.pipeline.report.formatting import is_share
 from headrace.pipeline.report.panels import COLUMNS, LEGEND_PIXELS, PANEL_PIXELS, finished, grid
 from headrace.pipeline.report.score_history import Point
 
@@ -20,27 +19,27 @@ Curves = Mapping[str, Mapping[str, list[Point]]]
 
 
 def main_metrics(points: Sequence[Point]) -> Curves:
-    """The first metric of each benchmark on all items, by source and step."""
+    """Returns the first metric of each benchmark on all items, by source and step."""
     firsts: dict[str, str] = {}
     found: dict[str, dict[str, list[Point]]] = defaultdict(lambda: defaultdict(list))
     for point in sorted(points, key=lambda point: point.step):
-        if not point.group and firsts.setdefault(point.benchmark, point.metric) == point.metric:
+        if not point.metric.group and firsts.setdefault(point.benchmark, point.metric.name) == point.metric.name:
             found[point.benchmark][point.source].append(point)
     return found
 
 
 def benchmark_curves(points: Sequence[Point]) -> Figure | None:
-    """A panel for each benchmark in the order of their names; None where nothing was scored on the way."""
+    """Returns a panel for each benchmark in the order of their names; None when nothing was scored."""
     curves = main_metrics(points)
     if not curves:
         return None
     sources = sorted({point.source for point in points})
     columns, names = min(COLUMNS, len(curves)), sorted(curves)
-    firsts = {name: next(iter(curves[name].values()))[0] for name in names}
-    chart = grid([f"{name} {firsts[name].metric}".replace("_", " ") for name in names], columns)
+    firsts = {name: next(iter(curves[name].values()))[0].metric for name in names}
+    chart = grid([f"{name} {firsts[name].name}".replace("_", " ") for name in names], columns)
     for number, name in enumerate(names):
         place = {"row": number // columns + 1, "col": number % columns + 1}
-        if is_share(firsts[name].metric):
+        if firsts[name].kind.is_share:
             chart.add_trace(_guess(curves[name]), **place)
             chart.update_yaxes(tickformat=".0%", **place)
         for source, line in curves[name].items():
@@ -53,13 +52,14 @@ def benchmark_curves(points: Sequence[Point]) -> Figure | None:
 
 
 def _line(source: str, line: Sequence[Point], sources: Sequence[str]) -> go.Scatter:
-    """A curve with its intervals; without points it is for the legend."""
+    """Returns a curve with its intervals; without points it is for the legend."""
     nothing: list[Any] = [None]
     color = SERIES[sources.index(source) % len(SERIES)]
-    ends = [point.interval or (point.value, point.value) for point in line]
+    values = [point.metric.value for point in line]
+    ends = [point.metric.interval or (point.metric.value, point.metric.value) for point in line]
     return go.Scatter(
         x=[point.step for point in line] or nothing,
-        y=[point.value for point in line] or nothing,
+        y=values or nothing,
         name=source,
         mode="lines+markers",
         showlegend=False,
@@ -67,8 +67,8 @@ def _line(source: str, line: Sequence[Point], sources: Sequence[str]) -> go.Scat
         marker={"color": color, "size": 5},
         error_y={
             "type": "data",
-            "array": [high - point.value for point, (_, high) in zip(line, ends, strict=True)],
-            "arrayminus": [point.value - low for point, (low, _) in zip(line, ends, strict=True)],
+            "array": [high - value for value, (_, high) in zip(values, ends, strict=True)],
+            "arrayminus": [value - low for value, (low, _) in zip(values, ends, strict=True)],
             "color": color,
             "thickness": 1,
             "width": 0,
@@ -81,7 +81,7 @@ def _guess(curves: Mapping[str, Sequence[Point]]) -> go.Scatter:
     points = sorted((point for line in curves.values() for point in line), key=lambda point: point.step)
     return go.Scatter(
         x=[point.step for point in points],
-        y=[point.random for point in points],
+        y=[point.metric.random for point in points],
         mode="lines",
         showlegend=False,
         line={"color": MUTED, "width": 1.5, "dash": "dot"},

@@ -1,20 +1,18 @@
-"""Accuracy by the number of worked examples: which scores of a table are points of one curve.
+"""Accuracy by the number of worked examples: groups the scores of a table into curves.
 
     piqa_0shot  0  acc 0.55 ┐                      arithmetic_8shot / two_digit_addition  8  acc 0.31
     piqa_1shot  1  acc 0.57 ├─> a panel, a line             └─> a panel of its own, a line for each group
     piqa_8shot  8  acc 0.58 ┘
 
-As Brown et al. 2020 (GPT-3), figures 1.2 and 3.10. Where the window had no room for all examples, the score is of fewer
-of them: its point says so.
+As Brown et al. 2020 (GPT-3), figures 1.2 and 3.10. If the window had no room for all examples, the score is of fewer
+examples, and its point is marked.
 """
 
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from headrace.pipeline.report.formatting import is_share
-from headrace.train.evaluation.benchmarks.base import without_shots
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,35 +36,38 @@ class Panel:
     curves: dict[str, list[Shot]] = dataclasses.field(default_factory=dict)
 
 
-def panels_of(models: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Panel]:
-    """For each benchmark that was scored with two or more numbers of shots a panel with a line for each of ``models``
-    (name -> entries of scores.json), then for each that has groups, and each model, one with a line for each group."""
+def panels_of(models: Mapping[str, Sequence[BenchmarkScores]]) -> list[Panel]:
+    """Returns a panel for each benchmark that was scored with two or more numbers of shots.
+
+    It has a line for each of ``models`` (name → scores). Then follows for each benchmark with groups, and each model, a
+    panel with a line for each group.
+    """
     found: dict[tuple[bool, str], Panel] = {}
-    for model, entries in models.items():
-        for benchmark, group, random, line in _lines(entries):
-            title = f"{benchmark}, {model}" if group and len(models) > 1 else benchmark
-            panel = found.setdefault((bool(group), title), Panel(title, random, bool(group)))
-            panel.curves[group or model] = line
+    for model, scores in models.items():
+        for benchmark, metric, line in _lines(scores):
+            title = f"{benchmark}, {model}" if metric.group and len(models) > 1 else benchmark
+            is_by_group = bool(metric.group)
+            panel = found.setdefault((is_by_group, title), Panel(title, metric.random, is_by_group))
+            panel.curves[metric.group or model] = line
     return [found[key] for key in sorted(found)]
 
 
-def _lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, float | None, list[Shot]]]:
-    """(benchmark, group, what guessing gives, curve) of the first share of right answers of each benchmark."""
-    by_name: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
-    for entry in entries:
-        if entry["metrics"]:
-            by_name[without_shots(entry["name"], entry["shots"])][entry["shots"]] = entry
+def _lines(scores: Sequence[BenchmarkScores]) -> Iterator[tuple[str, Metric, list[Shot]]]:
+    """Yields (benchmark, metric, curve) of the first share of right answers of each benchmark and group."""
+    by_name: dict[str, dict[int, BenchmarkScores]] = defaultdict(dict)
+    for one in scores:
+        if one.metrics:
+            by_name[one.base_name][one.shots] = one
     for benchmark, by_shots in by_name.items():
         scored = [by_shots[shots] for shots in sorted(by_shots)]
-        shares = [metric for metric in scored[0]["metrics"] if is_share(metric["name"])]
+        shares = [metric for metric in scored[0].metrics if metric.kind.is_share]
         for metric in shares:
-            if len(scored) > 1 and metric["name"] == shares[0]["name"]:
-                name, group = metric["name"], metric["group"]
-                yield benchmark, group, metric["random"], [s for e in scored for s in _shots(e, name, group)]
+            if len(scored) > 1 and metric.name == shares[0].name:
+                yield benchmark, metric, [shot for one in scored for shot in _shots(one, metric)]
 
 
-def _shots(entry: Mapping[str, Any], name: str, group: str) -> Iterator[Shot]:
-    for metric in entry["metrics"]:
-        if (metric["name"], metric["group"]) == (name, group):
-            interval = metric["interval"] and (metric["interval"][0], metric["interval"][1])
-            yield Shot(entry["shots"], metric["value"], interval, bool(entry.get("truncated_contexts")))
+def _shots(scores: BenchmarkScores, like: Metric) -> Iterator[Shot]:
+    """Yields the score of the metric with the name and group of ``like``."""
+    for metric in scores.metrics:
+        if (metric.name, metric.group) == (like.name, like.group):
+            yield Shot(scores.shots, metric.value, metric.interval, bool(scores.tally.truncated_contexts))

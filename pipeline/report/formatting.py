@@ -5,8 +5,6 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headrace.train.evaluation.metrics import SHARES
-
 NONE = "none"
 """What stands where a number is not known."""
 
@@ -41,11 +39,6 @@ def percent(share: float | None) -> str:
     if share is None:
         return NONE
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
-
-
-def is_share(metric: str) -> bool:
-    """Whether the values of ``metric`` are shares of right answers, shown in percent."""
-    return metric.startswith(SHARES)
 
 
 def visible(text: str, characters: int) -> str:

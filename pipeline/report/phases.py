@@ -1,4 +1,4 @@
-"""How in-context learning comes about: its score and each head's prefix matching over the steps of a training.
+"""The rise of in-context learning: its score and each head's prefix matching over the steps of a training.
 
 The "phase change" of Olsson et al. 2022 (Argument 1): induction heads form within a short stretch of the training; in
 it the in-context-learning score falls, and the loss has a bump.
@@ -13,27 +13,29 @@ from headrace.pipeline.report.figures import BLUE, MUTED, PALE, SERIES, Figure, 
 from headrace.pipeline.report.panels import LEGEND_PIXELS, PANEL_PIXELS, finished, grid
 from headrace.pipeline.report.score_history import Point
 from headrace.train.evaluation.metrics import Z95
+from headrace.train.evaluation.score_rows import Metric
 
 SCORE, MATCHING = "in_context_score", "prefix_matching"
 NAMED_HEADS = len(SERIES)
-"""So many heads, the best at the end, have colours and names; the others are pale lines."""
+"""The number of heads with colours and names, those with the best last scores; the others are pale lines."""
 
 
 def phase_change(loss: Points, points: Sequence[Point]) -> Figure | None:
-    """Validation loss, in-context-learning score and heads over optimizer steps; None without one of the latter two.
+    """Returns validation loss, in-context-learning score and heads over optimizer steps.
 
-    Of several sources (evaluations with settings of their own) the one that scored most often is shown.
+    None when there is neither of the latter two. Of several sources (evaluations with different settings) the source
+    with the most points is shown.
     """
-    own = [point for point in points if point.metric == SCORE or (point.metric == MATCHING and point.group)]
+    own = [point for point in points if _is_shown(point.metric)]
     if not own:
         return None
     (source, _), *_ = Counter(point.source for point in own).most_common(1)
     shown = sorted((point for point in own if point.source == source), key=lambda point: point.step)
-    scores = [point for point in shown if point.metric == SCORE]
+    scores = [point for point in shown if point.metric.name == SCORE]
     heads: dict[str, list[Point]] = defaultdict(list)
     for point in shown:
-        if point.metric == MATCHING:
-            heads[point.group].append(point)
+        if point.metric.name == MATCHING:
+            heads[point.metric.group].append(point)
     panels = {
         "validation loss, nats per token": [_line("validation loss", thinned(loss), MUTED)] if loss else [],
         "in-context-learning score: loss at a late token minus at an early one": [_score(scores)] if scores else [],
@@ -53,19 +55,24 @@ def phase_change(loss: Points, points: Sequence[Point]) -> Figure | None:
     return finished("phase_change", chart, height, label, 1)
 
 
+def _is_shown(metric: Metric) -> bool:
+    """Whether ``metric`` is the in-context-learning score, or prefix matching of one head."""
+    return metric.name == SCORE or (metric.name == MATCHING and bool(metric.group))
+
+
 def _score(points: Sequence[Point]) -> go.Scatter:
-    line = _line("in-context-learning score", [(point.step, point.value) for point in points], BLUE)
-    errors = [Z95 * (point.error or 0) for point in points]
+    line = _line("in-context-learning score", [(point.step, point.metric.value) for point in points], BLUE)
+    errors = [Z95 * (point.metric.standard_error or 0) for point in points]
     return line.update(error_y={"type": "data", "array": errors, "color": BLUE, "thickness": 1, "width": 0})
 
 
 def _heads(heads: dict[str, list[Point]]) -> list[go.Scatter]:
-    """The best are drawn last, above the others."""
-    ranked = sorted(heads, key=lambda head: heads[head][-1].value)
+    """Returns a line for each head; the best are drawn last, above the others."""
+    ranked = sorted(heads, key=lambda head: heads[head][-1].metric.value)
     colors = dict(zip(reversed(ranked), SERIES, strict=False))
     lines = []
     for head in ranked:
-        name, values = head.replace("_", " "), [(point.step, point.value) for point in heads[head]]
+        name, values = head.replace("_", " "), [(point.step, point.metric.value) for point in heads[head]]
         line = _line(name, values, colors.get(head, PALE))
         lines.append(line.update(showlegend=head in colors, line_width=2 if head in colors else 1))
     return lines

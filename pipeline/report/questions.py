@@ -1,4 +1,4 @@
-"""Questions of benchmarks with what the model answered, right and wrong ones, for a reader to look through.
+"""Questions of benchmarks with the model's answers, right and wrong ones, for the page.
 
 scores/…/samples/piqa.jsonl    {"name": "piqa.jsonl:7", "prompts": ["…"], "continuations": ["…", "…"], …}
 """
@@ -12,6 +12,7 @@ import orjson
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.report.samples import CHARACTERS
+from headrace.train.evaluation.score_rows import BenchmarkScores, split_filter
 
 PER_BENCHMARK = 24
 ON_THE_PAGE = 480
@@ -43,37 +44,41 @@ class Question:
     choices: list[Choice]
 
 
-def questions(scores: Artifact, entries: Sequence[Mapping[str, Any]]) -> list[Question]:
-    """Of each benchmark whose samples have text the first right and the first wrong ones, as many if there are."""
-    most = max(2, min(PER_BENCHMARK, ON_THE_PAGE // max(1, len(entries))))
+def questions(artifact: Artifact, benchmarks: Sequence[BenchmarkScores]) -> list[Question]:
+    """Returns the first right and the first wrong questions of each benchmark with text, equally many if possible."""
+    most = max(2, min(PER_BENCHMARK, ON_THE_PAGE // max(1, len(benchmarks))))
     found = []
-    for entry in entries:
-        name = f"samples/{entry['name']}.jsonl"
-        if name in scores.manifest["files"]:
-            records = [orjson.loads(line) for line in scores.path(name).read_bytes().splitlines()]
-            asked = [_question(entry, record) for record in records if record["continuations"] or record.get("written")]
-            found += [asked[place] for place in _chosen([question.verdict for question in asked], most)]
+    for scores in benchmarks:
+        name = f"samples/{scores.name}.jsonl"
+        if name in artifact.manifest["files"]:
+            records = [orjson.loads(line) for line in artifact.path(name).read_bytes().splitlines()]
+            asked = [
+                _question(scores, record) for record in records if record["continuations"] or record.get("written")
+            ]
+            found += [asked[index] for index in _chosen([question.verdict for question in asked], most)]
     return found
 
 
 def _chosen(verdicts: Sequence[str], most: int) -> list[int]:
-    """The places of ``most`` questions: the first of each verdict, in turn, in their order."""
+    """Returns the indices of ``most`` questions: the first of each verdict, in turn, in their order."""
     turns: dict[str, int] = {}
     ranks = []
-    for place, verdict in enumerate(verdicts):
+    for index, verdict in enumerate(verdicts):
         turns[verdict] = turns.get(verdict, -1) + 1
-        ranks.append((turns[verdict], place))
-    return sorted(place for _, place in sorted(ranks)[:most])
+        ranks.append((turns[verdict], index))
+    return sorted(index for _, index in sorted(ranks)[:most])
 
 
-def _question(entry: Mapping[str, Any], record: Mapping[str, Any]) -> Question:
-    """A line of samples/*.jsonl; where each choice has a prompt of its own, it stands before the choice. What the model
-    wrote stands as a choice beside the right answer."""
+def _question(scores: BenchmarkScores, record: Mapping[str, Any]) -> Question:
+    """Returns the question of a line of samples/*.jsonl.
+
+    A prompt of a choice's own comes before the choice. A written answer is a choice beside the right answer.
+    """
     prompts, texts, likelihoods = record["prompts"], record["continuations"], record["log_likelihoods"]
     shared = prompts[0] if len(prompts) == 1 else ""
     own = prompts if len(prompts) == len(texts) > 1 else [""] * len(texts)
     best = max(range(len(texts)), key=lambda i: likelihoods[i], default=None)
-    verdict = _verdict(entry, record["outcome"])
+    verdict = _verdict(scores, record["outcome"])
     choices = [
         Choice(
             text=_end(prompt + text),
@@ -86,7 +91,7 @@ def _question(entry: Mapping[str, Any], record: Mapping[str, Any]) -> Question:
     choices += [Choice(_end(text), "", right=verdict == "right", chosen=True) for text in record.get("written", ())]
     choices += [Choice(_end(text), "", right=True, chosen=False) for text in record.get("right_answers", ())[:1]]
     return Question(
-        benchmark=str(entry["name"]),
+        benchmark=scores.name,
         name=visible(str(record["name"]), CHARACTERS),
         verdict=verdict,
         overlap=(record.get("overlap") or "").replace("_", " "),
@@ -95,12 +100,13 @@ def _question(entry: Mapping[str, Any], record: Mapping[str, Any]) -> Question:
     )
 
 
-def _verdict(entry: Mapping[str, Any], outcome: Mapping[str, float]) -> str:
-    main = entry["metrics"][0]["name"]
-    return {1.0: "right", 0.0: "wrong"}.get(outcome.get(main, outcome.get(main.partition(" (")[0], 0.5)), "")
+def _verdict(scores: BenchmarkScores, outcome: Mapping[str, float]) -> str:
+    main = scores.metrics[0].name
+    bare, _ = split_filter(main)
+    return {1.0: "right", 0.0: "wrong"}.get(outcome.get(main, outcome.get(bare, 0.5)), "")
 
 
 def _end(text: str) -> str:
-    """The end of a prompt, which is what the answer hangs on."""
+    """Returns the end of a prompt, which the answer depends on most."""
     cut = len(text) > PROMPT_CHARACTERS
     return ("…" if cut else "") + visible(text[-PROMPT_CHARACTERS:], PROMPT_CHARACTERS)

@@ -1,10 +1,10 @@
-"""How the scores of each benchmark move over the steps of a training.
+"""The scores of each benchmark over the steps of a training.
 
     weights/<address>/metrics.jsonl     {"step": 50, "evaluation": {"piqa": [{"name": "acc", "value": 0.52, …}, …]}}
     checkpoint_scores/*/scores.json     of the steps that ``headrace watch`` scored
         ──> Point, Point, …
 
-What the training scored itself and what was scored beside it are curves of their own: limits may differ.
+Scores by the training itself and by ``headrace watch`` are separate curves: their limits may differ.
 """
 
 import dataclasses
@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.artifact import Artifact, has_older_format, read_json
+from headrace.pipeline.core.artifact import Artifact, has_older_format
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.tracker import EVALUATION, Scores
+from headrace.train.evaluation.score_rows import Metric, read_scores
 
 CHECKPOINT_SCORES = "checkpoint_scores"
-"""The folder of what ``headrace watch`` leaves, beside that of the weights."""
+"""The folder that ``headrace watch`` writes to, beside that of the weights."""
 IN_LOOP = "while training"
 
 
@@ -28,32 +29,23 @@ class Point:
 
     step: int
     benchmark: str
-    metric: str
-    value: float
-    error: float | None
-    """The standard error, where one is known."""
-    interval: tuple[float, float] | None
-    """95 %."""
-    random: float | None
-    """What guessing gives."""
-    items: int
-    group: str
-    """The part of the benchmark that it covers; empty for all of it."""
     source: str
     """``IN_LOOP``, or ``watch`` with a hash of the evaluation's settings: points of one source can be compared."""
+    metric: Metric
 
 
 def points(training: Path) -> list[Point]:
-    """Everything that was scored of the training in the folder ``training``, by source and step."""
+    """Returns all scores of the training in the folder ``training``, by source and step."""
     found = list(in_loop(read_metrics(training / "metrics.jsonl")))
     return found + [point for artifact in watched(training) for point in of_checkpoint(artifact)]
 
 
 def in_loop(metrics: Sequence[Mapping[str, Any]]) -> Iterator[Point]:
-    """What stands in rows of metrics.jsonl."""
+    """Yields the points in rows of metrics.jsonl."""
     for row in metrics:
-        for benchmark, values in row.get(EVALUATION, {}).items():
-            yield from _points(row["step"], benchmark, values, IN_LOOP)
+        for benchmark, found in row.get(EVALUATION, {}).items():
+            for metric in found:
+                yield Point(row["step"], benchmark, IN_LOOP, Metric.read(metric))
 
 
 def watched(training: Path) -> list[Artifact]:
@@ -68,37 +60,22 @@ def watched(training: Path) -> list[Artifact]:
 
 
 def of_checkpoint(artifact: Artifact) -> Iterator[Point]:
-    """What the scores of a checkpoint say."""
-    for benchmark, metrics in scores_of(artifact).items():
-        yield from _points(artifact.settings["step"], benchmark, metrics, source_of(artifact))
+    """Yields the points of a checkpoint's scores."""
+    step, source = artifact.settings["step"], source_of(artifact)
+    for scores in read_scores(artifact.path("scores.json")):
+        for metric in scores.metrics:
+            yield Point(step, scores.name, source, metric)
 
 
-def scores_of(artifact: Artifact) -> Scores:
-    """The metrics of each benchmark of a checkpoint."""
-    entries = read_json(artifact.path("scores.json"))["benchmarks"]
-    return {entry["name"]: entry["metrics"] for entry in entries}
+def rows_of(artifact: Artifact) -> Scores:
+    """Returns the metrics of each benchmark of a checkpoint, as metrics.jsonl has those of a training."""
+    return {one.name: [metric.row() for metric in one.metrics] for one in read_scores(artifact.path("scores.json"))}
 
 
 def source_of(scores: Artifact) -> str:
+    """Returns the source of the points of a checkpoint's ``scores``."""
     return f"watch {digest(scores.manifest['hashed']['evaluation'])[:6]}"
 
 
 def _is_of(scores: Artifact, training: Path) -> bool:
     return bool(scores.settings["training"] == training.name)
-
-
-def _points(step: int, benchmark: str, metrics: Sequence[Mapping[str, Any]], source: str) -> Iterator[Point]:
-    for metric in metrics:
-        interval = metric["interval"]
-        yield Point(
-            step=step,
-            benchmark=benchmark,
-            metric=metric["name"],
-            value=metric["value"],
-            error=metric["standard_error"],
-            interval=None if interval is None else (interval[0], interval[1]),
-            random=metric["random"],
-            items=metric["items"],
-            group=metric["group"],
-            source=source,
-        )

@@ -115,7 +115,9 @@ def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable)
         Fact("validation loss", decimal(loss), "nats per token, " + where),
         Fact("bits per byte", decimal(bits), where),
     ]
-    headlines = [Fact(row.title, percent(row.value), f"random {percent(row.random)}") for row in table.headlines()]
+    headlines = [
+        Fact(row.title, percent(row.metric.value), f"random {percent(row.metric.random)}") for row in table.headlines()
+    ]
     return {
         "facts": facts + headlines,
         "records": short(inputs["clean"].counts["records_in"]),

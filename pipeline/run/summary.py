@@ -64,11 +64,14 @@ def scores(table: ScoreTable) -> Table:
     """The table of benchmarks, without their groups. Clean and dirty scores have columns if any benchmark has them."""
     view = Table("benchmark", "shots", "metric", box=None, header_style="bold", pad_edge=False)
     columns = ["value", "error", "interval", "random", "items"]
-    columns += ["clean", "dirty"] if any(line.clean or line.dirty for line in table.rows) else []
+    columns += ["clean", "dirty"] if any(line.metric.clean or line.metric.dirty for line in table.rows) else []
     for column in columns:
         view.add_column("95 % interval" if column == "interval" else column, justify="right")
     for line in table.rows:
-        view.add_row(line.benchmark, str(line.shots or 0), line.metric, *(line.cells[column] for column in columns))
+        cells = line.cells
+        view.add_row(
+            line.benchmark.name, str(line.benchmark.shots), line.metric.name, *(cells[column] for column in columns)
+        )
     return view
 
 

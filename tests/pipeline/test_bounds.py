@@ -20,7 +20,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import STRICT, decode
-from headrace.train.inference.generation.settings import Sampling
+from headrace.train.inference.settings import Sampling
 from headrace.train.loop.schedule import Constant, Cosine, WarmupStableDecay
 from tests.command_line import headrace_here
 

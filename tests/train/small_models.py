@@ -17,7 +17,10 @@ from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
-from headrace.train.inference.scorer import Scorer
+from headrace.train.inference import queries
+from headrace.train.inference.causal_likelihood import CausalLikelihood
+from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.queries import Answer, Tally, TextEncoder
 from headrace.train.model.transformer import Transformer, initialize
 from tests.unique_documents import unique_documents
 
@@ -38,7 +41,7 @@ def story(number: int) -> str:
 
 
 class OfHuggingFace:
-    """A Hugging Face causal model behind the scorer's protocol."""
+    """A Hugging Face causal model with the interface of ours."""
 
     def __init__(self, model: GPT2LMHeadModel) -> None:
         self.model = model
@@ -58,9 +61,26 @@ class Uniform:
         return torch.full((*tokens_BT.shape, self.vocabulary), 1.5)
 
 
-def scorer_of(model, window_tokens: int = WINDOW_TOKENS, batch_tokens: int = 512) -> Scorer:
+def likelihood_of(network, window_tokens: int = WINDOW_TOKENS, batch_tokens: int = 512) -> CausalLikelihood:
     device = torch.device("cpu")
-    return Scorer(model=model, window_tokens=window_tokens, batch_tokens=batch_tokens, device=device)
+    return CausalLikelihood(network=network, window_tokens=window_tokens, batch_tokens=batch_tokens, device=device)
+
+
+def asked(likelihood: CausalLikelihood, given: list[queries.Tokens]) -> tuple[list[Answer], Tally]:
+    return likelihood.answers(given), likelihood.tally(given)
+
+
+def model_of(
+    network, tokenizer: TextEncoder, vocabulary: int = 0, window_tokens: int = WINDOW_TOKENS
+) -> InferenceModel:
+    """A model ready for inference; its vocabulary is the tokenizer's, unless another is given."""
+    return InferenceModel(
+        network=network,
+        device=torch.device("cpu"),
+        likelihood=likelihood_of(network, window_tokens),
+        tokenizer=tokenizer,
+        vocabulary=vocabulary or tokenizer.vocabulary_size,
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)

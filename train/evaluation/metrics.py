@@ -1,4 +1,4 @@
-"""Metrics with what is needed to trust them: standard error, 95 % interval, what chance gives.
+"""Computes metrics with their standard errors, 95 % intervals and the values of guessing.
 
     mean of right/wrong        value p, s/sqrt(n), Wilson's interval
     mean over groups           mean of the groups' values, their errors pooled
@@ -12,31 +12,14 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
+from headrace.train.evaluation.score_rows import Metric
+
 Z95 = 1.959963984540054
 """The 97.5 % quantile of the normal distribution."""
-SHARES = ("acc", "exact_match", "em", "f1")
-"""The names of metrics between 0 and 1, told in percent, begin so."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Metric:
-    """One number of the score table."""
-
-    name: str
-    value: float
-    standard_error: float | None
-    """None for a single item: its spread is unknown."""
-    interval: tuple[float, float] | None
-    """95 % confidence interval."""
-    random: float | None
-    """What guessing (for likelihoods: the uniform distribution over tokens) gives."""
-    items: int
-    group: str = ""
-    """The part of the benchmark that it covers; empty for all of it."""
 
 
 def accuracy(name: str, right: Sequence[float], random: float, group: str = "") -> Metric:
-    """The share of ``right`` (0 or 1 each).
+    """Returns the share of ``right`` (0 or 1 each).
 
     Standard error sqrt(p (1 - p) / (n - 1)): the sample standard deviation over sqrt(n), as in lm-evaluation-harness
     (api/metrics.py, mean_stderr). The interval is Wilson's (JASA 22, 1927, equation for the score interval), which
@@ -50,7 +33,7 @@ def accuracy(name: str, right: Sequence[float], random: float, group: str = "") 
 
 
 def mean_over_groups(name: str, groups: Mapping[str, Sequence[float]], random: float) -> list[Metric]:
-    """The accuracy of each group, after the unweighted mean of them all.
+    """Returns the unweighted mean of all groups, then the accuracy of each group.
 
     Standard error of the mean of K independent groups: sqrt(sum of squared errors) / K (with K groups of one size,
     nearly the pooled error of all items); interval ± 1.96 standard errors within [0, 1].
@@ -66,7 +49,9 @@ def mean_over_groups(name: str, groups: Mapping[str, Sequence[float]], random: f
 
 
 def perplexity(name: str, log_likelihoods: Sequence[float], random: float | None) -> Metric:
-    """exp(-mean) of the ``log_likelihoods`` of whole continuations (lm-evaluation-harness's perplexity of LAMBADA).
+    """Returns exp(-mean) of the ``log_likelihoods`` of whole continuations.
+
+    This is lm-evaluation-harness's perplexity of LAMBADA.
 
     Standard error by the delta method: value times the standard error of the mean (the harness bootstraps instead);
     the interval is exp of the mean's.
@@ -79,7 +64,7 @@ def perplexity(name: str, log_likelihoods: Sequence[float], random: float | None
 
 
 def ratio(name: str, tops: Sequence[float], bottoms: Sequence[float], random: float | None) -> Metric:
-    """sum(tops) / sum(bottoms) over documents, which are sampled whole.
+    """Returns sum(tops) / sum(bottoms) over documents, which are sampled whole.
 
     Standard error of a ratio estimator r (Cochran, Sampling Techniques, 1977, §2.11):
     sqrt(n / (n - 1) * sum((top - r * bottom)^2)) / sum(bottoms); interval ± 1.96 standard errors.
@@ -94,12 +79,12 @@ def ratio(name: str, tops: Sequence[float], bottoms: Sequence[float], random: fl
 
 
 def mean(name: str, values: Sequence[float], random: float | None, group: str = "") -> Metric:
-    """The mean of ``values``; standard error s / sqrt(n), s their sample standard deviation; interval ± 1.96 of it."""
+    """Returns the mean of ``values``; standard error s / sqrt(n), s their sample deviation; interval ± 1.96 of it."""
     return dataclasses.replace(ratio(name, values, [1.0] * len(values), random), group=group)
 
 
 def exponential(metric: Metric, name: str, random: float | None) -> Metric:
-    """exp of ``metric``: the error by the delta method, the interval carried over."""
+    """Returns exp of ``metric``: the error by the delta method, the interval from both ends."""
     value = _exp(metric.value)
     error = None if metric.standard_error is None else value * metric.standard_error
     interval = None if metric.interval is None else (_exp(metric.interval[0]), _exp(metric.interval[1]))
@@ -111,5 +96,5 @@ def _normal(value: float, error: float | None) -> tuple[float, float] | None:
 
 
 def _exp(value: float) -> float:
-    """exp, held at the largest float: a perplexity above 1e308 tells no more than that."""
+    """Returns exp, at most the largest float: a perplexity above 1e308 means nothing more."""
     return math.exp(min(value, 709.0))

@@ -1,151 +1,146 @@
-"""From a benchmark and a model to an entry of the score table, with every answer that led to it.
+"""Scores a benchmark with a model, and keeps every answer.
 
-Benchmark ── items ──> queries ── prompt.encode ──> tokens ── scorer ──> answers ── outcome, metrics ──> entry
+Benchmark ── items ──> queries ── answers_to ──> answers ── outcome, metrics ──> BenchmarkScores
+
+Text, Tokens ── prompt.encode ── likelihood ──> Answer
+Attention ────────────────────── network ─────> HeadWeights
+Generate ─────────────────────── generator ───> Written
 """
 
 import dataclasses
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core import strict_json
-from headrace.pipeline.core.artifact import TaskOutput, write_json
-from headrace.train.evaluation.answering import answered
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, FewShotBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
 from headrace.train.evaluation.held_out import HeldOut
-from headrace.train.evaluation.lm_eval import file_format
-from headrace.train.evaluation.lm_eval import samples as logged_samples
-from headrace.train.evaluation.settings import AnyBenchmark, Evaluation
-from headrace.train.evaluation.table import markdown
-from headrace.train.inference.item import Answer, AnyAnswer, Generate, Item, Outcome, Text, Written
-from headrace.train.inference.subject import Subject
+from headrace.train.evaluation.prompt import encode
+from headrace.train.evaluation.score_rows import BenchmarkScores
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.inference.generation.generator import generator_of
+from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.queries import Answer, AnyAnswer, Attention, Generate, Query, Tally, Text, Written
+from headrace.train.inference.settings import Sampling
 
-FORMAT = 1
-COUNTED = ("items", "queries", "tokens", "truncated_contexts")
 DIGITS = 6
-"""Decimals of log-likelihoods and outcomes in the samples: beyond what fp32 resolves in a sum of tens."""
+"""Decimals of log-likelihoods and outcomes in the samples; fp32 resolves fewer in a sum of tens."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
     """One benchmark with all its answers."""
 
-    entry: dict[str, Any]
-    """What scores.json says of it."""
+    scores: BenchmarkScores
     items: Sequence[Item]
     answers: Sequence[Sequence[AnyAnswer]]
     outcomes: Sequence[Outcome]
     parts: Sequence[str | None]
-    """Whether each item is clean, dirty or too short to tell; None where the benchmark was not searched for."""
+    """``clean``, ``dirty`` or ``too_short`` for each item; None for a benchmark that was not searched for."""
+
+    def samples(self) -> list[dict[str, Any]]:
+        """Returns a line of samples/<name>.jsonl for each item."""
+        rows = zip(self.items, self.answers, self.outcomes, self.parts, strict=True)
+        return [_sample(*row) for row in rows]
 
 
 def score_all(
     evaluation: Evaluation,
     held_out: HeldOut | None,
     overlaps: Mapping[str, Overlap],
-    subject: Subject,
+    model: InferenceModel,
     expect: Callable[[int], None] = lambda queries: None,
 ) -> Iterator[Scored]:
-    """Every benchmark scored, in the order of their names; ``expect`` is told before how many queries they ask in all.
+    """Scores every benchmark, in the order of their names; first calls ``expect`` with the number of all queries.
 
     Raises:
         ConfigError: when a benchmark needs a larger window than the model has.
     """
-    evaluation.check_window(subject.scorer.window_tokens)
-    asked = {
-        name: benchmark.items(sources_of(name, evaluation, held_out, subject))
+    evaluation.check_window(model.window_tokens)
+    items_of = {
+        name: benchmark.items(sources_of(name, evaluation, held_out, model))
         for name, benchmark in sorted(evaluation.benchmarks.items())
     }
-    expect(sum(len(item.queries) for items in asked.values() for item in items))
-    for name, items in asked.items():
-        yield score_items(name, evaluation.benchmarks[name], items, overlaps.get(name), subject)
+    expect(sum(len(item.queries) for items in items_of.values() for item in items))
+    for name, items in items_of.items():
+        yield score_items(name, evaluation.benchmarks[name], items, overlaps.get(name), model)
 
 
-def sources_of(name: str, evaluation: Evaluation, held_out: HeldOut | None, subject: Subject) -> Sources:
-    """Where the items of the benchmark ``name`` come from."""
+def sources_of(name: str, evaluation: Evaluation, held_out: HeldOut | None, model: InferenceModel) -> Sources:
+    """Returns the sources of the items of the benchmark ``name``."""
     return Sources(
         data=Path(evaluation.data),
         held_out=held_out,
         seed=f"{evaluation.seed}:{name}",
-        vocabulary=subject.vocabulary,
-        start=subject.tokenizer.end_of_text,
-        tokenizer=subject.tokenizer,
-        window_tokens=subject.scorer.window_tokens,
+        vocabulary=model.vocabulary,
+        start=model.tokenizer.end_of_text,
+        tokenizer=model.tokenizer,
+        window_tokens=model.window_tokens,
     )
 
 
-def write_tables(
-    entries: Sequence[Mapping[str, Any]],
-    configs: Mapping[str, Mapping[str, Any]],
-    evaluation: Evaluation,
-    subject: Subject,
-    out: TaskOutput,
-) -> "Counter[str]":
-    """scores.json, scores.md, the harness's results; counts benchmarks, items, queries and tokens."""
-    report = {"format": FORMAT, "window_tokens": subject.scorer.window_tokens, "vocabulary": subject.vocabulary}
-    with out.file("scores.json") as path:
-        write_json(path, {**report, "precision": evaluation.precision, "benchmarks": entries})
-    with out.file("scores.md") as path:
-        path.write_text(markdown(entries), encoding="utf-8")
-    with out.file(logged_samples.RESULTS) as path:
-        write_json(path, file_format.results(entries, evaluation.precision, configs))
-    return Counter(benchmarks=len(entries), **{unit: sum(e[unit] for e in entries) for unit in COUNTED})
-
-
-def score(name: str, benchmark: AnyBenchmark, sources: Sources, overlap: Overlap | None, subject: Subject) -> Scored:
-    """Ask the model every item of ``benchmark`` and sum up."""
-    return score_items(name, benchmark, benchmark.items(sources), overlap, subject)
+def score(name: str, benchmark: Benchmark, sources: Sources, overlap: Overlap | None, model: InferenceModel) -> Scored:
+    """Scores all items of ``benchmark``."""
+    return score_items(name, benchmark, benchmark.items(sources), overlap, model)
 
 
 def score_items(
-    name: str, benchmark: AnyBenchmark, items: Sequence[Item], overlap: Overlap | None, subject: Subject
+    name: str, benchmark: Benchmark, items: Sequence[Item], overlap: Overlap | None, model: InferenceModel
 ) -> Scored:
-    """Ask the model ``items`` of ``benchmark`` and sum up."""
-    flat, tally = answered([query for item in items for query in item.queries], subject)
+    """Scores ``items`` of ``benchmark``."""
+    flat, tally = answers_to([query for item in items for query in item.queries], model)
     remaining = iter(flat)
     answers = [[next(remaining) for _ in item.queries] for item in items]
     outcomes = [benchmark.outcome(item, found) for item, found in zip(items, answers, strict=True)]
     parts = parts_of(items, overlap)
-    entry = {
-        "name": name,
-        "type": benchmark.type,
-        "shots": benchmark.shots if isinstance(benchmark, FewShotBenchmark) else 0,
-        "items": len(items),
-        **dataclasses.asdict(tally),
-        "overlap": sizes(parts) if overlap else None,
-        "metrics": metrics_by_part(benchmark, items, outcomes, parts, subject.vocabulary),
-    }
-    return Scored(entry, items, answers, outcomes, parts)
+    scores = BenchmarkScores(
+        name=name,
+        type=benchmark.type,
+        shots=benchmark.shots if isinstance(benchmark, FewShotBenchmark) else 0,
+        items=len(items),
+        tally=tally,
+        overlap=sizes(parts) if overlap else None,
+        metrics=tuple(metrics_by_part(benchmark, items, outcomes, parts, model.vocabulary)),
+    )
+    return Scored(scores, items, answers, outcomes, parts)
 
 
-def write_samples(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput) -> None:
-    """``samples/<name>.jsonl``: one line per item."""
-    _write_lines(f"samples/{name}.jsonl", rows, out)
+def answers_to(queries: Sequence[Query], model: InferenceModel) -> tuple[list[AnyAnswer], Tally]:
+    """Returns one answer per query, in their order; the tally counts the queries that read or write text."""
+    texts = [query for query in queries if not isinstance(query, (Attention, Generate))]
+    tokens = encode(texts, model.tokenizer, model.opening)
+    likelihoods = iter(model.likelihood.answers(tokens))
+    written, tally_of_written = texts_written([query for query in queries if isinstance(query, Generate)], model)
+    remaining = iter(written)
+
+    def answer(query: Query) -> AnyAnswer:
+        if isinstance(query, Attention):
+            return model.head_weights(query)
+        return next(remaining) if isinstance(query, Generate) else next(likelihoods)
+
+    return [answer(query) for query in queries], model.likelihood.tally(tokens) + tally_of_written
 
 
-def write_logs(
-    tasks: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], out: TaskOutput
-) -> dict[str, Mapping[str, Any]]:
-    """The lines of each task as the harness logs them; what its tools must know of the task to read them."""
-    configs = {}
-    for task, lines in tasks:
-        _write_lines(logged_samples.file_of(task), lines, out)
-        configs[task] = logged_samples.config(lines[0])
-    return configs
+def texts_written(queries: Sequence[Generate], model: InferenceModel) -> tuple[list[Written], Tally]:
+    """Returns the greedy text after each query.
 
-
-def _write_lines(name: str, rows: Sequence[Mapping[str, Any]], out: TaskOutput) -> None:
-    with out.file(name) as path, path.open("w", encoding="utf-8") as stream:
-        for row in rows:
-            stream.write(strict_json.dumps(row, path) + "\n")
-
-
-def samples(scored: Scored) -> list[dict[str, Any]]:
-    """A line for each item."""
-    rows = zip(scored.items, scored.answers, scored.outcomes, scored.parts, strict=True)
-    return [_sample(*row) for row in rows]
+    A model whose window is not longer than ``max_tokens`` writes half a window at most.
+    """
+    if not queries:
+        return [], Tally()
+    generator, window, tally = generator_of(model), model.window_tokens, Tally()
+    numbers: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(list)
+    for number, query in enumerate(queries):
+        numbers[query.stops, query.max_tokens if query.max_tokens < window else window // 2].append(number)
+    found: dict[int, Written] = {}
+    for (stops, max_tokens), own in numbers.items():
+        prompts = [queries[number].context for number in own]
+        texts = generator.generate(prompts, Sampling(max_tokens=max_tokens, stops=stops))
+        for number, text in zip(own, texts, strict=True):
+            found[number] = Written(text.text, len(text.tokens))
+            tally += Tally(1, len(text.tokens), int(text.lost_tokens > 0), text.lost_tokens)
+    return [found[number] for number in range(len(queries))], tally
 
 
 def _sample(item: Item, found: Sequence[AnyAnswer], outcome: Outcome, part: str | None) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from headrace.pipeline.core.settings import (
 )
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmarks.agreement import Agreement
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark, shots_name, without_shots
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark
 from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
 from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
@@ -40,6 +40,7 @@ from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from headrace.train.evaluation.benchmarks.schema import Schema
 from headrace.train.evaluation.benchmarks.validation import Validation
 from headrace.train.evaluation.lm_eval.file_format import task_files
+from headrace.train.evaluation.score_rows import shots_name, without_shots
 from headrace.train.inference.settings import Inference
 
 AnyBenchmark = Annotated[

@@ -1,32 +1,31 @@
-"""Generation with the model in a Hugging Face folder, for whoever imports no torch."""
+"""Generates texts with the model in a Hugging Face folder. Callers need not import torch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.train.inference.generation.settings import Sampling
-from headrace.train.inference.settings import Inference
+from headrace.train.inference.settings import Inference, Sampling
 
 if TYPE_CHECKING:
     from headrace.train.inference.generation.generator import Generation
 
 
 @dataclasses.dataclass(frozen=True)
-class Written:
-    """Texts, and what it took to remember each."""
+class GeneratedTexts:
+    """Texts, and the memory that each took."""
 
     generations: "Sequence[Generation]"
     cache_formula: str
-    """How many bytes of keys and values a token has; empty where the model keeps none here."""
+    """The bytes of keys and values of one token; empty for a model whose keys and values are not cached."""
     cache_bytes: int
-    """The same of the longest sequence."""
+    """The bytes of the longest sequence."""
 
 
 def generate(
     folder: Path, settings: Inference, prompts: Sequence[str], sampling: Sampling, show: Callable[[int, str], None]
-) -> Written:
-    """One text for each of ``prompts``, on the device and in the precision that ``settings`` asks for.
+) -> GeneratedTexts:
+    """Returns one text for each of ``prompts``, with the device and the precision of ``settings``.
 
     Raises:
         ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
@@ -37,16 +36,15 @@ def generate(
     from headrace.train.model.cache import cache_bytes
     from headrace.train.model.transformer import Transformer
 
-    subject = open_folder(folder, settings)
-    model = subject.scorer.model
-    found = generator_of(subject).generate(prompts, sampling, show)
-    if not isinstance(model, Transformer):
-        return Written(found, "", 0)
-    shape, value_bytes = model.config, model.embedding.weight.element_size()
-    longest = max(one.prompt_tokens + len(one.tokens) for one in found)
+    model = open_folder(folder, settings)
+    generations = generator_of(model).generate(prompts, sampling, show)
+    if not isinstance(model.network, Transformer):
+        return GeneratedTexts(generations, "", 0)
+    shape, value_bytes = model.network.config, model.network.embedding.weight.element_size()
+    longest = max(one.prompt_tokens + len(one.tokens) for one in generations)
     formula = (
         f"{cache_bytes(shape, 1, value_bytes):,} bytes a token"
         f" = 2 · {shape.layers} layers · {shape.kv_heads} key/value heads · {shape.head_width} wide"
         f" · {value_bytes} bytes"
     )
-    return Written(found, formula, cache_bytes(shape, longest, value_bytes))
+    return GeneratedTexts(generations, formula, cache_bytes(shape, longest, value_bytes))

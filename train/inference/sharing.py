@@ -1,13 +1,13 @@
-"""Queries shared out over ranks: each answers a part, all know all answers.
+"""Shares queries out over ranks: each rank answers a part, and all know all answers.
 
     queries, in the order of their tokens   a a a a b b b c c c c c c d d e e e e e
     round 0                                 [ rank 0  ][ rank 1 ]
     round 1                                                      [ rank 0 ][ rank 1]
 
-A rank gets consecutive ones of the ordered queries, so that what begins alike is read by one of them; those with the
-same context, the choices of an item, are never separated. After each round the ranks exchange their answers: so none
-waits long for the others, and all go on as one process would. What is known already (kept.py) is not asked again;
-rounds are cut as if it were, so that the rest has the company that it had.
+A rank gets consecutive queries of this order, so queries that begin alike are read by one rank. Queries with the same
+context, the choices of an item, are never separated. After each round the ranks exchange their answers, so no rank
+waits long for the others. Answers in the log (answer_log.py) are not computed again. Rounds are cut identically on
+resume, so batches do not change.
 """
 
 import dataclasses
@@ -17,93 +17,93 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 
 from headrace.train.distributed.processes import Ranks, StopRequest, gather, stopped
-from headrace.train.inference.answer_log import Kept, Plain, key_of
-from headrace.train.inference.item import Answer, Attention, HeadWeights, Tokens
+from headrace.train.inference.answer_log import AnswerLog, JsonValue, key_of
+from headrace.train.inference.likelihood import Likelihood
 from headrace.train.inference.prefix_tree import shared_tokens
-from headrace.train.inference.scorer import Scorer, Tally
-from headrace.train.inference.subject import Subject
+from headrace.train.inference.queries import Answer, Tally, Tokens
 
 ROUND_BATCHES = 16
-"""So many full batches of each rank make a round, which is what a kill may lose: with SmolLM2-135M and batches of 4,096
-tokens a minute or two on a CPU. Cut so short, all that rounds read twice is less than 0.1 % of the tokens."""
+"""Full batches of each rank in a round. A kill loses at most one round: with SmolLM2-135M and batches of 4,096 tokens
+a minute or two on a CPU. Cut so short, rounds read less than 0.1 % of the tokens twice."""
 
 Stretches = list[list[int]]
-"""The numbers of what each rank does."""
+"""The numbers of the queries of each rank."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Sharing:
-    """What one or several ranks, all of which are asked the same, do together."""
+    """The joint work of one or several ranks, which are all asked the same."""
 
     ranks: Ranks
     answered: Callable[[int], None]
-    """Is told after each round how many queries it was, those whose answers were known included."""
-    kept: Kept = dataclasses.field(default_factory=Kept)
+    """Is called after each round with its number of queries, those with known answers included."""
+    log: AnswerLog = dataclasses.field(default_factory=AnswerLog)
     stop: StopRequest = dataclasses.field(default_factory=StopRequest)
 
     def answers(
-        self, keys: Sequence[str], shares: Iterable[Stretches], work: Callable[[list[int]], Sequence[Plain]]
-    ) -> list[Plain]:
-        """The answer of each of ``keys``, on all ranks: what is kept, else what a rank's ``work`` makes of its number,
-        round by round.
+        self, keys: Sequence[str], shares: Iterable[Stretches], work: Callable[[list[int]], Sequence[JsonValue]]
+    ) -> list[JsonValue]:
+        """Returns the answer of each of ``keys`` on all ranks: from the log, else from a rank's ``work``, by round.
 
         Raises:
             RetryableError: on all ranks, after the round in which any was asked to stop.
         """
         for stretches in shares:
-            left = [[number for number in stretch if keys[number] not in self.kept.answers] for stretch in stretches]
+            left = [[number for number in stretch if keys[number] not in self.log.answers] for stretch in stretches]
             if any(left):
                 own = work(left[self.ranks.rank]), self.stop.asked
                 found, stops = zip(*(gather(own) if self.ranks.world > 1 else [own]), strict=True)
                 pairs = zip(itertools.chain(*left), itertools.chain(*found), strict=True)
-                self.kept.add({keys[number]: answer for number, answer in pairs})
+                self.log.add({keys[number]: answer for number, answer in pairs})
                 if any(stops):
-                    raise stopped("scores", f"with {len(self.kept.answers):,} answers kept")
+                    raise stopped("scores", f"with {len(self.log.answers):,} answers kept")
             self.answered(sum(map(len, stretches)))
-        return [self.kept.answers[key] for key in keys]
+        return [self.log.answers[key] for key in keys]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SharedScorer(Scorer):
-    """A scorer on each of several ranks."""
+@dataclasses.dataclass(frozen=True)
+class SharedLikelihood:
+    """A likelihood that all ranks of ``sharing`` compute together; each has ``own``."""
 
+    own: Likelihood
     sharing: Sharing
 
-    def answers(self, queries: Sequence[Tokens]) -> tuple[list[Answer], Tally]:
-        """One answer per query, in their order, on every rank: those of one process, bit for bit where its scores do
-        not depend on the batch."""
-        tally, alone = Tally(), super().answers
-        for query in queries:
-            self._count(query, tally)
+    @property
+    def window_tokens(self) -> int:
+        return self.own.window_tokens
 
-        def work(own: list[int]) -> list[Plain]:
-            return [(one.log_likelihood, one.greedy) for one in alone([queries[number] for number in own])[0]]
+    @property
+    def batch_tokens(self) -> int:
+        return self.own.batch_tokens
+
+    def answers(self, queries: Sequence[Tokens]) -> list[Answer]:
+        """Returns one answer per query, in their order, on every rank.
+
+        They equal the answers of one process bit for bit where its answers do not depend on the batch.
+        """
+
+        def work(numbers: list[int]) -> list[JsonValue]:
+            return [(one.log_likelihood, one.greedy) for one in self.own.answers([queries[n] for n in numbers])]
 
         shares = rounds(queries, self.sharing.ranks.world, ROUND_BATCHES * self.batch_tokens)
         found = self.sharing.answers([query_key(query) for query in queries], shares, work)
-        return [Answer(*one, len(query.continuation)) for one, query in zip(found, queries, strict=True)], tally
+        return [
+            Answer(log_likelihood, greedy, len(query.continuation))
+            for (log_likelihood, greedy), query in zip(found, queries, strict=True)
+        ]
 
-    def head_weights(self, query: Attention) -> HeadWeights:
-        """Computed by every rank: it is one short sequence."""
-        found = super().head_weights(query)
-        self.sharing.answered(1)
-        return found
-
-
-def shared(subject: Subject, sharing: Sharing) -> Subject:
-    """``subject``, which each rank of ``sharing`` has, to be asked by all of them together."""
-    own = {field.name: getattr(subject.scorer, field.name) for field in dataclasses.fields(Scorer)}
-    return dataclasses.replace(subject, scorer=SharedScorer(**own, sharing=sharing))
+    def tally(self, queries: Sequence[Tokens]) -> Tally:
+        return self.own.tally(queries)
 
 
 def rounds(queries: Sequence[Tokens], ranks: int, round_tokens: int) -> Iterator[Stretches]:
-    """What each of ``ranks`` answers in each round: about ``round_tokens`` at most, and about as many as the others."""
+    """Yields the queries of each rank in each round: at most about ``round_tokens``, and about equally many."""
     wholes = [np.concatenate([query.context, query.continuation]).astype(np.int64) for query in queries]
     ordered = sorted(range(len(queries)), key=lambda number: (_key(queries[number].context), _key(wholes[number])))
     blocks: list[list[int]] = []
     costs: list[int] = []
-    for place, number in enumerate(ordered):
-        before = ordered[place - 1] if place else None
+    for index, number in enumerate(ordered):
+        before = ordered[index - 1] if index else None
         if before is None or not np.array_equal(queries[before].context, queries[number].context):
             blocks.append([])
             costs.append(0)
@@ -113,17 +113,20 @@ def rounds(queries: Sequence[Tokens], ranks: int, round_tokens: int) -> Iterator
 
 
 def query_key(query: Tokens) -> str:
+    """Returns the key of ``query`` in the log of answers."""
     return key_of(_key(query.context), _key(query.continuation), repr(query.passed_over).encode())
 
 
 def _key(tokens: np.ndarray) -> bytes:
-    """Sorts as the list of ``tokens`` would."""
+    """Returns bytes that sort like the list of ``tokens``."""
     return tokens.astype(">i8").tobytes()
 
 
 def in_rounds(blocks: Sequence[list[int]], costs: Sequence[int], ranks: int, round_cost: int) -> Iterator[Stretches]:
-    """``blocks``, none of them cut, as consecutive stretches of about equal cost: ``ranks`` of them a round, each of
-    about ``round_cost`` at most."""
+    """Yields ``blocks``, none of them cut, as consecutive stretches of about equal cost.
+
+    There are ``ranks`` stretches in a round, each of at most about ``round_cost``.
+    """
     total = max(sum(costs), 1)
     parts = ranks * -(-total // (ranks * round_cost))
     stretches: Stretches = [[] for _ in range(parts)]

@@ -1,110 +1,112 @@
-"""A causal language model in a Hugging Face folder, whoever made it, ready to be asked.
+"""Opens any causal language model in a Hugging Face folder.
 
-    folder/config.json ── of a kind that Transformer computes (GPT-1, GPT-2, LLaMA) ──> our model
-                       ── any other ──> transformers' AutoModelForCausalLM
-    folder/tokenizer…  ── transformers' AutoTokenizer ──> FolderTokenizer
+    folder/config.json ── of a family that Transformer computes (train/families) ──> our model
+                       ── any other ──> AutoModelForCausalLM of transformers
+    folder/tokenizer…  ── AutoTokenizer of transformers ──> FolderTokenizer
 
-Nothing is fetched, and no code that lies in a folder is run. Tokens are those of lm-evaluation-harness's HFLM: what the
-tokenizer puts before a text (LLaMA's <s>, nothing in GPT-2) stands before each context, and an empty context is the
-beginning-of-text token, or the end-of-text one where there is none.
+Nothing is downloaded, and no code in a folder is run. Tokens are those of lm-evaluation-harness's HFLM: the tokens that
+the tokenizer puts before a text (LLaMA's <s>, nothing in GPT-2) come before each context, and an empty context is the
+beginning-of-text token, or the end-of-text token if there is none.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
 from headrace.pipeline.core.system_errors import explained
 from headrace.train.families.hf_config import is_ours
 from headrace.train.families.hf_folder import check_layers, check_memory
-from headrace.train.inference.scorer import Scorer, check_finite, load_scorer, scorer_of
+from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
-from headrace.train.inference.subject import Subject
 
 WINDOWS = ("n_positions", "max_position_embeddings", "n_ctx")
-"""Where a config.json says how many positions its model has; in lm-evaluation-harness's order."""
+"""The names in config.json of the number of positions, in lm-evaluation-harness's order."""
 WHOLE_MODEL = "give the folder of a whole model"
 USUAL_WINDOW_TOKENS = 2048
-"""What lm-evaluation-harness takes where nothing is told (models/utils.py, resolve_max_length): BLOOM, Mamba."""
+"""lm-evaluation-harness's window of models without such a number (models/utils.py, resolve_max_length), as BLOOM."""
 
 
 class FolderTokenizer:
-    """Encodes as the model of a folder expects it."""
+    """The tokenizer of a folder, as its model expects it."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
         begin = tokenizer.bos_token_id
         self.end_of_text: int = tokenizer.eos_token_id if begin is None else begin
-        """What an empty context becomes."""
+        """The token that an empty context becomes."""
         self.opening: tuple[int, ...] = tuple(tokenizer("").input_ids)
-        """What stands before each text that is not empty."""
+        """Tokens before each text that is not empty."""
         self.end: int = self.end_of_text if tokenizer.eos_token_id is None else tokenizer.eos_token_id
-        """What a model ends a text with."""
-        told = tokenizer.model_max_length
-        self.window_tokens: int = USUAL_WINDOW_TOKENS if told == VERY_LARGE_INTEGER else told
-        """Positions of a model whose config.json does not tell them."""
+        """The token that ends a text."""
+        longest = tokenizer.model_max_length
+        self.window_tokens: int = USUAL_WINDOW_TOKENS if longest == VERY_LARGE_INTEGER else longest
+        """Positions of a model whose config.json does not give their number."""
 
     def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
-        """The ids of each text, without anything added."""
+        """Returns the ids of each text, without special tokens."""
         if not texts:
             return []
         return [np.array(ids, np.int64) for ids in self._tokenizer(list(texts), add_special_tokens=False).input_ids]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ``ids``, as it was before it was encoded."""
+        """Returns the text of ``ids``, as it was before it was encoded."""
         return str(self._tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
 
 
-class Foreign(torch.nn.Module):
-    """A model of transformers behind the scorer's protocol (``scorer.Model``).
+class TransformersModel(torch.nn.Module):
+    """A model of ``transformers`` with the interface of ours (``recomputing.Model``).
 
-    It is given the tokens alone: rows begin at position 0 and are padded on the right, where a causal model does not
-    look.
+    It gets the tokens alone: rows begin at position 0 and are padded on the right, where a causal model does not look.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, tokens_BT: torch.Tensor, positions_BT: torch.Tensor, documents_BT: torch.Tensor) -> torch.Tensor:
-        return self.model(input_ids=tokens_BT, use_cache=False).logits
+        logits_BTV: torch.Tensor = self.model(input_ids=tokens_BT, use_cache=False).logits
+        return logits_BTV
 
     @torch.inference_mode()
     def attention_weights(self, tokens_BT: torch.Tensor) -> Sequence[torch.Tensor]:
-        """weights_BNTT of each layer.
+        """Returns weights_BNTT of each layer.
 
         Raises:
-            ConfigError: when there are layers without attention, or with one that shows no weights.
+            ConfigError: when there are layers without attention, or with attention that returns no weights.
         """
         usual = self.model.config._attn_implementation
-        self.model.set_attn_implementation("eager")  # the others do not tell weights
+        self.model.set_attn_implementation("eager")  # the others return no weights
         found = self.model(input_ids=tokens_BT, use_cache=False, output_attentions=True)
         self.model.set_attn_implementation(usual)
-        weights = getattr(found, "attentions", None)
-        if not weights or any(layer is None for layer in weights):
-            wrong = f"{type(self.model).__name__} does not tell what its heads attend to"
+        weights: Sequence[torch.Tensor | None] = getattr(found, "attentions", None) or ()
+        shown = [layer for layer in weights if layer is not None]
+        if not shown or len(shown) < len(weights):
+            wrong = f"{type(self.model).__name__} does not return the attention weights of its heads"
             raise ConfigError("evaluation.benchmarks", wrong, "leave out what measures attention (induction)")
-        return weights
+        return shown
 
 
-def open_folder(folder: Path, settings: Inference) -> Subject:
-    """The model and tokenizer in ``folder``, on the device and in the precision that ``settings`` asks for.
+def open_folder(folder: Path, settings: Inference) -> InferenceModel:
+    """Returns the model and tokenizer in ``folder``, on the device and in the precision of ``settings``.
 
     Raises:
         ArtifactError: when the folder holds no whole causal language model, or no tokenizer.
-        RetryableError: when there is no memory for it at present.
+        RetryableError: when there is not enough free memory at present.
         HeadraceError: when the system refuses to read it, or has no such device.
     """
     try:
         tokenizer = _tokenizer(folder)
-        is_home = is_ours(folder) and any(folder.glob("*.safetensors"))
-        scorer = load_scorer(folder, settings) if is_home else _foreign_scorer(folder, settings, tokenizer)
-        return Subject(scorer, tokenizer, _vocabulary(scorer), tokenizer.opening, tokenizer.end)
+        is_computed_here = is_ours(folder) and any(folder.glob("*.safetensors"))
+        opened = (open_exported if is_computed_here else _open_with_transformers)(folder, tokenizer, settings)
+        return dataclasses.replace(opened, opening=tokenizer.opening, end=tokenizer.end)
     except HeadraceError:
         raise
     except (MemoryError, torch.OutOfMemoryError) as error:
@@ -112,7 +114,7 @@ def open_folder(folder: Path, settings: Inference) -> Subject:
         raise RetryableError(
             str(folder), wrong, "free memory, or give another evaluation.device, and run again"
         ) from error
-    except Exception as error:  # transformers runs a class of its own for each kind of model: any error may come
+    except Exception as error:  # transformers has a class for each kind of model: any error may come
         wrong = f"cannot be opened ({type(error).__name__}: {_first_line(error)})"
         raise explained(error, folder) or ArtifactError(str(folder), wrong, WHOLE_MODEL) from error
 
@@ -134,31 +136,35 @@ def _tokenizer(folder: Path) -> FolderTokenizer:
     return found
 
 
-def _foreign_scorer(folder: Path, settings: Inference, tokenizer: FolderTokenizer) -> Scorer:
+def _open_with_transformers(folder: Path, tokenizer: FolderTokenizer, settings: Inference) -> InferenceModel:
+    network = _loaded(folder)
+    vocabulary = _vocabulary(network, folder)
+    config: Any = getattr(network.model.config, "text_config", None) or network.model.config
+    windows = [getattr(config, name, None) for name in WINDOWS]
+    window = next((int(size) for size in windows if size is not None), tokenizer.window_tokens)
+    return prepared(network, tokenizer, vocabulary, window, settings, str(folder))
+
+
+def _loaded(folder: Path) -> TransformersModel:
+    """Returns the network in ``folder``, in fp32 on the CPU, in evaluation mode."""
     try:
         check_memory(folder, _parameters(folder))
-        model, found = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, local_files_only=True, trust_remote_code=False, output_loading_info=True
         )
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         wrong = f"holds no causal language model that transformers opens ({_first_line(error)})"
         raise explained(error, folder) or ArtifactError(str(folder), wrong, WHOLE_MODEL) from error
-    if found["missing_keys"]:
-        wrong = f"lacks {len(found['missing_keys'])} weights, {sorted(found['missing_keys'])[0]!r} among them"
+    model, info = loaded
+    if info["missing_keys"]:
+        wrong = f"lacks {len(info['missing_keys'])} weights, {sorted(info['missing_keys'])[0]!r} among them"
         raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
     check_finite(model, str(folder))
-    foreign = Foreign(model.eval())
-    if _looks_ahead(foreign):
-        wrong = f"holds a {type(model).__name__} whose tokens see those behind them"
-        raise ArtifactError(str(folder), wrong, "give a causal model")
-    config = getattr(model.config, "text_config", None) or model.config
-    windows = [getattr(config, name, None) for name in WINDOWS]
-    window = next((int(size) for size in windows if size is not None), tokenizer.window_tokens)
-    return scorer_of(foreign, window, settings, str(folder))
+    return TransformersModel(model.eval())
 
 
 def _parameters(folder: Path) -> int:
-    """The values of the model that config.json describes, counted without taking memory for them.
+    """Returns the number of values of the model that config.json describes, without taking memory for them.
 
     Raises:
         ArtifactError: when it has more layers than the folder has weights.
@@ -166,23 +172,24 @@ def _parameters(folder: Path) -> int:
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     check_layers(folder, getattr(config, "num_hidden_layers", None) or 1)
     with torch.device("meta"):
-        blank = AutoModelForCausalLM.from_config(config, trust_remote_code=False)
+        blank: torch.nn.Module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)  # type: ignore[no-untyped-call]  # transformers
     return sum(value.numel() for value in blank.parameters())
 
 
 @torch.inference_mode()
-def _looks_ahead(model: Foreign) -> bool:
-    """Whether what the model expects after a token depends on the token that stands there."""
+def _vocabulary(network: TransformersModel, folder: Path) -> int:
+    """Returns the number of tokens that ``network`` tells apart.
+
+    Raises:
+        ArtifactError: when its prediction after a token depends on the token that follows: it is not causal.
+    """
     tokens_BT = torch.tensor([[0, 0], [0, 1]])
-    one_V, other_V = model(tokens_BT, tokens_BT, tokens_BT)[:, 0]
-    return not torch.allclose(one_V, other_V, rtol=1e-3, atol=1e-3, equal_nan=True)
+    one_V, other_V = network(tokens_BT, tokens_BT, tokens_BT)[:, 0]
+    if not torch.allclose(one_V, other_V, rtol=1e-3, atol=1e-3, equal_nan=True):
+        wrong = f"holds a {type(network.model).__name__} whose tokens see those after them"
+        raise ArtifactError(str(folder), wrong, "give a causal model")
+    return len(one_V)
 
 
-@torch.inference_mode()
-def _vocabulary(scorer: Scorer) -> int:
-    one_BT = torch.zeros((1, 1), dtype=torch.long, device=scorer.device)
-    return int(scorer.model(one_BT, one_BT, one_BT).shape[-1])
-
-
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0].rstrip(" :")

@@ -21,12 +21,8 @@ from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.evaluation.held_out import HeldOut
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.scorer import scorer_of
-from headrace.train.inference.sharing import Sharing, shared
-from headrace.train.inference.subject import Subject
-
-KEPT = ("name", "group", "value", "standard_error", "interval", "random", "items")
-"""What metrics.jsonl keeps of a metric of scores.json."""
+from headrace.train.inference.inference_model import prepared
+from headrace.train.inference.sharing import Sharing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,11 +41,10 @@ class Examination:
     def scores(self, step: int) -> dict[str, list[dict[str, Any]]]:
         """The metrics of each benchmark after ``step``, the same on all ranks, which call it together."""
         vocabulary = self.encoder.vocabulary_size
-        model = assembled(self.weights(), self.model, vocabulary)
-        scorer = scorer_of(model, self.model.context, self.evaluation, "weights")
-        subject = Subject(scorer, self.encoder, vocabulary)
-        asked = shared(subject, Sharing(self.ranks, lambda queries: self.watchdog.beat(step)))
+        network = assembled(self.weights(), self.model, vocabulary)
+        model = prepared(network, self.encoder, vocabulary, self.model.context, self.evaluation, "weights")
+        shared = model.shared(Sharing(self.ranks, lambda queries: self.watchdog.beat(step)))
         return {
-            scored.entry["name"]: [{key: metric[key] for key in KEPT} for metric in scored.entry["metrics"]]
-            for scored in score_all(self.evaluation, self.held_out, {}, asked)
+            scored.scores.name: [metric.row() for metric in scored.scores.metrics]
+            for scored in score_all(self.evaluation, self.held_out, {}, shared)
         }

@@ -6,6 +6,7 @@ from pathlib import Path
 from headrace.pipeline.report.benchmark_curves import benchmark_curves, main_metrics
 from headrace.pipeline.report.score_history import IN_LOOP, Point
 from headrace.pipeline.report.stage import Report
+from headrace.train.evaluation.score_rows import Metric
 from tests.pipeline.report.test_report import CLEAN, full_run, write_report
 from tests.pipeline.report.test_score_history import scored_checkpoint
 
@@ -14,7 +15,7 @@ def point(
     step: int, benchmark: str, value: float, metric: str = "acc", group: str = "", source: str = IN_LOOP
 ) -> Point:
     interval = (value - 0.1, value + 0.2)
-    return Point(step, benchmark, metric, value, 0.05, interval, 0.25, 20, group, source)
+    return Point(step, benchmark, source, Metric(metric, value, 0.05, interval, 0.25, 20, group))
 
 
 POINTS = [
@@ -29,7 +30,9 @@ POINTS = [
 
 def test_the_main_metric_of_each_benchmark_by_source_and_step():
     found = main_metrics(POINTS)
-    assert {name: {source: [p.value for p in line] for source, line in of.items()} for name, of in found.items()} == {
+    assert {
+        name: {source: [p.metric.value for p in line] for source, line in of.items()} for name, of in found.items()
+    } == {
         "piqa": {IN_LOOP: [0.5, 0.6], "watch 0a1b2c": [0.55]},
         "validation": {IN_LOOP: [1.5]},
     }

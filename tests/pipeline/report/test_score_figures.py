@@ -15,6 +15,8 @@ from headrace.pipeline.report.phases import phase_change
 from headrace.pipeline.report.questions import PER_BENCHMARK, questions
 from headrace.pipeline.report.score_history import Point
 from headrace.pipeline.report.scores import ScoreTable
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
+from headrace.train.inference.queries import Tally
 from tests.pipeline.report.test_report import artifact, browse, full_run, write_report
 
 __all__ = ["browse"]
@@ -22,10 +24,15 @@ __all__ = ["browse"]
 
 def entry(name, shots, value, groups=(), truncated=0):
     def metric(name, value, group=""):
-        return {"name": name, "group": group, "value": value, "interval": [value - 0.1, value + 0.1], "random": 0.25}
+        return Metric(name, value, 0.1, (value - 0.1, value + 0.1), 0.25, 9, group)
 
-    metrics = [metric("acc", value), metric("acc_norm", 0.9), *(metric("acc", share, group) for group, share in groups)]
-    return {"name": name, "shots": shots, "truncated_contexts": truncated, "metrics": metrics}
+    metrics = (metric("acc", value), metric("acc_norm", 0.9), *(metric("acc", share, group) for group, share in groups))
+    return BenchmarkScores(name, shots=shots, tally=Tally(9, 9, truncated, 1), metrics=metrics)
+
+
+def named_after(name, metric):
+    """The scores of a benchmark that has one metric."""
+    return BenchmarkScores(name, metrics=(Metric(metric, 0.5, None, None, None, 1),))
 
 
 QUIZ = [entry("quiz", 0, 0.3), entry("quiz_16shot", 16, 0.5, truncated=3), entry("quiz_2shot", 2, 0.4)]
@@ -41,7 +48,7 @@ def named(figure, name):
 
 
 def test_scores_of_one_benchmark_are_a_curve_in_the_order_of_shots():
-    (panel,) = panels_of({"a": [*QUIZ, entry("alone", 5, 0.1), {"name": "x", "shots": 0, "metrics": []}]})
+    (panel,) = panels_of({"a": [*QUIZ, entry("alone", 5, 0.1), BenchmarkScores("x")]})
     assert (panel.title, panel.random, panel.is_by_group) == ("quiz", 0.25, False)
     assert panel.curves == {
         "a": [
@@ -98,17 +105,13 @@ def test_a_benchmark_has_one_row_for_all_its_numbers_of_shots():
 def test_rows_of_one_metric_stand_beneath_each_other_by_shots(tmp_path):
     def fill(out):
         with out.file("scores.json") as path:
-            entries = [
-                {**one, "queries": 9, "truncated_tokens": 1, "metrics": [{**m, "items": 9} for m in one["metrics"]]}
-                for one in QUIZ
-            ]
-            path.write_text(json.dumps({"benchmarks": entries}))
+            path.write_text(json.dumps({"benchmarks": [one.row() for one in QUIZ]}))
         return {}
 
     table = ScoreTable.of(artifact(tmp_path, "scores", {}, fill))
-    shown = [(row.base, row.metric, row.shots) for row in table.rows]
+    shown = [(row.benchmark.base_name, row.metric.name, row.benchmark.shots) for row in table.rows]
     assert shown == [("quiz", metric, shots) for metric in ("acc", "acc_norm") for shots in (0, 2, 16)]
-    assert [(row.benchmark, row.title) for row in table.headlines()] == [("quiz", "quiz acc")]
+    assert [(row.benchmark.base_name, row.title) for row in table.headlines()] == [("quiz", "quiz acc")]
     assert len(traces(table.figure)) == 4
 
 
@@ -120,7 +123,7 @@ def test_no_two_of_twenty_lines_look_alike():
 
 
 def point(step, metric, value, group="", source="while training"):
-    return Point(step, "b", metric, value, 0.1, None, 0.0, 9, group, source)
+    return Point(step, "b", source, Metric(metric, value, 0.1, None, 0.0, 9, group))
 
 
 def test_the_phase_change_has_loss_score_and_heads():
@@ -181,7 +184,7 @@ def samples(folder, verdicts):
     ],
 )
 def test_questions_are_right_and_wrong_as_far_as_there_are(tmp_path, verdicts, expected):
-    found = questions(samples(tmp_path / "s", verdicts), [{"name": "quiz", "metrics": [{"name": "acc"}]}])
+    found = questions(samples(tmp_path / "s", verdicts), [named_after("quiz", "acc")])
     assert [question.name for question in found] == [f"f:{n}" for n in expected]
     assert len(found) <= PER_BENCHMARK
     words = {1.0: "right", 0.0: "wrong", 0.5: ""}
@@ -190,7 +193,7 @@ def test_questions_are_right_and_wrong_as_far_as_there_are(tmp_path, verdicts, e
 
 
 def test_many_benchmarks_have_fewer_questions_each(tmp_path):
-    entries = [{"name": "quiz", "metrics": [{"name": "acc"}]}] + [{"name": f"no:{n}", "metrics": []} for n in range(99)]
+    entries = [named_after("quiz", "acc")] + [BenchmarkScores(f"no:{n}") for n in range(99)]
     assert len(questions(samples(tmp_path / "s", [1.0] * 100), entries)) == 4
 
 
@@ -201,7 +204,7 @@ def test_a_likelihood_is_neither_right_nor_wrong(tmp_path):
 
 def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
     sums = [entry(f"sums_{k}shot", k, 0.2, [("plus", 0.3), ("minus", k / 10)]) for k in (0, 4)]
-    entries = [one | {"metrics": [m | {"standard_error": 0.1, "items": 9} for m in one["metrics"]]} for one in sums]
+    entries = [one.row() for one in sums]
 
     def scores(out):
         with out.file("scores.json") as path:
@@ -243,7 +246,7 @@ def test_what_was_written_stands_beside_the_right_answer(tmp_path, value, verdic
         path.write_text(json.dumps(row))
     out.done({})
     scores = finish(tmp_path / "s", {"stage": "scores"}, {"scores": 1})
-    (question,) = questions(scores, [{"name": "trivia", "metrics": [{"name": "exact_match (x)"}]}])
+    (question,) = questions(scores, [named_after("trivia", "exact_match (x)")])
     assert (question.prompt, question.verdict) == ("Q", verdict)
     told = [(choice.text, choice.right, choice.chosen) for choice in question.choices]
     assert told == [(" Onion", verdict == "right", True), ("Onion", True, False)]

@@ -7,6 +7,7 @@ from typing import Any
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.tracker import Tracker, Tracking
 from headrace.pipeline.report.score_history import CHECKPOINT_SCORES, IN_LOOP, points
+from headrace.train.evaluation.score_rows import Metric
 
 
 def metric(name: str, value: float, group: str = "") -> dict[str, Any]:
@@ -46,7 +47,7 @@ def test_points_of_both_sources(tmp_path: Path) -> None:
     scored_checkpoint(tmp_path, "abc", 8, 0.55)
     scored_checkpoint(tmp_path, "other", 2, 0.1)
     found = points(training)
-    assert [(p.step, p.benchmark, p.metric, p.group, p.value) for p in found] == [
+    assert [(p.step, p.benchmark, p.metric.name, p.metric.group, p.metric.value) for p in found] == [
         (2, "piqa", "acc", "", 0.5),
         (4, "piqa", "acc", "", 0.75),
         (8, "blimp", "acc", "", 0.55),
@@ -54,14 +55,8 @@ def test_points_of_both_sources(tmp_path: Path) -> None:
         (40, "blimp", "acc", "", 0.6),
         (40, "blimp", "acc", "anaphor", 1.0),
     ]
-    first = found[0]
-    assert (first.error, first.interval, first.random, first.items, first.source) == (
-        0.05,
-        (0.4, 0.6),
-        0.5,
-        20,
-        IN_LOOP,
-    )
+    assert found[0].metric == Metric("acc", 0.5, 0.05, (0.4, 0.6), 0.5, 20)
+    assert found[0].source == IN_LOOP
     assert len({p.source for p in found}) == 2
 
 
@@ -70,7 +65,7 @@ def test_other_settings_are_another_source(tmp_path: Path) -> None:
     for step in (1, 2):
         for seed in (0, 1):
             scored_checkpoint(tmp_path, "abc", step, 0.5, seed)
-    beside = [(p.source, p.step) for p in points(training) if p.source != IN_LOOP and not p.group]
+    beside = [(p.source, p.step) for p in points(training) if p.source != IN_LOOP and not p.metric.group]
     assert [step for _, step in beside] == [1, 2, 1, 2]
     assert len(set(beside)) == 4
 

@@ -19,7 +19,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.train.distributed.processes import Ranks
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference import sharing
-from headrace.train.inference.answer_log import Kept
+from headrace.train.inference.answer_log import AnswerLog
 from headrace.train.scores import Scores
 from tests.train.forks import status_of_ranks
 from tests.train.training import kill_before
@@ -40,8 +40,8 @@ def score(spec: dict, folder: Path, signal: list | None, ranks: Ranks) -> None:
         finish(folder, stage.description(dict.fromkeys(stage.inputs, "")), {"scores": 1})
 
 
-def add_and_tell(kept: Kept, answers: dict, add=Kept.add) -> None:
-    """``Kept.add``."""
+def add_and_tell(kept: AnswerLog, answers: dict, add=AnswerLog.add) -> None:
+    """``AnswerLog.add``."""
     add(kept, answers)
     if kept.path:
         with (kept.path.parents[1] / "logs" / "asked").open("a") as stream:
@@ -50,9 +50,9 @@ def add_and_tell(kept: Kept, answers: dict, add=Kept.add) -> None:
 
 if __name__ == "__main__":
     spec = json.loads(Path(sys.argv[1]).read_text())
-    importlib.import_module("headrace.train.inference.pace")  # load everything once, not in every fork
+    importlib.import_module("headrace.train.evaluation.scoring_session")  # load everything once, not in every fork
     sharing.ROUND_BATCHES = 4
-    Kept.add = add_and_tell
+    AnswerLog.add = add_and_tell
     ends = []
     for folder, world, threads, signal in spec["runs"]:
         os.environ["HEADRACE_CORES"] = str(threads)

@@ -12,7 +12,7 @@ import pytest
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical, decode
 from headrace.train.evaluation.benchmarks.agreement import PARADIGMS, Agreement
-from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.base import Item, Sources
 from headrace.train.evaluation.benchmarks.held_out import HeldOutSentences, HeldOutWords, passages
 from headrace.train.evaluation.benchmarks.lambada import Lambada
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling
@@ -22,8 +22,8 @@ from headrace.train.evaluation.benchmarks.validation import Validation
 from headrace.train.evaluation.held_out import HeldOut
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Answer, Item, Text
-from tests.train.small_models import Uniform, scorer_of, story
+from headrace.train.inference.queries import Answer, Text
+from tests.train.small_models import Uniform, likelihood_of, story
 
 
 def sources(folder: Path = Path(), documents=(), seed: str = "0:x") -> Sources:
@@ -295,12 +295,12 @@ def test_validation_metrics_by_hand():
 def test_a_uniform_model_is_at_chance(line, encoder, write_lines):
     rows = [{"query": f"The {n}", "choices": ["aaaa", "bbbb", "cccc", "dddd"], "gold": n % 4} for n in range(40)]
     choice = MultipleChoice(paths=(str(questions(write_lines, *rows)),))
-    scorer = scorer_of(Uniform(encoder.vocabulary_size))
+    likelihood = likelihood_of(Uniform(encoder.vocabulary_size))
     held_out = HeldOut(line["tokens"], line["packed"], encoder)
     found = {}
     for name, benchmark in (("choice", choice), ("validation", Validation()), ("agreement", Agreement())):
         items = benchmark.items(Sources(Path(), held_out, ""))
-        flat, _ = scorer.answers(encode([query for item in items for query in item.queries], encoder))
+        flat = likelihood.answers(encode([query for item in items for query in item.queries], encoder))
         remaining = iter(flat)
         outcomes = [benchmark.outcome(item, [next(remaining) for _ in item.queries]) for item in items]
         metrics = benchmark.metrics(items, outcomes, encoder.vocabulary_size)

@@ -3,14 +3,14 @@
 import pytest
 
 from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.base import Item
 from headrace.train.evaluation.benchmarks.cbt import REMEDY, ChildrensBooks
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Item, Text
-from headrace.train.inference.subject import Subject
+from headrace.train.inference.queries import Text
 from tests.train.evaluation.test_benchmarks import answer, sources
 from tests.train.evaluation.test_records import error_of
-from tests.train.small_models import OfHuggingFace, Uniform, scorer_of, story
+from tests.train.small_models import OfHuggingFace, Uniform, model_of, story
 
 SENTENCE = "{0} The miller did n't stop ; `` come , '' he said -LRB- for the {0}th time -RRB- ."
 SENTENCES = tuple(map(SENTENCE.format, range(1, 21)))
@@ -56,13 +56,13 @@ def test_models(encoder, gpt2, write_lines):
     path = write_lines("c.txt", *lines, "21 the old XXXXX turns the wheel .\tmiller\t\tzzqqxxvv|miller|farmer")
     benchmark = ChildrensBooks(paths=(str(path),))
     for model in (Uniform(encoder.vocabulary_size), OfHuggingFace(gpt2)):
-        found = score("cbt", benchmark, sources(), None, Subject(scorer_of(model), encoder, encoder.vocabulary_size))
+        found = score("cbt", benchmark, sources(), None, model_of(model, encoder))
         ((wrong, right, _),) = found.answers
         assert right.tokens < wrong.tokens
         assert right.tokens > len(encoder.encode([" miller turns"])[0])
         if isinstance(model, Uniform):
             assert found.outcomes == [{"acc": 1.0}]
-    assert found.entry["truncated_contexts"] == 3
+    assert found.scores.tally.truncated_contexts == 3
 
 
 def test_texts_for_decontamination(write_lines):

@@ -7,10 +7,11 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.base import Item
 from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Item, Text
+from headrace.train.inference.queries import Text
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
 from tests.train.evaluation.test_records import error_of
 

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.answering import answered
+from headrace.train.evaluation.benchmarks.base import Item
 from headrace.train.evaluation.benchmarks.generation import (
     FLEXIBLE,
     LENIENT,
@@ -16,15 +16,15 @@ from headrace.train.evaluation.benchmarks.generation import (
     f1,
     normalized,
 )
-from headrace.train.evaluation.scoring import samples, score
+from headrace.train.evaluation.scoring import answers_to, score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.generation.generator import generator_of
-from headrace.train.inference.generation.settings import Sampling
-from headrace.train.inference.item import Generate, Item, Text, Written
-from headrace.train.inference.subject import Subject
+from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.queries import Generate, Text, Written
+from headrace.train.inference.settings import Sampling
 from tests.train.evaluation.test_benchmarks import questions, sources
 from tests.train.evaluation.test_records import error_of
-from tests.train.small_models import WINDOW_TOKENS, OfHuggingFace, scorer_of, story
+from tests.train.small_models import WINDOW_TOKENS, OfHuggingFace, model_of, story
 
 TRIVIA = [{"context": f"Question: Who {n}?\nAnswer:", "aliases": [f"The Man {n}", "man"]} for n in range(5)]
 PROBLEMS = [
@@ -108,8 +108,8 @@ def test_metrics():
 
 
 @pytest.fixture(scope="module")
-def subject(gpt2, encoder) -> Subject:
-    return Subject(scorer_of(OfHuggingFace(gpt2)), encoder, encoder.vocabulary_size)
+def subject(gpt2, encoder) -> InferenceModel:
+    return model_of(OfHuggingFace(gpt2), encoder)
 
 
 def test_what_is_written_is_the_generator_s(subject, write_lines):
@@ -117,26 +117,26 @@ def test_what_is_written_is_the_generator_s(subject, write_lines):
     benchmark = ShortAnswers(paths=(str(questions(write_lines, *rows)),), max_tokens=12, stops=("e",))
     found = score("trivia", benchmark, sources(), None, subject)
     made = generator_of(subject).generate([row["context"] for row in rows], Sampling(max_tokens=12, stops=("e",)))
-    assert [row["written"] for row in samples(found)] == [[one.text] for one in made]
+    assert [row["written"] for row in found.samples()] == [[one.text] for one in made]
     assert len({one.text for one in made}) > 1
-    assert (found.entry["queries"], found.entry["tokens"]) == (5, sum(len(one.tokens) for one in made))
-    assert found.entry["truncated_contexts"] == sum(one.lost_tokens > 0 for one in made) > 0
-    assert found.entry["truncated_tokens"] == sum(one.lost_tokens for one in made)
-    row = samples(found)[0]
+    assert (found.scores.tally.queries, found.scores.tally.tokens) == (5, sum(len(one.tokens) for one in made))
+    assert found.scores.tally.truncated_contexts == sum(one.lost_tokens > 0 for one in made) > 0
+    assert found.scores.tally.truncated_tokens == sum(one.lost_tokens for one in made)
+    row = found.samples()[0]
     assert (row["prompts"], row["continuations"], row["log_likelihoods"]) == ([rows[0]["context"]], [], [])
     assert row["right_answers"] == ["x"]
 
 
 def test_queries_of_all_kinds_are_answered_in_their_order(subject):
     queries = [Generate("On day", (), 3), Text("On", " day"), Generate("The old", ("a",), 3), Generate("On day", (), 3)]
-    found, tally = answered(queries, subject)
+    found, tally = answers_to(queries, subject)
     assert [type(one).__name__ for one in found] == ["Written", "Answer", "Written", "Written"]
     assert found[0] == found[3]
     assert tally.queries == 4
 
 
 def test_a_window_that_is_too_short_for_the_text_gives_half_of_it(subject):
-    (one, other), _ = answered([Generate("On day", (), WINDOW_TOKENS), Generate("On day", (), 9)], subject)
+    (one, other), _ = answers_to([Generate("On day", (), WINDOW_TOKENS), Generate("On day", (), 9)], subject)
     assert (one.tokens, other.tokens) == (WINDOW_TOKENS // 2, 9)
     assert one.text.startswith(other.text)
 

@@ -8,8 +8,7 @@ import yaml
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.subject import Subject
-from tests.train.small_models import OfHuggingFace, scorer_of
+from tests.train.small_models import OfHuggingFace, model_of
 
 PRESET = Path(__file__).parents[3] / "conf" / "evaluation" / "gpt2_table.yaml"
 
@@ -35,10 +34,10 @@ def test_on_real_files(data_folder, encoder, gpt2, write_lines):
             one["stride_tokens"] = 16
     evaluation = decode(Evaluation, settings)
     assert len(evaluation.raw_files()) == len(evaluation.benchmarks) == 14
-    subject = Subject(scorer_of(OfHuggingFace(gpt2)), encoder, encoder.vocabulary_size)
-    found = {one.entry["name"]: one.entry for one in score_all(evaluation, None, {}, subject)}
+    subject = model_of(OfHuggingFace(gpt2), encoder)
+    found = {one.scores.name: one.scores for one in score_all(evaluation, None, {}, subject)}
     assert set(found) == set(settings["benchmarks"])
-    values = {name: {m["name"]: m["value"] for m in entry["metrics"]} for name, entry in found.items()}
+    values = {name: {m.name: m.value for m in entry.metrics} for name, entry in found.items()}
     v = encoder.vocabulary_size
     for name in ("wikitext2", "wikitext2_sliding", "wikitext103", "ptb", "one_billion_words"):
         assert v / 10 < values[name]["token_perplexity"] < 1000 * v
@@ -49,7 +48,7 @@ def test_on_real_files(data_folder, encoder, gpt2, write_lines):
     assert values["lambada"]["perplexity"] > values["lambada_last_token"]["perplexity"]
     assert list(values["enwik8"]) == ["bits_per_byte"]
     assert values["text8"]["bits_per_character"] >= values["enwik8"]["bits_per_byte"]
-    assert found["cbt_cn"]["metrics"][0]["random"] == 0.5
+    assert found["cbt_cn"].metrics[0].random == 0.5
 
 
 @pytest.mark.parametrize("size", ["117M", "345M", "762M", "1542M"])

@@ -13,7 +13,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.records import read_records
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Written
+from headrace.train.inference.queries import Written
 
 pytest.importorskip("lm_eval", reason="the optional extra 'evaluation' is not installed")
 from lm_eval.api.instance import Instance

@@ -13,9 +13,8 @@ from headrace.train.evaluation.benchmarks.in_context import InContext
 from headrace.train.evaluation.held_out import HeldOut, HeldOutDocument
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Answer
-from headrace.train.inference.subject import Subject
-from tests.train.small_models import WINDOW_TOKENS, Uniform, scorer_of
+from headrace.train.inference.queries import Answer
+from tests.train.small_models import WINDOW_TOKENS, Uniform, model_of
 
 END = 0
 
@@ -57,14 +56,14 @@ def test_the_score_by_hand():
 
 
 def test_a_uniform_model_scores_exactly_0(line, encoder):
-    subject = Subject(scorer_of(Uniform(encoder.vocabulary_size)), encoder, encoder.vocabulary_size)
+    subject = model_of(Uniform(encoder.vocabulary_size), encoder)
     held_out = HeldOut(line["tokens"], line["packed"], encoder)
     benchmark = InContext(early_token=5, late_token=WINDOW_TOKENS)
-    entry = score("in_context", benchmark, Sources(Path(), held_out, ""), None, subject).entry
-    found, early, _ = entry["metrics"]
-    assert entry["items"] > 20
-    assert (found["value"], found["standard_error"], entry["truncated_contexts"]) == (0.0, 0.0, 0)
-    assert early["value"] == pytest.approx(early["random"], rel=1e-6)
+    entry = score("in_context", benchmark, Sources(Path(), held_out, ""), None, subject).scores
+    found, early, _ = entry.metrics
+    assert entry.items > 20
+    assert (found.value, found.standard_error, entry.tally.truncated_contexts) == (0.0, 0.0, 0)
+    assert early.value == pytest.approx(early.random, rel=1e-6)
 
 
 def test_a_window_too_small_is_an_error():

@@ -14,12 +14,12 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.induction import Induction
 from headrace.train.evaluation.scoring import score
-from headrace.train.inference.item import Answer, Attention, HeadWeights
-from headrace.train.inference.sharing import Sharing, shared
-from headrace.train.inference.subject import Subject
-from headrace.train.inference.transformers_model import Foreign
+from headrace.train.inference.inference_model import InferenceModel
+from headrace.train.inference.queries import Answer, Attention, HeadWeights
+from headrace.train.inference.sharing import Sharing
+from headrace.train.inference.transformers_model import TransformersModel
 from headrace.train.model.transformer import Transformer, initialize
-from tests.train.small_models import scorer_of
+from tests.train.small_models import model_of
 
 SEQUENCE, VOCABULARY, WINDOW = 6, 12, 13
 HEAD_WIDTH = 20
@@ -30,8 +30,8 @@ def sources(vocabulary: int = VOCABULARY) -> Sources:
     return Sources(Path(), None, "0:induction", vocabulary, START)
 
 
-def subject_of(model, window: int = WINDOW, vocabulary: int = VOCABULARY) -> Subject:
-    return Subject(scorer_of(model, window), NoTexts(), vocabulary)
+def subject_of(model, window: int = WINDOW, vocabulary: int = VOCABULARY) -> InferenceModel:
+    return model_of(model, NoTexts(), vocabulary, window)
 
 
 def scored(model, window: int = WINDOW, vocabulary: int = VOCABULARY, **settings):
@@ -106,24 +106,24 @@ def test_every_token_but_the_start_is_drawn():
 
 def test_a_circuit_built_by_hand_induces_perfectly():
     found = scored(induction_circuit(), sequences=5)
-    metrics = {(metric["name"], metric["group"]): metric for metric in found.entry["metrics"]}
+    metrics = {(metric.name, metric.group): metric for metric in found.scores.metrics}
     whole = metrics["prefix_matching", ""]
-    assert whole["value"] == pytest.approx(1.0, abs=1e-6)
-    assert metrics["prefix_matching", "layer_1_head_1"]["value"] == whole["value"]
-    assert metrics["prefix_matching", "layer_0_head_0"]["value"] == pytest.approx(0.0, abs=1e-6)
-    assert whole["random"] == pytest.approx(sum(1 / n for n in range(8, 14)) / 6)
-    assert metrics["prefix_matching", "layer_0_head_1"]["value"] == pytest.approx(whole["random"]), "looks everywhere"
-    assert metrics["induction_heads", ""]["value"] == 1.0
-    assert metrics["loss_on_repeat", ""]["value"] < 0.1
-    assert metrics["copying_loss", ""]["value"] < -2
-    assert (found.entry["items"], found.entry["queries"], found.entry["truncated_contexts"]) == (5, 10, 0)
+    assert whole.value == pytest.approx(1.0, abs=1e-6)
+    assert metrics["prefix_matching", "layer_1_head_1"].value == whole.value
+    assert metrics["prefix_matching", "layer_0_head_0"].value == pytest.approx(0.0, abs=1e-6)
+    assert whole.random == pytest.approx(sum(1 / n for n in range(8, 14)) / 6)
+    assert metrics["prefix_matching", "layer_0_head_1"].value == pytest.approx(whole.random), "looks everywhere"
+    assert metrics["induction_heads", ""].value == 1.0
+    assert metrics["loss_on_repeat", ""].value < 0.1
+    assert metrics["copying_loss", ""].value < -2
+    assert (found.scores.items, found.scores.tally.queries, found.scores.tally.truncated_contexts) == (5, 10, 0)
 
 
 def test_a_model_without_the_first_layer_does_not_induce():
     model = induction_circuit()
     with torch.no_grad():
         model.blocks[0].attention.output.weight.zero_()
-    assert scored(model).entry["metrics"][0]["value"] < 0.3
+    assert scored(model).scores.metrics[0].value < 0.3
 
 
 def test_metrics_by_hand():
@@ -172,7 +172,7 @@ def test_another_family_shows_its_heads_as_transformers_does():
     )
     theirs = GPTNeoXForCausalLM(config).eval()
     usual = theirs.config._attn_implementation
-    found = scored(Foreign(theirs), 32, 64, sequences=2)
+    found = scored(TransformersModel(theirs), 32, 64, sequences=2)
     assert theirs.config._attn_implementation == usual != "eager"
     eager = GPTNeoXForCausalLM._from_config(config, attn_implementation="eager").eval()
     eager.load_state_dict(theirs.state_dict())
@@ -186,9 +186,9 @@ def test_another_family_shows_its_heads_as_transformers_does():
 def test_a_model_without_attention_is_an_error():
     model = MambaForCausalLM(MambaConfig(vocab_size=64, hidden_size=8, num_hidden_layers=1, state_size=2)).eval()
     with pytest.raises(ConfigError) as caught:
-        scored(Foreign(model), 32, 64)
+        scored(TransformersModel(model), 32, 64)
     assert str(caught.value) == (
-        "evaluation.benchmarks: MambaForCausalLM does not tell what its heads attend to; "
+        "evaluation.benchmarks: MambaForCausalLM does not return the attention weights of its heads; "
         "leave out what measures attention (induction)"
     )
 
@@ -200,10 +200,10 @@ def test_company_changes_no_head():
     assert few.outcomes == many.outcomes[:2]
 
 
-def test_every_query_is_told_as_answered():
+def test_every_query_is_told_as_answers_to():
     subject, told = subject_of(induction_circuit()), []
     benchmark = Induction(sequence_tokens=SEQUENCE, sequences=3)
-    found = score("induction", benchmark, sources(), None, shared(subject, Sharing(Ranks(0, 1, 0, 1), told.append)))
+    found = score("induction", benchmark, sources(), None, subject.shared(Sharing(Ranks(0, 1, 0, 1), told.append)))
     assert sum(told) == sum(len(item.queries) for item in found.items) == 9
     assert found.outcomes == score("induction", benchmark, sources(), None, subject).outcomes
 

@@ -6,14 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.lambada import Lambada
+from headrace.train.evaluation.benchmarks.base import Item, Sources
+from headrace.train.evaluation.benchmarks.lambada import STOP_WORDS, Lambada
 from headrace.train.evaluation.prompt import encode
-from headrace.train.evaluation.stop_words import STOP_WORDS
-from headrace.train.inference.item import Answer, Item, Text, Tokens
-from headrace.train.inference.pieces import pieces
-from headrace.train.inference.scorer import likeliest_of_rest
-from tests.train.small_models import OfHuggingFace, scorer_of, story
+from headrace.train.inference.causal_likelihood import is_greedy_of_rest, windows
+from headrace.train.inference.queries import Answer, Text, Tokens
+from tests.train.small_models import OfHuggingFace, likelihood_of, story
 
 
 class Known:
@@ -41,15 +39,15 @@ def test_tokens_passed_over_by_hand():
     }
     for continuation, cases in asked.items():
         queries = [tokens(*continuation, passed_over=passed_over) for passed_over, _ in cases]
-        answers, _ = scorer_of(Known([0.0, 2.0, 1.0, 3.0])).answers(queries)
+        answers = likelihood_of(Known([0.0, 2.0, 1.0, 3.0])).answers(queries)
         assert [answer.greedy for answer in answers] == [expected for _, expected in cases]
         assert len({answer.log_likelihood for answer in answers}) == 1
 
 
 def test_only_the_first_part_of_a_long_continuation_is_filtered():
-    first, second = pieces(tokens(*range(6), passed_over=(7,)), window=4)
+    first, second = windows(tokens(*range(6), passed_over=(7,)), window_tokens=4)
     assert (first.passed_over, second.passed_over) == ((7,), ())
-    assert likeliest_of_rest(torch.tensor([1.0, 0, 0, 0, 0, 0, 0, 2.0]), first)
+    assert is_greedy_of_rest(torch.tensor([1.0, 0, 0, 0, 0, 0, 0, 2.0]), first)
 
 
 def test_stop_words_that_are_one_token(encoder, write_lines):
@@ -69,11 +67,11 @@ def test_stop_words_that_are_one_token(encoder, write_lines):
 def test_the_filter_can_only_help_words_that_are_no_stop_words(encoder, gpt2, write_lines):
     rows = [json.dumps({"text": " ".join(story(number).split()[: 5 + number % 9])}) for number in range(120)]
     path = write_lines("l.jsonl", *rows)
-    scorer, found = scorer_of(OfHuggingFace(gpt2)), {}
+    likelihood, found = likelihood_of(OfHuggingFace(gpt2)), {}
     for reading in ("last_word", "stop_word_filtered"):
         benchmark = Lambada(paths=(str(path),), reading=reading)
         items = benchmark.items(Sources(path.parent, None, "0"))
-        answers, _ = scorer.answers(encode([query for item in items for query in item.queries], encoder))
+        answers = likelihood.answers(encode([query for item in items for query in item.queries], encoder))
         found[reading] = [benchmark.outcome(item, [answer]) for item, answer in zip(items, answers, strict=True)]
     pairs = list(zip(items, found["last_word"], found["stop_word_filtered"], strict=True))
     stops = [item.choices[0].lower() in STOP_WORDS for item in items]

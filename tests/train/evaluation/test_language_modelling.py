@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.evaluation.benchmarks.base import Sources
+from headrace.train.evaluation.benchmarks.base import Item, Sources
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling, articles, windows
+from headrace.train.evaluation.score_rows import Metric
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Answer, Item
-from headrace.train.inference.subject import Subject
-from tests.train.small_models import WINDOW_TOKENS, Uniform, scorer_of, story
+from headrace.train.inference.queries import Answer
+from tests.train.small_models import WINDOW_TOKENS, Uniform, model_of, story
 
 ROUNDING = 1e-6
 """Of log-probabilities in fp32."""
@@ -38,10 +38,10 @@ def sources(encoder, window_tokens: int = WINDOW_TOKENS) -> Sources:
     return Sources(Path(), None, "0", tokenizer=encoder, window_tokens=window_tokens)
 
 
-def scored(benchmark: LanguageModelling, model, encoder, window_tokens: int = WINDOW_TOKENS) -> dict[str, dict]:
-    subject = Subject(scorer_of(model, window_tokens), encoder, encoder.vocabulary_size)
+def scored(benchmark: LanguageModelling, model, encoder, window_tokens: int = WINDOW_TOKENS) -> dict[str, Metric]:
+    subject = model_of(model, encoder, window_tokens=window_tokens)
     found = score("x", benchmark, sources(encoder, window_tokens), None, subject)
-    return {metric["name"]: metric for metric in found.entry["metrics"]}
+    return {metric.name: metric for metric in found.scores.metrics}
 
 
 @given(st.integers(1, 60), st.integers(2, 12), st.none() | st.integers(1, 15))
@@ -99,10 +99,10 @@ def test_a_uniform_model_has_the_vocabulary_s_perplexity_per_token(encoder, text
             "bits_per_character": math.log2(v) * tokens / characters,
         }
         for name, value in expected.items():
-            assert metrics[name]["value"] == pytest.approx(value, rel=50 * ROUNDING)
-            assert metrics[name]["random"] == pytest.approx(value)
-        assert metrics["token_perplexity"]["value"] == pytest.approx(v, rel=ROUNDING)
-        assert metrics["token_perplexity"]["standard_error"] == pytest.approx(0, abs=1e-3)
+            assert metrics[name].value == pytest.approx(value, rel=50 * ROUNDING)
+            assert metrics[name].random == pytest.approx(value)
+        assert metrics["token_perplexity"].value == pytest.approx(v, rel=ROUNDING)
+        assert metrics["token_perplexity"].standard_error == pytest.approx(0, abs=1e-3)
 
 
 def test_formulas_by_hand():

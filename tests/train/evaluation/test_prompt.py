@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.prompt import encode, shot_numbers
-from headrace.train.inference.item import Text, Tokens
+from headrace.train.inference.queries import Text, Tokens
 
 QUERIES = [f"Q{number}" for number in range(8)] + ["Q3"]
 

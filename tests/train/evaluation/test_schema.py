@@ -5,9 +5,10 @@ import json
 import pytest
 
 from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmarks.base import Item
 from headrace.train.evaluation.benchmarks.schema import Schema
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Item, Text
+from headrace.train.inference.queries import Text
 from tests.train.evaluation.test_benchmarks import answer, questions, sources
 from tests.train.evaluation.test_records import error_of
 

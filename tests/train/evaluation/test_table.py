@@ -1,19 +1,21 @@
-"""The table says what scores.json says."""
+"""The table shows what scores.json holds."""
 
+import dataclasses
+
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.evaluation.table import markdown
+from headrace.train.inference.queries import Tally
 
-METRIC = {"name": "acc", "value": 0.5, "standard_error": 0.05, "interval": [0.4, 0.6], "random": 0.25, "items": 1234,
-          "group": "", "clean": None, "dirty": None}  # fmt: skip
-ENTRY = {"name": "piqa", "shots": 5, "items": 1234, "queries": 2468, "truncated_contexts": 3, "truncated_tokens": 70,
-         "split_continuations": 0, "overlap": None, "metrics": [METRIC]}  # fmt: skip
+METRIC = Metric("acc", 0.5, 0.05, (0.4, 0.6), 0.25, 1234)
+SCORES = BenchmarkScores("piqa", "multiple_choice", 5, 1234, Tally(2468, 9000, 3, 70, 0), None, (METRIC,))
 
 
 def test_table():
-    perplexity = METRIC | {"name": "perplexity", "value": 12345.678, "standard_error": None, "interval": None,
-                           "random": None}  # fmt: skip
-    entry = ENTRY | {"metrics": [METRIC, perplexity, METRIC | {"group": "island"}]}
-    empty = ENTRY | {"name": "held_out_words", "items": 0, "metrics": [], "truncated_contexts": 0, "shots": 0}
-    assert markdown([entry, empty]).splitlines() == [
+    perplexity = Metric("perplexity", 12345.678, None, None, None, 1234)
+    group = dataclasses.replace(METRIC, group="island")
+    scores = dataclasses.replace(SCORES, metrics=(METRIC, perplexity, group))
+    empty = BenchmarkScores("held_out_words")
+    assert markdown([scores, empty]).splitlines() == [
         "| benchmark | shots | metric | value | 95 % interval | random | items | clean | dirty |",
         "|---|--:|---|--:|--:|--:|--:|--:|--:|",
         "| piqa | 5 | acc | 50.00 % ± 5.00 % | 40.00 % – 60.00 % | 25.00 % | 1,234 | – | – |",
@@ -30,7 +32,7 @@ def test_table():
     ]
 
 
-def test_long_continuations_are_told():
-    assert markdown([ENTRY | {"truncated_contexts": 0, "split_continuations": 2}]).splitlines()[-1] == (
+def test_long_continuations_are_noted():
+    assert markdown([dataclasses.replace(SCORES, tally=Tally(2468, 9000, 0, 0, 2))]).splitlines()[-1] == (
         "piqa: 2 continuations were longer than the window."
     )

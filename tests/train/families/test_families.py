@@ -105,7 +105,7 @@ def test_an_added_family_gives_initial_weights(tmp_path, inputs, run_stage) -> N
 def test_an_added_family_is_scored(tmp_path) -> None:
     subject = open_folder(folder_of(CONFIG, tmp_path), Inference(device="cpu"))
     found = score("agreement", Agreement(limit=4), sources(), None, subject)
-    assert found.entry["items"] == 4
+    assert found.scores.items == 4
 
 
 def test_without_its_line_in_the_table_the_parts_are_a_mixture(tmp_path) -> None:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from headrace.pipeline.core.errors import RetryableError
 from headrace.train.distributed.processes import Ranks, StopRequest
-from headrace.train.inference.answer_log import Kept, key_of, read
-from headrace.train.inference.item import Tokens
+from headrace.train.inference.answer_log import AnswerLog, key_of, read
+from headrace.train.inference.queries import Tokens
 from headrace.train.inference.sharing import Sharing, in_rounds, query_key
 
 ANSWERS = [-12.25, 0.1 + 0.2, -5e-324, float("-inf"), -1024.0001]
@@ -43,7 +43,7 @@ def test_what_is_kept_is_not_asked_again(number: int, killed: list[tuple[int, in
                 return [answers(one % 30, one % 30 + 1)[keys[one]] for one in own]
 
             shares = in_rounds([[one] for one in range(number)], [1] * number, 1, size)
-            sharing = Sharing(Ranks(0, 1, 0, 1), told.append, Kept(read(path), path))
+            sharing = Sharing(Ranks(0, 1, 0, 1), told.append, AnswerLog(read(path), path))
             with contextlib.suppress(KeyboardInterrupt):
                 found = sharing.answers(keys, shares, work)
         assert found == [answers(one % 30, one % 30 + 1)[key] for one, key in enumerate(keys)]
@@ -63,10 +63,10 @@ def test_a_request_to_stop_ends_after_the_round_under_way(tmp_path: Path) -> Non
 
     shares = list(in_rounds([[one] for one in range(9)], [1] * 9, 1, 3))
     with pytest.raises(RetryableError) as error:
-        Sharing(Ranks(0, 1, 0, 1), [].append, Kept(read(path), path), stop).answers(keys, shares, work)
+        Sharing(Ranks(0, 1, 0, 1), [].append, AnswerLog(read(path), path), stop).answers(keys, shares, work)
     again = "run the same command again to go on"
     assert str(error.value) == f"scores: stopped on request with 6 answers kept; {again}"
-    found = Sharing(Ranks(0, 1, 0, 1), [].append, Kept(read(path), path)).answers(keys, shares, work)
+    found = Sharing(Ranks(0, 1, 0, 1), [].append, AnswerLog(read(path), path)).answers(keys, shares, work)
     assert found == list(answers(0, 9).values())
     assert asked == list(range(9))
 
@@ -76,7 +76,7 @@ def path(tmp_path: Path) -> Path:
     """Three lines with two answers each."""
     path = tmp_path / "answers"
     for first in (0, 2, 4):
-        Kept(path=path).add(answers(first, first + 2))
+        AnswerLog(path=path).add(answers(first, first + 2))
     assert read(path) == answers(0, 6)
     return path
 
@@ -87,7 +87,7 @@ def test_of_a_torn_line_nothing_is_taken(path: Path) -> None:
     for end in range(last, len(whole)):
         path.write_bytes(whole[:end])
         assert read(path) == answers(0, 4)
-    Kept(path=path).add(answers(20, 22))
+    AnswerLog(path=path).add(answers(20, 22))
     assert read(path) == answers(0, 4) | answers(20, 22)
 
 

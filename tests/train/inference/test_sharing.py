@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.train.inference.item import Tokens
+from headrace.train.inference.queries import Tokens
 from headrace.train.inference.sharing import in_rounds, rounds
 
 TEXTS = st.lists(st.integers(0, 2), min_size=1, max_size=6)

@@ -14,11 +14,11 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.item import Text
-from headrace.train.inference.transformers_model import Foreign, open_folder
+from headrace.train.inference.queries import Text
+from headrace.train.inference.transformers_model import TransformersModel, open_folder
 from headrace.train.model.transformer import Transformer
 from headrace.train.scores import FolderScores
-from tests.train.inference.test_scorer import alone, random_queries
+from tests.train.inference.test_causal_likelihood import alone, random_queries
 from tests.train.small_models import WINDOW_TOKENS, story
 
 CPU = Evaluation(device="cpu")
@@ -52,11 +52,11 @@ def neox(ours, encoder, tmp_path_factory):
 
 def test_a_foreign_model_answers_as_transformers_computes_it(neox, encoder):
     subject = open_folder(neox, CPU)
-    assert isinstance(subject.scorer.model, Foreign)
-    assert subject.scorer.window_tokens == WINDOW_TOKENS
+    assert isinstance(subject.network, TransformersModel)
+    assert subject.window_tokens == WINDOW_TOKENS
     assert subject.vocabulary == encoder.vocabulary_size
     queries = random_queries(40, encoder.vocabulary_size, 90, 12)
-    answers, _ = subject.scorer.answers(queries)
+    answers = subject.likelihood.answers(queries)
     expected = [alone(GPTNeoXForCausalLM.from_pretrained(neox).eval(), query) for query in queries]
     assert [answer.log_likelihood for answer in answers] == pytest.approx([value for value, _ in expected], abs=1e-4)
     assert [answer.greedy for answer in answers] == [value for _, value in expected]
@@ -64,7 +64,7 @@ def test_a_foreign_model_answers_as_transformers_computes_it(neox, encoder):
 
 def test_a_model_of_our_kind_is_ours(ours, encoder):
     subject = open_folder(ours, CPU)
-    assert isinstance(subject.scorer.model, Transformer)
+    assert isinstance(subject.network, Transformer)
     queries = [Text(story(1)[:40], " " + story(2)[:30]), Text("", "The old miller.")]
     assert subject.opening == ()
     for own, theirs in zip(encode(queries, encoder), encode(queries, subject.tokenizer), strict=True):
@@ -124,7 +124,7 @@ def test_where_no_number_of_positions_is_told_the_tokenizer_or_the_harness_tells
     values = json.loads((copy / "tokenizer_config.json").read_text()) | {"model_max_length": told}
     values = {key: value for key, value in values.items() if value is not None}
     (copy / "tokenizer_config.json").write_text(json.dumps(values))
-    assert open_folder(copy, CPU).scorer.window_tokens == window
+    assert open_folder(copy, CPU).window_tokens == window
 
 
 def test_a_model_that_is_not_causal(ours, encoder, tmp_path):
@@ -133,7 +133,7 @@ def test_a_model_that_is_not_causal(ours, encoder, tmp_path):
     BertLMHeadModel(config).save_pretrained(tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copyfile(ours / name, tmp_path / name)
-    assert error_of(tmp_path) == ": holds a BertLMHeadModel whose tokens see those behind them; give a causal model"
+    assert error_of(tmp_path) == ": holds a BertLMHeadModel whose tokens see those after them; give a causal model"
 
 
 def test_damaged_weights(ours, neox, tmp_path):

@@ -16,9 +16,7 @@ from headrace.train.config import TrainingConfig
 from headrace.train.evaluation.held_out import HeldOut
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.scorer import load_scorer
-from headrace.train.inference.subject import Subject
-from headrace.train.loop.examination import KEPT
+from headrace.train.inference.inference_model import open_exported
 from tests.train.test_weights import BENCHMARKS, settings, stage
 from tests.train.training import ROOT
 
@@ -31,12 +29,9 @@ def scores_of_export(folder: Path, inputs) -> dict[str, list[dict]]:
     """What the weights that were exported to ``folder`` score."""
     evaluation = decode(Evaluation, {"benchmarks": BENCHMARKS, "device": "cpu"})
     encoder = Encoder.load(folder / "hf" / "tokenizer.json")
-    subject = Subject(load_scorer(folder / "hf", evaluation), encoder, encoder.vocabulary_size)
+    subject = open_exported(folder / "hf", encoder, evaluation)
     found = score_all(evaluation, HeldOut(inputs["tokens"], inputs["packed"], encoder), {}, subject)
-    return {
-        scored.entry["name"]: [{key: metric[key] for key in KEPT} for metric in scored.entry["metrics"]]
-        for scored in found
-    }
+    return {scored.scores.name: [metric.row() for metric in scored.scores.metrics] for scored in found}
 
 
 def test_the_last_scores_are_those_of_the_export_and_no_weight_differs(tmp_path, inputs, run_stage):

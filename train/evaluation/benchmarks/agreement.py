@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Sources, of_groups
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, of_groups
 from headrace.train.evaluation.benchmarks.minimal_pairs import pair_item, pair_metrics, pair_outcome
-from headrace.train.evaluation.metrics import Metric
-from headrace.train.inference.item import Answer, Item, Outcome
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Answer
 
 PER_PARADIGM = 26
 NOUNS = (

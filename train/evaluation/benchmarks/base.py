@@ -1,47 +1,80 @@
-"""What every benchmark does: say which files it reads, make items, judge answers, sum up.
+"""The interface of benchmarks: each names its files, makes items, judges answers, and computes metrics.
 
     sources ── items ──> Item, ... ── (the model answers) ── outcome ──> {"acc": 1.0, ...} ── metrics ──> Metric, ...
 
-A new benchmark is one class with these three methods and a ``type`` tag, named in train/evaluation/settings.py.
+A new benchmark is one class with these three methods and a ``type`` tag, and one line of the union in settings.py.
 """
 
 import abc
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed
 from headrace.pipeline.core.stage import RawFile
-from headrace.train.evaluation.held_out import HeldOut
-from headrace.train.evaluation.metrics import Metric
-from headrace.train.evaluation.prompt import TextEncoder, shot_numbers, too_many_shots
+from headrace.train.evaluation.held_out import HeldOut, HeldOutDocument
+from headrace.train.evaluation.prompt import shot_numbers, too_many_shots
 from headrace.train.evaluation.records import Record, benchmark_file, read_records
-from headrace.train.inference.item import Answer, Item, Outcome
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Query, TextEncoder
 
 T = TypeVar("T")
+
+Outcome = Mapping[str, float]
+"""The contributions of one item to metrics: right (1) or wrong (0), a log-likelihood, a count."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """One question of a benchmark."""
+
+    name: str
+    """``<file>:<line>`` (lines from 1), or ``<token shard>:<document>`` (both from 0) for held-out text."""
+    queries: tuple[Query, ...]
+    """One per choice; the parts of one document for held-out text."""
+    choices: tuple[str, ...] = ()
+    """The bare choices, without the delimiter before them: length normalization divides by their lengths."""
+    gold: int = 0
+    """The index of the right choice."""
+    group: str = ""
+    """The part of the benchmark that gets a score of its own."""
+    sizes: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """The amount of text by unit (bytes, characters, words), for scores per unit."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Sources:
-    """Where items come from."""
+    """The sources of items."""
 
     data: Path
     """The folder that relative paths of benchmark files start from."""
     held_out: HeldOut | None
-    """The run's own held-out documents; None where a model is scored that no run made."""
+    """The run's own held-out documents; None for a model that no run made."""
     seed: str
     """Decides every random choice of one benchmark."""
     vocabulary: int = 0
-    """Tokens that the model tells apart; 0 where no benchmark makes items of them."""
+    """The size of the model's vocabulary; 0 when no benchmark makes items of tokens."""
     start: int = 0
-    """The token that stands before a text."""
+    """The token before a text."""
     tokenizer: TextEncoder | None = None
-    """The model's, for what is cut into windows of tokens; prompts need none."""
+    """The model's tokenizer, for text that is cut into windows; prompts need none."""
     window_tokens: int = 0
-    """Positions that the model has."""
+    """The number of positions that the model has."""
+
+    @property
+    def held_out_documents(self) -> Sequence[HeldOutDocument]:
+        """The run's own held-out documents; benchmarks with ``needs_run`` are asked only where there are some."""
+        assert self.held_out is not None
+        return self.held_out.documents
+
+    @property
+    def text_encoder(self) -> TextEncoder:
+        """The model's tokenizer, which scoring gives to every benchmark."""
+        assert self.tokenizer is not None
+        return self.tokenizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,32 +84,37 @@ class Benchmark(abc.ABC):
     needs_run: ClassVar[bool] = False
     """Whether its items are made of a run's held-out documents."""
 
+    type: str
+    """The tag in settings."""
     limit: Positive | None = None
-    """At most this many items, of groups the first of each in turn; None takes all."""
+    """At most this many items, taken from the groups in turn; None takes all."""
 
     @property
     def least_window_tokens(self) -> int:
-        """Positions that a model must have; with fewer, contexts would lose what the benchmark is about."""
+        """The positions that a model must have; with fewer, contexts would lose what the benchmark tests."""
         return 1
 
     @abc.abstractmethod
     def items(self, sources: Sources) -> list[Item]:
-        """The questions, in an order that depends on the sources only."""
+        """Returns the questions, in an order that depends on the sources only."""
 
     @abc.abstractmethod
-    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        """What ``item`` adds to each metric, given one answer per query."""
+    def outcome(self, item: Item, answers: Sequence[Any]) -> Outcome:
+        """Returns the contributions of ``item`` to metrics, given one answer per query, of the query's kind."""
 
     @abc.abstractmethod
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """The scores, the main one first. Only called with at least one item; ``vocabulary`` in tokens."""
+        """Returns the scores, the main one first. Called with at least one item; ``vocabulary`` in tokens.
+
+        Their names are declared in score_rows.KINDS.
+        """
 
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
-        """The files whose content decides the items, below the folder ``data``.
+        """Returns the files whose content decides the items, below the folder ``data``.
 
         Raises:
             ConfigError: when one is missing.
-            ArtifactError: when one has a line that is no item: better known now than after a training.
+            ArtifactError: when one has a line that is no item, before a training begins.
         """
         return ()
 
@@ -86,12 +124,12 @@ class FileBenchmark(Benchmark, Generic[T]):
     """A benchmark whose items come from files."""
 
     paths: tuple[str, ...] = dataclasses.field(metadata={"hashed": False})
-    """Files, absolute or below ``evaluation.data``. Their content decides the artifact's address, not their place."""
+    """Files, absolute or below ``evaluation.data``. Their content decides the artifact's address, not their path."""
 
     @property
     def reading(self) -> str:
-        """With the files it decides ``texts``; empty where the questions are not to be searched for."""
-        return str(self.type)
+        """The way that files are read, which decides ``texts``; empty when the questions are not searched for."""
+        return self.type
 
     @property
     def dirty_share(self) -> float:
@@ -100,16 +138,16 @@ class FileBenchmark(Benchmark, Generic[T]):
 
     @abc.abstractmethod
     def read(self, data: Path) -> list[tuple[str, T]]:
-        """(name, what the benchmark needs of it) of each question in all files, in order.
+        """Returns (name, parsed question) of each question in all files, in order.
 
         Raises:
-            ArtifactError: naming file and line of what does not fit.
+            ArtifactError: naming file and line of a value that does not fit.
         """
 
     @abc.abstractmethod
     def texts(self, parsed: Sequence[T]) -> list[tuple[str, ...]]:
-        """The texts of each question that a model must not have seen: with the right answer, and wrong answers;
-        without what a prompt adds to them."""
+        """Returns the texts of each question that a model must not have seen: with the right answer, and wrong answers,
+        without the additions of a prompt."""
 
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
         files = tuple(benchmark_file(data / path) for path in self.paths)
@@ -126,10 +164,10 @@ class RecordBenchmark(FileBenchmark[T]):
 
     @abc.abstractmethod
     def parse(self, record: Record) -> T:
-        """One line as what the benchmark needs of it.
+        """Returns one line as the benchmark needs it.
 
         Raises:
-            ArtifactError: naming file, line and field of what does not fit.
+            ArtifactError: naming file, line and field of a value that does not fit.
         """
 
     def read(self, data: Path) -> list[tuple[str, T]]:
@@ -137,38 +175,28 @@ class RecordBenchmark(FileBenchmark[T]):
 
 
 def of_groups(groups: Iterable[Sequence[Item]], limit: int | None) -> list[Item]:
-    """The items of ``groups``, one group after the other; where they are limited, the first of each in turn."""
-    ranked = sorted((place, number, item) for number, group in enumerate(groups) for place, item in enumerate(group))
-    return [item for _, _, item in sorted((number, place, item) for place, number, item in ranked[:limit])]
-
-
-def shots_name(name: str, shots: int) -> str:
-    """What the benchmark ``name`` is called with so many worked examples, where there are scores of several."""
-    return f"{name}_{shots}shot"
-
-
-def without_shots(name: str, shots: int) -> str:
-    """What ``shots_name`` was given: ``piqa`` for ``piqa_8shot``."""
-    return name.removesuffix(shots_name("", shots))
+    """Returns the items of ``groups``, group after group; a limit takes the first of each group in turn."""
+    ranked = sorted((index, number, item) for number, group in enumerate(groups) for index, item in enumerate(group))
+    return [item for _, _, item in sorted((number, index, item) for index, number, item in ranked[:limit])]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FewShotBenchmark(RecordBenchmark[T]):
-    """A benchmark of questions and answers, which may be preceded by others with their answers."""
+    """A benchmark of questions and answers, which may come after worked examples."""
 
     shots: Natural = 0
     """Worked examples before each question: other records of the same files, drawn for each item."""
     delimiter: AnyText = " "
-    """Stands before an answer (lm-evaluation-harness: target_delimiter)."""
+    """The text before an answer (lm-evaluation-harness: target_delimiter)."""
     shot_delimiter: AnyText = "\n\n"
-    """Stands after a worked example (lm-evaluation-harness: fewshot_delimiter)."""
+    """The text after a worked example (lm-evaluation-harness: fewshot_delimiter)."""
     worked_delimiter: AnyText | None = None
-    """Stands before the answer of a worked example; None for ``delimiter``. In lm-evaluation-harness the two differ
-    where the task's target begins with a space of its own."""
+    """The text before the answer of a worked example; None for ``delimiter``. In lm-evaluation-harness the two differ
+    when the task's target begins with a space of its own."""
     shot_seed: Seed = 1234
     """Decides which records serve as worked examples; the default is lm-evaluation-harness's (--seed)."""
     rewrites: tuple[tuple[str, AnyText], ...] = ()
-    """Regular expressions, and what their matches in a question are replaced by, one after the other."""
+    """Regular expressions and the replacements of their matches in a question, applied in order."""
 
     def __post_init__(self) -> None:
         for pattern, replacement in self.rewrites:
@@ -189,20 +217,20 @@ class FewShotBenchmark(RecordBenchmark[T]):
         return records
 
     def rewritten(self, question: str) -> str:
-        """``question`` as the prompt has it."""
+        """Returns ``question`` as the prompt has it."""
         for pattern, replacement in self.rewrites:
             question = re.sub(pattern, replacement, question)
         return question
 
     def worked_examples(self, keys: Sequence[str], worked: Sequence[str]) -> list[str]:
-        """What stands before each question: other records as ``worked``, never one with the same key."""
+        """Returns the text before each question: other records as ``worked``, never one with the same key."""
         return [
             "".join(worked[number] + self.shot_delimiter for number in numbers)
             for numbers in shot_numbers(keys, self.shots, self.shot_seed)
         ]
 
     def contexts(self, questions: Sequence[str], answers: Sequence[str]) -> list[str]:
-        """The prompt of each question: worked examples, each with its answer, then the question itself."""
+        """Returns the prompt of each question: worked examples, each with its answer, then the question itself."""
         delimiter = self.delimiter_of_worked
         worked = [question + delimiter + answer for question, answer in zip(questions, answers, strict=True)]
         before = self.worked_examples(questions, worked)

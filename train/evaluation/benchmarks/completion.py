@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, settings
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources, of_groups
-from headrace.train.evaluation.metrics import Metric, mean_over_groups
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, of_groups
+from headrace.train.evaluation.metrics import mean_over_groups
 from headrace.train.evaluation.records import Record
-from headrace.train.inference.item import Answer, Item, Outcome, Text
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Answer, Text
 
 Exercise = tuple[str, str, str]
 """Context, completion, group."""

@@ -19,11 +19,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, settings
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources, T
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, T
 from headrace.train.evaluation.benchmarks.multiple_choice import without_form
-from headrace.train.evaluation.metrics import Metric, accuracy, mean
+from headrace.train.evaluation.metrics import accuracy, mean
 from headrace.train.evaluation.records import Record
-from headrace.train.inference.item import Generate, Item, Outcome, Written
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Generate, Written
 
 LENIENT = "exact_match (remove_whitespace)"
 STRICT = "exact_match (strict-match)"

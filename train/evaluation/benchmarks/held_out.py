@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import Natural, Positive, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.lambada import word_metrics, word_outcome
 from headrace.train.evaluation.benchmarks.multiple_choice import choice_item, choice_metrics, choice_outcome
 from headrace.train.evaluation.held_out import HeldOutDocument, sample, shuffle_key
-from headrace.train.evaluation.metrics import Metric
-from headrace.train.inference.item import Answer, Item, Outcome, Text
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Answer, Text
 
 SENTENCE_END = re.compile(r"[.!?][\"')\]]*\s+(?=[\"'(\[]?[A-Z])|\n+")
 """An end mark before a capital, or a line break."""
@@ -44,7 +44,7 @@ class HeldOutWords(Benchmark):
     """At most this many documents are looked at."""
 
     def items(self, sources: Sources) -> list[Item]:
-        found = [item for document in sample(sources.held_out.documents, self.documents) for item in self._of(document)]
+        found = [item for document in sample(sources.held_out_documents, self.documents) for item in self._of(document)]
         return sorted(found, key=lambda item: shuffle_key(sources.seed, *_texts(item)))[: self.limit]
 
     def _of(self, document: HeldOutDocument) -> list[Item]:
@@ -81,7 +81,7 @@ class HeldOutSentences(Benchmark):
 
     def items(self, sources: Sources) -> list[Item]:
         pool: list[Passage] = []
-        for document in sample(sources.held_out.documents, self.documents):
+        for document in sample(sources.held_out_documents, self.documents):
             own = [
                 Passage(document.name, start, context, sentence)
                 for start, context, sentence in passages(document.text, self.context_words)

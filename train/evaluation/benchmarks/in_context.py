@@ -14,10 +14,11 @@ from typing import ClassVar, Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.held_out import HeldOutDocument, sample
-from headrace.train.evaluation.metrics import Metric, mean
-from headrace.train.inference.item import Answer, Item, Outcome, Tokens
+from headrace.train.evaluation.metrics import mean
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Answer, Tokens
 
 
 @settings
@@ -41,7 +42,7 @@ class InContext(Benchmark):
         return self.late_token
 
     def items(self, sources: Sources) -> list[Item]:
-        long = [document for document in sources.held_out.documents if len(document.tokens) - 2 >= self.late_token]
+        long = [document for document in sources.held_out_documents if len(document.tokens) - 2 >= self.late_token]
         return [Item(document.name, self._queries(document)) for document in sample(long, self.limit)]
 
     def _queries(self, document: HeldOutDocument) -> tuple[Tokens, Tokens]:

@@ -23,9 +23,10 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import LARGEST, Positive, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Sources
-from headrace.train.evaluation.metrics import Metric, mean
-from headrace.train.inference.item import AnyAnswer, Attention, Item, Outcome, Tokens
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
+from headrace.train.evaluation.metrics import mean
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import AnyAnswer, Attention, Tokens
 
 INDUCTION = 0.5
 """A head that gives more than this share of its attention to the token to copy counts as an induction head."""

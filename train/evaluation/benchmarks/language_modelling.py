@@ -21,11 +21,12 @@ import numpy as np
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, Positive, settings
-from headrace.train.evaluation.benchmarks.base import FileBenchmark, Sources
+from headrace.train.evaluation.benchmarks.base import FileBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.detokenizers import DETOKENIZERS
-from headrace.train.evaluation.metrics import Metric, exponential, ratio
+from headrace.train.evaluation.metrics import exponential, ratio
 from headrace.train.evaluation.records import read_text
-from headrace.train.inference.item import Answer, Item, Outcome, Tokens
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Answer, Tokens
 
 Score = Literal["word_perplexity", "token_perplexity", "byte_perplexity", "bits_per_byte", "bits_per_character"]
 UNITS = {
@@ -101,7 +102,7 @@ class LanguageModelling(FileBenchmark[str]):
         """One for each document; where a file is one, for each window."""
         named = self.read(sources.data)
         texts = self.texts([document for _, document in named])
-        encoded = sources.tokenizer.encode([text for (text,) in texts])
+        encoded = sources.text_encoder.encode([text for (text,) in texts])
         items = (
             item
             for (name, document), ids in zip(named, encoded, strict=True)
@@ -111,7 +112,7 @@ class LanguageModelling(FileBenchmark[str]):
 
     def _items(self, name: str, document: str, ids: np.ndarray, sources: Sources) -> Iterator[Item]:
         sizes = {"words": self._words(document), "bytes": len(document.encode()), "characters": len(document)}
-        queries = windows(ids, sources.tokenizer.end_of_text, sources.window_tokens, self.stride_tokens)
+        queries = windows(ids, sources.text_encoder.end_of_text, sources.window_tokens, self.stride_tokens)
         if self.documents != "file":
             yield Item(name, tuple(queries), sizes=sizes)
             return

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Sources
+from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.benchmarks.multiple_choice import chance
-from headrace.train.evaluation.metrics import Metric, accuracy
+from headrace.train.evaluation.metrics import accuracy
 from headrace.train.evaluation.records import Record
-from headrace.train.inference.item import Answer, Item, Outcome, Text
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Answer, Text
 
 Sentence = tuple[tuple[str, ...], str, int]
 """Beginnings, end, number of the right beginning."""

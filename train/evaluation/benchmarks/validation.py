@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.held_out import sample
-from headrace.train.evaluation.metrics import Metric, exponential, ratio
-from headrace.train.inference.item import Answer, Item, Outcome, Tokens
+from headrace.train.evaluation.metrics import exponential, ratio
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Answer, Tokens
 
 
 @settings
@@ -31,7 +32,7 @@ class Validation(Benchmark):
                 tuple(Tokens(span[:1], span[1:]) for span in document.spans),
                 sizes={"bytes": document.text_bytes},
             )
-            for document in sample(sources.held_out.documents, self.limit)
+            for document in sample(sources.held_out_documents, self.limit)
         ]
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness's files: what a task's YAML reads, and the results that its tools read. Needs no harness.
+"""The files of lm-evaluation-harness: those that a task's YAML names, and results. The harness is not needed.
 
 results_*.json    {"results": {"piqa": {"acc,none": 0.6, "acc_stderr,none": 0.01, …}}, "n-shot": {"piqa": 0}, …}
 """
@@ -11,23 +11,9 @@ import yaml
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
+from headrace.train.evaluation.score_rows import BenchmarkScores, split_filter
 
 SETTING = "evaluation.tasks"
-LOWER_IS_BETTER = (
-    "perplexity",
-    "loss",
-    "bits_per_byte",
-    "byte_perplexity",
-    "word_perplexity",
-    "token_perplexity",
-    "bits_per_character",
-    "in_context_score",
-    "loss_at_early",
-    "loss_at_late",
-    "copying_loss",
-    "loss_at_first",
-    "loss_on_repeat",
-)
 
 
 def is_file(task: str) -> bool:
@@ -36,7 +22,7 @@ def is_file(task: str) -> bool:
 
 
 def task_files(task: str) -> tuple[RawFile, ...]:
-    """What a task's YAML and the local files that it names hold; nothing for a task that the harness ships.
+    """Returns a task's YAML and the local files that it names; nothing for a task that the harness ships.
 
     Raises:
         ConfigError: when one of them is missing.
@@ -51,7 +37,7 @@ def task_files(task: str) -> tuple[RawFile, ...]:
 
 
 def _data_files(path: Path) -> list[Path]:
-    """The local files below dataset_kwargs.data_files."""
+    """Returns the local files below dataset_kwargs.data_files."""
 
     class Loader(yaml.SafeLoader):
         """Reads the harness's tags (!function) as nothing."""
@@ -77,50 +63,37 @@ def _names(files: Any) -> Iterator[str]:
 
 
 def results(
-    entries: Sequence[Mapping[str, Any]], precision: str, configs: Mapping[str, Mapping[str, Any]]
+    benchmarks: Sequence[BenchmarkScores], precision: str, configs: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The benchmarks of scores.json as lm-evaluation-harness writes results (result_schema.py, EvalResults).
+    """Returns the scores as lm-evaluation-harness writes results (result_schema.py, EvalResults).
 
-    ``configs`` is what is known of tasks by their samples (harness_samples.py).
-
-    A group within a benchmark becomes a task of its own, ``<benchmark>_<group>``. Nothing that depends on machine or
-    time is in it.
+    A group within a benchmark becomes a task of its own, ``<benchmark>_<group>``. Nothing in the results depends on the
+    machine or the time. ``configs`` holds settings of tasks by the samples of their tasks (samples.config).
     """
     values: dict[str, dict[str, Any]] = {}
+    higher: dict[str, dict[str, bool]] = {}
     shots: dict[str, int] = {}
     samples: dict[str, dict[str, int]] = {}
-    groups: dict[str, list[str]] = {}
-    for entry in entries:
-        groups[entry["name"]] = []
-        for metric in entry["metrics"]:
-            name = f"{entry['name']}_{metric['group']}" if metric["group"] else entry["name"]
-            if metric["group"] and name not in groups[entry["name"]]:
-                groups[entry["name"]].append(name)
-            key, error = _key(metric["name"]), metric["standard_error"]
-            of_task = values.setdefault(name, {"alias": name})
-            of_task[",".join(key)] = metric["value"]
-            of_task[f"{key[0]}_stderr,{key[1]}"] = "N/A" if error is None else error
-            shots[name] = entry["shots"]
-            samples[name] = {"original": metric["items"], "effective": metric["items"]}
-    names = {name: {_key(metric)[0] for metric in _names_of(one)} for name, one in values.items()}
+    groups: dict[str, list[str]] = {scores.name: [] for scores in benchmarks}
+    for scores in benchmarks:
+        for metric in scores.metrics:
+            task = f"{scores.name}_{metric.group}" if metric.group else scores.name
+            if metric.group and task not in groups[scores.name]:
+                groups[scores.name].append(task)
+            name, filtered = split_filter(metric.name)
+            of_task = values.setdefault(task, {"alias": task})
+            of_task[f"{name},{filtered}"] = metric.value
+            of_task[f"{name}_stderr,{filtered}"] = "N/A" if metric.standard_error is None else metric.standard_error
+            higher.setdefault(task, {})[name] = metric.kind.higher_is_better
+            shots[task] = scores.shots
+            samples[task] = {"original": metric.items, "effective": metric.items}
     return {
         "results": values,
         "group_subtasks": groups,
         "configs": {name: {"task": name, "num_fewshot": shots[name], **configs.get(name, {})} for name in values},
         "versions": dict.fromkeys(values, "headrace"),
         "n-shot": shots,
-        "higher_is_better": {name: {m: m not in LOWER_IS_BETTER for m in sorted(own)} for name, own in names.items()},
+        "higher_is_better": higher,
         "n-samples": samples,
         "config": {"model": "headrace", "model_args": None, "model_dtype": precision},
     }
-
-
-def _key(name: str) -> tuple[str, str]:
-    """The metric's name and its filter: ``exact_match (strict-match)`` → exact_match, strict-match."""
-    metric, _, filtered = name.partition(" (")
-    return metric, filtered.rstrip(")") or "none"
-
-
-def _names_of(values: Mapping[str, Any]) -> Iterator[str]:
-    """The metrics of a task."""
-    yield from (key.partition(",")[0] for key in values if "," in key and "_stderr," not in key)

@@ -1,10 +1,10 @@
-"""Every answer as lm-evaluation-harness logs it (--log_samples), so that its tools read them. Needs no harness.
+"""Every answer as lm-evaluation-harness logs it (--log_samples), for its tools. The harness is not needed.
 
 lm_eval/samples_piqa_1970-01-01T00-00-00.000000.jsonl
     {"doc_id": 0, "arguments": {"gen_args_0": {"arg_0": "Question: …", "arg_1": " yes"}, …},
      "filtered_resps": [["-3.5", "False"], …], "target": "0", "metrics": ["acc", …], "acc": 1.0, …}
 
-The fields are those of evaluator.py, the rest (numbers as text, names of files) that of loggers/evaluation_tracker.py,
+The fields are those of evaluator.py; numbers as text and names of files are those of loggers/evaluation_tracker.py,
 version 0.4.13. A group within a benchmark is a task of its own, as in the results.
 """
 
@@ -14,19 +14,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 STAMP = "1970-01-01T00-00-00.000000"
-"""Where the harness writes the time: the same scores are the same bytes."""
+"""Stands where the harness writes the time, so that equal scores are equal bytes."""
 FOLDER = "lm_eval"
 RESULTS = f"{FOLDER}/results_{STAMP}.json"
 
 
 def file_of(task: str) -> str:
-    """Where the lines of ``task`` lie in an artifact."""
+    """Returns the path of the lines of ``task`` in an artifact."""
     return f"{FOLDER}/samples_{task}_{STAMP}.jsonl"
 
 
 def by_task(benchmark: str, samples: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """(task, lines) of a benchmark from the lines of its samples/*.jsonl, then of each group, if there are several;
-    nothing of a benchmark that asks by tokens: it has no prompts."""
+    """Yields (task, lines) of a benchmark from the lines of its samples/*.jsonl, then of each group, if there are
+    several. A benchmark that asks by tokens has no prompts, and yields nothing."""
     asked = [sample for sample in samples if sample["prompts"]]
     lines = [_line(number, sample) for number, sample in enumerate(asked)]
     groups = [sample["group"] for sample in asked]
@@ -61,7 +61,7 @@ def _line(number: int, sample: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def config(line: Mapping[str, Any]) -> dict[str, Any]:
-    """What the configuration of a task must say for its ``line``s to be read."""
+    """Returns the settings of a task that the harness's tools need to read its ``line``s."""
     is_written = isinstance(line["filtered_resps"][0], str)
     choice = "multiple_choice" if len(line["arguments"]) > 1 else "loglikelihood"
     return {

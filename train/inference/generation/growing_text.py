@@ -1,19 +1,19 @@
-"""The text of one sequence as its tokens come: what can be shown already, and whether it has ended.
+"""The text of one sequence as its tokens come: the part that can be shown, and whether it has ended.
 
     tokens   "It", " is", " fine", ".\\n", "\\n"            stop: "\\n\\n"
-    shown    "It"  " is"  " fine"  "."    (ends)          a beginning of a stop waits for what follows
+    shown    "It"  " is"  " fine"  "."    (ends)          a possible beginning of a stop is held back
 
-A character of several bytes may need several tokens: until it is whole, it is not shown.
+A character of several bytes may need several tokens: it is shown when it is whole.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 Ending = Literal["stop", "end_of_text", "max_tokens"]
-"""A stop text came; the model ended the text; it has as many tokens as it may."""
+"""A stop text came; the model ended the text; the text has its most tokens."""
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
-"""What bytes decode to that are no character, or not yet one."""
+"""Stands for bytes that are no character, or the beginning of one."""
 
 
 class GrowingText:
@@ -23,19 +23,19 @@ class GrowingText:
         """``decode`` gives the text of token ids; ``end`` is the end-of-text token."""
         self._decode, self._end, self._stops, self._max_tokens = decode, end, stops, max_tokens
         self.tokens: list[int] = []
-        """All that were chosen, the end-of-text token included."""
+        """All chosen tokens, the end-of-text token included."""
         self.text = ""
-        """Final as far as it goes."""
+        """The part of the text that cannot change any more."""
         self.ending: Ending | None = None
 
     def add(self, token: int) -> str:
-        """Take the next token -> what it adds to the text."""
+        """Adds the next token, and returns the text that it adds."""
         self.tokens.append(token)
         is_end = token == self._end
         decoded = self._decode(self.tokens[:-1] if is_end else self.tokens)
-        places = [place for place in map(decoded.find, self._stops) if place >= 0]
-        if places:
-            self.ending, text = "stop", decoded[: min(places)]
+        starts = [start for start in map(decoded.find, self._stops) if start >= 0]
+        if starts:
+            self.ending, text = "stop", decoded[: min(starts)]
         elif is_end:
             self.ending, text = "end_of_text", decoded
         elif len(self.tokens) == self._max_tokens:
@@ -46,7 +46,7 @@ class GrowingText:
         return added
 
     def _open_end(self, decoded: str) -> int:
-        """How many of the last characters may still change or become a stop."""
+        """Returns the number of last characters that may still change or become a stop."""
         unknown = len(decoded) - len(decoded.rstrip(UNKNOWN))
         longest = max(map(len, self._stops), default=1) - 1
         begun = (

@@ -96,16 +96,16 @@ def test_wikitext_is_that_of_the_harness(models, folder, data_folder, tmp_path):
     own = {"documents": "article", "detokenizer": "lm_eval_wikitext", "words": "lm_eval"}
     benchmark = LanguageModelling(paths=(str(path),), scores=names, **own)
     subject = open_folder(folder, Evaluation(device="cpu"))
-    sources = Sources(Path(), None, "0", tokenizer=subject.tokenizer, window_tokens=subject.scorer.window_tokens)
-    found = score("wikitext", benchmark, sources, None, subject).entry["metrics"]
+    sources = Sources(Path(), None, "0", tokenizer=subject.tokenizer, window_tokens=subject.window_tokens)
+    found = score("wikitext", benchmark, sources, None, subject).scores.metrics
     pages = [{"page": page} for page in articles(whole[:30_000]) if page.strip()]
     assert len(pages) == 4
     asked = requests("loglikelihood_rolling", [(theirs.wikitext_detokenizer(page),) for page in pages])
     likelihoods = models[1].loglikelihood_rolling(asked, disable_tqdm=True)
     rows = [theirs.process_results(page, [one]) for page, one in zip(pages, likelihoods, strict=True)]
     for metric in found:
-        sum_up = bits_per_byte if metric["name"] == "bits_per_byte" else weighted_perplexity
-        assert metric["value"] == pytest.approx(sum_up([row[metric["name"]] for row in rows]), rel=1e-6)
+        sum_up = bits_per_byte if metric.name == "bits_per_byte" else weighted_perplexity
+        assert metric.value == pytest.approx(sum_up([row[metric.name] for row in rows]), rel=1e-6)
 
 
 def test_texts_are_those_of_the_harness(models):

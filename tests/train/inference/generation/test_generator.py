@@ -14,10 +14,11 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.inference import sharing
 from headrace.train.inference.generation import generator as module
 from headrace.train.inference.generation.generator import Generator, SharedGenerator
-from headrace.train.inference.generation.settings import Sampling
+from headrace.train.inference.settings import Sampling
 from headrace.train.inference.sharing import Sharing
 from headrace.train.model.transformer import Transformer
-from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, random_model
+from tests.train.model.test_transformer import GPT1, GPT2, LLAMA, VOCABULARY, random_model
+from tests.train.small_models import model_of
 
 CPU = torch.device("cpu")
 PROMPTS = ["a", "Hello", "", "The mill wheel", "zz", "a", "Hello there, miller", "Q"]
@@ -38,7 +39,7 @@ class Letters:
 
 
 def generator(model, window: int = 24, **others) -> Generator:
-    return Generator(model, window, Letters(), CPU, **others)
+    return Generator(model_of(model, Letters(), VOCABULARY, window), **others)
 
 
 @torch.no_grad()
@@ -159,7 +160,9 @@ def test_two_ranks_write_what_one_does(monkeypatch):
 
     def on(rank):
         rank_here.number = rank
-        own = SharedGenerator(model, 24, Letters(), CPU, sharing=Sharing(Ranks(rank, 2, rank, 2), told[rank].append))
+        own = SharedGenerator(
+            model_of(model, Letters(), VOCABULARY, 24), Sharing(Ranks(rank, 2, rank, 2), told[rank].append)
+        )
         return own.generate(PROMPTS, ANCESTRAL)
 
     with ThreadPoolExecutor(2) as pool:

@@ -6,8 +6,8 @@ import torch
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.inference.generation.sampling import chance, choose
-from headrace.train.inference.generation.settings import Sampling
+from headrace.train.inference.generation.sampling import choose, random_of
+from headrace.train.inference.settings import Sampling
 
 PROBABILITIES = [0.1, 0.4, 0.05, 0.3, 0.15]
 
@@ -15,7 +15,7 @@ PROBABILITIES = [0.1, 0.4, 0.05, 0.3, 0.15]
 def shares(sampling: Sampling, draws: int = 4000) -> list[float]:
     """How often each token is chosen from ``PROBABILITIES``."""
     logits_BV = torch.tensor(PROBABILITIES).log().expand(draws, -1)
-    generators = [chance(3, [1, 2], copy) for copy in range(draws)]
+    generators = [random_of(3, [1, 2], copy) for copy in range(draws)]
     return (np.bincount(choose(logits_BV, sampling, generators), minlength=5) / draws).tolist()
 
 
@@ -45,9 +45,9 @@ def test_tokens_come_as_often_as_their_probability(sampling, expected):
 
 
 def test_random_numbers_are_of_the_seed_the_prompt_and_the_copy():
-    first = chance(0, [5, 6], 0).random(4).tolist()
-    assert chance(0, [5, 6], 0).random(4).tolist() == first
-    for other in (chance(1, [5, 6], 0), chance(0, [5, 7], 0), chance(0, [5, 6], 1)):
+    first = random_of(0, [5, 6], 0).random(4).tolist()
+    assert random_of(0, [5, 6], 0).random(4).tolist() == first
+    for other in (random_of(1, [5, 6], 0), random_of(0, [5, 7], 0), random_of(0, [5, 6], 1)):
         assert other.random(4).tolist() != first
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import load
-from headrace.train.inference.item import Tokens
-from headrace.train.inference.pieces import pieces
-from headrace.train.inference.scorer import load_scorer
+from headrace.train.inference.causal_likelihood import windows
+from headrace.train.inference.inference_model import open_exported
+from headrace.train.inference.queries import Tokens
 from headrace.train.model.transformer import Transformer
-from tests.train.small_models import WINDOW_TOKENS, OfHuggingFace, Uniform, scorer_of
+from tests.train.small_models import WINDOW_TOKENS, OfHuggingFace, Uniform, asked, likelihood_of
 
 
 def random_queries(number: int, vocabulary: int, longest_context: int, longest_continuation: int) -> list[Tokens]:
@@ -42,7 +42,7 @@ def test_log_likelihoods_equal_hugging_face_one_by_one(gpt2, encoder):
     queries = random_queries(60, encoder.vocabulary_size, 90, 12)
     greedy = gpt2.generate(torch.tensor([[1, 2, 3]]), max_new_tokens=4, do_sample=False, pad_token_id=0)[0, 3:]
     queries.append(Tokens(np.array([1, 2, 3]), greedy.numpy()))
-    answers, _ = scorer_of(OfHuggingFace(gpt2)).answers(queries)
+    answers, _ = asked(likelihood_of(OfHuggingFace(gpt2)), queries)
     expected = [alone(gpt2, query) for query in queries]
     assert [answer.log_likelihood for answer in answers] == pytest.approx([value for value, _ in expected], abs=1e-4)
     assert [answer.greedy for answer in answers] == [value for _, value in expected]
@@ -56,7 +56,7 @@ def test_our_transformer_equals_its_export_in_hugging_face(line, encoder):
 
     folder = line["weights"].path("hf/config.json").parent
     queries = random_queries(40, encoder.vocabulary_size, 90, 12)
-    answers, _ = load_scorer(folder, Evaluation(device="cpu")).answers(queries)
+    answers = open_exported(folder, encoder, Evaluation(device="cpu")).likelihood.answers(queries)
     reference = AutoModelForCausalLM.from_pretrained(folder).eval()
     expected = [alone(reference, query)[0] for query in queries]
     assert [answer.log_likelihood for answer in answers] == pytest.approx(expected, abs=1e-4)
@@ -93,13 +93,13 @@ def choices(number: int, vocabulary: int) -> list[Tokens]:
 @pytest.mark.usefixtures("steady_products")
 def test_no_bit_depends_on_batch_order_or_company(ours, encoder):
     queries = choices(12, encoder.vocabulary_size) + random_queries(30, encoder.vocabulary_size, 90, 12)
-    expected, _ = scorer_of(ours, batch_tokens=1).answers(queries)
+    expected, _ = asked(likelihood_of(ours, batch_tokens=1), queries)
     for batch_tokens in (100, 1000, 10**6):
-        assert scorer_of(ours, batch_tokens=batch_tokens).answers(queries)[0] == expected
+        assert likelihood_of(ours, batch_tokens=batch_tokens).answers(queries) == expected
     order = np.random.default_rng(1).permutation(len(queries)).tolist()
-    shuffled, _ = scorer_of(ours).answers([queries[number] for number in order])
+    shuffled, _ = likelihood_of(ours).answers([queries[number] for number in order])
     assert shuffled == [expected[number] for number in order]
-    assert [scorer_of(ours).answers([query])[0][0] for query in queries[:20]] == expected[:20]
+    assert [likelihood_of(ours).answers([query])[0] for query in queries[:20]] == expected[:20]
 
 
 def test_sharing_changes_no_score(ours, encoder):
@@ -109,8 +109,8 @@ def test_sharing_changes_no_score(ours, encoder):
     def forward(tokens_BT, positions_BT, documents_BT):
         return ours(tokens_BT, positions_BT, documents_BT)
 
-    expected, tally = scorer_of(forward).answers(queries)
-    found, same_tally = scorer_of(ours).answers(queries)
+    expected, tally = asked(likelihood_of(forward), queries)
+    found, same_tally = asked(likelihood_of(ours), queries)
     assert [one.log_likelihood for one in found] == pytest.approx([one.log_likelihood for one in expected], abs=1e-4)
     assert [one.greedy for one in found] == [one.greedy for one in expected]
     assert same_tally == tally
@@ -127,16 +127,16 @@ def test_shared_beginnings_are_read_once_and_logits_taken_of_targets_only(ours, 
     monkeypatch.setattr(Transformer, "logits", lambda self, x_NM: predicted.append(len(x_NM)) or logits(self, x_NM))
     context, vocabulary = np.arange(40), encoder.vocabulary_size
     queries = [Tokens(context, np.array([first, 5, 6])) for first in range(vocabulary - 4, vocabulary)]
-    scorer_of(ours).answers(queries)
+    likelihood_of(ours).answers(queries)
     assert sum(read) == 40 + 4 * 2
     assert sum(predicted) == 1 + 4 * 2
 
 
 def test_batch_size_hardly_changes_scores_of_a_foreign_model(gpt2, encoder):
     queries = random_queries(80, encoder.vocabulary_size, 50, 12)
-    single, _ = scorer_of(OfHuggingFace(gpt2), batch_tokens=1).answers(queries)
+    single, _ = asked(likelihood_of(OfHuggingFace(gpt2), batch_tokens=1), queries)
     for batch_tokens in (100, 1000, 10**6):
-        batched, _ = scorer_of(OfHuggingFace(gpt2), batch_tokens=batch_tokens).answers(queries)
+        batched, _ = asked(likelihood_of(OfHuggingFace(gpt2), batch_tokens=batch_tokens), queries)
         expected = [answer.log_likelihood for answer in single]
         assert [answer.log_likelihood for answer in batched] == pytest.approx(expected, rel=1e-6)
         assert [answer.greedy for answer in batched] == [answer.greedy for answer in single]
@@ -145,10 +145,10 @@ def test_batch_size_hardly_changes_scores_of_a_foreign_model(gpt2, encoder):
 def test_order_does_not_change_a_bit(gpt2, encoder):
     queries = random_queries(60, encoder.vocabulary_size, 90, 12)
     queries += queries[:7]
-    scorer = scorer_of(OfHuggingFace(gpt2))
-    answers, tally = scorer.answers(queries)
+    likelihood = likelihood_of(OfHuggingFace(gpt2))
+    answers, tally = asked(likelihood, queries)
     order = np.random.default_rng(1).permutation(len(queries)).tolist()
-    shuffled, shuffled_tally = scorer.answers([queries[number] for number in order])
+    shuffled, shuffled_tally = asked(likelihood, [queries[number] for number in order])
     assert shuffled == [answers[number] for number in order]
     assert shuffled_tally == tally
 
@@ -162,8 +162,8 @@ def test_padding_does_not_leak(gpt2, encoder):
         rows.append(len(tokens_BT))
         return model(tokens_BT, positions_BT, documents_BT)
 
-    (together, _), _ = scorer_of(counting).answers([short, long])
-    (by_itself,), _ = scorer_of(counting).answers([short])
+    (together, _), _ = asked(likelihood_of(counting), [short, long])
+    (by_itself,), _ = asked(likelihood_of(counting), [short])
     assert rows == [2, 1]
     assert together.log_likelihood == pytest.approx(by_itself.log_likelihood, abs=1e-5)
 
@@ -171,7 +171,7 @@ def test_padding_does_not_leak(gpt2, encoder):
 def test_a_uniform_model_has_perplexity_v(encoder):
     vocabulary = encoder.vocabulary_size
     queries = random_queries(30, vocabulary, 90, 150)
-    answers, tally = scorer_of(Uniform(vocabulary)).answers(queries)
+    answers, tally = asked(likelihood_of(Uniform(vocabulary)), queries)
     nats = -sum(answer.log_likelihood for answer in answers)
     assert math.exp(nats / sum(answer.tokens for answer in answers)) == pytest.approx(vocabulary, rel=1e-6)
     assert tally.tokens == sum(len(query.continuation) for query in queries)
@@ -181,7 +181,7 @@ def test_truncated_contexts_are_counted(gpt2):
     fits = Tokens(np.zeros(WINDOW_TOKENS - 1, int), np.array([1, 2]))
     loses_one = Tokens(np.zeros(WINDOW_TOKENS, int), np.array([1, 2]))
     loses_nine = Tokens(np.zeros(WINDOW_TOKENS + 9, int), np.array([1]))
-    _, tally = scorer_of(OfHuggingFace(gpt2)).answers([fits, loses_one, loses_nine])
+    _, tally = asked(likelihood_of(OfHuggingFace(gpt2)), [fits, loses_one, loses_nine])
     assert (tally.queries, tally.tokens) == (3, 5)
     assert (tally.truncated_contexts, tally.truncated_tokens, tally.split_continuations) == (2, 10, 0)
 
@@ -190,7 +190,7 @@ def test_a_truncated_context_keeps_its_end(gpt2, encoder):
     whole = random_queries(1, encoder.vocabulary_size, 90, 5)[0]
     long = Tokens(np.concatenate([np.arange(200) % 50, whole.context, np.arange(60)]), whole.continuation)
     cut = Tokens(long.context[-(WINDOW_TOKENS + 1 - len(long.continuation)) :], long.continuation)
-    (answer, same), tally = scorer_of(OfHuggingFace(gpt2)).answers([long, cut])
+    (answer, same), tally = asked(likelihood_of(OfHuggingFace(gpt2)), [long, cut])
     assert answer.log_likelihood == same.log_likelihood
     assert tally.truncated_contexts == 1
 
@@ -201,7 +201,7 @@ def test_a_truncated_context_keeps_its_end(gpt2, encoder):
 @settings(max_examples=200)
 def test_pieces_predict_each_token_once_within_the_window(context, continuation, window, data):
     ids = np.random.default_rng(data).integers(0, 1000, context + continuation)
-    rows = list(pieces(Tokens(ids[:context], ids[context:]), window))
+    rows = list(windows(Tokens(ids[:context], ids[context:]), window))
     targets = np.concatenate([row.sequence[-row.targets :] for row in rows])
     assert targets.tolist() == ids[context:].tolist()
     for row in rows:
@@ -216,13 +216,14 @@ def test_pieces_predict_each_token_once_within_the_window(context, continuation,
 
 def test_a_split_continuation_is_the_sum_of_its_parts(gpt2, encoder):
     ids = np.random.default_rng(2).integers(0, encoder.vocabulary_size, 1 + WINDOW_TOKENS + 10)
-    scorer = scorer_of(OfHuggingFace(gpt2))
-    (whole, first, last), tally = scorer.answers(
+    likelihood = likelihood_of(OfHuggingFace(gpt2))
+    (whole, first, last), tally = asked(
+        likelihood,
         [
             Tokens(ids[:1], ids[1:]),
             Tokens(ids[:1], ids[1 : WINDOW_TOKENS + 1]),
             Tokens(ids[: WINDOW_TOKENS + 1], ids[WINDOW_TOKENS + 1 :]),
-        ]
+        ],
     )
     assert whole.log_likelihood == pytest.approx(first.log_likelihood + last.log_likelihood, abs=1e-9)
     assert tally.split_continuations == 1
@@ -236,7 +237,7 @@ def test_a_split_continuation_is_greedy_when_all_its_parts_are():
     broken_early, broken_late = ids.copy(), ids.copy()
     broken_early[3], broken_late[-1] = 77, 77
     queries = [Tokens(sequence[:1], sequence[1:]) for sequence in (ids, broken_early, broken_late)]
-    answers, tally = scorer_of(counts_up, window_tokens=16).answers(queries)
+    answers, tally = asked(likelihood_of(counts_up, window_tokens=16), queries)
     assert [answer.greedy for answer in answers] == [True, False, False]
     assert tally.split_continuations == 3
 
@@ -244,7 +245,7 @@ def test_a_split_continuation_is_greedy_when_all_its_parts_are():
 def test_log_probabilities_of_bf16_logits_are_taken_in_fp32():
     logits_BTV = torch.randn(1, 12, 300, generator=torch.Generator().manual_seed(4)).to(torch.bfloat16)
     query = Tokens(np.array([1, 2, 3]), np.arange(10))
-    (answer,), _ = scorer_of(lambda tokens_BT, positions_BT, documents_BT: logits_BTV).answers([query])
+    (answer,), _ = asked(likelihood_of(lambda tokens_BT, positions_BT, documents_BT: logits_BTV), [query])
     exact = torch.log_softmax(logits_BTV[0, 2:].double(), -1)[torch.arange(10), torch.arange(10)].sum().item()
     assert answer.log_likelihood == pytest.approx(exact, rel=1e-6)
 
@@ -252,7 +253,8 @@ def test_log_probabilities_of_bf16_logits_are_taken_in_fp32():
 def test_bf16_weights_change_scores_a_little(line, encoder):
     folder = line["weights"].path("hf/config.json").parent
     queries = random_queries(20, encoder.vocabulary_size, 40, 8)
-    exact, _ = load_scorer(folder, Evaluation(device="cpu")).answers(queries)
-    rough, _ = load_scorer(folder, Evaluation(device="cpu", precision="bf16")).answers(queries)
+    exact = open_exported(folder, encoder, Evaluation(device="cpu")).likelihood.answers(queries)
+    bf16 = Evaluation(device="cpu", precision="bf16")
+    rough = open_exported(folder, encoder, bf16).likelihood.answers(queries)
     differences = [abs(a.log_likelihood - b.log_likelihood) / a.tokens for a, b in zip(exact, rough, strict=True)]
     assert 0 < max(differences) < 0.1

@@ -1,0 +1,100 @@
+"""Rows of scores: written and read again; a metric that is added by its declaration appears everywhere."""
+
+import dataclasses
+import json
+
+import pytest
+
+from headrace.pipeline.commands.compare import Contestant, cells, rows_of
+from headrace.pipeline.commands.watch import line
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.tracker import curves
+from headrace.pipeline.report.score_history import Point
+from headrace.pipeline.report.scores import ScoreTable
+from headrace.train.evaluation import score_rows
+from headrace.train.evaluation.benchmarks.agreement import Agreement
+from headrace.train.evaluation.contamination import metrics_by_part
+from headrace.train.evaluation.lm_eval.file_format import results
+from headrace.train.evaluation.score_rows import KINDS, BenchmarkScores, Metric, MetricKind, kind_of, read_scores
+from headrace.train.evaluation.table import markdown
+from headrace.train.inference.queries import Tally
+from tests.train.evaluation.test_benchmarks import sources
+
+ADDED = MetricKind("wrong_share", is_share=True, higher_is_better=False, outcome="wrong", size="tries", factor=0.5)
+METRIC = Metric("wrong_share", 0.25, 0.05, (0.15, 0.35), 0.5, 4)
+
+
+@pytest.fixture
+def added(monkeypatch) -> None:
+    """The declaration is the only place that names the metric."""
+    monkeypatch.setattr(score_rows, "KINDS", {**KINDS, ADDED.name: ADDED})
+
+
+def artifact(folder, wrong: float) -> Artifact:
+    out = TaskOutput(folder, "scores", 0)
+    metric = dataclasses.replace(METRIC, value=wrong / 4)
+    scores = BenchmarkScores("quiz", items=4, metrics=(metric,))
+    with out.file("scores.json") as path:
+        path.write_text(json.dumps({"benchmarks": [scores.row()]}))
+    with out.file("samples/quiz.jsonl") as path:
+        outcomes = [{"wrong": wrong, "tries": 2.0} for _ in range(4)]
+        rows = [{"name": f"f:{n}", "group": "", "outcome": one} for n, one in enumerate(outcomes)]
+        rows = [row | {"continuations": [], "written": []} for row in rows]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out.done({})
+    return finish(folder, {"stage": "scores"}, {"scores": 1})
+
+
+@pytest.mark.usefixtures("added")
+def test_an_added_metric_is_in_every_view(tmp_path) -> None:
+    one, other = artifact(tmp_path / "a", 1.0), artifact(tmp_path / "b", 3.0)
+    scores = read_scores(one.path("scores.json"))
+    assert "| quiz | 0 | wrong_share | 25.00 % ± 5.00 % | 15.00 % – 35.00 % | 50.00 % | 4 |" in markdown(scores)
+    exported = results(scores, "fp32", {})
+    assert exported["results"]["quiz"]["wrong_share,none"] == 0.25
+    assert exported["higher_is_better"] == {"quiz": {"wrong_share": False}}
+    (row,) = ScoreTable.of(one).rows
+    assert (row.cells["value"], row.cells["error"], row.title) == ("25.0 %", "± 5.0 %", "quiz wrong share")
+    (compared,) = rows_of([Contestant.of("a", one), Contestant.of("b", other)])
+    assert compared.differences[0].value == 0.5, "0.5 · (wrong of b − wrong of a) / tries"
+    (shown,) = cells([compared])
+    assert (shown[2], shown[4]) == ("wrong_share %", "25.00 [15.00, 35.00]")
+    assert line([Point(8, "quiz", "watch", METRIC)]) == "step 8  quiz wrong_share 25.0 % ± 5.0 %"
+    assert curves({"quiz": [METRIC.row()]}) == {"evaluation/quiz/wrong_share": 0.25}
+
+
+def test_rows_are_read_as_they_were_written() -> None:
+    clean = Metric("acc", 0.5, None, None, 0.25, 1, "a")
+    metric = Metric("acc", 0.75, 0.1, (0.5, 0.9), 0.25, 4, "a", clean=clean)
+    scores = BenchmarkScores("quiz_2shot", "lambada", 2, 4, Tally(1, 2, 3, 4, 5), {"clean": 1}, (metric,))
+    assert BenchmarkScores.read(json.loads(json.dumps(scores.row()))) == scores
+    assert scores.base_name == "quiz"
+    assert list(metric.row()) == ["name", "group", "value", "standard_error", "interval", "random", "items"]
+
+
+def test_rows_without_the_fields_of_today_are_read() -> None:
+    older = {"name": "quiz", "metrics": [{"name": "acc", "value": 0.5, "items": 2}]}
+    assert BenchmarkScores.read(older).metrics == (Metric("acc", 0.5, None, None, None, 2),)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_share", "higher"),
+    [
+        ("acc_mutual_info", True, True),
+        ("exact_match (strict-match)", True, True),
+        ("f1 (macro)", True, True),
+        ("bleu", False, True),
+        ("word_perplexity (x)", False, False),
+    ],
+)
+def test_metrics_of_the_harness_need_no_declaration(name: str, is_share: bool, higher: bool) -> None:
+    kind = kind_of(name)
+    assert (kind.name, kind.is_share, kind.higher_is_better) == (name, is_share, higher)
+
+
+def test_an_undeclared_metric_of_ours_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr(score_rows, "KINDS", {})
+    benchmark = Agreement(limit=2)
+    items = benchmark.items(sources())
+    with pytest.raises(KeyError, match="the metric 'acc' is not declared"):
+        metrics_by_part(benchmark, items, [{"acc": 1.0}] * 2, [None] * 2, 9)

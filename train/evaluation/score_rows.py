@@ -1,0 +1,231 @@
+"""The rows of a score table: a class for a metric, a class for a benchmark. scores.json holds them. Free of torch.
+
+    {"benchmarks": [{"name": "piqa_5shot", "shots": 5, "items": 1838, "metrics": [{"name": "acc", "value": 0.61, …}]}]}
+
+``KINDS`` declares each metric once. The score table, the report, ``headrace compare``, ``headrace watch`` and the
+export to lm-evaluation-harness take headings, units, directions and tests of differences from it.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.pipeline.core.artifact import read_json
+from headrace.train.inference.queries import Tally
+
+
+@dataclasses.dataclass(frozen=True)
+class MetricKind:
+    """The declaration of a metric."""
+
+    name: str
+    is_share: bool = False
+    """Whether it is a share of right answers, shown in percent."""
+    higher_is_better: bool = True
+    outcome: str = ""
+    """The outcome of items that the metric sums up; empty: the outcome with the metric's name."""
+    size: str = ""
+    """The outcome that is the size of an item; empty: each item counts once."""
+    factor: float = 1.0
+    """``factor`` · sum of outcomes / sum of sizes is the metric; for a perplexity, its logarithm."""
+
+    @property
+    def heading(self) -> str:
+        """The name with its unit, for a column of bare numbers."""
+        return self.name + self.unit
+
+    @property
+    def scale(self) -> float:
+        """The factor from the value to the number that is shown."""
+        return 100.0 if self.is_share else 1.0
+
+    @property
+    def unit(self) -> str:
+        """The unit after a number that is shown."""
+        return " %" if self.is_share else ""
+
+
+def _perplexity(name: str, outcome: str = "nats", size: str = "", factor: float = 1.0) -> MetricKind:
+    return MetricKind(name, higher_is_better=False, outcome=outcome, size=size, factor=factor)
+
+
+KINDS: Mapping[str, MetricKind] = {
+    kind.name: kind
+    for kind in (
+        *(MetricKind(name, is_share=True) for name in ("acc", "acc_norm", "acc_bytes", "exact_match", "em", "f1")),
+        _perplexity("perplexity", "log_likelihood", factor=-1.0),
+        _perplexity("loss", size="tokens"),
+        _perplexity("bits_per_byte", size="bytes", factor=1 / math.log(2)),
+        _perplexity("bits_per_character", size="characters", factor=1 / math.log(2)),
+        _perplexity("word_perplexity", size="words"),
+        _perplexity("token_perplexity", size="tokens"),
+        _perplexity("byte_perplexity", size="bytes"),
+        MetricKind("prefix_matching"),
+        MetricKind("induction_heads"),
+        *(
+            MetricKind(name, higher_is_better=False)
+            for name in (
+                *("in_context_score", "loss_at_early", "loss_at_late"),
+                *("copying_loss", "loss_at_first", "loss_on_repeat"),
+            )
+        ),
+    )
+}
+"""The metrics of our benchmarks, by name. A name may carry a filter: ``exact_match (strict-match)``."""
+HARNESS_SHARES = ("acc", "exact_match", "em", "f1")
+"""Metrics of lm-evaluation-harness that are not declared here are shares if their names begin so."""
+
+
+def kind_of(name: str) -> MetricKind:
+    """Returns the declaration of the metric ``name``, with its filter; undeclared ones are the harness's."""
+    bare, _ = split_filter(name)
+    known = KINDS.get(bare) or MetricKind(bare, is_share=bare.startswith(HARNESS_SHARES))
+    return dataclasses.replace(known, name=name)
+
+
+def check_declared(name: str) -> None:
+    """Checks that the metric ``name`` of one of our benchmarks is declared.
+
+    Raises:
+        KeyError: naming it.
+    """
+    bare, _ = split_filter(name)
+    if bare not in KINDS:
+        raise KeyError(f"the metric {bare!r} is not declared in score_rows.KINDS")
+
+
+def split_filter(name: str) -> tuple[str, str]:
+    """Returns a metric's name and its filter: ``exact_match (strict-match)`` → exact_match, strict-match."""
+    metric, _, filtered = name.partition(" (")
+    return metric, filtered.rstrip(")") or "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """One number of the score table."""
+
+    name: str
+    value: float
+    standard_error: float | None
+    """None for a single item: its spread is unknown."""
+    interval: tuple[float, float] | None
+    """95 % confidence interval."""
+    random: float | None
+    """The value of guessing; for likelihoods, of the uniform distribution over tokens."""
+    items: int
+    group: str = ""
+    """The part of the benchmark that it covers; empty for all of it."""
+    clean: "Metric | None" = None
+    """The same on items that no training document overlaps with; None where this is unknown, or there are none."""
+    dirty: "Metric | None" = None
+    """The same on items that training documents overlap with."""
+
+    @property
+    def kind(self) -> MetricKind:
+        return kind_of(self.name)
+
+    def row(self) -> dict[str, Any]:
+        """Returns the metric as JSON, without its clean and dirty parts."""
+        return {
+            "name": self.name,
+            "group": self.group,
+            "value": self.value,
+            "standard_error": self.standard_error,
+            "interval": self.interval,
+            "random": self.random,
+            "items": self.items,
+        }
+
+    def whole_row(self) -> dict[str, Any]:
+        """Returns the metric as scores.json has it."""
+        parts = {"clean": self.clean, "dirty": self.dirty}
+        return self.row() | {name: part and part.row() for name, part in parts.items()}
+
+    @classmethod
+    def read(cls, row: Mapping[str, Any]) -> "Metric":
+        """Returns the metric of a JSON ``row``; older rows lack some fields."""
+        interval, clean, dirty = (row.get(name) for name in ("interval", "clean", "dirty"))
+        return cls(
+            name=row["name"],
+            value=row["value"],
+            standard_error=row.get("standard_error"),
+            interval=None if interval is None else (interval[0], interval[1]),
+            random=row.get("random"),
+            items=row["items"],
+            group=row.get("group") or "",
+            clean=clean and cls.read(clean),
+            dirty=dirty and cls.read(dirty),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchmarkScores:
+    """The scores of one benchmark."""
+
+    name: str
+    type: str = ""
+    shots: int = 0
+    """Worked examples before each question."""
+    items: int = 0
+    tally: Tally = dataclasses.field(default_factory=Tally)
+    overlap: Mapping[str, int] | None = None
+    """The number of clean, dirty and too short items; None where overlaps were not searched for."""
+    metrics: tuple[Metric, ...] = ()
+    """The main one first."""
+
+    @property
+    def base_name(self) -> str:
+        """The name without the number of shots."""
+        return without_shots(self.name, self.shots)
+
+    @property
+    def order(self) -> tuple[str, int, str]:
+        """A key that sorts by name, then by number of shots (2 before 16)."""
+        return self.base_name, self.shots, self.name
+
+    @property
+    def whole(self) -> list[Metric]:
+        """The metrics of the whole benchmark, without those of its groups."""
+        return [metric for metric in self.metrics if not metric.group]
+
+    def row(self) -> dict[str, Any]:
+        """Returns the scores as scores.json has them."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "shots": self.shots,
+            "items": self.items,
+            **dataclasses.asdict(self.tally),
+            "overlap": self.overlap,
+            "metrics": [metric.whole_row() for metric in self.metrics],
+        }
+
+    @classmethod
+    def read(cls, row: Mapping[str, Any]) -> "BenchmarkScores":
+        """Returns the scores of a JSON ``row``; older rows lack some fields."""
+        return cls(
+            name=row["name"],
+            type=row.get("type", ""),
+            shots=int(row.get("shots") or 0),
+            items=row.get("items", 0),
+            tally=Tally(*(row.get(field.name, 0) for field in dataclasses.fields(Tally))),
+            overlap=row.get("overlap"),
+            metrics=tuple(map(Metric.read, row["metrics"])),
+        )
+
+
+def read_scores(path: Path) -> list[BenchmarkScores]:
+    """Returns the benchmarks in the scores.json at ``path``."""
+    return [BenchmarkScores.read(row) for row in read_json(path)["benchmarks"]]
+
+
+def shots_name(name: str, shots: int) -> str:
+    """Returns the name of the benchmark ``name`` with this many worked examples, where several numbers are scored."""
+    return f"{name}_{shots}shot"
+
+
+def without_shots(name: str, shots: int) -> str:
+    """Returns the name that ``shots_name`` was given: ``piqa`` for ``piqa_8shot``."""
+    return name.removesuffix(shots_name("", shots))

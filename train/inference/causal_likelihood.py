@@ -1,0 +1,234 @@
+"""Log-likelihoods under a causal model: reads each shared beginning once, in batches of similar length.
+
+    whole sequence   c c c c t t t      context, continuation
+    inputs           c c c c t t        all but the last token, at most ``window_tokens`` of them (cut on the left)
+    targets                t t t        predicted at the last positions, one target at each
+
+    queries ── windows ──> inputs ── prefix_tree.tree ──> segments, level by level:
+        Question: … Answer: │ yes        its keys and values are kept for the segments after it (train/model/cache.py);
+                            │ no         logits are computed only at positions that predict a target
+
+Shape legend: B rows of a batch, T positions, P new tokens of all rows, M features, V tokens of the vocabulary,
+N positions that predict a target.
+
+On a CPU with one or two threads the score of a query does not depend, to the last bit, on the other queries, their
+order and ``batch_tokens`` (train/model/cache.py gives the conditions). With more threads, on a GPU, and for a model
+that only ``transformers`` computes, rounding may differ with the batch.
+"""
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from headrace.pipeline.core.errors import TaskError
+from headrace.train.inference.prefix_tree import Segment, alone, tree
+from headrace.train.inference.queries import Answer, Tally, Tokens
+from headrace.train.model.recomputing import AnyCache, Extendable, Model, extendable
+
+LOGITS_AT_ONCE = 256
+"""The number of positions whose logits exist at once: 50 MB for GPT-2. Fewer cost more each, because the output matrix
+is read once for all of them."""
+
+WindowKey = tuple[int, bytes, tuple[int, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """One sequence that fits the model: (T + 1,) int64, of which the last ``targets`` tokens are predicted."""
+
+    sequence: np.ndarray
+    targets: int
+    passed_over: tuple[int, ...] = ()
+    """Tokens that the first target need not be more likely than."""
+
+    @property
+    def key(self) -> WindowKey:
+        """A key that is equal for equal windows."""
+        return self.targets, self.sequence.tobytes(), self.passed_over
+
+    @property
+    def inputs(self) -> np.ndarray:
+        return self.sequence[:-1]
+
+    @property
+    def predicted(self) -> np.ndarray:
+        return self.sequence[-self.targets :]
+
+
+def windows(query: Tokens, window_tokens: int) -> Iterator[Window]:
+    """Yields the windows that score ``query`` with a model of ``window_tokens`` positions.
+
+    One window with as much of the context as fits (lm-evaluation-harness, HFLM._loglikelihood_tokens). A continuation
+    longer than the window is cut into consecutive parts of ``window_tokens`` tokens, each conditioned on the tokens
+    that fit before its end: one token for a full part (the harness's disjoint rolling windows, lm_eval/utils.py).
+    """
+    whole = np.concatenate([query.context, query.continuation]).astype(np.int64)
+    for start in range(len(query.context), len(whole), window_tokens):
+        end = min(start + window_tokens, len(whole))
+        passed_over = query.passed_over if start == len(query.context) else ()
+        yield Window(whole[max(0, end - window_tokens - 1) : end], end - start, passed_over)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CausalLikelihood:
+    """The likelihood of one left-to-right model."""
+
+    network: Model
+    window_tokens: int
+    batch_tokens: int
+    """Rows times positions of a batch, padding and cached beginnings included; a longer row is a batch of its own."""
+    device: torch.device
+    origin: str = "evaluation"
+    """Where the model comes from, for errors."""
+
+    def answers(self, queries: Sequence[Tokens]) -> list[Answer]:
+        """Returns one answer per query, in the order of the queries. Equal windows are computed once.
+
+        Raises:
+            TaskError: when a log-likelihood is not finite.
+        """
+        askers: dict[WindowKey, list[int]] = defaultdict(list)
+        distinct: dict[WindowKey, Window] = {}
+        for number, query in enumerate(queries):
+            for window in windows(query, self.window_tokens):
+                askers[window.key].append(number)
+                distinct[window.key] = window
+        sums, greedy = np.zeros(len(queries)), np.ones(len(queries), bool)
+        network = extendable(self.network, self.device)
+        forward = ForwardPass(network, list(distinct.values()), self.batch_tokens, self.device)
+        for key, log_probs, is_greedy in zip(distinct, *forward.results(), strict=True):
+            for number in askers[key]:
+                sums[number] += log_probs.sum()
+                greedy[number] &= is_greedy.all()
+        if not np.isfinite(sums).all():
+            wrong = f"gives a log-likelihood of {sums[~np.isfinite(sums)][0]}"
+            raise TaskError(self.origin, wrong, "try evaluation.precision=fp32, or give a model that was trained well")
+        found = zip(sums.tolist(), greedy.tolist(), queries, strict=True)
+        return [Answer(total, is_greedy, len(query.continuation)) for total, is_greedy, query in found]
+
+    def tally(self, queries: Sequence[Tokens]) -> Tally:
+        """Counts ``queries`` and what of them does not fit the window."""
+        tally = Tally()
+        for query in queries:
+            context, continuation = len(query.context), len(query.continuation)
+            lost = max(0, context + min(continuation, self.window_tokens) - 1 - self.window_tokens)
+            tally.queries += 1
+            tally.tokens += continuation
+            tally.truncated_contexts += lost > 0
+            tally.truncated_tokens += lost
+            tally.split_continuations += continuation > self.window_tokens
+        return tally
+
+
+@dataclasses.dataclass(frozen=True)
+class Extension:
+    """A segment to read after the tokens that row ``row`` of a cache holds."""
+
+    segment: Segment
+    row: int
+
+    @property
+    def key(self) -> tuple[int, int, bytes, int]:
+        """A key that sorts the longest first."""
+        return -len(self.segment.tokens), -self.segment.end, self.segment.tokens.tobytes(), self.row
+
+
+class ForwardPass:
+    """One pass of a model over ``windows``."""
+
+    def __init__(self, network: Extendable, windows: Sequence[Window], batch_tokens: int, device: torch.device) -> None:
+        self._network, self._windows, self._batch_tokens, self._device = network, windows, batch_tokens, device
+        self._log_probs = [np.zeros(window.targets) for window in windows]
+        self._greedy = [np.zeros(window.targets, bool) for window in windows]
+        self._waiting: list[tuple[torch.Tensor, list[tuple[int, int]]]] = []
+
+    @torch.inference_mode()
+    def results(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Returns for each window the log-probability of each target, and whether it was the most likely token.
+
+        Log-probabilities are taken in fp32, to be summed in fp64.
+        """
+        inputs = [window.inputs for window in self._windows]
+        roots = tree(inputs) if self._network.keeps_prefixes else alone(inputs)
+        self._read([Extension(segment, 0) for segment in roots], self._network.new_cache(1))
+        if self._waiting:
+            self._score(self._waiting)
+        return self._log_probs, self._greedy
+
+    def _read(self, extensions: Sequence[Extension], cached: AnyCache) -> None:
+        """Reads ``extensions`` of the rows of ``cached``, and all segments after them."""
+        for batch in batches(extensions, self._batch_tokens):
+            end = max(extension.segment.end for extension in batch)
+            cache = cached.of_rows(self._tensor([extension.row for extension in batch]), end)
+            tokens_P = np.concatenate([extension.segment.tokens for extension in batch])
+            sizes_B = self._tensor([len(extension.segment.tokens) for extension in batch])
+            new_P = torch.from_numpy(tokens_P).to(self._device)
+            x_PM = self._network.extend(cache, new_P, sizes_B)  # type: ignore[arg-type]  # its own kind of cache
+            self._predict([extension.segment for extension in batch], x_PM)
+            following = [Extension(after, row) for row, one in enumerate(batch) for after in one.segment.next]
+            if following:
+                self._read(following, cache)
+
+    def _predict(self, segments: Sequence[Segment], x_PM: torch.Tensor) -> None:
+        """Collects the positions that predict targets of the ``segments``, and scores them once there are enough.
+
+        The logits of a position are computed once for all members.
+        """
+        wanted: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        before = 0
+        for segment in segments:
+            for member in segment.members:
+                window = self._windows[member]
+                first = len(window.inputs) - window.targets
+                for position in range(max(first, segment.start), segment.end):
+                    wanted[before + position - segment.start].append((member, position - first))
+            before += len(segment.tokens)
+        self._waiting += zip(x_PM[self._tensor(list(wanted))], wanted.values(), strict=True)
+        while len(self._waiting) >= LOGITS_AT_ONCE:
+            self._score(self._waiting[:LOGITS_AT_ONCE])
+            del self._waiting[:LOGITS_AT_ONCE]
+
+    def _score(self, positions: Sequence[tuple[torch.Tensor, list[tuple[int, int]]]]) -> None:
+        """Stores the log-probabilities of targets; a position is (x_M, [(window, index of its target), …])."""
+        logits_NV = self._network.logits(torch.stack([x_M for x_M, _ in positions])).float()
+        asked = [(index, *one) for index, (_, askers) in enumerate(positions) for one in askers]
+        rows = self._tensor([row for row, _, _ in asked])
+        targets = self._tensor([int(self._windows[member].predicted[number]) for _, member, number in asked])
+        log_probs = functional.log_softmax(logits_NV, 1)[rows, targets].tolist()
+        greedy = (logits_NV.argmax(1)[rows] == targets).tolist()
+        for (row, member, number), log_prob, is_greedy in zip(asked, log_probs, greedy, strict=True):
+            self._log_probs[member][number], self._greedy[member][number] = log_prob, is_greedy
+            if self._windows[member].passed_over and number == 0:
+                self._greedy[member][number] = is_greedy_of_rest(logits_NV[row], self._windows[member])
+
+    def _tensor(self, values: Sequence[int]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.int64, device=self._device)
+
+
+def is_greedy_of_rest(logits_V: torch.Tensor, window: Window) -> bool:
+    """Whether the first target of ``window`` is the most likely token when the tokens passed over are left out."""
+    target, rest_V = int(window.predicted[0]), logits_V.clone()
+    rest_V[list(window.passed_over)] = -torch.inf
+    rest_V[target] = logits_V[target]
+    return int(rest_V.argmax()) == target
+
+
+def batches(extensions: Sequence[Extension], batch_tokens: int) -> Iterator[list[Extension]]:
+    """Yields ``extensions`` in batches, the longest first, so that one that does not fit in memory fails at once.
+
+    The rows of a batch times the furthest end of a segment stay within ``batch_tokens``.
+    """
+    batch: list[Extension] = []
+    end = 0
+    for extension in sorted(extensions, key=lambda extension: extension.key):
+        end = max(end, extension.segment.end)
+        if batch and (len(batch) + 1) * end > batch_tokens:
+            yield batch
+            batch, end = [], extension.segment.end
+        batch.append(extension)
+    if batch:
+        yield batch

@@ -1,0 +1,110 @@
+"""A model that is ready for inference: its network on a device, its tokenizer, its likelihood.
+
+a network ── device, precision ──> InferenceModel ──> scoring (train/evaluation), generation
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.train.families.hf_folder import load
+from headrace.train.inference.causal_likelihood import CausalLikelihood
+from headrace.train.inference.likelihood import Likelihood
+from headrace.train.inference.queries import Attention, HeadWeights, TextEncoder
+from headrace.train.inference.settings import Inference
+from headrace.train.inference.sharing import SharedLikelihood, Sharing
+from headrace.train.model.recomputing import Model
+
+
+class Network(Model, Protocol):
+    """A causal language model that can be moved."""
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> "Network": ...
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InferenceModel:
+    """A model with everything that scoring and generation need."""
+
+    network: Model
+    device: torch.device
+    likelihood: Likelihood
+    tokenizer: TextEncoder
+    vocabulary: int
+    """Number of tokens that the network tells apart."""
+    opening: tuple[int, ...] = ()
+    """Tokens that the tokenizer puts before each text."""
+    end: int | None = None
+    """The token that ends a text; None: the token that an empty context becomes."""
+    sharing: Sharing | None = None
+    """The ranks that answer together; None: this process alone."""
+
+    @property
+    def window_tokens(self) -> int:
+        """The number of positions that the network has."""
+        return self.likelihood.window_tokens
+
+    @torch.inference_mode()
+    def head_weights(self, query: Attention) -> HeadWeights:
+        """Returns each head's weight, in the mean over the pairs of ``query``; every rank computes it."""
+        tokens_BT = torch.from_numpy(query.tokens.astype(np.int64))[None].to(self.device)
+        rows_P, columns_P = torch.from_numpy(query.pairs).to(self.device).unbind(1)
+        layers = self.network.attention_weights(tokens_BT)
+        found = HeadWeights(tuple(tuple(w[0, :, rows_P, columns_P].double().mean(1).tolist()) for w in layers))
+        if self.sharing:
+            self.sharing.answered(1)
+        return found
+
+    def shared(self, sharing: Sharing) -> "InferenceModel":
+        """Returns this model, which each rank of ``sharing`` has, as one that all of them answer for together."""
+        return dataclasses.replace(self, likelihood=SharedLikelihood(self.likelihood, sharing), sharing=sharing)
+
+
+def open_exported(folder: Path, tokenizer: TextEncoder, settings: Inference) -> InferenceModel:
+    """Returns the model that Headrace exported to the Hugging Face ``folder``.
+
+    Raises:
+        ConfigError: when a GPU is asked for and there is none.
+        ArtifactError: when the folder holds no whole model.
+    """
+    network = load(folder)
+    check_finite(network, str(folder))
+    return prepared(network, tokenizer, network.vocabulary, network.config.context, settings, str(folder))
+
+
+def check_finite(network: nn.Module, origin: str) -> None:
+    """Refuses a network with a weight that is NaN or infinite: its scores could not be written as JSON.
+
+    Raises:
+        ArtifactError: naming ``origin``, where the weights come from, and the first such weight.
+    """
+    for name, value in network.named_parameters():
+        if not torch.isfinite(value).all():
+            wrong = f"holds weights that are NaN or infinite ({name})"
+            raise ArtifactError(origin, wrong, "give a model whose training went well, an earlier checkpoint, say")
+
+
+def prepared(
+    network: Network, tokenizer: TextEncoder, vocabulary: int, window_tokens: int, settings: Inference, origin: str
+) -> InferenceModel:
+    """Moves ``network`` to the device and casts it to the precision of ``settings``; ``origin`` names it in errors.
+
+    Raises:
+        ConfigError: when a GPU is asked for and there is none.
+    """
+    has_gpu = torch.cuda.is_available()
+    if settings.device == "cuda" and not has_gpu:
+        raise ConfigError("evaluation.device", "no GPU is visible here", "take auto or cpu")
+    device = torch.device("cuda" if has_gpu and settings.device != "cpu" else "cpu")
+    network = network.to(device, torch.bfloat16 if settings.precision == "bf16" else torch.float32)
+    likelihood = CausalLikelihood(
+        network=network, window_tokens=window_tokens, batch_tokens=settings.batch_tokens, device=device, origin=origin
+    )
+    return InferenceModel(
+        network=network, device=device, likelihood=likelihood, tokenizer=tokenizer, vocabulary=vocabulary
+    )

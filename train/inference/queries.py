@@ -1,0 +1,123 @@
+"""Questions to a model, and its answers. Free of torch.
+
+Text | Tokens ── Likelihood ──> Answer          how likely is this continuation after that context?
+Generate      ── Generator ───> Written         what does the model write?
+Attention     ── the network ─> HeadWeights     where does each attention head look?
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """The log-likelihood of ``continuation`` after ``context``; both are tokenized together (``prompt.encode``)."""
+
+    context: str
+    continuation: str
+    last_token: bool = False
+    """Whether only the last token of the continuation is predicted; the tokens before it are given."""
+    passed_over: tuple[str, ...] = ()
+    """Texts that are no answer. Where such a text is one token, ``greedy`` ignores it for the first token."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tokens:
+    """The same question about tokens: two arrays of unsigned integers, the context not empty."""
+
+    context: np.ndarray
+    continuation: np.ndarray
+    passed_over: tuple[int, ...] = ()
+    """Tokens that ``greedy`` ignores for the first token of the continuation."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Attention:
+    """The weight with which each head attends from one token to another."""
+
+    tokens: np.ndarray
+    """The sequence, at most as long as the model's window."""
+    pairs: np.ndarray
+    """(P, 2): the position that attends, and the position that it attends to. The answer is the mean over the pairs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Generate:
+    """The text that the model writes greedily after ``context``."""
+
+    context: str
+    stops: tuple[str, ...]
+    """The text ends before the first of these."""
+    max_tokens: int
+
+
+LikelihoodQuery = Text | Tokens
+Query = LikelihoodQuery | Attention | Generate
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The likelihood of one continuation."""
+
+    log_likelihood: float
+    """Natural logarithm of P(continuation | context): the sum over its tokens."""
+    greedy: bool
+    """Whether each token of the continuation was the most likely of all tokens."""
+    tokens: int
+    """Length of the continuation."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HeadWeights:
+    """The answer to ``Attention``."""
+
+    heads: tuple[tuple[float, ...], ...]
+    """The mean weight, from 0 to 1, of each head of each layer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Written:
+    """The answer to ``Generate``."""
+
+    text: str
+    tokens: int
+    """Its length, with the end-of-text token."""
+
+
+AnyAnswer = Answer | HeadWeights | Written
+
+
+@dataclasses.dataclass
+class Tally:
+    """Counts of queries and of tokens that did not fit the window."""
+
+    queries: int = 0
+    tokens: int = 0
+    """Tokens of the continuations."""
+    truncated_contexts: int = 0
+    """Queries whose context lost tokens on the left, because it did not fit the window with the continuation."""
+    truncated_tokens: int = 0
+    """Context tokens lost."""
+    split_continuations: int = 0
+    """Continuations longer than the window, scored in several windows."""
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(*(a + b for a, b in zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)))
+
+
+class TextEncoder(Protocol):
+    """A tokenizer."""
+
+    end_of_text: int
+    """The token that an empty context becomes."""
+
+    def encode(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """Returns the ids of each text, without special tokens."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of ``ids``."""
+        ...
