@@ -1,4 +1,4 @@
-"""Whole weights of a training that is not done: those that the ranks hold now, or that they left in a checkpoint.
+"""Whole weights of a training that is not finished: those that the ranks hold now, or those of a checkpoint.
 
 checkpoint ── state/00000.safetensors, 00001, … ── master values ──┐
 engine ────── shares of all ranks, gathered ───────────────────────┴─> a model, as an export of that step holds it
@@ -20,8 +20,10 @@ from headrace.train.model.transformer import Transformer
 
 
 def assembled(weights: Iterable[tuple[str, Tensor]], config: ModelConfig, vocabulary: int) -> Transformer:
-    """The model with these ``weights`` (our names, fp32, tied ones once), in evaluation mode; no random number is
-    drawn."""
+    """Returns the model with these ``weights`` (our names, fp32, tied ones once), in evaluation mode.
+
+    No random number is drawn.
+    """
     model = _without_values(config, vocabulary)
     values = dict(weights)
     if config.tied:
@@ -33,10 +35,10 @@ def assembled(weights: Iterable[tuple[str, Tensor]], config: ModelConfig, vocabu
 
 
 def read_checkpoint(path: Path, config: ModelConfig, vocabulary: int, ranks: Ranks) -> Transformer:
-    """The model of the checkpoint at ``path``, which any number of ranks wrote; all ``ranks`` read it together.
+    """Returns the model of the checkpoint at ``path``, which any number of ranks wrote; all ``ranks`` read it together.
 
     Raises:
-        ArtifactError: when it is damaged, or is removed meanwhile.
+        ArtifactError: when it is damaged, or is removed in the meantime.
     """
     try:
         on_first(ranks, lambda: store.verify(path))

@@ -1,4 +1,4 @@
-"""Saves checkpoints while training goes on; it stops only while each rank copies its share to host memory.
+"""Saves checkpoints in the background; training waits only while each rank copies its share to host memory.
 
 training    step 49 │ step 50 │copy│ step 51 │ step 52 │ step 53 │ ...
 thread                             │ write, sync, hash │ all ranks agree │ manifest │ rename │ prune │
@@ -27,7 +27,7 @@ Waiting = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class Snapshots(Protocol):
-    """The part of the engine that is needed here."""
+    """The part of the engine that a saver uses."""
 
     def snapshot(self) -> Snapshot: ...
 
@@ -36,10 +36,11 @@ class Saver:
     """Writes checkpoints in the background, one at a time. All ranks have one and call its methods in step."""
 
     def __init__(self, folder: Path, ranks: Ranks, keeping: Keeping, waiting: Waiting = contextlib.nullcontext) -> None:
-        """Save to ``folder``; training waits for a save inside ``waiting()``."""
+        """Saves to ``folder``; training waits for a save inside ``waiting()``."""
         self.folder = folder
         self._ranks, self._keeping, self._waiting = ranks, keeping, waiting
-        self._group = dist.new_group(backend="gloo")  # of its own: the thread's messages cross those of training
+        # A group of its own, because messages of the thread and of training overlap.
+        self._group = dist.new_group(backend="gloo")
         self._thread = ThreadPoolExecutor(1, "checkpoint")
         self._under_way: Future[None] | None = None
 
@@ -50,24 +51,24 @@ class Saver:
         self.wait()
 
     def begin(self, state: State, engine: Snapshots) -> None:
-        """Copy the state, and return while it is being written; waits for the save before.
+        """Copies the state, and returns while it is written; first waits for the previous save.
 
         Raises:
-            RetryableError: when the save before failed.
+            RetryableError: when the previous save failed.
         """
         self.wait()
         self._under_way = self._thread.submit(self._save, state, engine.snapshot())
 
     @property
     def failed(self) -> bool:
-        """Whether the save under way came to a bad end on this rank; then all ranks must ``wait``."""
+        """Whether the save under way failed on this rank; then all ranks must ``wait``."""
         return self._under_way is not None and self._under_way.done() and self._under_way.exception() is not None
 
     def wait(self) -> None:
-        """Return when no save is under way.
+        """Returns when no save is under way.
 
         Raises:
-            RetryableError: when it failed on any rank, for want of disk space, say; those before are untouched.
+            RetryableError: when it failed on any rank, for lack of disk space, say; earlier checkpoints are whole.
         """
         under_way, self._under_way = self._under_way, None
         if under_way:
@@ -75,10 +76,10 @@ class Saver:
                 under_way.result()
 
     def saved(self, step: int) -> list[Path]:
-        """The files of the checkpoint of ``step``, which is the same on all ranks; waits for the save under way.
+        """Returns the files of the checkpoint of ``step``, the same on all ranks; waits for the save under way.
 
         Raises:
-            RetryableError: when it is damaged; a start passes it over and takes up the one before.
+            RetryableError: when it is damaged; a restart skips it and resumes from the previous one.
         """
         self.wait()
         path = self.folder / checkpoint_name(step)
@@ -104,21 +105,21 @@ class Saver:
             raise
 
     def _on_all(self, state: State, work: Callable[[], T]) -> list[T]:
-        """What ``work`` returns on each rank; when the disk fails one of them, all raise."""
-        result, problem = None, ""
+        """Returns the result of ``work`` on each rank; when the disk fails on one of them, all raise."""
+        results, problem = list[T](), ""
         try:
-            result = work()
+            results.append(work())
         except (OSError, SafetensorError) as error:
             problem = f"rank {self._ranks.rank}: {error}"
-        both = gather((result, problem), self._group)
+        both = gather((results, problem), self._group)
         problems = "; ".join(problem for _, problem in both if problem)
         if problems:
             wrong = f"the checkpoint of step {state.step} could not be saved ({problems})"
             raise RetryableError(str(self.folder), wrong, "make room there and run again: the one before is in force")
-        return [result for result, _ in both]
+        return [result for results, _ in both for result in results]
 
     def _commit(self, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
-        """On the first rank, when all files are on the disk: the manifest, the rename, the removal of older ones."""
+        """On the first rank, when all files are on the disk: commits the checkpoint, and removes older ones."""
         if not self._ranks.first:
             return
         store.commit(self.folder, writing, state, records)

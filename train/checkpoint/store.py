@@ -1,15 +1,15 @@
-"""Checkpoints that are whole or not there.
+"""Writes, verifies and removes checkpoints; a checkpoint is whole or not there.
 
     checkpoints/
         step_00000050/
-            manifest.json       format, where training stood, sizes and SHA-256 of all files below; written last
-            state/00000.safetensors, ...    one of every rank (train/engine/fragments.py)
-        writing-step_00000100/  on its way: renamed when its manifest and all bytes are on the disk
-        removing-step_00000025/ on its way out
+            manifest.json       format, state of training, sizes and SHA-256 of all files below; written last
+            state/00000.safetensors, ...    one per rank (train/engine/fragments.py)
+        writing-step_00000100/  is being written: renamed when its manifest and all bytes are on the disk
+        removing-step_00000025/ is being removed
 
-The newest checkpoint is the highest step whose manifest verifies; nothing points at it. A kill at any moment leaves at
-most a ``writing-`` or ``removing-`` folder, which the next start sweeps away. A damaged checkpoint is passed over with
-a message.
+The newest checkpoint is the highest step whose manifest verifies; there is no pointer to it. A kill at any moment
+leaves at most a ``writing-`` or ``removing-`` folder, which the next start removes. A damaged checkpoint is skipped
+with a message.
 """
 
 import dataclasses
@@ -29,14 +29,14 @@ STATE = "state"
 
 
 class Snapshot(Protocol):
-    """One rank's share of the state, at rest."""
+    """A copy of one rank's share of the state."""
 
     def write(self, path: Path) -> None: ...
 
 
 @dataclasses.dataclass(frozen=True)
 class Keeping:
-    """Which checkpoints stay; their names are those of ``TrainingConfig``."""
+    """The settings of ``TrainingConfig`` that decide which checkpoints are kept."""
 
     keep_last: int
     keep_every: int | None = None
@@ -44,15 +44,15 @@ class Keeping:
 
 
 def write_share(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, FileRecord]:
-    """Have ``snapshot`` on the disk; the file's name and record."""
+    """Writes ``snapshot`` and syncs it to the disk; returns the file's name and record."""
     file = f"{STATE}/{rank:05d}.safetensors"
     (writing / STATE).mkdir(parents=True, exist_ok=True)
     snapshot.write(writing / file)
-    return file, _settled(writing / file)
+    return file, _synced(writing / file)
 
 
 def commit(folder: Path, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
-    """Make ``writing``, which has the files of all ranks, the checkpoint of ``state``: by its manifest and a rename."""
+    """Commits the checkpoint of ``state``: writes the manifest beside the files in ``writing``, and renames it."""
     files = {file: dataclasses.asdict(record) for file, record in records.items()}
     write_sealed(writing / MANIFEST, {"format": FORMAT, **dataclasses.asdict(state), "files": files})
     sync(writing / STATE)
@@ -64,9 +64,9 @@ def commit(folder: Path, writing: Path, state: State, records: dict[str, FileRec
 
 
 def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path, State] | None:
-    """The checkpoint with the highest step that is whole, and where training stood; None when there is none.
+    """Returns the whole checkpoint with the highest step, and its state of training; None when there is none.
 
-    The one that a spike after it would lead back to must be whole, too. Says on stderr which it passed over, and why.
+    The checkpoint that a spike after it would return to must be whole, too. Skipped ones are named on stderr.
     """
     for path in reversed(checkpoints(folder).values()):
         try:
@@ -81,10 +81,10 @@ def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path,
 
 
 def verify(path: Path) -> State:
-    """Read the manifest of the checkpoint at ``path`` and compare every file with it.
+    """Compares every file of the checkpoint at ``path`` with its manifest, and returns its state of training.
 
     Raises:
-        ArtifactError: when a file is missing, or its size or checksum is another.
+        ArtifactError: when a file is missing, or has another size or checksum.
     """
     manifest = _manifest(path)
     for file, record in manifest["files"].items():
@@ -94,7 +94,7 @@ def verify(path: Path) -> State:
 
 
 def state_files(path: Path) -> list[Path]:
-    """The files of the checkpoint at ``path`` that its ranks wrote: those that its manifest lists, and no others."""
+    """Returns the files that the manifest of the checkpoint at ``path`` lists: those that its ranks wrote."""
     return [path / file for file in sorted(_manifest(path)["files"])]
 
 
@@ -109,10 +109,10 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 
 def check_resumable(found: State, data: dict[str, str]) -> None:
-    """Refuse what cannot be resumed exactly.
+    """Checks that ``found`` was trained on ``data``, in the same order: else it cannot be resumed exactly.
 
     Raises:
-        ArtifactError: when it was trained on other data, or in another order, naming what changed.
+        ArtifactError: naming what changed.
     """
     if found.data != data:
         names = sorted((found.data.keys() | data.keys()) - {"order"})
@@ -122,7 +122,7 @@ def check_resumable(found: State, data: dict[str, str]) -> None:
 
 
 def prune(folder: Path, keeping: Keeping) -> None:
-    """Remove all checkpoints but the newest ``keep_last``, those that a spike leads back to from there, and those of
+    """Removes checkpoints, but keeps the newest ``keep_last``, those that a spike after them returns to, and those of
     steps that are multiples of ``keep_every``."""
     paths = checkpoints(folder)
     newest_steps = list(paths)[-keeping.keep_last :]
@@ -133,21 +133,21 @@ def prune(folder: Path, keeping: Keeping) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what a kill left half written or half removed."""
+    """Removes folders that a kill left half written or half removed."""
     for pattern in ("writing-*", "removing-*"):
         for path in folder.glob(pattern):
             shutil.rmtree(path)
 
 
 def remove(path: Path) -> None:
-    """Remove a checkpoint so that a kill half-way leaves nothing that looks like one."""
+    """Removes a checkpoint; a kill in between leaves nothing that looks like a checkpoint."""
     if path.exists():
         away = path.with_name(f"removing-{path.name}")
         path.rename(away)
         shutil.rmtree(away)
 
 
-def _settled(path: Path) -> FileRecord:
-    """The file's record, once its bytes are on the disk."""
+def _synced(path: Path) -> FileRecord:
+    """Syncs the file to the disk and returns its record."""
     sync(path)
     return FileRecord.of(path)

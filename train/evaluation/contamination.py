@@ -72,12 +72,12 @@ def metrics_by_part(
         groups = {item.group for item in own_items}
         only = groups.pop() if len(groups) == 1 else ""  # a single group is the whole, and has no metric of its own
         of_part[part] = {(one.name, group): one for one in metrics for group in {one.group, one.group or only}}
-    whole = benchmark.metrics(items, outcomes, vocabulary)
-    for metric in whole:
+    found = []
+    for metric in benchmark.metrics(items, outcomes, vocabulary):
         check_declared(metric.name)
-    return [
-        dataclasses.replace(metric, **{part: _same_metric(metric, of_part[part]) for part in PARTS}) for metric in whole
-    ]
+        clean, dirty = (_same_metric(metric, of_part[part]) for part in PARTS)
+        found.append(dataclasses.replace(metric, clean=clean, dirty=dirty))
+    return found
 
 
 def _same_metric(metric: Metric, found: Mapping[tuple[str, str], Metric]) -> Metric | None:

@@ -1,10 +1,10 @@
-"""The documents that the run held out from training, as it stored them: spans of its own tokens.
+"""The documents that the run held out from training, stored as spans of its own tokens.
 
     packed/spans/validation-00000.npy   (shard, start, length), ...
     tokens/bounds/00007.npy             where each document of a token shard begins
     tokens/tokens/00007.bin             EOT d d d EOT d d EOT …
 
-A document is its spans in order: each span's first token is given, every other one is predicted, so each held-out token
+A document is its spans in order. Each span's first token is given and all others are predicted, so each held-out token
 is predicted exactly once, the end-of-text token after each document included.
 """
 
@@ -27,18 +27,18 @@ class HeldOutDocument:
     name: str
     """``<token shard>:<document>``, both from 0: the document with this number in this shard of ``unique``."""
     spans: tuple[np.ndarray, ...]
-    """Tokens of each span: its inputs and, one further, its last target."""
+    """Tokens of each span: its inputs, and its last target."""
     text_bytes: int
     encoder: Encoder
 
     @property
     def tokens(self) -> np.ndarray:
-        """All tokens, the end-of-text token before and the one behind included."""
+        """All tokens, with the end-of-text tokens before and after the document."""
         return np.concatenate([self.spans[0][:1], *(span[1:] for span in self.spans)])
 
     @property
     def text(self) -> str:
-        """The text, from its tokens: byte-level BPE gives every byte back."""
+        """The text, decoded from its tokens: byte-level BPE restores every byte."""
         return self.encoder.decode(self.tokens[1:-1])
 
     @property
@@ -56,7 +56,7 @@ class HeldOut:
 
     @functools.cached_property
     def documents(self) -> list[HeldOutDocument]:
-        """All of them, in the order of their shards and numbers."""
+        """All documents, in the order of their shards and numbers."""
         files = [path for path in self._packed.shards("spans") if path.name.startswith("validation-")]
         spans = np.concatenate([np.load(path) for path in files])
         spans = spans[np.lexsort((spans["start"], spans["shard"]))]
@@ -80,12 +80,12 @@ class HeldOut:
 
 
 def sample(documents: Sequence[HeldOutDocument], limit: int | None) -> list[HeldOutDocument]:
-    """``limit`` documents, the ones with the smallest keys: a choice that no sharding changes."""
+    """Returns the ``limit`` documents with the smallest keys; sharding does not change the choice."""
     if limit is None or limit >= len(documents):
         return list(documents)
     return sorted(documents, key=lambda document: document.key)[:limit]
 
 
 def shuffle_key(*parts: str) -> bytes:
-    """A pseudo-random sort key: SHA-256 of ``parts``."""
+    """Returns a pseudo-random sort key: SHA-256 of ``parts``."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).digest()

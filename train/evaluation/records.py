@@ -1,4 +1,4 @@
-"""Reads a benchmark's file: one JSON object a line, plain, .gz or .zst. What is wrong is named by file and line.
+"""Reads a benchmark's file: one JSON object a line, plain, .gz or .zst. Errors name file and line.
 
 {"query": "Question: …", "choices": ["…", "…"], "gold": 1}
 """
@@ -42,7 +42,7 @@ class Record:
         return field in self.values
 
     def text(self, field: str) -> str:
-        """The text in ``field``.
+        """Returns the text in ``field``.
 
         Raises:
             ArtifactError: when it is absent, not a string, or blank.
@@ -53,7 +53,7 @@ class Record:
         return value
 
     def texts(self, field: str, least: Literal[1, 2] = 2) -> tuple[str, ...]:
-        """The texts in ``field``, ``least`` of them or more.
+        """Returns the texts in ``field``, ``least`` or more.
 
         Raises:
             ArtifactError: when it is absent or not a list of so many texts that are not blank.
@@ -66,7 +66,7 @@ class Record:
         return tuple(values)
 
     def index(self, field: str, choices: int) -> int:
-        """The number of a choice in ``field``, counted from 0.
+        """Returns the index of a choice in ``field``.
 
         Raises:
             ArtifactError: when it is absent, not a whole number, or none of the ``choices``.
@@ -83,7 +83,7 @@ class Record:
 
 
 def read_records(path: Path) -> list[Record]:
-    """The records of ``path``, blank lines left out.
+    """Returns the records of ``path``, without blank lines.
 
     Raises:
         ArtifactError: naming the line that is not JSON in UTF-8, or the file that cannot be decompressed or is empty.
@@ -110,14 +110,14 @@ def read_records(path: Path) -> list[Record]:
 
 
 def read_text(path: Path, from_byte: int = 0, to_byte: int | None = None) -> str:
-    """The text of ``path``, or of a part of its bytes without the beginnings and ends of characters at its edges.
+    """Returns the text of ``path``, or of a part of its bytes; characters that the part cuts are left out.
 
     Raises:
         ArtifactError: when it cannot be decompressed, is empty, or is not UTF-8; then naming the line.
     """
     with _opened(path) as file:
-        content = file.read(to_byte)[from_byte:]
-    first = next((place for place, byte in enumerate(content[:4]) if byte & 0xC0 != 0x80), 0) if from_byte else 0
+        content = file.read(-1 if to_byte is None else to_byte)[from_byte:]
+    first = next((index for index, byte in enumerate(content[:4]) if byte & 0xC0 != 0x80), 0) if from_byte else 0
     try:
         text = codecs.getincrementaldecoder("utf-8")().decode(content[first:])
     except UnicodeDecodeError as error:
@@ -130,7 +130,7 @@ def read_text(path: Path, from_byte: int = 0, to_byte: int | None = None) -> str
 
 
 def benchmark_file(path: Path) -> RawFile:
-    """Name, size and checksum of ``path``.
+    """Returns name, size and checksum of ``path``.
 
     Raises:
         ConfigError: when there is no such file.
@@ -142,7 +142,7 @@ def benchmark_file(path: Path) -> RawFile:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """What ``path`` holds, decompressed."""
+    """Opens ``path``, decompressed."""
     with path.open("rb") as file:
         try:
             yield _decompressed(path, file)

@@ -1,4 +1,4 @@
-"""Settings of the evaluation: which benchmarks, on how many tokens at a time, where.
+"""Settings of the evaluation, and the union of benchmarks.
 
 benchmarks:
   piqa: {type: multiple_choice, paths: [piqa.jsonl.zst], query_suffix: "Answer:", shots: 5}
@@ -9,11 +9,11 @@ import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import (
     AnyText,
     Natural,
@@ -21,7 +21,6 @@ from headrace.pipeline.core.settings import (
     PositiveNumber,
     Seed,
     settings,
-    suggestion,
     unhashed,
 )
 from headrace.pipeline.core.stage import RawFile
@@ -61,20 +60,20 @@ AnyBenchmark = Annotated[
     | Agreement,
     Field(discriminator="type"),
 ]
-"""Every kind of benchmark, told apart by ``type``."""
+"""All kinds of benchmarks, distinguished by ``type``."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkTexts:
     """The texts of a benchmark's files, for decontamination (headrace.data_prep.decontamination.config.Benchmark).
 
-    Which files and how they are read decides them; shots, delimiters and limits, which make prompts of them, do not:
-    all lines of a file are searched for.
+    The files and the way of reading decide them. Shots, delimiters and limits, which make prompts of them, do not: all
+    lines of a file are searched for.
     """
 
     type: str
-    """How the files are read (``FileBenchmark.reading``)."""
-    benchmark: FileBenchmark = dataclasses.field(metadata={"hashed": False})
+    """The way that the files are read (``FileBenchmark.reading``)."""
+    benchmark: FileBenchmark[Any] = dataclasses.field(metadata={"hashed": False})
     data: Path = dataclasses.field(metadata={"hashed": False})
 
     @property
@@ -91,27 +90,27 @@ class BenchmarkTexts:
 
 @settings
 class Evaluation(Inference):
-    """What the model is tested on."""
+    """The tests of the model."""
 
     benchmarks: dict[AnyText, AnyBenchmark] = dataclasses.field(default_factory=dict)
-    """Each benchmark by the name that it has in the table; scored in the order of the names."""
+    """Name in the score table → benchmark; scored in the order of the names."""
     shots: tuple[Natural, ...] = unhashed(())
-    """Asks every benchmark that takes worked examples with each of these numbers of them, as piqa_0shot, piqa_1shot, …,
-    as if all were written out (hence no part of the address); empty leaves to each its own number."""
+    """Scores every benchmark that takes worked examples with each of these numbers of examples, as piqa_0shot,
+    piqa_1shot, …, as if all were written out (hence no part of the address); empty: each keeps its own number."""
     limit: Positive | None = unhashed(None)
-    """At most this many items of every benchmark and task, as if each had this limit; None leaves to each its own."""
+    """At most this many items of every benchmark and task, as if each had this limit; None: each keeps its own."""
     data: AnyText = unhashed("")
     """The folder that relative ``paths`` of benchmarks start from; empty: the current one."""
     tasks: tuple[str, ...] = ()
     """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
     task_shots: Natural | None = None
-    """Worked examples of each of these tasks; None leaves it to the task."""
+    """Worked examples of each of these tasks; None: the task's own number."""
     task_limit: Positive | None = None
     """At most this many items of each of these tasks; None takes all."""
     hang_seconds: PositiveNumber = unhashed(1800.0)
-    """When no round of queries is answered for this long, every rank shows its stacks and ends; nothing is lost."""
+    """When no round of queries is answered for this long, every rank prints its stacks and ends; nothing is lost."""
     seed: Seed = 0
-    """Decides every random choice but that of worked examples (a benchmark's ``shot_seed``)."""
+    """Decides every random choice, except worked examples (a benchmark's ``shot_seed``)."""
 
     def __post_init__(self) -> None:
         for name in self.benchmarks:
@@ -139,7 +138,7 @@ class Evaluation(Inference):
                 yield name, benchmark
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        """The files of all benchmarks, in the order of the benchmarks' names, then those of tasks.
+        """Returns the files of all benchmarks, in the order of the benchmarks' names, then those of tasks.
 
         Raises:
             ConfigError: when one is missing, or tasks are asked for and lm-evaluation-harness is not installed.
@@ -156,7 +155,7 @@ class Evaluation(Inference):
         return files + tuple(file for task in self.tasks for file in task_files(task))
 
     def check_window(self, window_tokens: int) -> None:
-        """Whether a model of so many positions can be put to every benchmark.
+        """Checks that a model with this many positions can answer every benchmark.
 
         Raises:
             ConfigError: naming the first one that needs more.
@@ -167,7 +166,7 @@ class Evaluation(Inference):
                 raise ConfigError(f"evaluation.benchmarks.{name}", wrong, "make its settings smaller or leave it out")
 
     def light(self, names: Sequence[str], items: int | None) -> "Evaluation":
-        """The benchmarks with these ``names``, all when there are none, each with at most so many ``items``.
+        """Returns the benchmarks with these ``names`` (all without names), each with at most this many ``items``.
 
         Raises:
             ConfigError: when no benchmark has one of the names.
@@ -180,7 +179,7 @@ class Evaluation(Inference):
         return dataclasses.replace(self, benchmarks=chosen, tasks=(), limit=items).expanded()
 
     def without_run(self) -> "Evaluation":
-        """The benchmarks that can be put to a model that no run made.
+        """Returns the benchmarks that need no run: any model can answer them.
 
         Raises:
             ConfigError: when there are none.
@@ -192,12 +191,12 @@ class Evaluation(Inference):
         return dataclasses.replace(self, benchmarks=benchmarks)
 
     def same_texts(self) -> dict[str, str]:
-        """For each benchmark made from files, the name of its texts: of the first by name that reads the same files in
-        the same way, without its number of shots.
+        """Returns for each benchmark made from files the name of its texts.
 
-        Zero and five shots of one benchmark share their texts, so that another number of shots changes no training
-        data. Text that is the run's own, or made here, has no entry: it is not to be found elsewhere. Nor has a file
-        of raw text that is not cut into documents.
+        It is the name, without the number of shots, of the first benchmark that reads the same files in the same way.
+        Zero and five shots of one benchmark share their texts, so another number of shots changes no training data.
+        Text of the run itself, or made here, has no entry: it occurs nowhere else. Nor has a file of raw text that is
+        not cut into documents.
         """
         names: dict[tuple[str, tuple[str, ...]], str] = {}
         from_files = {n: one for n, one in self.benchmarks.items() if isinstance(one, FileBenchmark) and one.reading}
@@ -207,13 +206,15 @@ class Evaluation(Inference):
         return {name: names[one.reading, one.paths] for name, one in sorted(from_files.items())}
 
     def texts(self) -> dict[str, BenchmarkTexts]:
-        """What training documents must not hold, by the names in ``same_texts``."""
-        data, firsts = Path(self.data), dict[str, FileBenchmark]()
+        """Returns the texts that training documents must not hold, by the names in ``same_texts``."""
+        data, firsts = Path(self.data), dict[str, FileBenchmark[Any]]()
         for name, texts in self.same_texts().items():
-            firsts.setdefault(texts, self.benchmarks[name])
+            benchmark = self.benchmarks[name]
+            assert isinstance(benchmark, FileBenchmark)
+            firsts.setdefault(texts, benchmark)
         return {texts: BenchmarkTexts(type=one.reading, benchmark=one, data=data) for texts, one in firsts.items()}
 
 
 def least(*limits: int | None) -> int | None:
-    """The smallest of those that are given."""
+    """Returns the smallest limit that is not None."""
     return min((limit for limit in limits if limit is not None), default=None)

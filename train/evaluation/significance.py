@@ -1,11 +1,11 @@
-"""Is one model better than another, or lucky? Tests on the answers of two models to the same items.
+"""Tests whether one model is better than another by more than chance, on their answers to the same items.
 
     right/wrong of both, item by item ── mcnemar ──────────> p-value, exact
     any value of both, item by item   ── paired_bootstrap ─> difference, 95 % interval, p-value
-    p-values of a table               ── holm ─────────────> p-values that stand side by side
+    p-values of a table               ── holm ─────────────> p-values corrected for their number
 
-Pairing matters: two accuracies with overlapping intervals may differ beyond doubt when the items they differ on all go
-one way.
+Pairing matters: two accuracies with overlapping intervals may differ significantly, when one model is right on all
+items on which they differ.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ BLOCK = 2_000_000
 
 
 def mcnemar(only_first: int, only_second: int) -> float:
-    """Two-sided exact p-value that both models are right equally often.
+    """Returns the two-sided exact p-value of the hypothesis that both models are right equally often.
 
     ``only_first`` items are right for the first model alone, ``only_second`` for the second alone. If neither is
     better, each such item is a fair coin: p = min(1, 2 P(X ≤ min)), X binomial(only_first + only_second, 1/2)
@@ -30,7 +30,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
     for k in range(smaller + 1):
         total += ways
         ways = ways * (n - k) // (k + 1)
-    return min(1.0, 2 * total / 2**n)
+    return min(1.0, 2 * total / (1 << n))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,16 +41,17 @@ class Difference:
     interval: tuple[float, float]
     """95 %, by the percentiles of the resamples."""
     p: float
-    """Two-sided: how often a difference at least as large comes about when there is none."""
+    """Two-sided: the probability of a difference at least as large when there is none."""
 
 
 def paired_bootstrap(
     first: Sequence[float], second: Sequence[float], sizes: Sequence[float] | None = None, seed: int = 0
 ) -> Difference:
-    """The difference of sum(values) / sum(sizes), without ``sizes`` of means; items are resampled for both together.
+    """Returns the difference of sum(values) / sum(sizes), or of means without ``sizes``; both models' items are
+    resampled together.
 
-    Efron and Tibshirani, An Introduction to the Bootstrap, 1993: §13.3 for the interval, §16.4 for p, which counts the
-    resamples that lie as far from the difference found as this lies from 0, and itself among them.
+    Efron and Tibshirani, An Introduction to the Bootstrap, 1993: §13.3 for the interval, §16.4 for p, the share
+    of resamples that are as far from the difference as the difference is from 0, itself included.
 
     Raises:
         ValueError: without items.
@@ -71,19 +72,19 @@ def paired_bootstrap(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """``p_values`` adjusted for standing in one table (Holm, Scandinavian Journal of Statistics 6, 1979).
+    """Returns ``p_values`` corrected for their number (Holm, Scandinavian Journal of Statistics 6, 1979).
 
     The k-th smallest of n (from 0) is multiplied by n - k; none falls below a smaller one's, none exceeds 1.
     """
     adjusted, highest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = highest
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = highest
     return adjusted
 
 
 def mark(p: float) -> str:
-    """Stars: one below 0.05, two below 0.01, three below 0.001."""
+    """Returns one star below 0.05, two below 0.01, three below 0.001."""
     return "*" * sum(p < bound for bound in (0.05, 0.01, 0.001))
 
 
@@ -93,7 +94,7 @@ def is_binary(values: Sequence[float]) -> bool:
 
 
 def compared(first: Sequence[float], second: Sequence[float], sizes: Sequence[float] | None = None) -> Difference:
-    """The paired bootstrap; where items are right or wrong its p gives way to McNemar's exact one."""
+    """Returns the paired bootstrap's difference; for items that are right or wrong, with McNemar's exact p-value."""
     found = paired_bootstrap(first, second, sizes)
     if sizes is not None or not is_binary([*first, *second]):
         return found

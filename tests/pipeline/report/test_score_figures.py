@@ -1,7 +1,6 @@
 """Figures of scores: which entries make a curve, what is hollow, which heads have names, where differences stand."""
 
 import json
-import math
 import re
 
 import pytest
@@ -198,7 +197,7 @@ def test_many_benchmarks_have_fewer_questions_each(tmp_path):
 
 
 def test_a_likelihood_is_neither_right_nor_wrong(tmp_path):
-    entries = [{"name": "quiz", "metrics": [{"name": "perplexity", "value": math.e}]}]
+    entries = [named_after("quiz", "perplexity")]
     assert {question.verdict for question in questions(samples(tmp_path / "s", [1.0, 0.0]), entries)} == {""}
 
 

@@ -42,8 +42,8 @@ def test_two_runs_by_their_ids(runs, capsys):
     compare.show(decoded(compose([])), [str(root / "runs" / run) for run in (first, second)], None)
     assert capsys.readouterr().out == result.stdout
     contestants = [Contestant.of(run, scores_of(run, str(root))) for run in (first, second)]
-    (loss,) = [row for row in rows_of(contestants) if row.name == "loss"]
-    one, other = (metric["value"] for metric in loss.metrics)
+    (loss,) = [row for row in rows_of(contestants) if row.kind.name == "loss"]
+    one, other = (metric.value for metric in loss.metrics)
     assert loss.differences[0].value == pytest.approx(other - one) != 0
     assert found["validation", "loss"][4].startswith(f"{one:.4g} [")
     assert found["validation", "loss"][6].startswith(f"{other - one:+.4g} [")

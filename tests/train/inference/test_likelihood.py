@@ -41,7 +41,7 @@ class PseudoLikelihood:
     model: Masked
     asked: list[Tokens]
     window_tokens: int = 64
-    batch_tokens: int = 8
+    batch_tokens: int = 1
 
     def answers(self, queries: Sequence[Tokens]) -> list[Answer]:
         self.asked.extend(queries)

@@ -16,7 +16,7 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,7 +26,7 @@ from headrace.pipeline.core.settings import LARGEST, Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.metrics import mean
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import AnyAnswer, Attention, Tokens
+from headrace.train.inference.queries import Attention, Tokens
 
 INDUCTION = 0.5
 """A head that gives more than this share of its attention to the token to copy counts as an induction head."""
@@ -64,7 +64,7 @@ class Induction(Benchmark):
         first, repeat = (Tokens(whole[: begin + 1], once[1:]) for begin in (1, len(once) + 1))
         return Item(f"sequence:{number}", (first, repeat, Attention(whole, pairs)))
 
-    def outcome(self, item: Item, answers: Sequence[AnyAnswer]) -> Outcome:
+    def outcome(self, item: Item, answers: Sequence[Any]) -> Outcome:
         first, repeat, attention = answers
         losses = [-answer.log_likelihood / answer.tokens for answer in (first, repeat)]
         heads = {

@@ -87,16 +87,18 @@ class LanguageModelling(FileBenchmark[str]):
 
     def read(self, data: Path) -> list[tuple[str, str]]:
         """(name, text as it is in the file) of each document."""
-        cut = {"file": lambda text: [text], "article": articles, "line": lambda text: re.findall(".*\n|.+", text)}
         return [
             (f"{Path(path).name}:{number}", document)
             for path in self.paths
-            for number, document in enumerate(cut[self.documents](self._text(data / path)), start=1)
+            for number, document in enumerate(self._documents(data / path), start=1)
             if document.strip()
         ]
 
-    def _text(self, path: Path) -> str:
-        return read_text(path, self.from_byte, self.to_byte)
+    def _documents(self, path: Path) -> list[str]:
+        text = read_text(path, self.from_byte, self.to_byte)
+        if self.documents == "article":
+            return articles(text)
+        return re.findall(".*\n|.+", text) if self.documents == "line" else [text]
 
     def items(self, sources: Sources) -> list[Item]:
         """One for each document; where a file is one, for each window."""
