@@ -1,12 +1,12 @@
-"""Ordinary text from files that were cut into words, such that the words can be had back: "invertible de-tokenizers".
+"""Turns files of separated words into ordinary text, such that the words can be restored: invertible de-tokenizers.
 
     wikitext        The 12 @-@ year @-@ old ( or 13 ) isn 't here .       ──>  The 12-year-old (or 13) isn't here.
     penn_treebank   the company 's profit rose $ N or N %                 ──>  the company's profit rose $N or N%
     treebank_text   `` I do n't know , '' said Ann -LRB- aloud -RRB- .    ──>  "I don't know," said Ann (aloud).
 
-GPT-2 was measured so, for it has seldom read words cut apart (Radford et al. 2019, §3.1; its own de-tokenizers were not
-published). The likelihood of the text is that of the words as long as no two lines of words give one text. So each join
-has its opposite, and a line whose words would not come back stays as it is.
+GPT-2 was measured so, because it has seldom read separated words (Radford et al. 2019, §3.1; its own de-tokenizers were
+not published). The likelihood of the text is that of the words if no two lines of words give the same text. So each
+join has an inverse, and a line whose words would not be restored is left as it is.
 """
 
 import dataclasses
@@ -20,39 +20,39 @@ ABBREVIATION = re.compile(
 """A word with a period of its own."""
 MARK = '"'
 CURRENCIES = "$£€"
-BEFORE, BEHIND = r"[\w>]", r"[\w<]"
-"""How a word ends and begins that a sign may join; <unk> is one."""
+BEFORE, AFTER = r"[\w>]", r"[\w<]"
+"""The last and the first character of words that a sign may join; <unk> is such a word."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Detokenizer:
-    """How words are put together, and taken apart again."""
+    """The rules that join words, and separate them again."""
 
-    behind: str = ""
+    after: str = ""
     """Signs that join the word before them."""
     before: str = ""
-    """Signs that join the word behind them; currencies only a number."""
+    """Signs that join the word after them; currencies join only a number."""
     between: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Words that become a sign between two others, which it joins."""
+    """Words that become a sign, which joins the words around it."""
     suffixes: Sequence[str] = ()
-    """Words that join the word before them; "'" only one that ends with s."""
+    """Words that join the word before them; "'" joins only words that end with s."""
     spelled: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Words that stand for a sign."""
     quotes: tuple[str, str] | None = None
     """The words that stand for a quotation mark where it opens and where it closes."""
 
     def detokenize(self, line: str) -> str:
-        """The text of a line of words."""
+        """Returns the text of a line of words."""
         words = line.split()
         text = self._joined(words)
         return text if self.words(text) == words else " ".join(words)
 
     def text(self, document: str) -> str:
-        """``detokenize`` of each line."""
+        """Applies ``detokenize`` to each line."""
         return "\n".join(map(self.detokenize, document.split("\n")))
 
     def words(self, text: str) -> list[str]:
-        """The words of a line of text."""
+        """Returns the words of a line of text."""
         return [word for chunk in text.split() for word in self._parted(chunk)]
 
     def _joined(self, words: Sequence[str]) -> str:
@@ -73,19 +73,19 @@ class Detokenizer:
         if word in self.suffixes:
             return text.endswith("s") if word == "'" else text.endswith(".") or bool(re.match(BEFORE, text[-1:]))
         has_own = word == "." and ABBREVIATION.fullmatch(previous + word)
-        return len(word) == 1 and word in self.behind and not has_own
+        return len(word) == 1 and word in self.after and not has_own
 
     def _joins_right(self, word: str, following: str) -> bool:
         is_for_it = word not in CURRENCIES or re.match("[0-9N]", following)
         return len(word) == 1 and word in self.before and bool(is_for_it)
 
     def _parted(self, chunk: str) -> Iterator[str]:
-        """The words of ``chunk``, which has no white space."""
+        """Yields the words of ``chunk``, which has no white space."""
         mark = MARK if self.quotes else ""
         begin, end = 0, len(chunk)
         while end - begin > 1 and chunk[begin] in self.before + mark:
             begin += 1
-        while end - begin > 1 and chunk[end - 1] in self.behind + mark:
+        while end - begin > 1 and chunk[end - 1] in self.after + mark:
             if chunk[end - 1] == "." and (ABBREVIATION.fullmatch(chunk[begin:end]) or chunk[end - 2] == "."):
                 break
             end -= 1
@@ -94,7 +94,7 @@ class Detokenizer:
         yield from (self._word(sign, 1) for sign in chunk[end:])
 
     def _inner(self, core: str) -> Iterator[str]:
-        """The words of what no sign stands before or behind."""
+        """Yields the words of a chunk without signs at its ends."""
         for word, sign in self.between.items():
             left, right = _sides(sign)
             core = re.sub(f"(?<={left}){re.escape(sign)}(?={right})", f" {word} ", core)
@@ -104,10 +104,10 @@ class Detokenizer:
         suffix = next(ends, "")
         yield from (last.removesuffix(suffix), suffix) if suffix else (last,)
 
-    def _word(self, sign: str, place: int) -> str:
-        """What ``sign`` is as a word, before (0) or behind (1) others."""
+    def _word(self, sign: str, side: int) -> str:
+        """Returns the word for ``sign``, before (0) or after (1) others."""
         if sign == MARK and self.quotes:
-            return self.quotes[place]
+            return self.quotes[side]
         return next((word for word, spelled in self.spelled.items() if spelled == sign), sign)
 
 
@@ -117,8 +117,8 @@ def _is_inner(sign: str, text: str, following: str) -> bool:
 
 
 def _sides(sign: str) -> tuple[str, str]:
-    """What stands before and behind ``sign`` within a word."""
-    return ("[0-9]", "[0-9]") if sign in ",." else (BEFORE, BEHIND)
+    """Returns patterns of the characters before and after ``sign`` within a word."""
+    return ("[0-9]", "[0-9]") if sign in ",." else (BEFORE, AFTER)
 
 
 LM_EVAL_WIKITEXT = (
@@ -140,7 +140,7 @@ LM_EVAL_WIKITEXT = (
 
 
 def lm_eval_wikitext(document: str) -> str:
-    """As lm-evaluation-harness's task wikitext has it; the words cannot be had back."""
+    """Returns the text of lm-evaluation-harness's task wikitext; the words cannot be restored."""
     for pattern, replacement in LM_EVAL_WIKITEXT:
         document = re.sub(pattern, replacement, document)
     return document
@@ -149,13 +149,13 @@ def lm_eval_wikitext(document: str) -> str:
 CLOSING = ".,;:!?)]%"
 CONTRACTED = ("'s", "'re", "'ve", "'ll", "'d", "'m", "'")
 STRAIGHT = Detokenizer(
-    behind=CLOSING, before="([" + CURRENCIES, suffixes=("'t", *CONTRACTED), quotes=(MARK, MARK)
+    after=CLOSING, before="([" + CURRENCIES, suffixes=("'t", *CONTRACTED), quotes=(MARK, MARK)
 )  # fmt: skip
 WIKITEXT = dataclasses.replace(STRAIGHT, between={"@-@": "-", "@,@": ",", "@.@": ".", "/": "/"})
-PENN_TREEBANK = Detokenizer(behind="%", before=CURRENCIES, suffixes=("n't", *CONTRACTED))
+PENN_TREEBANK = Detokenizer(after="%", before=CURRENCIES, suffixes=("n't", *CONTRACTED))
 """For the lower-case words without punctuation of Mikolov's files."""
 TREEBANK_TEXT = Detokenizer(
-    behind=CLOSING,
+    after=CLOSING,
     before="([" + CURRENCIES,
     suffixes=("n't", *CONTRACTED),
     spelled={"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]"},

@@ -91,7 +91,8 @@ def test_another_evaluation_is_scored_beside_it(run):
     watch.show(run, once=True)
     other = decode(Evaluation, {"benchmarks": {"agreement": {"type": "agreement", "limit": 2}}, "device": "cpu"})
     watch.show(dataclasses.replace(run, config=dataclasses.replace(run.config, evaluation=other)), once=True)
-    found = {(point.source, point.items) for point in points(run.steps[0].folder) if point.benchmark == "agreement"}
+    all_points = points(run.steps[0].folder)
+    found = {(point.source, point.metric.items) for point in all_points if point.benchmark == "agreement"}
     assert {items for _, items in found} >= {2, 8}
     assert len({source for source, _ in found}) == 3
 

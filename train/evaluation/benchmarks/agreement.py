@@ -1,4 +1,4 @@
-"""104 minimal pairs on number agreement in English, made here from a small grammar: they need no file.
+"""104 minimal pairs on number agreement in English, made here from a small grammar; no file is needed.
 
     simple       The file is empty.             *The file are empty.
     attractor    The file in the folders is …   *The file in the folders are …
@@ -59,7 +59,7 @@ COUNTS = (("a", "two"), ("one", "many"), ("only one", "several"))
 
 @settings
 class Agreement(Benchmark):
-    """Choice of the sentence whose numbers agree, by paradigm."""
+    """The choice of the sentence whose numbers agree, by paradigm."""
 
     type: Literal["agreement"] = "agreement"
 
@@ -89,8 +89,8 @@ def _simple() -> Pairs:
 def _attractor() -> Pairs:
     for number in range(PER_PARADIGM):
         plural, verbs, subject = number % 2, PREDICATES[(number + 3) % len(PREDICATES)], NOUNS[number // 2]
-        place, *other = PLACES[number % len(PLACES)]
-        yield _pair(f"The {subject[plural]} {place.format(other[1 - plural])} {{}} {verbs[2]}.", verbs, plural)
+        phrase, *other = PLACES[number % len(PLACES)]
+        yield _pair(f"The {subject[plural]} {phrase.format(other[1 - plural])} {{}} {verbs[2]}.", verbs, plural)
 
 
 def _determiner() -> Pairs:
@@ -107,7 +107,7 @@ def _existential() -> Pairs:
 
 
 def _pair(frame: str, forms: Sequence[str], plural: int) -> tuple[str, str]:
-    """``frame`` with the form (singular, plural) that agrees, and with the other one."""
+    """Returns ``frame`` with the form (singular, plural) that agrees, and with the other form."""
     return frame.format(forms[plural]), frame.format(forms[1 - plural])
 
 

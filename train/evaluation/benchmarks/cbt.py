@@ -1,4 +1,4 @@
-"""The Children's Book Test: which word is missing from the sentence after twenty of a book (Hill et al., ICLR 2016)?
+"""The Children's Book Test: the missing word of the sentence after twenty of a book (Hill et al., ICLR 2016).
 
     1 Once there was a miller .                                        20 such lines, then
     21 `` I saw the XXXXX , '' he said .<TAB>mill<TAB><TAB>mill|river|…     question, answer, nothing, candidates
@@ -6,10 +6,10 @@
     context       the twenty sentences and the question up to the gap, de-tokenized
     continuation  <candidate> and the rest of the question
 
-The candidate with the likeliest continuation is chosen: "the probability of each choice and the rest of the sentence
-conditioned on this choice" (Radford et al. 2019, §3.2, who removed the marks of tokenization from the text, too, and
-took the validation files of common nouns, CBT-CN, and of named entities, CBT-NE). The question itself is not known to
-be put apart from the sentences in any way; here all are one text, a space between two.
+The candidate with the most likely continuation is chosen: "the probability of each choice and the rest of the sentence
+conditioned on this choice" (Radford et al. 2019, §3.2, who also removed the marks of tokenization from the text, and
+took the validation files of common nouns, CBT-CN, and of named entities, CBT-NE). It is not known whether they
+separated the question from the sentences; here all are one text, with a space between two.
 """
 
 import dataclasses
@@ -42,14 +42,14 @@ class Question:
     gold: int
 
     def parts(self, candidate: str) -> tuple[str, str]:
-        """The text up to the gap, and from it on with ``candidate`` in it."""
+        """Returns the text before the gap, and the text from the gap on, filled with ``candidate``."""
         before, after = self.passage.split(GAP, 1)
         return before, candidate + after.replace(GAP, candidate)
 
 
 @settings
 class ChildrensBooks(FileBenchmark[Question]):
-    """Choice of the word that is missing."""
+    """The choice of the missing word."""
 
     type: Literal["cbt"] = "cbt"
 
@@ -57,7 +57,7 @@ class ChildrensBooks(FileBenchmark[Question]):
         return [question for path in self.paths for question in questions(data / path)]
 
     def texts(self, parsed: Sequence[Question]) -> list[tuple[str, ...]]:
-        """The passage with the right word; a wrong one differs by a word."""
+        """Returns each passage with its right word; wrong ones differ by a word."""
         return [("".join(question.parts(question.candidates[question.gold])),) for question in parsed]
 
     def items(self, sources: Sources) -> list[Item]:
@@ -67,7 +67,7 @@ class ChildrensBooks(FileBenchmark[Question]):
         ]
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        """acc: 1 when the right candidate is likeliest; of equal ones the first wins."""
+        """Returns acc: 1 when the right candidate is the most likely; of equal ones the first wins."""
         scores = [answer.log_likelihood for answer in answers]
         return {"acc": float(scores.index(max(scores)) == item.gold)}
 
@@ -76,10 +76,10 @@ class ChildrensBooks(FileBenchmark[Question]):
 
 
 def questions(path: Path) -> Iterator[tuple[str, Question]]:
-    """(``<file>:<line of the question>``, question) of each in a file as it was published.
+    """Yields (``<file>:<line of the question>``, question) of a file in its published format.
 
     Raises:
-        ArtifactError: naming the line that does not fit.
+        ArtifactError: naming the line that has another format.
     """
     sentences: list[str] = []
     number = 0

@@ -1,13 +1,13 @@
-"""Does greedy decoding give exactly this text? GPT-3's arithmetic (Brown et al. 2020, §3.9.1) and its kind.
+"""Exact completion by greedy decoding: GPT-3's arithmetic (Brown et al. 2020, §3.9.1) and similar tests.
 
     {"set": "two_digit_addition", "context": "\\n\\nQ: What is 98 plus 45?\\n\\nA:", "completion": " 143"}
 
     context       <worked examples><context, rewritten>
     continuation  <delimiter><completion>
 
-Right when each token of the completion is the likeliest of all tokens after what stands before it: that is what greedy
-decoding would write, so nothing has to be generated (lm-evaluation-harness's arithmetic tasks measure the same). What
-the model would write after the completion is not looked at.
+The answer is right when each token of the completion is the most likely of all tokens: then greedy decoding would write
+it, so nothing has to be generated (lm-evaluation-harness's arithmetic tasks measure the same). The text that the model
+would write after the completion does not count.
 """
 
 from collections import defaultdict
@@ -63,7 +63,7 @@ class Completion(FewShotBenchmark[Exercise]):
         return {"acc": float(answer.greedy), "log_likelihood": answer.log_likelihood}
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """Mean accuracy over the groups, then each group's; guessing a text gives 0."""
+        """Returns the mean accuracy over the groups, then each group's; guessing a text gives 0."""
         groups: dict[str, list[float]] = defaultdict(list)
         for item, outcome in zip(items, outcomes, strict=True):
             groups[item.group].append(outcome["acc"])

@@ -1,4 +1,4 @@
-"""Does the model write the right answer? TriviaQA and GSM8K, as lm-evaluation-harness's triviaqa and gsm8k ask them.
+"""Questions that the model answers in writing: TriviaQA and GSM8K as in lm-evaluation-harness's triviaqa and gsm8k.
 
     {"context": "Question: Who …?\\nAnswer:", "aliases": ["Onion", "Allium cepa", …]}                    short_answer
     {"context": "Janet’s ducks lay …", "chain_of_thought": "… <<16-3-4=9>>9 …", "answer": "18"}          word_problem
@@ -6,8 +6,8 @@
     context     <worked examples><context, rewritten><query suffix>
     written     greedily, up to the first of ``stops``, at most ``max_tokens`` tokens
 
-What was written is judged in two ways each, which differ in what they forgive; samples show it. A metric has the name
-that the harness gives it, with that of its filter in brackets.
+Each text is judged in two or three ways, from strict to lenient; samples show the texts. A metric has the harness's
+name, with the harness's filter in brackets.
 """
 
 import abc
@@ -37,26 +37,26 @@ SPACED_PUNCTUATION = str.maketrans(dict.fromkeys(string.punctuation + "‘’´`
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GenerationBenchmark(FewShotBenchmark[T]):
-    """Questions that the model answers by writing."""
+    """Questions that the model answers in writing."""
 
     query_suffix: AnyText = ""
-    """Stands after each question."""
+    """The text after each question."""
     stops: tuple[str, ...] = ()
     """The answer ends before the first of these."""
     max_tokens: Positive = 256
-    """An answer has at most so many tokens; a model whose window is not longer writes half a window at most."""
+    """The most tokens of an answer; a model whose window is not longer writes half a window at most."""
 
     @abc.abstractmethod
     def question(self, parsed: T) -> str:
-        """What is asked."""
+        """Returns the question."""
 
     @abc.abstractmethod
     def worked_answer(self, parsed: T) -> str:
-        """The answer as a worked example has it."""
+        """Returns the answer as a worked example has it."""
 
     @abc.abstractmethod
     def right_answers(self, parsed: T) -> tuple[str, ...]:
-        """What the written answer is compared with."""
+        """Returns the texts that the written answer is compared with."""
 
     def items(self, sources: Sources) -> list[Item]:
         records = self.read(sources.data)
@@ -73,12 +73,12 @@ class GenerationBenchmark(FewShotBenchmark[T]):
 
 
 Trivia = tuple[str, tuple[str, ...]]
-"""Question, everything that is a right answer."""
+"""Question, all right answers."""
 
 
 @settings
 class ShortAnswers(GenerationBenchmark[Trivia]):
-    """A few words, of which several are right."""
+    """Answers of a few words; several may be right."""
 
     type: Literal["short_answer"] = "short_answer"
     stops: tuple[str, ...] = ("\n", ".", ",")
@@ -97,8 +97,9 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
         return parsed[1]
 
     def outcome(self, item: Item, answers: Sequence[Written]) -> Outcome:
-        """``exact_match`` but for case and punctuation; ``em`` and ``f1`` of TriviaQA's own evaluation, which leaves
-        out articles, too (Joshi et al. 2017; evaluation/triviaqa_evaluation.py); each by the best of the answers."""
+        """Returns ``exact_match`` without case and punctuation, and ``em`` and ``f1`` of TriviaQA's own evaluation,
+        which also ignores articles (Joshi et al. 2017; evaluation/triviaqa_evaluation.py); each by the best of the
+        right answers."""
         (written,) = answers
         bare = _bare(written.text.strip())
         words = normalized(written.text)
@@ -110,13 +111,13 @@ class ShortAnswers(GenerationBenchmark[Trivia]):
         }
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """Guessing gives 0."""
+        """Returns the three scores; guessing gives 0."""
         exact = [accuracy(name, [outcome[name] for outcome in outcomes], 0.0) for name in (LENIENT, "em")]
         return [*exact, mean("f1", [outcome["f1"] for outcome in outcomes], 0.0)]
 
 
 Problem = tuple[str, str, str]
-"""Question, chain of thought, the number that is the answer."""
+"""Question, chain of thought, answer (a number)."""
 
 
 @settings
@@ -134,7 +135,7 @@ class WordProblems(GenerationBenchmark[Problem]):
         return parsed[0]
 
     def worked_answer(self, parsed: Problem) -> str:
-        """As GSM8K has it (Cobbe et al. 2021): the number stands behind four hash marks."""
+        """Returns the answer as in GSM8K (Cobbe et al. 2021): the number comes after four hash marks."""
         _, thought, answer = parsed
         return f"{thought}\n#### {answer}"
 
@@ -142,8 +143,8 @@ class WordProblems(GenerationBenchmark[Problem]):
         return (parsed[2],)
 
     def outcome(self, item: Item, answers: Sequence[Written]) -> Outcome:
-        """``strict-match``: the first number behind four hash marks; ``flexible-extract``: the last number. Either
-        without dollar signs, commas, and a period at its end."""
+        """Compares the first number after four hash marks (``strict-match``), and the last number
+        (``flexible-extract``). Both ignore dollar signs, commas, and a period at the end."""
         ((written,), (right,)) = answers, item.choices
         marked, numbers = MARKED.search(written.text), NUMBER.findall(written.text)
         return {
@@ -152,7 +153,7 @@ class WordProblems(GenerationBenchmark[Problem]):
         }
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """Guessing gives 0."""
+        """Returns both scores; guessing gives 0."""
         return [accuracy(name, [outcome[name] for outcome in outcomes], 0.0) for name in (STRICT, FLEXIBLE)]
 
 
@@ -165,11 +166,12 @@ def _number(text: str) -> str:
 
 
 def normalized(answer: str) -> list[str]:
-    """The words of ``answer`` in small letters, without punctuation and articles."""
+    """Returns the words of ``answer`` in lower case, without punctuation and articles."""
     return re.sub(r"\b(a|an|the)\b", " ", answer.lower().translate(SPACED_PUNCTUATION)).split()
 
 
 def f1(words: Sequence[str], right: Sequence[str]) -> float:
-    """The harmonic mean of precision and recall of ``words``, as often as they occur (Rajpurkar et al. 2016, §6.1)."""
+    """Returns the harmonic mean of precision and recall of ``words``, as often as they occur (Rajpurkar et al. 2016,
+    §6.1)."""
     same = (Counter(words) & Counter(right)).total()
     return 2 * same / (len(words) + len(right)) if same else 0.0

@@ -1,9 +1,9 @@
-"""Two benchmarks made from the run's own held-out documents: they need no file, whatever the run was trained on.
+"""Two benchmarks made from the run's own held-out documents; no file is needed.
 
-    held_out_words       LAMBADA's manner: the last word of a passage in which it has occurred before
-    held_out_sentences   HellaSwag's manner: the true next sentence against three of other documents, near in length
+    held_out_words       like LAMBADA: the last word of a passage that holds the word earlier, too
+    held_out_sentences   like HellaSwag: the true next sentence against three of other documents, of similar length
 
-Both are made by rule from the documents' text, sampled by SHA-256, so the same documents give the same items.
+Rules make both from the documents' text. Items are sampled by SHA-256, so the same documents give the same items.
 """
 
 import bisect
@@ -30,18 +30,18 @@ CANDIDATES = 64
 
 @settings
 class HeldOutWords(Benchmark):
-    """Prediction of a sentence's last word, which its passage has used before."""
+    """The prediction of a sentence's last word, which the passage holds earlier, too."""
 
     needs_run: ClassVar[bool] = True
     type: Literal["held_out_words"] = "held_out_words"
     limit: Positive | None = 500
     """At most this many items."""
     context_words: Natural = 40
-    """A passage holds at least this many words before the last sentence."""
+    """The least number of words of a passage before the last sentence."""
     per_document: Positive = 4
     """At most this many items from one document."""
     documents: Positive = 5000
-    """At most this many documents are looked at."""
+    """At most this many documents are used."""
 
     def items(self, sources: Sources) -> list[Item]:
         found = [item for document in sample(sources.held_out_documents, self.documents) for item in self._of(document)]
@@ -66,18 +66,18 @@ class HeldOutWords(Benchmark):
 
 @settings
 class HeldOutSentences(Benchmark):
-    """Choice of the true next sentence among four."""
+    """The choice of the true next sentence among four."""
 
     needs_run: ClassVar[bool] = True
     type: Literal["held_out_sentences"] = "held_out_sentences"
     limit: Positive | None = 500
     """At most this many items."""
     context_words: Natural = 30
-    """A passage holds at least this many words before the sentence in question."""
+    """The least number of words of a passage before the sentence in question."""
     per_document: Positive = 4
     """At most this many items from one document."""
     documents: Positive = 5000
-    """At most this many documents are looked at."""
+    """At most this many documents are used."""
 
     def items(self, sources: Sources) -> list[Item]:
         pool: list[Passage] = []
@@ -124,10 +124,10 @@ class Passage:
 
 
 def passages(text: str, context_words: int) -> Iterator[tuple[int, str, str]]:
-    """(start, context, sentence) for each sentence of ``text`` that has a context.
+    """Yields (start, context, sentence) for each sentence of ``text`` that has a context.
 
-    The context is the fewest sentences before it that hold ``context_words`` words, with the white space after them;
-    the sentence has none at its ends.
+    The context is the fewest preceding sentences with ``context_words`` words, and the white space after them; the
+    sentence has no white space at its ends.
     """
     starts = [0, *(match.end() for match in SENTENCE_END.finditer(text))]
     ends = [*starts[1:], len(text)]

@@ -1,10 +1,10 @@
-"""Does the model predict better the more it has read? The in-context-learning score, on held-out documents.
+"""The in-context-learning score on held-out documents: the fall of the loss with the length of the context.
 
     document   EOT d d d … d[50] … d[500] …       loss at token 500 − loss at token 50, in nats
 
 Olsson et al. 2022 ("In-context Learning and Induction Heads", Argument 1): the score is the loss of the 500th token in
 the context minus that of the 50th, each of its own document, averaged over documents. What the two tokens are does not
-matter over many documents; what they follow does. Below 0, later tokens are easier; a model that makes nothing of its
+matter over many documents; the tokens before them do. Below 0, later tokens are easier; a model that does not use its
 context stays at 0.
 """
 
@@ -28,9 +28,9 @@ class InContext(Benchmark):
     needs_run: ClassVar[bool] = True
     type: Literal["in_context"] = "in_context"
     early_token: Positive = 50
-    """Number of the early token, counted from 1 in its document."""
+    """The position of the early token, counted from 1 in its document."""
     late_token: Positive = 500
-    """Number of the late token; the model's window must hold as many, a document must have as many."""
+    """The position of the late token; the model's window and a document must be at least as long."""
 
     def __post_init__(self) -> None:
         if self.early_token >= self.late_token:
@@ -46,7 +46,7 @@ class InContext(Benchmark):
         return [Item(document.name, self._queries(document)) for document in sample(long, self.limit)]
 
     def _queries(self, document: HeldOutDocument) -> tuple[Tokens, Tokens]:
-        """The early and the late token, each after all that stands before it, the end-of-text token in front."""
+        """Returns the early and the late token, each after all tokens before it, the end-of-text token first."""
         tokens = document.tokens
         early, late = (Tokens(tokens[:at], tokens[at : at + 1]) for at in (self.early_token, self.late_token))
         return early, late
@@ -56,6 +56,6 @@ class InContext(Benchmark):
         return {"in_context_score": late - early, "loss_at_early": early, "loss_at_late": late}
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """The score and the two losses, in nats per token; documents are the unit of the errors."""
+        """Returns the score and the two losses, in nats per token; documents are the unit of the errors."""
         uniform = {"in_context_score": 0.0, "loss_at_early": math.log(vocabulary), "loss_at_late": math.log(vocabulary)}
         return [mean(name, [outcome[name] for outcome in outcomes], random) for name, random in uniform.items()]

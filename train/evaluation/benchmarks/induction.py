@@ -1,12 +1,12 @@
-"""Does the model have induction heads? Random tokens, repeated once: who looks at what came next the first time?
+"""Finds induction heads: on repeated random tokens they attend to the token that came next the first time.
 
-    position   0   1 2 3 4   5 6 7 8        a head that induces looks from 7 (c) to 4, behind the c at 3:
-    token      EOT a b c d   a b c d        what stands there, d, comes next
+    position   0   1 2 3 4   5 6 7 8        an induction head attends from 7 (c) to 4, after the c at 3:
+    token      EOT a b c d   a b c d        the token there, d, comes next
 
 Olsson et al. 2022 ("In-context Learning and Induction Heads"): induction heads match prefixes (they attend to the token
-behind an earlier occurrence of the present one) and copy; tokens at random leave nothing else to predict them by. Here
-a head's prefix-matching score is its mean attention from each token of the repetition to the token behind its first
-occurrence; tokens are distinct within a sequence, so there is one such occurrence. (The paper draws 25 tokens, leaves
+after an earlier occurrence of the present one) and copy; random tokens can be predicted by nothing else. Here a head's
+prefix-matching score is its mean attention from each token of the repetition to the token after its first occurrence;
+tokens are distinct within a sequence, so there is one such occurrence. (The paper draws 25 tokens, leaves
 out the commonest and the rarest, repeats them four times and sums over the earlier occurrences.) Losses are of all
 tokens but the first, which nothing foretells in the repetition either.
 """
@@ -36,13 +36,13 @@ HEAD = "layer_{}_head_{}"
 
 @settings
 class Induction(Benchmark):
-    """Prefix matching of each head, and what repetition does to the loss, on repeated random tokens."""
+    """Prefix matching of each head, and the fall of the loss by repetition, on repeated random tokens."""
 
     type: Literal["induction"] = "induction"
     sequence_tokens: Annotated[int, Field(ge=2, le=LARGEST)] = 50
-    """Random tokens of a sequence, which stand there twice; the window must hold them and one before."""
+    """Random tokens of a sequence, which holds them twice; the window must hold both and one token before."""
     sequences: Positive = 16
-    """Sequences to take the mean over."""
+    """The number of sequences that scores are means of."""
 
     @property
     def least_window_tokens(self) -> int:
@@ -75,8 +75,8 @@ class Induction(Benchmark):
         return {"copying_loss": losses[1] - losses[0], "loss_at_first": losses[0], "loss_on_repeat": losses[1], **heads}
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """The greatest head's prefix matching (random: attention spread evenly), how many heads induce, nats per token
-        on the repetition less those at first, both of these, and the prefix matching of each head."""
+        """Returns the best head's prefix matching (random: attention spread evenly), the number of induction heads,
+        nats per token on the repetition minus those at first, both of these, and the prefix matching of each head."""
         found = {name: [outcome[name] for outcome in outcomes] for name in outcomes[0]}
         uniform = {"copying_loss": 0.0, "loss_at_first": math.log(vocabulary), "loss_on_repeat": math.log(vocabulary)}
         evenly = statistics.fmean(1 / (position + 1) for position in self._positions)
@@ -92,5 +92,5 @@ class Induction(Benchmark):
 
     @property
     def _positions(self) -> range:
-        """Where the repetition stands."""
+        """The positions of the repetition."""
         return range(self.sequence_tokens + 1, 2 * self.sequence_tokens + 1)

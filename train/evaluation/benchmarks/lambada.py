@@ -1,4 +1,4 @@
-"""LAMBADA: the last word of a passage that only makes sense with the whole passage (Paperno et al., ACL 2016).
+"""LAMBADA: the last word of a passage, which only the whole passage makes predictable (Paperno et al., ACL 2016).
 
     {"text": "… I don't care about signs"}   or   {"context": "… I don't care about", "continuation": "signs"}
 
@@ -7,16 +7,16 @@
 
 Three readings of "the model predicts the word":
 
-    last_word            each of its tokens is the likeliest of all (lm-evaluation-harness's lambada_openai)
-    last_token           the last of its tokens is, after those before it
-    stop_word_filtered   as last_word, but tokens that are a stop word by themselves are passed over at its beginning,
-                         and a word that is a stop word itself is never predicted
+    last_word            each of its tokens is the most likely of all (lm-evaluation-harness's lambada_openai)
+    last_token           its last token is the most likely, given its other tokens
+    stop_word_filtered   like last_word, but its first token is compared only with tokens that are no stop words, and a
+                         word that is a stop word itself is never predicted
 
 They differ by a lot: GPT-2 (124M) has 32.6 % by the first in the harness; the 46.0 % of its paper (Radford et al. 2019,
-table 3) are reached by the last token. The paper filters stop words because the model goes on with the sentence where
-the last word is asked for (§3.3); what that means where words have several tokens it does not say, nor which words.
-A stop word counts as passed over with a small and with a capital letter, behind the delimiter, where that is one token.
-The perplexity is of the whole word but for last_token; a filter changes what may be predicted, not how likely it is.
+table 3) are reached by the last token. The paper filters stop words because the model often continues the sentence
+instead of ending it (§3.3); it gives neither the list of words nor the rule for words of several tokens. Here a stop
+word is left out in lower case and capitalized, after the delimiter, if that is one token. The perplexity is of the
+whole word, except for last_token; a filter changes which words may be predicted, not their likelihoods.
 """
 
 import math
@@ -60,11 +60,12 @@ STOP_WORDS = frozenset(
 
 @settings
 class Lambada(FewShotBenchmark[Passage]):
-    """Prediction of the last word."""
+    """The prediction of the last word."""
 
     type: Literal["lambada"] = "lambada"
     reading: Literal["last_word", "last_token", "stop_word_filtered"] = "last_word"
-    """What has to be predicted: the whole word, its last token after the others, the likeliest that is no stop word."""
+    """The part to predict: the whole word, its last token after the others, the most likely word that is no stop
+    word."""
 
     def parse(self, record: Record) -> Passage:
         if not record.has("text"):
@@ -104,13 +105,13 @@ class Lambada(FewShotBenchmark[Passage]):
 
 
 def word_outcome(answers: Sequence[Answer]) -> dict[str, float]:
-    """acc: whether greedy decoding gives the word; its log-likelihood and number of tokens."""
+    """Returns acc (whether greedy decoding gives the word), and the word's log-likelihood and number of tokens."""
     (answer,) = answers
     return {"acc": float(answer.greedy), "log_likelihood": answer.log_likelihood, "tokens": answer.tokens}
 
 
 def word_metrics(outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-    """Accuracy (guessing a word: 0) and perplexity per word (uniform tokens: vocabulary ** mean tokens of a word)."""
+    """Returns accuracy (guessing a word: 0) and perplexity per word (uniform: vocabulary ** mean tokens of a word)."""
     mean_tokens = sum(outcome["tokens"] for outcome in outcomes) / len(outcomes)
     uniform = math.exp(min(mean_tokens * math.log(vocabulary), 709.0))
     return [

@@ -1,13 +1,13 @@
-"""How well does the model predict a text? WikiText, Penn Treebank, enwik8, text8, One Billion Words: files as they are.
+"""The perplexity of raw text: WikiText, Penn Treebank, enwik8, text8, One Billion Words, from their published files.
 
     file ── documents ── de-tokenizer ── tokens ──> windows, each token predicted once:
 
     non-overlapping       | E a b c d | d e f g h | h i       E: end of text; predicted: a b c d, e f g h, i
-    stride_tokens: 2      | E a b c d | c d e f | e f g h     as much as fits before the next two
+    stride_tokens: 2      | E a b c d | c d e f | e f g h     two new tokens after the most context that fits
 
 perplexity per unit = exp(nats of all tokens / units), bits per unit = nats / ln 2 / units. The units are counted in the
-file as it is, whatever was de-tokenized and however it was cut into tokens: "scaled before exponentiation" (Radford et
-al. 2019, §3.1; openai/gpt-2 issue 78). docs/gpt2_table.md says which choices give which published numbers.
+file itself; de-tokenization and tokens do not change them: "scaled before exponentiation" (Radford et al. 2019, §3.1;
+openai/gpt-2 issue 78). docs/gpt2_table.md lists the choices that give published numbers.
 """
 
 import math
@@ -38,8 +38,8 @@ UNITS = {
 }
 WHERE = "evaluation.benchmarks"
 DIRTY_SHARE = 0.2
-"""So much of an article's n-grams may be in training documents, and it is clean: the bound that LLaMA 2 has for tokens
-(Touvron et al. 2023, §A.6), over the rate that GPT-2 has for whole sets (Radford et al. 2019, §4)."""
+"""The largest share of an article's n-grams in training documents with which it is clean: LLaMA 2's bound for tokens
+(Touvron et al. 2023, §A.6), above GPT-2's rates for whole sets (Radford et al. 2019, §4)."""
 
 
 @settings
@@ -48,20 +48,21 @@ class LanguageModelling(FileBenchmark[str]):
 
     type: Literal["language_modelling"] = "language_modelling"
     scores: tuple[Score, ...] = ("word_perplexity", "token_perplexity", "bits_per_byte")
-    """What is told, the main one first."""
+    """The metrics, the main one first."""
     documents: Literal["file", "article", "line"] = "file"
-    """What follows an end-of-text token of its own: a file, an article of WikiText, a line."""
+    """The unit that follows its own end-of-text token: a file, an article of WikiText, a line."""
     detokenizer: Literal["none", "wikitext", "penn_treebank", "one_billion_words", "lm_eval_wikitext"] = "none"
-    """How words that were cut apart become text; all but lm_eval_wikitext can be undone."""
+    """The way that separated words become text; all ways but lm_eval_wikitext are invertible."""
     words: Literal["with_line_ends", "lm_eval"] = "with_line_ends"
-    """What a word is: between white space, each line's end being one more, as papers count WikiText and Penn Treebank;
-    or every part between white space, empty ones at the ends of a document too (lm-evaluation-harness's wikitext)."""
+    """The definition of a word: text between white space, and each line end, as papers count WikiText and Penn
+    Treebank; or every part between white space, with empty ones at both ends of a document (lm-evaluation-harness's
+    wikitext)."""
     stride_tokens: Positive | None = None
-    """So many tokens are predicted by each window but a document's first; None: as many as the window has."""
+    """The tokens that each window predicts, except a document's first; None: as many as the window has."""
     from_byte: Natural = 0
-    """Where the text begins in each file."""
+    """The start of the text in each file."""
     to_byte: Positive | None = None
-    """Where it ends; None takes the rest."""
+    """The end of the text; None: the end of the file."""
 
     def __post_init__(self) -> None:
         if not self.scores:
@@ -72,21 +73,21 @@ class LanguageModelling(FileBenchmark[str]):
 
     @property
     def reading(self) -> str:
-        """A file that is not cut into documents is not searched for: its windows depend on the tokenizer."""
+        """The way of reading; empty for a file that is not cut into documents: its windows depend on the tokenizer."""
         cut = f"{self.documents}, {self.detokenizer}, bytes {self.from_byte} to {self.to_byte}"
         return "" if self.documents == "file" else f"{self.type} ({cut})"
 
     @property
     def dirty_share(self) -> float:
-        """Of an article; a line is dirty by one n-gram."""
+        """The bound of an article; for a line, one n-gram in training documents is enough."""
         return DIRTY_SHARE if self.documents == "article" else 0.0
 
     def texts(self, parsed: Sequence[str]) -> list[tuple[str, ...]]:
-        """Each document, de-tokenized: as it would stand elsewhere."""
+        """Returns each document, de-tokenized: the form that other files would have."""
         return [(DETOKENIZERS[self.detokenizer](document),) for document in parsed]
 
     def read(self, data: Path) -> list[tuple[str, str]]:
-        """(name, text as it is in the file) of each document."""
+        """Returns (name, text as it is in the file) of each document."""
         return [
             (f"{Path(path).name}:{number}", document)
             for path in self.paths
@@ -101,7 +102,7 @@ class LanguageModelling(FileBenchmark[str]):
         return re.findall(".*\n|.+", text) if self.documents == "line" else [text]
 
     def items(self, sources: Sources) -> list[Item]:
-        """One for each document; where a file is one, for each window."""
+        """Returns an item for each document; for a file that is one document, an item for each window."""
         named = self.read(sources.data)
         texts = self.texts([document for _, document in named])
         encoded = sources.text_encoder.encode([text for (text,) in texts])
@@ -134,7 +135,7 @@ class LanguageModelling(FileBenchmark[str]):
         return {"nats": nats, "tokens": sum(answer.tokens for answer in answers), **item.sizes}
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """``scores``; documents, or the windows of files, are the unit of the errors."""
+        """Returns ``scores``; documents, or the windows of files, are the unit of the errors."""
         return [_metric(name, outcomes, vocabulary) for name in self.scores]
 
 
@@ -148,7 +149,8 @@ def _metric(name: Score, outcomes: Sequence[Outcome], vocabulary: int) -> Metric
 
 
 def articles(text: str) -> list[str]:
-    """The articles of WikiText, which begin with a line ``= Title =``, as lm-evaluation-harness's wikitext has them."""
+    """Returns the articles of WikiText, which begin with a line ``= Title =``, as lm-evaluation-harness's wikitext has
+    them."""
     lines = text.split("\n")
     starts = [number for number, line in enumerate(lines) if _is_title(line)]
     bounds = [0, *(start for start in starts if start), len(lines)]
@@ -156,15 +158,16 @@ def articles(text: str) -> list[str]:
 
 
 def _is_title(line: str) -> bool:
-    """One = at each end: ``= = Section = =`` is none."""
+    """Whether ``line`` has one = at each end; ``= = Section = =`` is no title."""
     return bool(re.fullmatch(r"\s*= (?!= ).* =\s*", line))
 
 
 def windows(ids: np.ndarray, end_of_text: int, window_tokens: int, stride_tokens: int | None) -> Iterator[Tokens]:
-    """Queries that predict each of ``ids`` once, the first of them after ``end_of_text``.
+    """Yields queries that predict each of ``ids`` once, the first of them after ``end_of_text``.
 
-    The windows of lm-evaluation-harness (lm_eval/utils.py, get_rolling_token_windows): the first predicts as much as
-    fits, each other one ``stride_tokens`` after as much as fits before them; for None the window's, after one token.
+    The windows of lm-evaluation-harness (lm_eval/utils.py, get_rolling_token_windows): the first window predicts as
+    many tokens as fit. Each other window predicts ``stride_tokens`` after the most context that fits; for None, a whole
+    window after one token.
     """
     whole = np.concatenate([[end_of_text], ids])
     stride = min(stride_tokens or window_tokens, window_tokens)

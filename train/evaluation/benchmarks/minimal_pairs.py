@@ -1,4 +1,4 @@
-"""Does the model find the grammatical sentence of a pair likelier? BLiMP (Warstadt et al., TACL 2020).
+"""The choice of the grammatical sentence of a pair: BLiMP (Warstadt et al., TACL 2020).
 
     {"sentence_good": "…", "sentence_bad": "…", "UID": "adjunct_island"}
 
@@ -6,8 +6,8 @@
     continuation  <delimiter><sentence>
 
 The sentence's log-likelihood is compared unnormalized, as in BLiMP and in lm-evaluation-harness, whose requests have a
-space before the sentence (its target_delimiter): ``delimiter: " "``. A tie is half right, so that a model that knows
-nothing is at chance (the harness would call it right: the good sentence comes first).
+space before the sentence (its target_delimiter): ``delimiter: " "``. A tie is half right, so a model that finds all
+sentences equally likely is at chance (the harness would count it as right: the good sentence comes first).
 """
 
 from collections import defaultdict
@@ -27,11 +27,11 @@ Pair = tuple[str, str, str]
 
 @settings
 class MinimalPairs(RecordBenchmark[Pair]):
-    """Choice of the grammatical sentence, by paradigm."""
+    """The choice of the grammatical sentence, by paradigm."""
 
     type: Literal["minimal_pairs"] = "minimal_pairs"
     delimiter: AnyText = " "
-    """Stands before each sentence."""
+    """The text before each sentence."""
     limit_per_group: Positive | None = None
     """At most this many pairs of each paradigm; None takes all."""
 
@@ -61,13 +61,13 @@ def pair_item(name: str, pair: Pair, delimiter: str) -> Item:
 
 
 def pair_outcome(answers: Sequence[Answer]) -> Outcome:
-    """acc: 1 when the good sentence is likelier, 0 when the bad one is, 0.5 when neither."""
+    """Returns acc: 1 when the good sentence is more likely, 0 when the bad one is, 0.5 when neither is."""
     good, bad = (answer.log_likelihood for answer in answers)
     return {"acc": 0.5 if good == bad else float(good > bad)}
 
 
 def pair_metrics(items: Sequence[Item], outcomes: Sequence[Outcome]) -> list[Metric]:
-    """Mean accuracy over paradigms, then each paradigm's; guessing gives 0.5."""
+    """Returns the mean accuracy over paradigms, then each paradigm's; guessing gives 0.5."""
     groups: dict[str, list[float]] = defaultdict(list)
     for item, outcome in zip(items, outcomes, strict=True):
         groups[item.group].append(outcome["acc"])

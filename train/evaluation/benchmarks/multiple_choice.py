@@ -1,4 +1,4 @@
-"""Which of several continuations does the model find likeliest? PIQA, ARC, OpenBookQA, COPA, BoolQ and their kind.
+"""The choice of the most likely of several continuations: PIQA, ARC, OpenBookQA, COPA, BoolQ and similar tests.
 
     {"query": "Question: …", "choices": ["…", "…"], "gold": 1}
 
@@ -22,23 +22,23 @@ from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 
 Question = tuple[str, tuple[str, ...], int]
-"""Query, choices, number of the right one."""
+"""Query, choices, index of the right one."""
 
 
 @settings
 class MultipleChoice(FewShotBenchmark[Question]):
-    """Choice of the likeliest continuation."""
+    """The choice of the most likely continuation."""
 
     type: Literal["multiple_choice"] = "multiple_choice"
     query_suffix: AnyText = ""
-    """Stands after each query."""
+    """The text after each query."""
 
     def parse(self, record: Record) -> Question:
         choices = record.texts("choices")
         return record.text("query"), choices, record.index("gold", len(choices))
 
     def texts(self, parsed: Sequence[Question]) -> list[tuple[str, ...]]:
-        """The query with the right choice, and the wrong choices."""
+        """Returns each query with its right choice, and the wrong choices."""
         queries = without_form([query for query, _, _ in parsed])
         return [
             (f"{query} {choices[gold]}", *choices[:gold], *choices[gold + 1 :])
@@ -62,7 +62,7 @@ class MultipleChoice(FewShotBenchmark[Question]):
 
 
 def without_form(queries: Sequence[str]) -> list[str]:
-    """``queries`` without the words that all of them begin or end with: "Question:" is a file's form, not an item's."""
+    """Returns ``queries`` without the words that all of them begin or end with, such as "Question:"."""
     split = [query.split() for query in queries]
     if len(split) < 2:
         return list(queries)
@@ -71,18 +71,18 @@ def without_form(queries: Sequence[str]) -> list[str]:
 
 
 def shared_words(texts: Sequence[Sequence[str]]) -> int:
-    """How many words all ``texts`` begin with."""
+    """Returns the number of words that all ``texts`` begin with."""
     return sum(1 for _ in itertools.takewhile(lambda words: len(set(words)) == 1, zip(*texts, strict=False)))
 
 
 def choice_item(name: str, context: str, choices: Sequence[str], gold: int, delimiter: str) -> Item:
-    """One item whose choices all follow the same context."""
+    """Returns an item whose choices all follow the same context."""
     queries = tuple(Text(context, delimiter + choice) for choice in choices)
     return Item(name, queries, tuple(choices), gold)
 
 
 def choice_outcome(item: Item, answers: Sequence[Answer]) -> Outcome:
-    """Right (1) or wrong (0) by three scores of a choice; of equal scores the first choice wins.
+    """Returns right (1) or wrong (0) by three scores of a choice; of equal scores the first choice wins.
 
     acc: log-likelihood; acc_norm: over the choice's characters; acc_bytes: over its UTF-8 bytes. The delimiter is not
     counted. As lm-evaluation-harness (api/task.py, process_results), whose acc_norm divides by characters.
@@ -97,7 +97,7 @@ def choice_outcome(item: Item, answers: Sequence[Answer]) -> Outcome:
 
 
 def choice_metrics(items: Sequence[Item], outcomes: Sequence[Outcome]) -> list[Metric]:
-    """The three accuracies."""
+    """Returns the three accuracies."""
     random = chance(items)
     return [
         accuracy(name, [outcome[name] for outcome in outcomes], random) for name in ("acc", "acc_norm", "acc_bytes")
@@ -105,5 +105,5 @@ def choice_metrics(items: Sequence[Item], outcomes: Sequence[Outcome]) -> list[M
 
 
 def chance(items: Sequence[Item]) -> float:
-    """The accuracy of guessing: the mean of 1 / number of choices."""
+    """Returns the accuracy of guessing: the mean of 1 / number of choices."""
     return sum(1 / len(item.choices) for item in items) / len(items)

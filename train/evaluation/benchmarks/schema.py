@@ -1,13 +1,13 @@
-"""Which of two beginnings makes the end of a sentence likelier? WinoGrande, the Winograd schemas and their kind.
+"""The choice of the beginning that makes the end of a sentence more likely: WinoGrande, Winograd schemas and similar.
 
     {"context_options": ["Ann … Bea so Ann", "Ann … Bea so Bea"], "continuation": "always got the …", "gold": 1}
 
     context       <worked examples><option, rewritten>      one query per option
     continuation  <delimiter><continuation>
 
-Partial evaluation (Trinh and Le 2018, arXiv:1806.02847, §3.1): the options differ in what the pronoun stands for, and
-only the words behind it are scored, so that how likely an option itself is does not matter. GPT-2 and GPT-3 were
-measured so. Prompts equal those of lm-evaluation-harness's winogrande and, with ``own_space``, of its wsc273.
+Partial evaluation (Trinh and Le 2018, arXiv:1806.02847, §3.1): the options differ in the reference of the pronoun, and
+only the words after it are scored, so the likelihood of an option itself does not count. GPT-2 and GPT-3 were measured
+so. Prompts equal those of lm-evaluation-harness's winogrande and, with ``own_space``, of its wsc273.
 """
 
 from collections.abc import Sequence
@@ -22,25 +22,25 @@ from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 
 Sentence = tuple[tuple[str, ...], str, int]
-"""Beginnings, end, number of the right beginning."""
+"""Beginnings, end, index of the right beginning."""
 PUNCTUATION = ".,;:!?"
 
 
 @settings
 class Schema(FewShotBenchmark[Sentence]):
-    """Choice of the beginning that makes the end likeliest."""
+    """The choice of the beginning that makes the end most likely."""
 
     type: Literal["schema"] = "schema"
     own_space: bool = False
-    """Whether a continuation that begins with a word has a space of its own behind the delimiter: two in all. So it is
-    in lm-evaluation-harness's wsc273, which takes the rest of the sentence as it stands behind the pronoun."""
+    """Whether a continuation that begins with a word has its own space after the delimiter: two in all. This is the
+    form of lm-evaluation-harness's wsc273, which takes the rest of the sentence from the pronoun on."""
 
     def parse(self, record: Record) -> Sentence:
         options = record.texts("context_options")
         return options, record.text("continuation"), record.index("gold", len(options))
 
     def texts(self, parsed: Sequence[Sentence]) -> list[tuple[str, ...]]:
-        """The right sentence; a wrong one differs by a name."""
+        """Returns the right sentence; a wrong one differs by a name."""
         return [(f"{options[gold]} {end}",) for options, end, gold in parsed]
 
     def items(self, sources: Sources) -> list[Item]:
@@ -61,7 +61,8 @@ class Schema(FewShotBenchmark[Sentence]):
         return " " if self.own_space and end[0] not in PUNCTUATION else ""
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        """acc: 1 when the right beginning makes the end likeliest; of equal ones the first wins, as in the harness."""
+        """Returns acc: 1 when the right beginning makes the end most likely; of equals the first wins, as in the
+        harness."""
         scores = [answer.log_likelihood for answer in answers]
         return {"acc": float(scores.index(max(scores)) == item.gold)}
 

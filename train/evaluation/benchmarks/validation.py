@@ -1,9 +1,9 @@
-"""How well does the model predict the documents that were held out from its training?
+"""The loss on the documents that were held out from training.
 
     document ── its spans, as packed for training ──> nats of every token, the end-of-text token included
 
 The mean over tokens is the training loop's validation loss over the whole split; bits per byte does not depend on the
-tokenizer. The end-of-text tokens count: the sum is the length of a code that tells where each document ends.
+tokenizer. The end-of-text tokens count: the sum is the length of a code that also encodes the ends of documents.
 """
 
 import math
@@ -43,7 +43,8 @@ class Validation(Benchmark):
         }
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
-        """Bits per byte, loss (nats per token), and their exponentials; documents are the unit of the errors."""
+        """Returns bits per byte, loss (nats per token), and their exponentials; documents are the unit of the
+        errors."""
         nats, tokens, text_bytes = ([outcome[name] for outcome in outcomes] for name in ("nats", "tokens", "bytes"))
         bits = [value / math.log(2) for value in nats]
         uniform_bits = math.log2(vocabulary) * sum(tokens) / sum(text_bytes)
