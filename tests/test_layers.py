@@ -123,6 +123,7 @@ IMPORT_BY_NAME = {
     "pipeline/commands/declaration.py": "our modules, where a command is invoked",
     "data_prep/filters/datatrove_filter.py": "a class of the user's",
     "data_prep/filters/punkt.py": "a module of nltk without annotations",
+    "train/evaluation/scoring_session.py": "our module that needs lm-evaluation-harness, an optional extra",
 }
 
 
