@@ -7,7 +7,7 @@
     optimizer   AdamW            how a gradient becomes an update: train/engine/optimizers.py
     schedule    Schedule         the learning rate of each step: train/loop/schedule.py
 
-Fields marked ``unhashed`` say how a result is computed, not which, and stay out of the artifact's address.
+Fields marked ``unhashed`` determine how a result is computed, not which result, and are not in the address.
 """
 
 from typing import Annotated, Literal
@@ -117,7 +117,7 @@ class TrainingConfig:
     validate_every: Positive = 250
     """Steps between two passes over the held-out rows; there is one after the last step too."""
     validation_rows: Natural = 256
-    """At most that many of the held-out rows, from the first on; 0 leaves validation out."""
+    """At most that many of the held-out rows, from the first on; 0: no validation."""
     evaluate_every: Positive | None = unhashed(None)
     """Steps between two scorings of benchmarks of ``evaluation``; there is one after the last step too. null: never."""
     evaluate: tuple[str, ...] = unhashed(())

@@ -67,7 +67,7 @@ def same(found: Path, expected: Path) -> None:
 KILLS: dict[str, list[Any]] = {
     "as the spike is left out": ["headrace.train.engine.engine:Engine", "step", 25],
     "as weights are read": ["headrace.train.engine.engine:Engine", "load", 1],
-    "as weights are taken over": ["headrace.train.engine.partitions", "take_over", 1],
+    "as weights are taken over": ["headrace.train.engine.partitions", "master_weights_changed", 1],
     "just after it went back": ["headrace.train.engine.engine:Engine", "gradient", 26],
     "as it goes back again": ["headrace.train.engine.engine:Engine", "load", 2],
     "in the save after that": ["headrace.train.engine.fragments", "save_file", 8],

@@ -1,4 +1,4 @@
-"""What a training comes to before it has begun: floating-point operations, and the days they take. Free of torch.
+"""The cost of a training before it begins: floating-point operations, and the days they take. Free of torch.
 
     FLOP per token = 6 N + 12 L d T        N parameters, L layers, d width, T positions
     days           = FLOP / (devices · peak FLOP/s · MFU) / 86,400
@@ -19,18 +19,18 @@ DAY_SECONDS = 86_400
 
 
 def flops_per_token(config: ModelConfig, vocabulary: int, row_tokens: int) -> float:
-    """FLOP of forward and backward pass for one token, as the formula of MFU counts them."""
+    """Returns the FLOP of forward and backward pass for one token, as the formula of MFU counts them."""
     return 6.0 * config.parameters(vocabulary) + 12.0 * config.layers * config.width * row_tokens
 
 
 def petaflop_days(flops: float) -> float:
-    """``flops`` operations in petaflop/s-days."""
+    """Converts ``flops`` operations to petaflop/s-days."""
     return flops / (1e15 * DAY_SECONDS)
 
 
 @dataclasses.dataclass(frozen=True)
 class Compute:
-    """What all updates of a training cost, with every row full."""
+    """The cost of all updates of a training, with every row full."""
 
     parameters: int
     flops_per_token: float
@@ -52,5 +52,5 @@ class Compute:
         return self.flops_per_token * self.tokens
 
     def days(self, devices: int, peak_flops: float, mfu: float) -> float:
-        """On ``devices`` of ``peak_flops`` FLOP/s each, of which the share ``mfu`` is reached."""
+        """Returns the days on ``devices`` of ``peak_flops`` FLOP/s each, of which the share ``mfu`` is reached."""
         return self.flops / (devices * peak_flops * mfu) / DAY_SECONDS

@@ -10,7 +10,7 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
     gradients             s N      s N      s N / R   s N / R
 
     peak = weights + master weights + optimizer states + larger of
-               a micro-batch    gradients of the ones before, activations, and the output layer or one layer's slopes
+               a micro-batch    gradients of the ones before, activations, and the output layer or one layer's gradients
                the update       gradients of the rank's share (stage 0: all), and their copies (stage 0 alone: none)
 
 Activations are the tensors that the backward pass of train/model needs, layer by layer. Neither a CUDA context nor what
@@ -43,7 +43,7 @@ class Memory:
     gradients: int
     activations: int
     output_layer: int
-    """Slopes of the last layer, and the logits of one chunk."""
+    """Gradients of the output layer, and the logits of one chunk."""
     update: int
     """Copies of gradients that the optimizer takes."""
     peak: int
@@ -51,7 +51,7 @@ class Memory:
 
 @dataclasses.dataclass(frozen=True)
 class Footprint:
-    """A training whose memory is asked for."""
+    """A training whose memory is computed."""
 
     model: ModelConfig
     vocabulary: int
@@ -71,7 +71,7 @@ class Footprint:
         return FP32 if self.training.precision == "fp32" else 2
 
     def memory(self, micro_rows: int) -> Memory:
-        """With micro-batches of ``micro_rows`` rows."""
+        """Returns the memory with micro-batches of ``micro_rows`` rows."""
         stage, ranks = self.stage, self.ranks
         parameters = self.model.parameters(self.vocabulary)
         own = -(-parameters // ranks) if stage else parameters
@@ -84,8 +84,8 @@ class Footprint:
         output_layer = self._output_layer_bytes(micro_rows)
         update = self._update_bytes(parameters, own)
         before = gradients if self.training.batch_rows > micro_rows * ranks else 0
-        slopes = micro_rows * self.row_tokens * self._layer_slope_bytes_per_token()
-        micro_batch = max(before + activations + max(output_layer, slopes), gradients)
+        gradient_bytes = micro_rows * self.row_tokens * self._layer_gradient_bytes_per_token()
+        micro_batch = max(before + activations + max(output_layer, gradient_bytes), gradients)
         optimizer_states = moment_bytes(self.optimizer) * own
         resident = weights + master_weights + optimizer_states
         return Memory(
@@ -100,13 +100,13 @@ class Footprint:
         )
 
     def largest_micro_rows(self, memory_bytes: float) -> int:
-        """The most rows of a micro-batch, of those that divide a rank's share, that fit; 0 when one row does not."""
+        """Returns the largest micro-batch that divides a rank's share of rows and fits; 0 if one row does not fit."""
         share = self.training.batch_rows // self.ranks
         fitting = (n for n in range(share, 0, -1) if share % n == 0 and self.memory(n).peak <= memory_bytes)
         return next(fitting, 0)
 
     def activation_bytes_per_token(self) -> int:
-        """What the backward pass keeps of one position, the output layer aside."""
+        """Returns the bytes that the backward pass keeps of one position, without the output layer."""
         model, size = self.model, self.value_bytes
         width, shared = model.width, model.kv_heads / model.heads
         norm = NORMS[model.norm].kept_bytes(width, size)
@@ -119,8 +119,8 @@ class Footprint:
         layer = 2 * (size * width + norm) + attention + mlp + dropped
         return int(model.layers * layer + size * width + norm)
 
-    def _layer_slope_bytes_per_token(self) -> int:
-        """What the backward pass of one layer holds at once: slopes inside the feed-forward layer and around it."""
+    def _layer_gradient_bytes_per_token(self) -> int:
+        """Returns the bytes of gradients that the backward pass of one layer holds at once."""
         inner = self.model.mlp_width * ACTIVATIONS[self.model.activation].kept_values
         return self.value_bytes * (inner + 2 * self.model.width)
 
@@ -133,18 +133,18 @@ class Footprint:
     def _output_layer_bytes(self, micro_rows: int) -> int:
         tokens, width = micro_rows * self.row_tokens, self.model.width
         logits = tokens * self.vocabulary
-        slopes = self.value_bytes * tokens * width + FP32 * self.vocabulary * width
+        gradient_bytes = self.value_bytes * tokens * width + FP32 * self.vocabulary * width
         each = self._logit_bytes() + self.value_bytes * (logits > CHUNK_LOGITS)
-        return slopes + max(min(logits, CHUNK_LOGITS) * each, FP32 * self.vocabulary * width)
+        return gradient_bytes + max(min(logits, CHUNK_LOGITS) * each, FP32 * self.vocabulary * width)
 
     def _logit_bytes(self) -> int:
-        """Of one logit of a chunk: itself and its slope; on a CPU, where no compiler joins the steps, also in fp32."""
+        """Returns the bytes of one logit of a chunk: itself and its gradient; on a CPU also in fp32: no compiler joins the steps."""
         if self.device == "cuda" or self.value_bytes == FP32:
             return 2 * self.value_bytes
         return self.value_bytes + 2 * FP32
 
     def _update_bytes(self, parameters: int, own: int) -> int:
-        """Stage 0 copies gradients to send them; the others lay theirs in a row, then in fp32, for the optimizer."""
+        """Returns the bytes of copied gradients: stage 0 copies to send, the others concatenate in fp32."""
         if not self.stage:
             return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)
         return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)

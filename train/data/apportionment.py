@@ -1,17 +1,17 @@
-"""Which source each row of a mixture comes from: an exact schedule that can be entered anywhere.
+"""The source of each row of a mixture: an exact schedule that can be entered anywhere.
 
     weights      crawl 3   books 1   wiki 1          a cycle: 5 rows, then the same sources again
     sources      c c b c w | c c b c w | ...         after n rows a source has given weight · n / 5 of them, less than
     of a source  0 1 0 2 0 | 3 4 1 5 1 | ...         one more or less, for every n
 
 A cycle is as long as the sum of the weights, whole numbers without a common divisor, so it ends with every source at
-exactly its share. Row j of a source (from 0) whose share is w may come at the places floor(j / w) to
-ceil((j + 1) / w) - 1: these bounds are the same as "less than one more or less". The one whose last place comes first
+exactly its share. Row j of a source (from 0) whose share is w may come at the indices floor(j / w) to
+ceil((j + 1) / w) - 1: these bounds are the same as "less than one more or less". The source whose last index is smallest
 is taken. That a schedule within the bounds exists is theorem 1 of Baruah, Cohen, Plaxton and Varvel ("Proportionate
 Progress", Algorithmica 15, 1996; also Tijdeman, "The chairman assignment problem", 1980); that the earliest deadline
 first finds it holds for all sets of tasks of unit length.
 
-Of each source the rows come in the order of its own epochs, as if it were alone (train/data/order.py).
+The rows of each source come in the order of its own epochs, as if it were alone (train/data/order.py).
 """
 
 import dataclasses
@@ -41,28 +41,28 @@ class Cycle:
         return len(self.sources)
 
     def given(self, rows: int) -> Numbers:
-        """(sources,): how many of the first ``rows`` rows each source gives."""
+        """Returns how many of the first ``rows`` rows each source gives, (sources,)."""
         turns, rest = divmod(rows, len(self))
         return turns * self.weights + np.bincount(self.sources[:rest], minlength=len(self.weights))
 
 
 @functools.lru_cache
 def cycle(weights: tuple[int, ...]) -> Cycle:
-    """The schedule of sources with these ``weights``: whole numbers, at least one of them positive."""
+    """Returns the schedule of sources with these ``weights``: whole numbers, at least one of them positive."""
     rows = sum(weights)
     given = [0] * len(weights)
     sources, earlier = np.empty((2, rows), dtype=np.int64)
-    for place in range(rows):
-        open_to = [n for n, weight in enumerate(weights) if given[n] * rows < (place + 1) * weight]
+    for index in range(rows):
+        open_to = [n for n, weight in enumerate(weights) if given[n] * rows < (index + 1) * weight]
         source = min(open_to, key=lambda n: -(-(given[n] + 1) * rows // weights[n]))
-        sources[place], earlier[place] = source, given[source]
+        sources[index], earlier[index] = source, given[source]
         given[source] += 1
     return Cycle(np.array(weights, dtype=np.int64), sources, earlier)
 
 
 @dataclasses.dataclass(frozen=True)
 class Stretch:
-    """From row ``first_row`` of training on, sources have these ``weights``."""
+    """The weights of the sources from row ``first_row`` of the training on."""
 
     first_row: int
     weights: tuple[int, ...]
@@ -84,7 +84,7 @@ class MixedOrder:
         return sum(self.source_rows)
 
     def batch(self, rows_seen: int, batch_rows: int) -> Numbers:
-        """The row numbers of the global batch that follows ``rows_seen`` rows, (batch_rows,)."""
+        """Returns the row numbers of the global batch that follows ``rows_seen`` rows, (batch_rows,)."""
         sources = self.sources(rows_seen, batch_rows)
         numbers = np.empty(batch_rows, dtype=np.int64)
         first_row = 0
@@ -96,7 +96,7 @@ class MixedOrder:
         return numbers
 
     def sources(self, rows_seen: int, batch_rows: int) -> Numbers:
-        """The source of each row of that batch, (batch_rows,)."""
+        """Returns the source of each row of that batch, (batch_rows,)."""
         parts = [np.empty(0, dtype=np.int64)]
         for first_row, end_row, one in self._cycles():
             places = np.arange(max(first_row, rows_seen), min(end_row, rows_seen + batch_rows)) - first_row
@@ -104,19 +104,19 @@ class MixedOrder:
         return np.concatenate(parts)
 
     def given(self, rows_seen: int) -> Numbers:
-        """(sources,): how many of the first ``rows_seen`` rows each source has given."""
+        """Returns how many of the first ``rows_seen`` rows each source has given, (sources,)."""
         given = np.zeros(len(self.source_rows), dtype=np.int64)
         for first_row, end_row, one in self._cycles():
             given += one.given(max(0, min(end_row, rows_seen) - first_row))
         return given
 
     def epochs(self, rows_seen: int) -> dict[str, float]:
-        """How often each source has been gone through, under the name that it has among metrics."""
+        """Returns the number of epochs of each source so far, under its name in metrics.jsonl."""
         given = self.given(rows_seen) / np.array(self.source_rows)
         return {f"epoch:{name}": float(epochs) for name, epochs in zip(self.names, given, strict=True)}
 
     def _cycles(self) -> Iterator[tuple[int, int, Cycle]]:
-        """Where each stretch begins and ends, and its schedule."""
+        """Yields first row, end row and schedule of each stretch."""
         ends = [stretch.first_row for stretch in self.stretches[1:]]
         for stretch, end in zip(self.stretches, [*ends, np.iinfo(np.int64).max], strict=True):
             yield stretch.first_row, int(end), cycle(stretch.weights)

@@ -6,7 +6,7 @@
     <root>/packed/b8e44e9d7440    what a source names; its manifest leads to its inputs below <root>
         └─ tokens ── tokenizer, unique
 
-Which rows are held out for validation is this run's own affair: other sources bring their training rows only.
+Validation uses this run's own held-out rows; other sources give only their training rows.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ class SourceSettings:
     """One source of rows."""
 
     name: str
-    """What metrics call it."""
+    """Its name in the metrics."""
     packed: str | None = None
     """The folder of another run's artifact ``packed``; null: the rows of this run."""
     weight: NaturalNumber
@@ -44,22 +44,22 @@ class SourceSettings:
 
 @settings
 class Change:
-    """Other weights from some point of training on."""
+    """New weights from some point of the training on."""
 
     from_tokens: Positive
-    """Where: after so many positions, padding included; the cycle of weights under way is brought to its end."""
+    """The number of positions, padding included, after which they apply; the current cycle of weights ends first."""
     weights: Mapping[str, NaturalNumber]
     """The weight of every source, by its name."""
 
 
 @settings
 class Mixture:
-    """What else to train on beside the rows of this run, and how much of each."""
+    """The sources to train on beside the rows of this run, and the share of each."""
 
     sources: tuple[SourceSettings, ...] = ()
-    """Where rows come from, this run among them; empty: from this run alone."""
+    """The sources of rows, this run among them; empty: this run alone."""
     curriculum: tuple[Change, ...] = ()
-    """How weights change as training goes on, in the order of from_tokens."""
+    """Changes of the weights during the training, in the order of from_tokens."""
 
     def __post_init__(self) -> None:
         names = [source.name for source in self.sources]
@@ -83,13 +83,13 @@ class Mixture:
             whole_numbers(weights)
 
     def weights(self) -> list[dict[str, float]]:
-        """Source → weight, at first and after each change."""
+        """Returns source → weight, at the start and after each change."""
         first = {source.name: source.weight for source in self.sources}
         return [first, *({name: change.weights[name] for name in first} for change in self.curriculum)] if first else []
 
 
 def whole_numbers(weights: Mapping[str, float]) -> tuple[int, ...]:
-    """``weights`` as whole numbers without a common divisor, which relate to each other exactly as those typed.
+    """Returns ``weights`` as whole numbers without a common divisor, in exactly the same proportions.
 
     Raises:
         ConfigError: when all are 0, or their sum, the length of a cycle, is above ``MOST_CYCLE_ROWS``.
@@ -109,7 +109,7 @@ def whole_numbers(weights: Mapping[str, float]) -> tuple[int, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class MixSource:
-    """One source, by what decides its rows."""
+    """One source, described by what determines its rows."""
 
     name: str
     packed: str | None
@@ -119,7 +119,7 @@ class MixSource:
 
     @classmethod
     def at(cls, source: SourceSettings, row_tokens: int) -> "MixSource":
-        """What ``source`` names.
+        """Finds the artifact that ``source`` names.
 
         Raises:
             ConfigError: when that is no finished artifact ``packed``, or its rows have not ``row_tokens`` positions.
@@ -140,7 +140,7 @@ class MixSource:
         return found
 
     def inputs(self) -> Inputs:
-        """Its artifacts ``packed``, ``tokens`` and ``tokenizer``, of a source that is not this run's own.
+        """Returns the artifacts ``packed``, ``tokens`` and ``tokenizer`` of a source that is not this run's own.
 
         Raises:
             ArtifactError: when one of them is gone.
@@ -150,7 +150,7 @@ class MixSource:
         return {"packed": packed, "tokens": tokens, "tokenizer": self.made_from(tokens, "tokenizer")}
 
     def made_from(self, artifact: Artifact, stage: str) -> Artifact:
-        """The artifact of ``stage`` that its ``artifact`` was made from."""
+        """Returns the artifact of ``stage`` from which ``artifact`` was made."""
         folder = Path(self.root, stage, artifact.manifest["inputs"][stage])
         if not (folder / "manifest.json").is_file():
             wrong = f"{artifact.folder} was made from {folder}, which is not there"
@@ -160,7 +160,7 @@ class MixSource:
 
 @dataclasses.dataclass(frozen=True)
 class Mix:
-    """A mixture by what decides its rows: the addresses of its sources, and a schedule in whole numbers."""
+    """A mixture, described by what determines its rows: addresses of its sources, and a schedule in whole numbers."""
 
     sources: tuple[MixSource, ...] = ()
     """Empty: this run's rows alone."""
@@ -168,7 +168,7 @@ class Mix:
 
     @classmethod
     def of(cls, mixture: Mixture, row_tokens: int) -> "Mix":
-        """What ``mixture`` says, for rows of ``row_tokens`` positions.
+        """Describes ``mixture`` for rows of ``row_tokens`` positions.
 
         Raises:
             ConfigError, ArtifactError: when a source cannot be used (see ``MixSource.at``), or sources do not share
@@ -181,7 +181,7 @@ class Mix:
         return cls(sources, _stretches(mixture, row_tokens))
 
     def artifacts(self, inputs: Inputs) -> dict[str, Inputs]:
-        """By name, what each source reads: of this run ``inputs``.
+        """Returns the input artifacts of each source by its name; those of this run are ``inputs``.
 
         Raises:
             ConfigError: when a source has another tokenizer than this run.
@@ -193,7 +193,7 @@ class Mix:
 
 
 def _check_tokenizers(who: str, tokenizer: Artifact, name: str, other: Artifact) -> None:
-    """Refuse two tokenizers that are not the same, byte for byte."""
+    """Refuses two tokenizers that are not the same, byte for byte."""
     ours, theirs = (artifact.manifest["files"]["tokenizer.json"]["sha256"] for artifact in (tokenizer, other))
     if ours != theirs:
         wrong = f"the tokenizer of {name!r} ({other.folder}) is not that of {who} ({tokenizer.folder})"
@@ -201,7 +201,7 @@ def _check_tokenizers(who: str, tokenizer: Artifact, name: str, other: Artifact)
 
 
 def _stretches(mixture: Mixture, row_tokens: int) -> tuple[Stretch, ...]:
-    """The weights in whole numbers, each set from the first end of a cycle that is not before its time."""
+    """Returns the weights in whole numbers; each set begins at the first end of a cycle that is not before its time."""
     times = [0, *(-(-change.from_tokens // row_tokens) for change in mixture.curriculum)]
     stretches: list[Stretch] = []
     for row, weights in zip(times, map(whole_numbers, mixture.weights()), strict=False):
@@ -213,7 +213,7 @@ def _stretches(mixture: Mixture, row_tokens: int) -> tuple[Stretch, ...]:
 
 
 def parts_of_order(seed: int, inputs: Inputs, mix: Mix) -> dict[str, str]:
-    """All that decides which rows come when, each with a hash, and under ``order`` one hash of it all."""
+    """Returns a hash of each thing that determines the order of rows, and under ``order`` one hash of them all."""
     artifacts = dict(inputs)
     for source in mix.sources:
         if source.packed is not None:
@@ -225,7 +225,7 @@ def parts_of_order(seed: int, inputs: Inputs, mix: Mix) -> dict[str, str]:
 
 
 def training_data(seed: int, inputs: Inputs, mix: Mix) -> tuple[Rows | MixedRows, Order | MixedOrder]:
-    """The rows to train on and their order.
+    """Returns the rows to train on and their order.
 
     Raises:
         ArtifactError: when a source has no row.

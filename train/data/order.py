@@ -1,6 +1,6 @@
-"""Which rows come when: a pure function of (seed, rows, position). Nothing is stored, nothing is shuffled in memory.
+"""The order of rows: a pure function of (seed, rows, position). Nothing is stored, nothing is shuffled in memory.
 
-    rows seen so far   0 1 2 3 4 | 5 6 7 8 9 | 10 ...      position p: epoch p // rows, place p % rows
+    rows seen so far   0 1 2 3 4 | 5 6 7 8 9 | 10 ...      position p: epoch p // rows, index p % rows
     row numbers        3 0 4 2 1 | 1 4 0 3 2 | ...         each epoch is a permutation of its own
 
 So the whole state of the data loader is one integer, the rows seen, valid for any number of ranks and any gradient
@@ -33,23 +33,23 @@ class Order:
             raise ValueError(f"an order of {self.rows} rows")
 
     def batch(self, rows_seen: int, batch_rows: int) -> NDArray[np.int64]:
-        """The row numbers of the global batch that follows ``rows_seen`` rows, (batch_rows,)."""
+        """Returns the row numbers of the global batch that follows ``rows_seen`` rows, (batch_rows,)."""
         positions = np.arange(rows_seen, rows_seen + batch_rows, dtype=np.int64)
-        epochs, places = np.divmod(positions, self.rows)
+        epochs, indices = np.divmod(positions, self.rows)
         numbers = np.empty_like(positions)
         for epoch in range(rows_seen // self.rows, -(-(rows_seen + batch_rows) // self.rows)):
-            numbers[epochs == epoch] = self.permuted(epoch, places[epochs == epoch])
+            numbers[epochs == epoch] = self.permuted(epoch, indices[epochs == epoch])
         return numbers
 
     def epochs(self, rows_seen: int) -> dict[str, float]:
-        """How often the rows have been gone through, under the name that it has among metrics."""
+        """Returns the number of epochs so far, under its name in metrics.jsonl."""
         return {"epoch": rows_seen / self.rows}
 
-    def permuted(self, epoch: int, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row number at each place of ``epoch``; ``places`` (n,) in [0, rows), result (n,) in [0, rows)."""
+    def permuted(self, epoch: int, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the row number at each index of ``epoch``; indices and result (n,) in [0, rows)."""
         half_bits = max(1, -(-(self.rows - 1).bit_length() // 2))
         keys = self._keys(epoch)
-        numbers = places.astype(np.uint64)
+        numbers = indices.astype(np.uint64)
         outside = np.arange(len(numbers))
         while len(outside):
             numbers[outside] = _feistel(numbers[outside], keys, half_bits)
@@ -72,7 +72,7 @@ def row_generator(seed: int, purpose: str, position: int) -> np.random.Generator
 
 
 def share(batch: NDArray[np.int64], rank: int, ranks: int) -> NDArray[np.int64]:
-    """The rows of a global batch that ``rank`` of ``ranks`` reads: an equal, consecutive part, (batch_rows / ranks,).
+    """Returns the rows of a global batch that ``rank`` of ``ranks`` reads: an equal, consecutive part.
 
     Raises:
         ValueError: when ``ranks`` does not divide the batch.
@@ -84,7 +84,7 @@ def share(batch: NDArray[np.int64], rank: int, ranks: int) -> NDArray[np.int64]:
 
 
 def _feistel(numbers: NDArray[np.uint64], keys: NDArray[np.uint64], half_bits: int) -> NDArray[np.uint64]:
-    """A bijection on [0, 2^(2 half_bits)), elementwise."""
+    """Maps numbers by a bijection on [0, 2^(2 half_bits)), elementwise."""
     bits, mask = np.uint64(half_bits), np.uint64((1 << half_bits) - 1)
     left, right = numbers >> bits, numbers & mask
     for key in keys:

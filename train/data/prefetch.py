@@ -1,9 +1,9 @@
-"""What the next update reads is read while this one is computed.
+"""Reads the rows of the next update while this one is computed.
 
     loop      take(0) ──── update ──── take(16) ──── update ──── take(32) ...
     thread       read 16 ────────┘        read 32 ────────┘
 
-What is read is a function of the position alone, so reading ahead changes no result, and there is nothing to save.
+The rows are a function of the position alone, so reading ahead changes no result, and there is nothing to save.
 """
 
 import time
@@ -22,10 +22,10 @@ class Prefetch(Generic[T]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
         self._ahead: dict[int, Future[T]] = {}
         self.waited_seconds = 0.0
-        """How long the last ``take`` took."""
+        """The duration of the last ``take``."""
 
     def take(self, position: int, following: int | None) -> T:
-        """What ``read(position)`` returns, or raises; ``following``, unless None, is what will be asked for next."""
+        """Returns the result of ``read(position)``, or raises its error; begins to read ``following`` unless None."""
         started = time.perf_counter()
         ready = self._ahead.pop(position, None) or self._thread.submit(self._read, position)
         self._ahead = {} if following is None else {following: self._thread.submit(self._read, following)}

@@ -1,16 +1,16 @@
-"""What a step's loss says about the step, before the update is applied.
+"""Detects loss spikes before the update of a step is applied.
 
     loss   3.2 3.1 3.2 3.1 3.0 | 9.4              mean and deviation of the last window_steps losses
                                  └ more than sigma deviations above the mean: the update is left out, its rows are past
-    loss   nan                    training ends: whatever made it is in the weights already
+    loss   nan                    training ends: its cause is already in the weights
 
     weights   ... 16 ── 17 ── 18 | 19 is a spike    and with rollback_every 8: back to those of step 16; the updates of
                   └──────────────── 20 ── 21 ...    17 to 19 are left out, training goes on with the rows of step 20
 
 A step that is left out counts as a step: its rows are not read again, the learning rate goes on, and it is not in the
-weights and AdamW's means. What decides it, the losses of the window, is part of ``State``, and so are the steps that
-were left out; where a spike leads back to is a function of its step. So a resumed training decides as one that was
-never interrupted.
+weights and the optimizer's moments. The losses of the window, which decide it, are part of ``State``, and so are the
+steps that were left out. The step to return to is a function of the spike's step. So a resumed training decides as one
+that was never interrupted.
 """
 
 import dataclasses
@@ -32,12 +32,12 @@ class LossGuard:
     window_steps: int
     rollback_every: int | None
     """None: a spike's own update is left out, and no other."""
-    speaks: bool
-    """Whether to tell the log; one rank does."""
+    prints: bool
+    """Whether to print spikes to the log; one rank does."""
 
     @classmethod
-    def of(cls, training: TrainingConfig, speaks: bool) -> "LossGuard":
-        return cls(training.spike_sigma, training.spike_window_steps, training.spike_rollback_every, speaks)
+    def of(cls, training: TrainingConfig, prints: bool) -> "LossGuard":
+        return cls(training.spike_sigma, training.spike_window_steps, training.spike_rollback_every, prints)
 
     def is_spike(self, state: State, loss: float) -> bool:
         """Whether the step after ``state``, whose ``loss`` all ranks know, is to be left out.
@@ -55,22 +55,23 @@ class LossGuard:
         return loss - statistics.fmean(state.losses) > self.sigma * statistics.stdev(state.losses)
 
     def back_to(self, step: int) -> int:
-        """The step whose checkpoint has the weights to go on with when that of ``step`` is a spike; 0: none has."""
+        """Returns the step whose checkpoint training continues from after a spike at ``step``; 0: none."""
         return rollback_step(step - 1, self.rollback_every)
 
     def noted(self, state: State, loss: float, is_spike: bool) -> State:
-        """``state`` with the loss of the step that led to it. Spikes count too: a plateau that lasts is none."""
+        """Returns ``state`` with the loss of the step that led to it. Spikes enter the window, so a sustained rise stops
+        counting as a spike."""
         if self.sigma is None:
             return state
         left_out = state.left_out
         if is_spike:
             kept_step = self.back_to(state.step) or state.step - 1
             left_out = [*left_out, [kept_step + 1, state.step]]
-            if self.speaks:
+            if self.prints:
                 losses = f"the loss of step {state.step} is {loss:.4f}, usual is {statistics.fmean(state.losses):.4f}"
                 print(f"headrace: {losses}: back to the weights of step {kept_step}", file=sys.stderr, flush=True)
         return dataclasses.replace(state, losses=[*state.losses, loss][-self.window_steps :], left_out=left_out)
 
     def metrics(self, state: State) -> dict[str, float]:
-        """The number of steps that were left out so far, unless none ever is."""
+        """Returns the number of steps left out so far, if spikes are detected at all."""
         return {} if self.sigma is None else {"steps_left_out": state.steps_left_out}

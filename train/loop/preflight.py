@@ -1,4 +1,4 @@
-"""What is looked at before the first step, so that a training that cannot end well does not begin.
+"""Checks before the first step, so that a training that cannot succeed does not begin.
 
     agreement   settings, data manifests, code and libraries are the same on all ranks
     devices     every rank has a GPU of its own, when GPUs are used
@@ -7,7 +7,7 @@
     clocks      those of all nodes agree: files and locks are judged by their times
 
 The bytes of the data are compared with their checksums by every rank when it opens them (``Artifact.path``). What one
-rank finds, all ranks raise, so that none waits for another.
+rank finds, all ranks raise, so that no rank waits for another.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ SOURCES = Path(__file__).resolve().parents[2]
 
 
 def check(stage: Pretraining, inputs: Inputs, folder: Path, parameters: int, ranks: Ranks) -> None:
-    """Look at everything; all ranks call it.
+    """Makes all checks; all ranks call it.
 
     Raises:
         ConfigError: when ranks were not started alike, or without a GPU for each.
@@ -59,14 +59,14 @@ def check(stage: Pretraining, inputs: Inputs, folder: Path, parameters: int, ran
 
 
 def identity(stage: Pretraining, inputs: Inputs) -> dict[str, str]:
-    """What must be the same on all ranks, each with its value or a hash of it."""
+    """Returns what must be the same on all ranks, each with its value or a hash of it."""
     found = {"settings": digest(dataclasses.asdict(stage)), "code": code_version()}
     found |= {f"manifest of {name}": digest(artifact.manifest) for name, artifact in inputs.items()}
     return found | {name: importlib.metadata.version(name) for name in LIBRARIES}
 
 
 def code_version() -> str:
-    """A hash of the source of our packages."""
+    """Returns a hash of the source of our packages."""
     total = hashlib.sha256()
     for package in ("data_prep", "pipeline", "train"):
         for path in sorted((SOURCES / package).rglob("*.py")):
@@ -75,7 +75,7 @@ def code_version() -> str:
 
 
 def check_agreement(identities: Sequence[Mapping[str, str]]) -> None:
-    """Refuse ranks that differ from rank 0 in anything."""
+    """Refuses ranks that differ from rank 0 in anything."""
     for rank, other in enumerate(identities):
         for name, value in identities[0].items():
             if other.get(name) != value:
@@ -84,7 +84,7 @@ def check_agreement(identities: Sequence[Mapping[str, str]]) -> None:
 
 
 def check_devices(places: Sequence[tuple[str, int]]) -> None:
-    """Refuse two ranks on one GPU; ``places`` are host and number of each rank's."""
+    """Refuses two ranks on one GPU; ``places`` are host and number of each rank's."""
     for rank, place in enumerate(places):
         if place in places[:rank]:
             wrong = f"ranks {places.index(place)} and {rank} share GPU {place[1]} of {place[0]}"
@@ -92,7 +92,7 @@ def check_devices(places: Sequence[tuple[str, int]]) -> None:
 
 
 def check_folder(folder: Path, ranks: Ranks) -> None:
-    """Have every rank write to ``folder``, and read what rank 0 wrote there."""
+    """Checks that every rank can write to ``folder`` and read what rank 0 wrote there."""
     token = folder / f"health-{on_first(ranks, lambda: uuid.uuid4().hex)}"
     problem = _write(folder, token if ranks.first else None)
     if not any(gather(problem)) and not _shows(token):
@@ -107,7 +107,7 @@ def check_folder(folder: Path, ranks: Ranks) -> None:
 
 
 def check_room(training: TrainingConfig, optimizer: Optimizer, parameters: int, folder: Path) -> None:
-    """Refuse to fill the disk of ``folder``: what is kept, one more on its way, and the export, less what is there."""
+    """Refuses to fill the disk of ``folder``: what is kept, one more on its way, and the export, less what is there."""
     kept = training.keep_last + (training.steps // training.keep_every if training.keep_every else 0)
     if training.spike_rollback_every:
         kept += 1 + (training.keep_last - 1) * training.save_every // training.spike_rollback_every
@@ -121,7 +121,7 @@ def check_room(training: TrainingConfig, optimizer: Optimizer, parameters: int, 
 
 
 def check_clocks(times: Sequence[tuple[str, float]]) -> None:
-    """Refuse nodes whose clocks differ; ``times`` are host and seconds since 1970 of each rank at one moment."""
+    """Refuses nodes whose clocks differ; ``times`` are host and seconds since 1970 of each rank at one moment."""
     (early_host, early), (late_host, late) = (choose(times, key=lambda one: one[1]) for choose in (min, max))
     if late - early > CLOCKS_SECONDS:
         wrong = f"the clock of {late_host} is {late - early:.0f} s ahead of that of {early_host}"
@@ -129,7 +129,7 @@ def check_clocks(times: Sequence[tuple[str, float]]) -> None:
 
 
 def _write(folder: Path, token: Path | None) -> str:
-    """What keeps this rank from writing to ``folder``, and from leaving ``token`` there; empty when nothing does."""
+    """Writes to ``folder``, and ``token``; returns what prevents it, or an empty text."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"headrace")

@@ -1,4 +1,4 @@
-"""From the stage's settings and inputs to a running training: opens everything, goes on where a checkpoint stands."""
+"""Opens a training from the stage's settings and inputs, and resumes from a checkpoint if there is one."""
 
 import dataclasses
 from pathlib import Path
@@ -48,7 +48,7 @@ class Session:
 
     @classmethod
     def open(cls, stage: Pretraining, inputs: Inputs, folder: Path, ranks: Ranks) -> "Session":
-        """Build the model and take up the newest whole checkpoint, if there is one.
+        """Builds the model and loads the newest whole checkpoint, if there is one.
 
         Raises:
             ConfigError: when rows are longer than the model's context, or ranks differ (train/loop/preflight.py).
@@ -91,7 +91,7 @@ class Session:
         return cls(stage, folder, tokenizer_file, vocabulary, job, _take_up(job, data, ranks))
 
     def train(self) -> State:
-        """Train to the last step, logging on rank 0."""
+        """Trains to the last step; rank 0 logs."""
         ranks, watchdog = self.job.engine.ranks, self.job.watchdog
         if not ranks.first:
             with watchdog, self.job.saver, StopRequest() as stop:
@@ -107,7 +107,7 @@ class Session:
                 tracker.close()
 
     def export(self, folder: Path) -> None:
-        """Write Hugging Face's folder from rank 0; all ranks bring their share of the weights."""
+        """Writes the Hugging Face folder on rank 0; all ranks contribute their share of the weights."""
         weights = self.job.engine.weights()
         if self.job.engine.ranks.first:
             export(weights, self.stage.model, self.vocabulary, self.tokenizer_file, folder)
@@ -117,7 +117,7 @@ class Session:
 
 
 def _first_model(stage: Pretraining, tokenizer_file: Path, vocabulary: int, ranks: Ranks) -> Transformer:
-    """The model as training begins: with random weights, or those of ``training.initial_weights``."""
+    """Returns the model with random weights, or those of ``training.initial_weights``."""
     model = Transformer(stage.model, vocabulary)
     if stage.training.initial_weights is None:
         initialize(model, stage.training.seed)
@@ -132,7 +132,7 @@ def _first_model(stage: Pretraining, tokenizer_file: Path, vocabulary: int, rank
 def _examination(
     stage: Pretraining, inputs: Inputs, encoder: Encoder, engine: Engine, watchdog: Watchdog
 ) -> Examination:
-    """What ``training.evaluate_every`` asks; a benchmark's file that is missing or broken is found before a step."""
+    """Prepares the scoring of ``training.evaluate_every``; finds broken benchmark files before the first step."""
     if stage.training.evaluate_every is not None:
         on_first(engine.ranks, stage.evaluation.raw_files)
     return Examination(
@@ -159,7 +159,7 @@ def _meter(stage: Pretraining, vocabulary: int, row_tokens: int, ranks: Ranks) -
 
 
 def _take_up(job: Job, data: dict[str, str], ranks: Ranks) -> State:
-    """Where training stands: at the newest whole checkpoint, loaded on all ranks, or at the beginning."""
+    """Loads the newest whole checkpoint on all ranks and returns its state, or the state at the beginning."""
 
     def find() -> tuple[Path, State] | None:
         store.sweep(job.saver.folder)

@@ -1,4 +1,4 @@
-"""How fast training is: tokens per second, and the share of the hardware's peak that they use (MFU).
+"""The speed of training: tokens per second, and the share of the hardware's peak that they use (MFU).
 
     MFU = FLOP per token · tokens per second / peak FLOP/s        (PaLM, Chowdhery et al. 2022, appendix B)
 
@@ -13,7 +13,7 @@ from headrace.train.cost.flops import PEAK_FLOPS
 
 
 def peak_flops(device: torch.device) -> float | None:
-    """The peak of ``device`` in FLOP/s, where it is known."""
+    """Returns the peak of ``device`` in FLOP/s, or None if it is not known."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
@@ -21,7 +21,7 @@ def peak_flops(device: torch.device) -> float | None:
 
 
 class Meter:
-    """Measures the time of updates alone, not of validation and saving in between."""
+    """Measures the time of updates only, without validation and saving in between."""
 
     def __init__(self, flops_per_token: float, peak_flops: float | None) -> None:
         """``peak_flops`` of all ranks together; None where it is not known."""
@@ -33,14 +33,14 @@ class Meter:
         self._started = time.perf_counter()
 
     def stop(self, tokens: float, data_wait_seconds: float) -> None:
-        """``tokens`` went through since ``start``, and that long there was nothing to compute with."""
+        """Adds an update of ``tokens`` since ``start``, in which training waited for data for ``data_wait_seconds``."""
         self._seconds += time.perf_counter() - self._started
         self._tokens += tokens
         self._updates += 1
         self._data_wait_seconds += data_wait_seconds
 
     def read(self) -> dict[str, float]:
-        """Rates since the last reading, and the wait for data of a mean update."""
+        """Returns the rates since the last reading, and the mean wait for data of an update."""
         rate = self._tokens / max(self._seconds, 1e-9)
         wait = self._data_wait_seconds / max(self._updates, 1)
         self._tokens, self._seconds, self._updates, self._data_wait_seconds = 0.0, 0.0, 0, 0.0

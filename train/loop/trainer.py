@@ -1,7 +1,7 @@
 """The loop: load, update, evaluate, log, validate, save, stop, in the order in which they happen.
 
-Everything that a step needs is a function of where training stands (``State``): which rows, which learning rate, which
-random numbers. So going on after a stop is entering the loop with the state of a checkpoint.
+Everything that a step needs is a function of ``State``: its rows, its learning rate, its random numbers. So resuming
+means entering the loop with the state of a checkpoint.
 """
 
 import dataclasses
@@ -69,7 +69,7 @@ class Update:
 
 
 def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
-    """Go on from ``state`` to the last step; ``tracker`` and ``progress`` are rank 0's.
+    """Trains from ``state`` to the last step; ``tracker`` and ``progress`` are rank 0's.
 
     Raises:
         RetryableError: when any rank was asked to stop, a checkpoint of the last whole step lying there; when one could
@@ -131,7 +131,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
 
 
 def save(job: Job, state: State, tracker: Tracker | None) -> None:
-    """Begin a checkpoint of ``state``, once the curve up to it is on the disk."""
+    """Starts a checkpoint of ``state``, after the metrics up to it are on the disk."""
     if tracker:
         state = dataclasses.replace(state, curve=tracker.settle())
     job.saver.begin(state, job.engine)
@@ -198,5 +198,5 @@ def total_of(ranks: Ranks, values: Mapping[str, float]) -> dict[str, float]:
 
 
 def random_seed(seed: int, step: int, rank: int) -> int:
-    """Of torch's generator for one rank in one step: dropout needs no state to be saved."""
+    """Returns the seed of torch's generator for one rank in one step: dropout needs no saved state."""
     return int.from_bytes(hashlib.sha256(f"{seed}:{step}:{rank}".encode()).digest()[:8], "big") >> 1

@@ -17,7 +17,7 @@ from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.model.transformer import Transformer, initialize
 from headrace.train.objectives.causal import Causal
 
-GUARD = LossGuard(sigma=6.0, window_steps=8, rollback_every=None, speaks=False)
+GUARD = LossGuard(sigma=6.0, window_steps=8, rollback_every=None, prints=False)
 START = State(step=0, rows_seen=0, tokens_seen=0, run_id="", data={})
 MODEL = ModelConfig(layers=1, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
 
@@ -63,7 +63,7 @@ def test_a_spike_leads_back_to_a_step_that_depends_on_its_own_alone() -> None:
 
 def test_what_is_left_out_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     for every, kept_step in ((None, 10), (4, 8)):
-        guard = dataclasses.replace(GUARD, rollback_every=every, speaks=True)
+        guard = dataclasses.replace(GUARD, rollback_every=every, prints=True)
         after([1.0, 1.1] * 5 + [7.25], guard)
         words = f"headrace: the loss of step 11 is 7.2500, usual is 1.0500: back to the weights of step {kept_step}\n"
         assert capsys.readouterr().err == words
