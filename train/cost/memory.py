@@ -138,7 +138,7 @@ class Footprint:
         return gradient_bytes + max(min(logits, CHUNK_LOGITS) * each, FP32 * self.vocabulary * width)
 
     def _logit_bytes(self) -> int:
-        """Returns the bytes of one logit of a chunk: itself and its gradient; on a CPU also in fp32: no compiler joins the steps."""
+        """Returns the bytes of one logit of a chunk: itself and its gradient; a CPU also has both in fp32."""
         if self.device == "cuda" or self.value_bytes == FP32:
             return 2 * self.value_bytes
         return self.value_bytes + 2 * FP32

@@ -59,8 +59,10 @@ class LossGuard:
         return rollback_step(step - 1, self.rollback_every)
 
     def noted(self, state: State, loss: float, is_spike: bool) -> State:
-        """Returns ``state`` with the loss of the step that led to it. Spikes enter the window, so a sustained rise stops
-        counting as a spike."""
+        """Returns ``state`` with the loss of the step that led to it.
+
+        Spikes enter the window, so a sustained rise stops counting as a spike.
+        """
         if self.sigma is None:
             return state
         left_out = state.left_out
