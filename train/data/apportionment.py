@@ -8,8 +8,8 @@ A cycle is as long as the sum of the weights, whole numbers without a common div
 exactly its share. Row j of a source (from 0) whose share is w may come at the indices floor(j / w) to
 ceil((j + 1) / w) - 1: these bounds are the same as "less than one more or less". The source with the smallest last
 index is taken. That a schedule within the bounds exists is theorem 1 of Baruah, Cohen, Plaxton and Varvel
-("Proportionate Progress", Algorithmica 15, 1996; also Tijdeman, "The chairman assignment problem", 1980); that the earliest deadline
-first finds it holds for all sets of tasks of unit length.
+("Proportionate Progress", Algorithmica 15, 1996; also Tijdeman, "The chairman assignment problem", 1980). That the
+earliest deadline first finds it holds for all sets of tasks of unit length.
 
 The rows of each source come in the order of its own epochs, as if it were alone (train/data/order.py).
 """
