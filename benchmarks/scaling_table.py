@@ -57,7 +57,7 @@ class Cost:
 SECONDS = (
     Cost("HTML to text (WARC only)", "page", 1 / 263, HTML),
     Cost("clean, conf/cleaning/c4.yaml", "raw MB", 4.60 / 64.6, STAGES),
-    Cost("… who keeps a line", "line key", 0.98e-6, DEDUP),
+    Cost("clean: global line deduplication", "line key", 0.98e-6, DEDUP),
     Cost("signatures", "kept MB", 0.84 / 44.4, STAGES),
     Cost("duplicates: digests, exact", "document", 1.2e-6, DEDUP),
     Cost("duplicates: bands, groups", "document", 8.1e-6, DEDUP),
