@@ -35,4 +35,4 @@ def headrace_here(*arguments: str, text: str = "") -> subprocess.CompletedProces
 def understood(name: str, *arguments: str) -> tuple[dict[str, object], list[str]]:
     """The arguments that were given to the command ``name``, without those left out, and its overrides."""
     with read(name).make_context(name, list(arguments)) as context:
-        return {key: value for key, value in context.params.items() if value or value == 0}, context.args
+        return {key: value for key, value in context.params.items() if value}, context.args
