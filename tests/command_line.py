@@ -5,9 +5,11 @@ import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
+import click
 import pytest
 
 from headrace.pipeline.__main__ import main
+from headrace.pipeline.commands.command_line import HEADRACE
 from headrace.pipeline.commands.declaration import read
 
 
@@ -34,5 +36,6 @@ def headrace_here(*arguments: str, text: str = "") -> subprocess.CompletedProces
 
 def understood(name: str, *arguments: str) -> tuple[dict[str, object], list[str]]:
     """The arguments that were given to the command ``name``, without those left out, and its overrides."""
-    with read(name).make_context(name, list(arguments)) as context:
+    parent = click.Context(HEADRACE, info_name="headrace")
+    with read(name).make_context(name, list(arguments), parent) as context:
         return {key: value for key, value in context.params.items() if value}, context.args
