@@ -74,7 +74,7 @@ KILLS = {
     "an update": ["headrace.train.engine.engine:Engine", "step", 7],
     "the copy": ["headrace.train.engine.engine:Engine", "snapshot", 2],
     "the writing": ["headrace.train.engine.fragments", "save_file", 2],
-    "the checksums": ["headrace.train.checkpoint.store", "_settled", 2],
+    "the checksums": ["headrace.train.checkpoint.store", "_synced", 2],
     "the manifest": ["headrace.train.checkpoint.store", "write_sealed", 2],
     "the rename": ["headrace.train.checkpoint.store:Path", "rename", 2],
     "the removal of an old one": ["headrace.train.checkpoint.store:shutil", "rmtree", 1],
