@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -52,25 +51,6 @@ def test_a_mistake_gets_one_clear_line(arguments: list[str], message: str) -> No
     assert "Traceback" not in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert result.returncode == 2
-
-
-def cpu_seconds(*arguments: str, **variables: str) -> float:
-    """The least of three calls, each in a process of its own."""
-    found = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [sys.executable, "-m", "headrace", *arguments]
-        assert subprocess.run(command, env=os.environ | variables, capture_output=True, timeout=120).returncode == 0
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        found.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    return min(found)
-
-
-def test_help_and_completion_come_at_once() -> None:
-    assert cpu_seconds("--help") < 0.4
-    assert cpu_seconds("why", "--help") < 0.4
-    words = {"COMP_WORDS": "headrace status model = gpt2_", "COMP_CWORD": "4"}
-    assert cpu_seconds(_HEADRACE_COMPLETE="bash_complete", **words) < 0.4
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",), ("help",)])
