@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headrace.pipeline.commands.command_line import obey
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.signals import Stop, stoppable
-from headrace.pipeline.core.system_errors import system_errors_told
+from headrace.pipeline.core.system_errors import system_errors_explained
 
 BROKEN_PIPE = 141
 """The exit status of a command whose reader went away, as shells give it (128 + SIGPIPE)."""
@@ -17,7 +17,7 @@ BROKEN_PIPE = 141
 def main() -> None:
     """Runs the command line of this process."""
     try:
-        with system_errors_told("headrace"):
+        with system_errors_explained("headrace"):
             check_process(sys.argv)
             obey(sys.argv[1:])
             sys.stdout.flush()

@@ -22,7 +22,7 @@ from headrace.pipeline.clusters.recovery import START, Attempt, decide, number_o
 from headrace.pipeline.clusters.slurm import ask
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import HeadraceError, TaskError
-from headrace.pipeline.core.system_errors import system_errors_told
+from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 FIRST_PORT, PORTS = 15000, 15000
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs one attempt and returns its exit status."""
     run_json, stage, folder, limit = arguments
     try:
-        with system_errors_told(Path(folder)):
+        with system_errors_explained(Path(folder)):
             return attempt(run_json, stage, Path(folder), int(limit))
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)

@@ -1,16 +1,16 @@
-"""Claims: who runs a task, so that several commands on one root share the work instead of doing it twice.
+"""Claims: each names the process that runs a task. With them, several commands on one root share the tasks.
 
-    parts/clean-00007.claim  ->  node7~4026531836~4711~88231~117~0     a symbolic link that leads nowhere
-    parts/clean-00007.json       the task is done: its part record
+    parts/clean-00007.claim  ->  node7~4026531836~4711~88231~117~0     a symbolic link without a target file
+    parts/clean-00007.json       the part record: the task is done
 
-A claim is made and named in one step (symlink(2)), which succeeds for one process only, also over NFS. Its modification
-time is its heartbeat. It lies beside the part record, so making a claim also refreshes what an NFS client remembers of
-the folder: who holds a claim sees the part record that the holder before left.
+One call, symlink(2), creates the claim and writes its owner into it. It succeeds for one process only, also on NFS.
+The modification time of the link is its heartbeat. The claim is in the same folder as the part record. So creating the
+claim also refreshes the folder in the cache of an NFS client, and the new owner sees the part record of an earlier one.
 
-A claim is taken over when its owner has ended: at once on the same machine, and at once by a later start of the same
-SLURM job; otherwise when the heartbeat has not changed for SILENCE_SECONDS, measured with the clock of the process that
-waits. Two owners are possible (one was suspended for so long). That costs time only: both write the same bytes aside
-and rename them.
+A claim is taken over when its owner has ended. On the same machine, and by a later start of the same job, this happens
+at once. Otherwise it happens when the heartbeat has not changed for SILENCE_SECONDS by the clock of the process that
+waits. A task can have two owners when the first one was suspended for that time. This costs only time: both write the
+same bytes to temporary files and rename them.
 """
 
 import contextlib
@@ -26,22 +26,22 @@ from headrace.pipeline.core.variables import JOB, RESTARTS
 
 HEARTBEAT_SECONDS = 10.0
 SILENCE_SECONDS = 180.0
-"""Longer than a heartbeat and what an NFS client may hide a changed time for (acregmax, 60 s) together."""
+"""Longer than a heartbeat plus the time for which an NFS client may cache an old modification time (acregmax, 60 s)."""
 POLL_SECONDS = 0.2
 QUIET_SECONDS = 1.0
-"""Shorter waits, as at the end of each phase, are not worth a line."""
+"""Shorter waits, which happen at the end of each phase, are not reported."""
 
 
 def claim_of(part: Path) -> Path:
-    """The claim on the task whose part record is ``part``."""
+    """Returns the path of the claim for the task with the part record ``part``."""
     return part.with_suffix(".claim")
 
 
 @contextlib.contextmanager
 def claimed(claim: Path) -> Iterator[bool]:
-    """Hold ``claim`` during the block, which is told False when another process holds it."""
+    """Holds ``claim`` during the block. The block receives False when another process holds the claim."""
     mine = _signature(os.environ)
-    if not _take(claim, mine):
+    if not _create(claim, mine):
         yield False
         return
     released = threading.Event()
@@ -55,8 +55,8 @@ def claimed(claim: Path) -> Iterator[bool]:
 
 
 @contextlib.contextmanager
-def turn(claim: Path, label: str) -> Iterator[None]:
-    """Hold ``claim`` during the block, after waiting for the process that holds it."""
+def claimed_when_free(claim: Path, label: str) -> Iterator[None]:
+    """Waits until ``claim`` is free, then holds it during the block."""
     waiting = Waiting(label)
     while True:
         with claimed(claim) as is_ours:
@@ -67,36 +67,36 @@ def turn(claim: Path, label: str) -> Iterator[None]:
 
 
 class Waiting:
-    """Waits for tasks of ``label`` that other processes hold, and ``say``s for whom."""
+    """A wait for claims of other processes. It reports the owner with ``print_line``, by default on stderr."""
 
-    def __init__(self, label: str, say: Callable[[str], None] | None = None) -> None:
-        self._label, self._say = label, say or _print
+    def __init__(self, label: str, print_line: Callable[[str], None] | None = None) -> None:
+        self._label, self._print_line = label, print_line or _print
         self._since = 0.0
-        self._said = ""
+        self._reported = ""
         self._beats: dict[Path, tuple[tuple[str, int], float]] = {}
 
     def until_free(self, claim: Path) -> None:
-        """Return once nobody holds ``claim``."""
-        self.begin()
+        """Returns when no process holds ``claim``."""
+        self.start()
         while not self.any_free([claim]):
             time.sleep(POLL_SECONDS)
 
-    def begin(self) -> None:
-        """A new wait begins: short ones are silent."""
+    def start(self) -> None:
+        """Starts the clock of a new wait. Short waits are not reported."""
         self._since = time.monotonic()
 
     def any_free(self, claims: Sequence[Path]) -> bool:
-        """Whether nobody holds one of ``claims``, or its owner has ended."""
+        """Whether at least one of ``claims`` is free. A claim whose owner has ended is free."""
         held = [holder for claim in claims if (holder := self._holder(claim))]
         if len(held) < len(claims):
             return True
-        if held[0] != self._said and time.monotonic() - self._since >= QUIET_SECONDS:
-            self._say(f"{self._label} waits for {held[0]}")
-            self._said = held[0]
+        if held[0] != self._reported and time.monotonic() - self._since >= QUIET_SECONDS:
+            self._print_line(f"{self._label} waits for {held[0]}")
+            self._reported = held[0]
         return False
 
     def _holder(self, claim: Path) -> str:
-        """Who holds ``claim``, for people; empty when nobody does. Takes away the claim of an owner that has ended."""
+        """Returns the owner of ``claim`` as text, empty when it is free. Removes the claim when its owner has ended."""
         now = time.monotonic()
         try:
             found = (_text(claim) or "", claim.lstat().st_mtime_ns)
@@ -107,26 +107,26 @@ class Waiting:
         owner = _owner(found[0])
         is_silent = now - self._beats[claim][1] > SILENCE_SECONDS and not (owner and owner.is_here)
         if is_silent or _is_over(found[0], _signature(os.environ)):
-            _take_away(claim, found[0])
+            _remove(claim, found[0])
             return ""
         return f"{owner.node} PID {owner.pid}" if owner else "an unknown process"
 
 
 def owners(parts: Path) -> set[Owner]:
-    """Those who hold a claim in the folder ``parts``."""
+    """Returns the owners of the claims in the folder ``parts``."""
     texts = [_text(claim) for claim in parts.glob("*.claim")]
     return {owner for text in texts if text and (owner := _owner(text))}
 
 
 def clear(parts: Path) -> None:
-    """Remove the claims in ``parts``, where all tasks are done, but this process's own."""
+    """Removes all claims in ``parts`` except those of this process. All tasks there must be done."""
     for claim in parts.glob("*.claim"):
         if _text(claim) != _signature(os.environ):
             claim.unlink(missing_ok=True)
 
 
 def _signature(environment: Mapping[str, str]) -> str:
-    """The text of this process's claims: its name, its job, and how often that was started again."""
+    """Returns the text of this process's claims: the process, its job and the number of restarts of the job."""
     job, restarts = environment.get(JOB, ""), environment.get(RESTARTS, "0")
     return f"{Owner.current()}~{job}~{restarts}"
 
@@ -136,7 +136,7 @@ def _owner(text: str) -> Owner | None:
 
 
 def _is_over(text: str, mine: str) -> bool:
-    """Whether the owner of a claim is known to have ended; ``mine`` is this process's signature."""
+    """Whether the owner of the claim with ``text`` has certainly ended. ``mine`` is the signature of this process."""
     owner = _owner(text)
     if owner is None:
         return False
@@ -145,8 +145,8 @@ def _is_over(text: str, mine: str) -> bool:
     return (is_restarted and job == my_job != "") or owner.is_dead
 
 
-def _take(claim: Path, mine: str) -> bool:
-    """Make ``claim``, taking it over from an owner that has ended; whether it is this process's now."""
+def _create(claim: Path, mine: str) -> bool:
+    """Creates ``claim``, also when an owner that has ended left one. Returns whether this process holds it now."""
     claim.parent.mkdir(parents=True, exist_ok=True)
     while True:
         try:
@@ -154,17 +154,17 @@ def _take(claim: Path, mine: str) -> bool:
             return True
         except FileExistsError:
             text = _text(claim)
-        if text == mine:  # the answer of an NFS server was lost, and the request repeated
+        if text == mine:  # the reply of an NFS server was lost, and the client repeated the request
             return True
         if text is None:
             continue
         if not _is_over(text, mine):
             return False
-        _take_away(claim, text)
+        _remove(claim, text)
 
 
-def _take_away(claim: Path, text: str) -> None:
-    """Remove ``claim``, which said ``text``. One that another process has made since is put back."""
+def _remove(claim: Path, text: str) -> None:
+    """Removes ``claim`` if its text is ``text``. A newer claim of another process is restored."""
     removed = aside(claim)
     try:
         claim.rename(removed)
@@ -178,7 +178,7 @@ def _take_away(claim: Path, text: str) -> None:
 
 
 def _text(claim: Path) -> str | None:
-    """What ``claim`` says; None when it is gone, nothing when it is no claim."""
+    """Returns the text of ``claim``; None when it does not exist, an empty text when it is not a symbolic link."""
     try:
         return os.readlink(claim)
     except FileNotFoundError:
@@ -188,11 +188,11 @@ def _text(claim: Path) -> str | None:
 
 
 def _beat(claim: Path, released: threading.Event) -> None:
-    """Renew the modification time of ``claim``. One beat that fails is nothing; a claim that is gone has no owner."""
+    """Updates the modification time of ``claim`` until it is released. A failed update is reported, then repeated."""
     while not released.wait(HEARTBEAT_SECONDS):
         try:
             os.utime(claim, follow_symlinks=False)
-        except FileNotFoundError:  # another process looks whose it is, and puts it back
+        except FileNotFoundError:  # another process has moved it to check its owner, and restores it
             continue
         except OSError as error:
             print(f"{claim}: heartbeat failed ({error.strerror})", file=sys.stderr, flush=True)

@@ -1,14 +1,14 @@
-"""Everything that can go wrong on purpose, in one tree.
+"""The errors that Headrace raises, in one tree.
 
     HeadraceError
     ├── ConfigError          the configuration is wrong; the command exits with status 2
     ├── ArtifactError        something on disk is missing, incomplete or damaged
-    └── TaskError            a piece of work failed
-        └── RetryableError   ... for a reason that may pass: running again may succeed; the command exits with status 75
+    └── TaskError            a task failed
+        └── RetryableError   ... but running again may succeed; the command exits with status 75
 
-A message always reads ``where: what is wrong, with the value; what to do``, so the three parts are the constructor's
-arguments. Secrets in them (a signed URL that a library names) are shown as ``***``. Broken records of the input are not
-errors: they are dropped with a reason and counted.
+A message reads ``where: what is wrong, with the value; what to do``. The arguments of the constructor are these three
+parts. Secrets in them, for example a signed URL in the message of a library, are replaced by ``***``. Broken records of
+the input are not errors: they are dropped with a reason and counted.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from headrace.pipeline.core.secrets import redacted
 
 
 class HeadraceError(Exception):
-    """An error that a person can act on: ``where: wrong; remedy``."""
+    """An error that the user can act on: ``where: wrong; remedy``."""
 
     exit_status = 1
 
@@ -27,17 +27,17 @@ class HeadraceError(Exception):
         super().__init__(self.where, self.wrong, self.remedy)
 
     def __str__(self) -> str:
-        """One line, whatever a path or the text of a library's error holds."""
+        """Returns one line, whatever characters a path or the message of a library contains."""
         return "".join(map(_visible, f"{self.where}: {self.wrong}; {self.remedy}"))
 
 
 def _visible(character: str) -> str:
-    """``character``, or the escape for one that would end the line or steer a terminal."""
+    """Returns ``character``; its escape sequence when it would end the line or control the terminal."""
     return character if character.isprintable() else repr(character)[1:-1]
 
 
 class ConfigError(HeadraceError):
-    """The configuration is wrong: nothing was started."""
+    """The configuration is wrong. Nothing was started."""
 
     exit_status = 2
 
@@ -47,11 +47,11 @@ class ArtifactError(HeadraceError):
 
 
 class TaskError(HeadraceError):
-    """A task of a stage failed; what other tasks finished is kept."""
+    """A task of a stage failed. The results of finished tasks are kept."""
 
 
 class RetryableError(TaskError):
-    """A task failed for a reason outside of it (killed, disk full, node lost): run again."""
+    """A task failed for an external reason (killed, disk full, node lost). Running again may succeed."""
 
     exit_status = 75  # EX_TEMPFAIL of sysexits.h
 
@@ -60,6 +60,6 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """Returns the remedy for an unknown ``name``: the nearest known name (``did you mean 'x'?``), else all of them."""
     names = sorted(known)
     if not names:
-        return "there is none yet"
+        return "none exists yet"
     near = difflib.get_close_matches(name, names, n=1)
     return f"did you mean {near[0]!r}?" if near else "known: " + ", ".join(names)

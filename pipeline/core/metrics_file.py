@@ -18,18 +18,18 @@ from headrace.pipeline.core.errors import ArtifactError
 class MetricsFile:
     """metrics.jsonl, opened by one start of a training."""
 
-    def __init__(self, path: Path, resume_step: int, settled: str | None = None) -> None:
+    def __init__(self, path: Path, resume_step: int, sha256: str | None = None) -> None:
         """Opens ``path`` and removes the rows after ``resume_step``.
 
         Args:
             path: the path of the file, which need not exist.
             resume_step: the last step whose rows are kept.
-            settled: the SHA-256 of these rows, as ``settle`` returned it; None when unknown.
+            sha256: the SHA-256 of these rows, as ``flush`` returned it; None when unknown.
 
         Raises:
-            ArtifactError: when these rows differ from those that were settled.
+            ArtifactError: when these rows have another SHA-256.
         """
-        self._sha256 = hashlib.sha256(_cut(path, resume_step, settled))
+        self._sha256 = hashlib.sha256(_cut(path, resume_step, sha256))
         self._file = path.open("ab")
 
     def write(self, row: Mapping[str, Any]) -> None:
@@ -39,7 +39,7 @@ class MetricsFile:
         self._file.flush()
         self._sha256.update(line)
 
-    def settle(self) -> str:
+    def flush(self) -> str:
         """Flushes all rows to the disk (fsync) and returns their SHA-256."""
         os.fsync(self._file.fileno())
         return self._sha256.hexdigest()
@@ -68,22 +68,22 @@ def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
     return [orjson.loads(line) for line in lines], start + sum(len(line) + 1 for line in lines)
 
 
-def _cut(path: Path, last_step: int, settled: str | None) -> bytes:
+def _cut(path: Path, last_step: int, sha256: str | None) -> bytes:
     """Removes the rows after ``last_step`` and returns the bytes of the others.
 
     The new file is renamed over the old one. So a kill keeps all rows, and an older process that still writes does
     not reach the new file. Rows are in the order of their steps. Those up to a checkpoint were flushed before it, and
-    ``settled`` is their SHA-256. An unreadable line after them was cut off when a node was lost.
+    ``sha256`` is their SHA-256. An unreadable line after them was cut off when a node was lost.
 
     Raises:
-        ArtifactError: when the rows up to the checkpoint differ from those that were written.
+        ArtifactError: when the rows up to the checkpoint have another SHA-256.
     """
     lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
     rows = itertools.takewhile(lambda line: _is_row_until(line, last_step), lines)
     kept = b"".join(rows)
-    if settled and path.is_file() and hashlib.sha256(kept).hexdigest() != settled:
-        wrong = f"is damaged: its rows up to step {last_step} are not what was written"
-        raise ArtifactError(str(path), wrong, "bring it back, or remove it and run again to go on without them")
+    if sha256 and path.is_file() and hashlib.sha256(kept).hexdigest() != sha256:
+        wrong = f"is damaged: its rows up to step {last_step} are not those that were written"
+        raise ArtifactError(str(path), wrong, "restore it, or remove it and run again to continue without these rows")
     temporary = path.with_name(f"tmp-{path.name}")
     with temporary.open("wb") as file:
         file.write(kept)

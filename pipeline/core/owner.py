@@ -15,7 +15,7 @@ import re
 from pathlib import Path
 
 UNFINISHED = "tmp-"
-"""The first characters of the names of files that are still being written, or were when their writer was killed."""
+"""The prefix of temporary files: files that are being written, or whose writer was killed."""
 NAME = re.compile(r"([A-Za-z0-9._-]+)~([0-9]*)~([0-9]{1,10})~([0-9]*)")
 ZOMBIE = ("Z", "X", "x")
 """States of a process that has ended but was not waited for yet (proc(5))."""

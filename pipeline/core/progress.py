@@ -1,8 +1,8 @@
-"""How far a piece of work is: a live bar on a terminal, one line every 30 seconds in a log file.
+"""Shows progress: a bar on a terminal, one line every 30 seconds in a log file.
 
 clean ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  12/18 tasks  0:00:41  kept 10,302           (terminal)
 clean 12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                              (log)
-{"done": 12, "total": 18, "unit": "tasks"}                                        (trail, for another process to follow)
+{"done": 12, "total": 18, "unit": "tasks"}                                        (trail, read by another process)
 """
 
 import contextlib
@@ -20,11 +20,11 @@ from rich.progress import Progress as Bars
 
 LOG_EVERY_SECONDS = 30.0
 TRAIL = "logs/progress.jsonl"
-"""Where a trail lies below the folder of an artifact."""
+"""The path of the trail below the folder of an artifact."""
 
 
 class Progress:
-    """Shows the progress of ``total`` steps of ``unit`` (tasks, steps, items); a file ``trail`` gets it, too."""
+    """Shows the progress of ``total`` steps of ``unit`` (tasks, steps, items); also writes it to the file ``trail``."""
 
     def __init__(self, label: str, total: int, unit: str, trail: Path | None = None) -> None:
         self._label, self._total, self._unit, self._trail = label, total, unit, trail
@@ -51,7 +51,7 @@ class Progress:
         return self
 
     def advance(self, steps: int = 1, **facts: float | int | str) -> None:
-        """``steps`` more are done; ``facts`` are shown beside the count (``loss=3.2``)."""
+        """Counts ``steps`` more as done. ``facts`` (``loss=3.2``) are shown after the count."""
         self._done += steps
         if facts:
             self._facts = "  ".join(f"{name} {_shown(value)}" for name, value in facts.items())
@@ -64,8 +64,8 @@ class Progress:
         elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:
             self._log()
 
-    def say(self, line: str) -> None:
-        """Print ``line`` as it is, above the bar where there is one."""
+    def print_line(self, line: str) -> None:
+        """Prints ``line`` unchanged, above the bar if there is one."""
         if self._bars:
             self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
@@ -88,7 +88,7 @@ class Progress:
 
 
 def follow_trail(label: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Shows the progress that another process wrote to a trail: its ``rows``, as they are written."""
+    """Shows the progress of another process from ``rows``, the lines of its trail as they are written."""
     progress: Progress | None = None
     shown = 0
     with contextlib.ExitStack() as stack:
@@ -99,7 +99,7 @@ def follow_trail(label: str, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def duration(seconds: float) -> str:
-    """``1:02:03``."""
+    """Returns a time as text: hours, minutes and seconds, ``1:02:03``."""
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 

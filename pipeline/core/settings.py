@@ -22,29 +22,29 @@ from pydantic_core import ErrorDetails
 from typing_extensions import dataclass_transform
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.secrets import secret_places
+from headrace.pipeline.core.secrets import secret_paths
 
 T = TypeVar("T")
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, str_min_length=1)
 LARGEST = 2**63 - 1
-"""The largest whole number that numpy, torch and file systems take."""
+"""The largest integer that numpy, torch and file systems accept."""
 
 Positive = Annotated[int, Field(ge=1, le=LARGEST)]
 Natural = Annotated[int, Field(ge=0, le=LARGEST)]
 Seed = Annotated[int, Field(ge=0, le=LARGEST)]
 PositiveNumber = Annotated[float, Field(gt=0, le=1e9)]
-"""Also a time in seconds: no clock waits longer."""
+"""A number above 0. Its upper bound is also the longest time in seconds that the system waits."""
 NaturalNumber = Annotated[float, Field(ge=0, le=1e9)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
-"""A share, both ends included."""
+"""A fraction from 0 to 1, both included."""
 Buckets = Annotated[int, Field(ge=1, le=65536)]
-"""A number of tasks that records are dealt to by a hash."""
+"""The number of tasks that records are distributed over by a hash."""
 AnyText = Annotated[str, Field(min_length=0)]
-"""A text that may be empty; the field says what that means."""
+"""A text that may be empty. The docstring of the field explains an empty value."""
 
 TAG = "type"
-"""The field that tells the members of a union apart."""
+"""The field that identifies the member of a union."""
 
 LIMITS = {
     "greater_than_equal": "must be at least {ge}",
@@ -64,27 +64,27 @@ LIMITS = {
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
 }
-"""What is said of a value beyond its bounds, by pydantic's name of the error."""
+"""pydantic's name of an error → the message about a value out of bounds."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def settings(cls: type[T]) -> type[T]:
-    """Make ``cls`` a settings class: a frozen, keyword-only dataclass that decodes strictly."""
+    """Makes ``cls`` a settings class: a frozen, keyword-only dataclass that decodes strictly."""
     cls.__pydantic_config__ = STRICT  # type: ignore[attr-defined]
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
 def unhashed(default: Any) -> Any:
-    """A field that says how a result is computed, not which: it stays out of the artifact's address."""
+    """Declares a field that changes how a result is computed, but not the result. Addresses leave it out."""
     return dataclasses.field(default=default, metadata={"hashed": False})
 
 
 def decode(cls: type[T], values: Mapping[str, Any], where: str = "config") -> T:
-    """Build ``cls`` from plain ``values``.
+    """Builds ``cls`` from plain ``values``.
 
     Raises:
-        ConfigError: naming the dotted path of the first value that does not fit, the value, and what would; or that
-            of one that holds a secret, without the value.
+        ConfigError: for the first value that is not valid, with its dotted path, the value and what is valid; for a
+            value with a secret, with the path only.
     """
     refuse_secrets(values)
     try:
@@ -93,27 +93,27 @@ def decode(cls: type[T], values: Mapping[str, Any], where: str = "config") -> T:
         raise _config_error(cls, error, where) from None
 
 
-def value_of(kind: Any, word: str, where: str) -> Any:
-    """``word``, which the command line gave as ``where``, as a value of ``kind``, one of the types above.
+def value_of(kind: Any, text: str, where: str) -> Any:
+    """Returns ``text``, a command-line argument named ``where``, as a value of ``kind``, one of the types above.
 
     Raises:
-        ConfigError: naming ``where``, the word, and what would fit.
+        ConfigError: naming ``where``, the text and what is valid.
     """
     try:
-        return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)).validate_python(word)
+        return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)).validate_python(text)
     except ValidationError as error:
-        raise ConfigError(where, *_fault(error.errors()[0])) from None
+        raise ConfigError(where, *_problem(error.errors()[0])) from None
 
 
 def refuse_secrets(values: Any, where: str = "") -> None:
-    """Refuse plain ``values``, found at the dotted path ``where``, that would put a secret where others read it.
+    """Refuses plain ``values``, found at the dotted path ``where``, that hold a secret: others can read the root.
 
     Raises:
-        ConfigError: naming the path, not the value.
+        ConfigError: with the path, without the value.
     """
-    for place in secret_places(values, where):
-        remedy = "leave it out and give it by the environment, ~/.aws or fsspec's configuration (FSSPEC_S3_KEY=…)"
-        raise ConfigError(place, "holds a password, key or signature, which would be written to the root", remedy)
+    for path in secret_paths(values, where):
+        remedy = "remove it and pass it in the environment, ~/.aws or the configuration of fsspec (FSSPEC_S3_KEY=…)"
+        raise ConfigError(path, "holds a password, key or signature, which would be written to the root", remedy)
 
 
 def plain(value: Any) -> Any:
@@ -131,7 +131,7 @@ def canonical(value: Any) -> Any:
 
 
 def _json_values(value: Any, keeps: Callable[["dataclasses.Field[Any]", Any], bool]) -> Any:
-    """Returns ``value`` as JSON values. Of a dataclass, the hashed fields that ``keeps`` accepts with their value."""
+    """Returns ``value`` as JSON values. For a dataclass, these are the hashed fields that ``keeps`` accepts."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         items = [(field, getattr(value, field.name)) for field in hashed_fields(type(value))]
         return {field.name: _json_values(item, keeps) for field, item in items if keeps(field, item)}
@@ -164,7 +164,7 @@ def digest(value: Any) -> str:
 
 
 def _config_error(cls: type, error: ValidationError, where: str) -> ConfigError:
-    errors = error.errors()  # what is missing is often there, under a wrong name
+    errors = error.errors()  # a missing value is often present, but with a misspelled name
     first = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
     location = first["loc"]
     parent, tags = _settings_at(cls, location)
@@ -179,11 +179,11 @@ def _config_error(cls: type, error: ValidationError, where: str) -> ConfigError:
     if first["type"] == "union_tag_invalid":
         known = [tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")]
         return ConfigError(path, f"unknown type {first['ctx']['tag']!r}", suggestion(str(first["ctx"]["tag"]), known))
-    return ConfigError(path or where, *_fault(first))
+    return ConfigError(path or where, *_problem(first))
 
 
-def _fault(details: ErrorDetails) -> tuple[str, str]:
-    """What is wrong with a value, and what to do."""
+def _problem(details: ErrorDetails) -> tuple[str, str]:
+    """Returns what is wrong with a value, and what to do."""
     limit = LIMITS.get(details["type"])
     bounds = {
         name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in details.get("ctx", {}).items()
@@ -193,7 +193,7 @@ def _fault(details: ErrorDetails) -> tuple[str, str]:
 
 
 def _settings_at(cls: Any, location: tuple[int | str, ...]) -> tuple[Any, set[int]]:
-    """The settings class that holds the last part of ``location``, and which parts of it are union tags."""
+    """Returns the settings class with the last part of ``location``, and the indices of its parts that are tags."""
     tags: set[int] = set()
     here: list[Any] = [cls]
     for i, part in enumerate(location):
@@ -209,7 +209,7 @@ def _settings_at(cls: Any, location: tuple[int | str, ...]) -> tuple[Any, set[in
 
 
 def _classes(hint: Any) -> list[Any]:
-    """The classes a type hint may hold, through Annotated, unions and tuples."""
+    """Returns the classes in a type hint, through Annotated, unions and tuples."""
     if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
         return [hint]
     return [found for argument in typing.get_args(hint) for found in _classes(argument)]

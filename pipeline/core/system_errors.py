@@ -1,9 +1,9 @@
-"""Errors of the operating system (no room, no permission, a read-only disk) as errors for people, one line each.
+"""Turns errors of the operating system (disk full, no permission, a read-only disk) into one-line messages.
 
-    OSError ── explained ──> HeadraceError   ``/data/clean: Permission denied (belongs to alice, you are bob); …``
+    OSError ── explained ──> HeadraceError   ``/data/clean: Permission denied (it belongs to alice, you are bob); …``
 
-Whether running again may help decides the kind, and with it the exit status (errors.py). An OSError that is not in the
-table is left alone: it is more likely a fault of the program, which needs its traceback.
+The class of the error, and so the exit status (errors.py), depends on whether running again may help. An OSError that
+is not in the table stays as it is: it is probably a bug of the program, and its traceback is needed.
 """
 
 import contextlib
@@ -16,77 +16,78 @@ from pathlib import Path
 
 from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
 
-OWN_FOLDER = "give a folder of yours: root=FOLDER"
-NO_ROOM = "make room and run again"
+OWN_FOLDER = "use a folder of your own: root=FOLDER"
+DISK_FULL = "free some space and run again"
 REMEDIES: Mapping[int, tuple[type[HeadraceError], str]] = {
-    errno.ENOSPC: (RetryableError, NO_ROOM),
-    errno.EDQUOT: (RetryableError, NO_ROOM),
-    errno.EIO: (RetryableError, "look for a failing disk (dmesg), then run again"),
-    errno.ESTALE: (RetryableError, "look after the file server, then run again"),
-    errno.ETIMEDOUT: (RetryableError, "look after the file server, then run again"),
+    errno.ENOSPC: (RetryableError, DISK_FULL),
+    errno.EDQUOT: (RetryableError, DISK_FULL),
+    errno.EIO: (RetryableError, "check the disk for hardware errors (dmesg), then run again"),
+    errno.ESTALE: (RetryableError, "check the file server, then run again"),
+    errno.ETIMEDOUT: (RetryableError, "check the file server, then run again"),
     errno.ENOMEM: (RetryableError, "free memory, or use fewer workers, and run again"),
     errno.EAGAIN: (RetryableError, "allow more processes (ulimit -u), or use fewer workers, and run again"),
     errno.ENFILE: (RetryableError, "close files of other programs, then run again"),
     errno.EMFILE: (TaskError, "allow more open files (ulimit -n), then run again"),
     errno.EFBIG: (TaskError, "allow larger files (ulimit -f), then run again"),
-    errno.EROFS: (TaskError, f"have it mounted for writing, or {OWN_FOLDER}"),
+    errno.EROFS: (TaskError, f"mount it with write access, or {OWN_FOLDER}"),
     errno.EACCES: (TaskError, f"ask for access, or {OWN_FOLDER}"),
     errno.EPERM: (TaskError, f"ask for access, or {OWN_FOLDER}"),
-    errno.ENAMETOOLONG: (TaskError, "give a shorter path"),
-    errno.ENOTDIR: (TaskError, f"move the file away that lies where a folder must be, or {OWN_FOLDER}"),
-    errno.EEXIST: (TaskError, f"move the file away that lies where a folder must be, or {OWN_FOLDER}"),
-    errno.EISDIR: (TaskError, "move the folder away that lies where a file must be"),
+    errno.ENAMETOOLONG: (TaskError, "use a shorter path"),
+    errno.ENOTDIR: (TaskError, f"move the file away, because a folder must be created here, or {OWN_FOLDER}"),
+    errno.EEXIST: (TaskError, f"move the file away, because a folder must be created here, or {OWN_FOLDER}"),
+    errno.EISDIR: (TaskError, "move the folder away, because a file must be written here"),
 }
-"""Error number → the kind of error, and what to do."""
+"""Error number → the class of the error, and what to do."""
 FORBIDDEN = (errno.EACCES, errno.EPERM)
-CUT_SHORT = re.compile(r"\d+ requested and \d+ written")
-"""numpy's words (``tofile``, ``save``) for a write that failed: it does not pass on the error number."""
-IN_RUST = re.compile(r"\(os error (\d+)\)")
-"""How libraries written in Rust (safetensors, tokenizers) give the error number, in the text of an error of theirs."""
+SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
+"""The message of numpy (``tofile``, ``save``) for a failed write. numpy does not report the error number."""
+RUST_ERROR = re.compile(r"\(os error (\d+)\)")
+"""The error number in the message of libraries written in Rust (safetensors, tokenizers)."""
 
 
 @contextlib.contextmanager
-def system_errors_told(where: Path | str) -> Iterator[None]:
-    """Raise what the operating system refuses as an error for people; ``where`` names what no error itself names.
+def system_errors_explained(where: Path | str) -> Iterator[None]:
+    """Replaces an OSError in the block by a one-line error. ``where`` is named when the OSError names no file.
 
     Raises:
-        HeadraceError: in the place of an OSError in ``REMEDIES``.
+        HeadraceError: instead of an OSError in ``REMEDIES``.
     """
     try:
         yield
     except OSError as error:
-        if told := explained(error, where):
-            raise told from error
+        if explanation := explained(error, where):
+            raise explanation from error
         raise
 
 
 def explained(error: BaseException, where: Path | str) -> HeadraceError | None:
-    """``error`` as one for people; None when it is not one of the operating system that a person can do something
-    about."""
+    """Returns ``error`` as a one-line error; None when it is not an OSError, or not one that the user can repair."""
     if not isinstance(error, OSError):
         return None
     if error.errno is None or error.errno not in REMEDIES:
-        if CUT_SHORT.search(str(error)):
-            return RetryableError(str(where), f"a write was cut short ({error}): the disk is full or failing", NO_ROOM)
+        if SHORT_WRITE.search(str(error)):
+            return RetryableError(
+                str(where), f"a write was incomplete ({error}): the disk is full or failing", DISK_FULL
+            )
         return None
     kind, remedy = REMEDIES[error.errno]
     path = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(where)
     return kind(path, f"{error.strerror}{_ownership(Path(path)) if error.errno in FORBIDDEN else ''}", remedy)
 
 
-def of_rust(error: Exception, path: Path) -> OSError:
-    """The OSError behind the text of ``error``, which a library written in Rust raised while it worked on ``path``."""
-    found = IN_RUST.search(str(error))
+def rust_os_error(error: Exception, path: Path) -> OSError:
+    """Returns the OSError that caused ``error``, which a library written in Rust raised for ``path``."""
+    found = RUST_ERROR.search(str(error))
     number = int(found[1]) if found else errno.EIO
     return OSError(number, os.strerror(number), str(path))
 
 
 def _ownership(path: Path) -> str:
-    """Who owns ``path``, or the nearest folder above it that can be looked at, and who asks."""
-    for place in (path, *path.absolute().parents):
+    """Returns the owner of ``path``, or of its nearest readable parent, and the current user, as text."""
+    for readable in (path, *path.absolute().parents):
         with contextlib.suppress(OSError):
-            name = "it" if place == path else str(place)
-            return f" ({name} belongs to {_user(place.stat().st_uid)}, you are {_user(os.geteuid())})"
+            name = "it" if readable == path else str(readable)
+            return f" ({name} belongs to {_user(readable.stat().st_uid)}, you are {_user(os.geteuid())})"
     return ""
 
 

@@ -1,16 +1,18 @@
-"""Where metrics go: metrics.jsonl always, which is the truth; wandb beside it, which may be absent or offline.
+"""Records metrics in metrics.jsonl, which is always complete, and in wandb, which may be off or offline.
 
     log(step, values) ──> metrics.jsonl   {"step": 120, "loss": 3.41, "learning_rate": 0.0006}
                       └─> wandb           the same values, over the axis ``global_step``
     log_scores(step, scores) ──> metrics.jsonl   {"step": 120, "evaluation": {"piqa": [{"name": "acc", …}, …]}}
                              └─> wandb           evaluation/piqa/acc: 0.52
 
-wandb never asks for a key, never holds up a run and never ends one: it is online only when it was asked for and a key
-is there, else offline, else off. It is called in a thread of its own. A server that is not there, or that answers
-nothing for ``INIT_SECONDS``, makes it offline; any other failure ends wandb's part with one line. The end of a training
-waits for it ``CLOSING_SECONDS`` at most. Each start of an offline run leaves a folder of its own, and what was logged
-behind a checkpoint is logged again when a run is resumed; so ``rebuild`` makes the run anew from metrics.jsonl, one
-curve whatever happened, under the same id.
+wandb never asks for a key, never delays a run and never ends one. It is online only when the settings allow it and
+there is a key. It is called in a thread of its own. When its server cannot be reached, or does not answer for
+``INIT_SECONDS``, wandb goes offline. After any other failure it is not called again, and one line reports the reason.
+The end of a training waits for wandb at most ``CLOSING_SECONDS``.
+
+The curve in wandb may have gaps and duplicates: each start of an offline run creates a folder of its own, and a resumed
+run logs the steps after its checkpoint again. ``rebuild`` makes the run again from metrics.jsonl, under the same id and
+as one curve.
 """
 
 import dataclasses
@@ -27,19 +29,19 @@ from headrace.pipeline.core.metrics_file import MetricsFile, read_metrics
 from headrace.pipeline.core.settings import settings
 
 INIT_SECONDS = 10
-"""How long wandb's server may take to accept a run; the variable WANDB_INIT_TIMEOUT changes it."""
+"""The longest wait for wandb's server to accept a run. The environment variable WANDB_INIT_TIMEOUT overrides it."""
 CLOSING_SECONDS = 60
-"""How long the end of a training may wait for wandb to send the rest."""
+"""The longest wait for wandb at the end of a training."""
 
 
 @settings
 class Tracking:
-    """Settings of the second sink."""
+    """Settings of wandb."""
 
     wandb: Literal["auto", "online", "offline", "off"] = "auto"
-    """auto: online when WANDB_API_KEY is set, offline otherwise."""
+    """``auto`` is online when WANDB_API_KEY is set, and offline otherwise."""
     project: str = "headrace"
-    """The wandb project that runs appear under."""
+    """The wandb project of the runs."""
     name: str | None = None
     """The run's name in wandb; None lets wandb choose."""
 
@@ -47,27 +49,28 @@ class Tracking:
 Facts = Mapping[str, Any]
 Mode = Literal["online", "offline"]
 EVALUATION = "evaluation"
-"""Under this name stand scores, in metrics.jsonl and in wandb."""
+"""The key of scores in metrics.jsonl and in wandb."""
 Scores = Mapping[str, Sequence[Mapping[str, Any]]]
-"""Benchmark → its metrics, each with a name, a value and the group of items that it covers (empty: all of them)."""
+"""Benchmark → its metrics, each with a name, a value and the group of items that it covers (empty for all items)."""
 
 
 def new_run_id() -> str:
-    """A fresh wandb run id; it lives in the checkpoint so that a resumed run continues its curve."""
+    """Returns a new wandb run id. Checkpoints store it, so a resumed run continues its curve."""
     return uuid.uuid4().hex[:12]
 
 
 @dataclasses.dataclass(frozen=True)
 class Product:
-    """An artifact as wandb lists it: a reference to its manifest, which has the checksums of all files. No upload."""
+    """An artifact as wandb lists it: a reference to its manifest, which has the checksums of all files. No file is
+    uploaded."""
 
     stage: str
     manifest: Path
     address: str
     inputs: tuple[str, ...]
-    """The names of the artifacts that it was made from."""
+    """The names of its input artifacts."""
     made_by_run: bool
-    """Whether it comes out of the training, or goes into it."""
+    """True for an output of the training, False for an input."""
 
     @property
     def name(self) -> str:
@@ -75,7 +78,7 @@ class Product:
 
 
 class Tracker:
-    """Two sinks behind ``log``."""
+    """Writes metrics to metrics.jsonl and to wandb."""
 
     def __init__(
         self,
@@ -84,39 +87,39 @@ class Tracker:
         run_id: str,
         resume_step: int,
         facts: Facts,
-        settled: str | None = None,
+        sha256: str | None = None,
     ) -> None:
-        """Open ``folder/metrics.jsonl``, without the rows after ``resume_step``, and wandb's run ``run_id``.
+        """Opens ``folder/metrics.jsonl``, removes the rows after ``resume_step``, and opens the wandb run ``run_id``.
 
         Args:
-            folder: the artifact's.
-            tracking: where else metrics go.
-            run_id: wandb's.
-            resume_step: the last step whose rows stay.
-            facts: settings and addresses, which describe the run to wandb.
-            settled: the SHA-256 of the rows up to ``resume_step``, as ``settle`` returned it; None when unknown.
+            folder: the folder of the artifact.
+            tracking: the settings of wandb.
+            run_id: the id of the wandb run.
+            resume_step: the last step whose rows are kept.
+            facts: settings and addresses that describe the run in wandb.
+            sha256: the SHA-256 of the rows up to ``resume_step``, as ``flush`` returned it; None when unknown.
 
         Raises:
-            ArtifactError: when these rows are not the ones that were settled.
+            ArtifactError: when these rows have another SHA-256.
         """
-        self._metrics = MetricsFile(folder / "metrics.jsonl", resume_step, settled)
+        self._metrics = MetricsFile(folder / "metrics.jsonl", resume_step, sha256)
         self._wandb = None if tracking.wandb == "off" else Wandb(lambda: _opened(folder, tracking, run_id, facts))
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Record ``values`` at ``step``."""
+        """Records ``values`` at ``step``."""
         self._metrics.write({"step": step, **values})
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **values})
 
     def log_scores(self, step: int, scores: Scores) -> None:
-        """Record what benchmarks gave at ``step``, in a row of its own."""
+        """Records the scores of benchmarks at ``step``, in a row of its own."""
         self._metrics.write({"step": step, EVALUATION: scores})
         if self._wandb is not None:
             self._wandb.log({"global_step": step, **curves(scores)})
 
-    def settle(self) -> str:
-        """Wait until all rows are on the disk, so that no checkpoint is ahead of its curve; the SHA-256 of the rows."""
-        return self._metrics.settle()
+    def flush(self) -> str:
+        """Flushes all rows to the disk (fsync), and returns their SHA-256. A checkpoint is written only after this."""
+        return self._metrics.flush()
 
     def close(self) -> None:
         self._metrics.close()
@@ -125,7 +128,7 @@ class Tracker:
 
 
 class Wandb:
-    """wandb's run, opened and written in the background: what goes wrong there is a line, never an error."""
+    """The wandb run, opened and written by a thread. A failure is reported as one line and raises no error."""
 
     def __init__(self, opened: Callable[[], Any]) -> None:
         self._calls = Background("wandb", "metrics.jsonl has every row, headrace sync sends them later")
@@ -143,7 +146,7 @@ class Wandb:
 
 
 def curves(scores: Scores, mark: str = "") -> dict[str, float]:
-    """``evaluation/<benchmark>/<metric><mark>`` → its value on all items."""
+    """Returns the values on all items, by the names of their curves: ``evaluation/<benchmark>/<metric><mark>``."""
     return {
         f"{EVALUATION}/{benchmark}/{metric['name']}{mark}": metric["value"]
         for benchmark, metrics in scores.items()
@@ -158,13 +161,20 @@ def rebuild(
     run_id: str,
     facts: Facts,
     products: Sequence[Product],
-    beside: Sequence[tuple[int, str, Scores]] = (),
+    extra_scores: Sequence[tuple[int, str, Scores]] = (),
 ) -> str:
-    """Make wandb's run ``run_id`` anew from ``folder/metrics.jsonl``, in the place of what was logged under that id;
-    with what was scored ``beside`` the training, after which step and by what.
+    """Replaces the wandb run ``run_id`` by one made from ``folder/metrics.jsonl``.
 
-    Artifacts are listed with their inputs; online wandb links those that went in and those that came out to the run.
-    Returns where the run is: its address, or the folder that ``wandb sync`` uploads.
+    Args:
+        folder: the folder of the artifact.
+        tracking: the settings of wandb.
+        run_id: the id of the wandb run.
+        facts: settings and addresses that describe the run in wandb.
+        products: the artifacts of the run, listed with their inputs. Only online wandb links them to the run.
+        extra_scores: scores that were not computed by the training itself: the step, their source and their values.
+
+    Returns:
+        The URL of the run; offline, the folder that ``wandb sync`` uploads.
 
     Raises:
         RetryableError: when wandb's server refuses the run or does not answer.
@@ -172,9 +182,9 @@ def rebuild(
     import wandb
 
     try:
-        return _rebuild(folder, tracking, run_id, facts, products, beside)
+        return _rebuild(folder, tracking, run_id, facts, products, extra_scores)
     except (wandb.Error, OSError) as error:
-        remedy = "run again when its server answers, or with WANDB_MODE=offline"
+        remedy = "run again when the server answers, or with WANDB_MODE=offline"
         raise RetryableError("wandb", one_line(error), remedy) from None
 
 
@@ -184,29 +194,29 @@ def _rebuild(
     run_id: str,
     facts: Facts,
     products: Sequence[Product],
-    beside: Sequence[tuple[int, str, Scores]],
+    extra_scores: Sequence[tuple[int, str, Scores]],
 ) -> str:
-    asked = dataclasses.replace(tracking, wandb="auto") if tracking.wandb == "off" else tracking
-    run = _wandb_run(folder, asked, run_id, facts, _mode(asked), continues=False)
+    enabled = dataclasses.replace(tracking, wandb="auto") if tracking.wandb == "off" else tracking
+    run = _wandb_run(folder, enabled, run_id, facts, _mode(enabled), resumes=False)
     for product in products:
         reference = _artifact(product)
-        if product.made_by_run or run.offline:  # offline, wandb has no use_artifact
+        if product.made_by_run or run.offline:  # offline, wandb does not support use_artifact
             run.log_artifact(reference)
         else:
             run.use_artifact(reference)
     for row in read_metrics(folder / "metrics.jsonl"):
         values = dict(row)
-        own = curves(values.pop(EVALUATION, {}))
-        run.log({"global_step": values.pop("step"), **values, **own})
-    for step, source, scores in beside:
-        run.log({"global_step": step, **curves(scores, f" ({source})")})
-    where = str(run.settings.sync_dir) if run.offline else str(run.url)
+        scores = curves(values.pop(EVALUATION, {}))
+        run.log({"global_step": values.pop("step"), **values, **scores})
+    for step, source, extra in extra_scores:
+        run.log({"global_step": step, **curves(extra, f" ({source})")})
+    location = str(run.settings.sync_dir) if run.offline else str(run.url)
     run.finish()
-    return where
+    return location
 
 
 def _artifact(product: Product) -> Any:
-    """``product`` as an artifact of wandb."""
+    """Returns ``product`` as an artifact of wandb."""
     import wandb
 
     metadata = {"address": product.address, "inputs": list(product.inputs)}
@@ -216,22 +226,24 @@ def _artifact(product: Product) -> Any:
 
 
 def _opened(folder: Path, tracking: Tracking, run_id: str, facts: Facts) -> Any:
-    """wandb's run ``run_id``, gone on with; offline when its server refuses it or does not answer."""
-    import wandb  # half a second, only where it is wanted
+    """Opens the wandb run ``run_id`` to continue it; offline when the server refuses it or does not answer."""
+    import wandb  # imported only when needed: it takes half a second
 
     mode = _mode(tracking)
     try:
-        return _wandb_run(folder, tracking, run_id, facts, mode, continues=True)
+        return _wandb_run(folder, tracking, run_id, facts, mode, resumes=True)
     except (wandb.Error, OSError) as error:
         if mode == "offline":
             raise
-        print(f"wandb: {one_line(error)}; it goes on offline in {folder / 'wandb'}", file=sys.stderr, flush=True)
-    wandb.teardown()  # its service would hold the id of the run that failed
-    return _wandb_run(folder, tracking, run_id, facts, "offline", continues=True)
+        print(
+            f"wandb: {one_line(error)}; the run is recorded offline in {folder / 'wandb'}", file=sys.stderr, flush=True
+        )
+    wandb.teardown()  # otherwise its service keeps the id of the failed run
+    return _wandb_run(folder, tracking, run_id, facts, "offline", resumes=True)
 
 
 def _mode(tracking: Tracking) -> Mode:
-    """The mode that ``tracking`` asks for; offline without a key."""
+    """Returns the mode of ``tracking``; offline when there is no key."""
     import wandb
 
     has_key = bool(os.environ.get("WANDB_API_KEY"))
@@ -240,8 +252,8 @@ def _mode(tracking: Tracking) -> Mode:
     return "online" if tracking.wandb == "auto" and has_key and os.environ.get("WANDB_MODE") != "offline" else "offline"
 
 
-def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode: Mode, continues: bool) -> Any:
-    """wandb's run ``run_id``: gone on with when it ``continues`` (only online can it), else begun anew in its place."""
+def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode: Mode, resumes: bool) -> Any:
+    """Opens the wandb run ``run_id``. It is resumed if ``resumes`` is true and the mode is online, else replaced."""
     import wandb
 
     init_seconds = float(os.environ.get("WANDB_INIT_TIMEOUT", INIT_SECONDS))
@@ -249,7 +261,7 @@ def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode
         project=tracking.project,
         name=tracking.name,
         id=run_id,
-        resume="allow" if continues and mode == "online" else None,
+        resume="allow" if resumes and mode == "online" else None,
         mode=mode,
         dir=str(folder),
         config=dict(facts),

@@ -35,7 +35,7 @@ from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskErr
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.signals import kept_from_children
 from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.core.system_errors import explained, system_errors_told
+from headrace.pipeline.core.system_errors import explained, system_errors_explained
 
 SEMAPHORES = "/dev/shm"
 """The folder in which the C library makes the semaphores that a pool needs; its errors do not name it."""
@@ -96,7 +96,7 @@ class TaskExecutor(LocalPipelineExecutor):
         """``run_task``, after waiting for the process that holds the task."""
         waiting = Waiting(f"{self.step.name} task {rank}")
         while not self.run_task(rank):
-            waiting.begin()
+            waiting.start()
             while not (self.is_rank_completed(rank) or waiting.any_free([claim_of(self._part(rank))])):
                 time.sleep(POLL_SECONDS)
 
@@ -110,7 +110,7 @@ class TaskExecutor(LocalPipelineExecutor):
         left = self._missing()
         with Progress(self.step.name.replace(".", " "), self.tasks, "tasks") as progress:
             progress.advance(self.tasks - len(left))
-            waiting = Waiting(self.step.name, progress.say)
+            waiting = Waiting(self.step.name, progress.print_line)
             while left:
                 held = set(left)
                 for rank in self._finished(left):
@@ -120,7 +120,7 @@ class TaskExecutor(LocalPipelineExecutor):
 
     def _freed(self, held: list[int], waiting: Waiting, progress: Progress) -> list[int]:
         """What others have not done of the tasks ``held`` by them, once they are done or one of them is free."""
-        waiting.begin()
+        waiting.start()
         while held and not waiting.any_free([claim_of(self._part(rank)) for rank in held]):
             time.sleep(POLL_SECONDS)
             missing = set(self._missing())
@@ -143,7 +143,7 @@ class TaskExecutor(LocalPipelineExecutor):
         context = _context()
         theirs, ours = context.Pipe(duplex=False)
         with theirs, ours:
-            with system_errors_told(SEMAPHORES):
+            with system_errors_explained(SEMAPHORES):
                 pool = concurrent.futures.ProcessPoolExecutor(
                     self.workers, context, initializer=_serve, initargs=(self, theirs, threads, str(log))
                 )

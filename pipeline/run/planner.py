@@ -25,11 +25,11 @@ from headrace.pipeline.core.artifact import (
     part_path,
     write_sealed,
 )
-from headrace.pipeline.core.claim import claim_of, turn
+from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Phase, Stage, address_of
-from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_told
+from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
 from headrace.pipeline.run.saved import is_own, newest_file, read_saved
@@ -74,7 +74,7 @@ class Step:
 
     def finish(self) -> Artifact:
         """Write the manifest, once all parts are there, unless another process has."""
-        with turn(self.folder / "logs" / "finish.claim", f"{self.name}.finish"):
+        with claimed_when_free(self.folder / "logs" / "finish.claim", f"{self.name}.finish"):
             if self.is_whole:
                 return Artifact(self.folder)
             inputs = {name: Artifact(folder) for name, folder in self.inputs.items()}
@@ -149,13 +149,13 @@ def announce_recomputation(steps: Sequence[Step]) -> None:
 def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
     """Bring ``step``, which ``file`` describes to workers, to its end on this machine."""
     adopt_job(CLUSTERS.values())
-    with system_errors_told(step.folder):
+    with system_errors_explained(step.folder):
         step.folder.mkdir(parents=True, exist_ok=True)
         for phase in step.phases:
             if not step.missing(phase):
                 continue
             if step.stage.distributed:
-                with turn(claim_of(part_path(step.folder, phase.name, 0)), step.name):
+                with claimed_when_free(claim_of(part_path(step.folder, phase.name, 0)), step.name):
                     if step.missing(phase):
                         launch(step.stage, step.folder, file, config.ranks)
             else:

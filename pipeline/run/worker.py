@@ -18,7 +18,7 @@ from headrace.pipeline.clusters.base import adopt_job, adopt_rank
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.errors import HeadraceError, TaskError
-from headrace.pipeline.core.system_errors import system_errors_told
+from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.core.variables import JOB, MAIN_PID
 from headrace.pipeline.run.planner import Step, load_steps
 
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str]) -> int:
         steps = load_steps(Path(run_json))
         step = steps[stage_name]
         folder = step.folder
-        with system_errors_told(folder):
+        with system_errors_explained(folder):
             finish_inputs([steps[name] for name in step.inputs if name in steps])
             if task:
                 run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)

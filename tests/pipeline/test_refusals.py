@@ -99,7 +99,7 @@ def test_a_read_only_root_refuses_what_is_left_to_do(read_only_run: list[str], t
     refused = headrace_here(*read_only_run, "until=duplicates")
     assert refused.returncode == 2
     wrong = f"cannot write below '{tmp_path}/disk/runs' (Read-only file system)"
-    assert said(refused) == f"headrace: root: {wrong}; give a folder of yours: root=FOLDER"
+    assert said(refused) == f"headrace: root: {wrong}; use a folder of your own: root=FOLDER"
 
 
 @pytest.mark.parametrize("free", ["60k", "100k", "140k"])
@@ -126,7 +126,9 @@ def test_no_shared_memory(tmp_path: Path, options: str, words: str, status: int)
     fill = [] if options == "ro" else ["sh", "-c", 'head -c 4096 /dev/zero >/dev/shm/full; exec "$@"', "sh"]
     done = outcome_of(with_shared_memory(options, [*fill, *pipeline(overrides)]))
     assert done.returncode == status
-    assert said(done).startswith(f"headrace: /dev/shm: {words or 'No space left on device; make room and run again'}")
+    assert said(done).startswith(
+        f"headrace: /dev/shm: {words or 'No space left on device; free some space and run again'}"
+    )
 
 
 @pytest.mark.parametrize("name", ["a[/b]", "[bold]", "[red] :smile: x"])
@@ -154,7 +156,7 @@ def test_a_half_done_artifact_of_somebody_else(tmp_path: Path) -> None:
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert f"({signatures.folder}/signatures belongs to nobody, you are root)" in last
-    assert last.endswith("; ask for access, or give a folder of yours: root=FOLDER")
+    assert last.endswith("; ask for access, or use a folder of your own: root=FOLDER")
 
 
 def test_an_artifact_that_may_not_be_read(tmp_path: Path) -> None:
@@ -166,7 +168,7 @@ def test_an_artifact_that_may_not_be_read(tmp_path: Path) -> None:
         done = outcome_of(bound_by_permissions(pipeline(["inspect", "clean", f"root={tmp_path}/runs"])))
         assert done.returncode == 1
         owner = "Permission denied (it belongs to nobody, you are root)"
-        assert said(done) == (f"headrace: {path}: {owner}; ask for access, or give a folder of yours: root=FOLDER")
+        assert said(done) == (f"headrace: {path}: {owner}; ask for access, or use a folder of your own: root=FOLDER")
         path.chmod(0o644)
 
 

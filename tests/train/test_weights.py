@@ -205,7 +205,7 @@ def test_a_server_of_wandb_that_hangs_ends_no_training_and_no_resume(tmp_path, i
         spec = settings() | {"tracking": {"wandb": "online"}}
         ends, said = train(specify(tmp_path, inputs, spec, runs))
     assert ends == [-9, 0], said
-    assert "; it goes on offline in " in said
+    assert "; the run is recorded offline in " in said
     rows = read_metrics(tmp_path / "online/metrics.jsonl")
     assert [row["step"] for row in rows] == list(range(1, 13))
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from headrace.pipeline.core.artifact import write_json
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.system_errors import of_rust
+from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, WeightNames
 from headrace.train.families.hf_config import read_model_config
@@ -48,7 +48,7 @@ def export(
     try:
         save_file({name: value.contiguous() for name, value in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
     except SafetensorError as error:
-        raise of_rust(error, folder / WEIGHTS) from None
+        raise rust_os_error(error, folder / WEIGHTS) from None
     hf_config = family.to_hf_config(config) | {"vocab_size": vocabulary} | _token_ids(tokenizer_file, family)
     write_json(folder / "config.json", hf_config)
     write_json(folder / "tokenizer_config.json", _tokenizer_config(config, family))

@@ -133,7 +133,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
 def save(job: Job, state: State, tracker: Tracker | None) -> None:
     """Starts a checkpoint of ``state``, after the metrics up to it are on the disk."""
     if tracker:
-        state = dataclasses.replace(state, curve=tracker.settle())
+        state = dataclasses.replace(state, curve=tracker.flush())
     job.saver.begin(state, job.engine)
 
 

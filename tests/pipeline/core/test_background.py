@@ -32,7 +32,7 @@ def test_the_first_failure_is_one_line_and_the_last_call(capfd: pytest.CaptureFi
 def test_a_call_that_hangs_is_waited_for_no_longer_than_said(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "MOST_WAITING", 10)
+    monkeypatch.setattr(background, "QUEUE_LIMIT", 10)
     answer, made = threading.Event(), list[int]()
     calls, busy = Background("service", "the work goes on"), Background("busy", "the work goes on")
     for _ in range(100):

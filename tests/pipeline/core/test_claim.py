@@ -9,7 +9,7 @@ import pytest
 
 from headrace.pipeline.core import claim as claims
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
-from headrace.pipeline.core.claim import Waiting, claimed, turn
+from headrace.pipeline.core.claim import Waiting, claimed, claimed_when_free
 from headrace.pipeline.core.owner import UNFINISHED, Owner, aside
 from headrace.pipeline.core.variables import JOB, RESTARTS
 
@@ -39,14 +39,14 @@ def test_one_process_holds_a_claim_and_leaves_nothing_behind(claim: Path) -> Non
     assert list(claim.parent.iterdir()) == []
 
 
-def test_of_many_that_ask_at_once_one_gets_it(claim: Path) -> None:
+def test_only_one_of_many_processes_gets_a_claim(claim: Path) -> None:
     """Twenty processes count up a number that only the holder of the claim may touch."""
     number = claim.with_name("number")
     number.write_text("0")
     children = []
     for _ in range(20):
         if (child := os.fork()) == 0:
-            with turn(claim, "count"):
+            with claimed_when_free(claim, "count"):
                 number.write_text(str(int(number.read_text()) + 1))
             os._exit(0)
         children.append(child)
@@ -74,18 +74,18 @@ def test_a_requeued_job_takes_over_what_it_claimed_on_another_node(
 
 
 def test_without_a_heartbeat_a_claim_of_another_node_ends(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What counts is how long its time has not changed, not what the clocks say."""
+    """The clock of the other node does not matter, only the time since the last change."""
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     claim.symlink_to(f"{ELSEWHERE}~~0")
     os.utime(claim, (1, 1), follow_symlinks=False)
-    said: list[str] = []
-    waiting = Waiting("clean.clean", said.append)
-    waiting.begin()
+    printed: list[str] = []
+    waiting = Waiting("clean.clean", printed.append)
+    waiting.start()
     for now[0], beat, is_free in [(0, 1, False), (170, 1, False), (190, 2, False), (365, 2, False), (371, 2, True)]:
         os.utime(claim, (beat, beat), follow_symlinks=False)
         assert waiting.any_free([claim]) is is_free, now
-    assert said == ["clean.clean waits for node7 PID 4711"]
+    assert printed == ["clean.clean waits for node7 PID 4711"]
     assert not claim.is_symlink()
 
 
@@ -117,22 +117,22 @@ def test_a_claim_that_changed_hands_is_put_back_and_not_released(claim: Path) ->
     with claimed(claim):
         claim.unlink()
         claim.symlink_to(f"{ELSEWHERE}~~0")
-        claims._take_away(claim, f"{dead()}~~0")
+        claims._remove(claim, f"{dead()}~~0")
     assert os.readlink(claim) == f"{ELSEWHERE}~~0"
     assert list(claim.parent.iterdir()) == [claim]
 
 
-def test_what_is_no_claim_is_waited_for_as_for_an_unknown_process(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_no_claim_counts_as_an_unknown_process(claim: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     claim.write_text("a file that somebody put here")
     with claimed(claim) as is_ours:
         assert not is_ours
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    said: list[str] = []
-    waiting = Waiting("clean.clean", said.append)
+    printed: list[str] = []
+    waiting = Waiting("clean.clean", printed.append)
     for now[0], is_free in [(0, False), (2, False), (200, True)]:
         assert waiting.any_free([claim]) is is_free
-    assert said == ["clean.clean waits for an unknown process"]
+    assert printed == ["clean.clean waits for an unknown process"]
 
 
 def finished(folder: Path) -> Artifact:
@@ -141,7 +141,7 @@ def finished(folder: Path) -> Artifact:
     return finish(folder, {}, {"write": 1})
 
 
-def test_no_sweep_removes_what_a_living_process_is_writing(tmp_path: Path, claim: Path) -> None:
+def test_finish_keeps_the_files_of_running_processes(tmp_path: Path, claim: Path) -> None:
     stays = [
         aside(tmp_path / "documents.bin").name,
         f"{UNFINISHED}{ELSEWHERE}-documents.bin",  # it holds a claim

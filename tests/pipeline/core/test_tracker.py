@@ -48,12 +48,12 @@ def test_scores_have_rows_of_their_own_which_are_cut_like_the_others(tmp_path: P
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 3.0}, {"step": 1, "evaluation": scores}]
 
 
-def test_wandb_is_told_the_scores_of_all_items_as_they_come(tmp_path: Path) -> None:
-    tracker, told = Tracker(tmp_path, Tracking(wandb="off"), "run", 0, {}), list[dict[str, float]]()
-    tracker._wandb = SimpleNamespace(log=told.append, finish=lambda: None)
+def test_wandb_receives_the_scores_of_all_items_at_once(tmp_path: Path) -> None:
+    tracker, logged = Tracker(tmp_path, Tracking(wandb="off"), "run", 0, {}), list[dict[str, float]]()
+    tracker._wandb = SimpleNamespace(log=logged.append, finish=lambda: None)
     tracker.log_scores(5, {"piqa": [score("acc", 0.5, ""), score("acc", 1.0, "simple"), score("acc_norm", 0.25, "")]})
     tracker.close()
-    assert told == [{"global_step": 5, "evaluation/piqa/acc": 0.5, "evaluation/piqa/acc_norm": 0.25}]
+    assert logged == [{"global_step": 5, "evaluation/piqa/acc": 0.5, "evaluation/piqa/acc_norm": 0.25}]
 
 
 def test_wandb_is_offline_without_a_key_and_asks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ os._exit(0)  # as a rank ends
 def test_a_server_that_fails_costs_a_bounded_time_and_no_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    monkeypatch.delenv("WANDB_SERVICE", raising=False)  # that of the tests' own process
+    monkeypatch.delenv("WANDB_SERVICE", raising=False)  # the service of the test process itself
     with server(fault) as address:
         variables = {
             "WANDB_BASE_URL": address,
@@ -103,11 +103,11 @@ def test_a_server_that_fails_costs_a_bounded_time_and_no_row(
     if fault == "hangs later":
         assert said == "wandb: did not finish within 2 s; metrics.jsonl has every row, headrace sync sends them later"
     else:
-        assert said.endswith(f"; it goes on offline in {tmp_path / 'wandb'}")
+        assert said.endswith(f"; the run is recorded offline in {tmp_path / 'wandb'}")
         assert sum(record.WhichOneof("record_type") == "history" for record in all_records(tmp_path)) == 20
 
 
-def test_a_rebuild_without_its_server_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rebuild_without_a_server_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "0" * 40)
     monkeypatch.setenv("WANDB_MODE", "online")
     monkeypatch.setenv("WANDB_INIT_TIMEOUT", "1")
@@ -116,7 +116,7 @@ def test_a_rebuild_without_its_server_is_one_line(tmp_path: Path, monkeypatch: p
         with pytest.raises(RetryableError) as error:
             rebuild(tmp_path, Tracking(), "refused", {}, [])
     assert re.fullmatch(
-        r"wandb: \w+: .*; run again when its server answers, or with WANDB_MODE=offline", str(error.value)
+        r"wandb: \w+: .*; run again when the server answers, or with WANDB_MODE=offline", str(error.value)
     )
 
 
@@ -126,17 +126,17 @@ BLOCK, FILE_HEADER, CHUNK_HEADER, LAST_CHUNKS = 1 << 15, 7, 7, (1, 4)
 def records(folder: Path) -> Iterator[Any]:
     """Everything that the only offline run below ``folder`` would upload; the file is a log in LevelDB's format."""
     (path,) = folder.glob("wandb/offline-run-*/*.wandb")
-    data, place, whole = path.read_bytes(), FILE_HEADER, b""
-    while place + CHUNK_HEADER <= len(data):
-        left = BLOCK - place % BLOCK
+    data, offset, whole = path.read_bytes(), FILE_HEADER, b""
+    while offset + CHUNK_HEADER <= len(data):
+        left = BLOCK - offset % BLOCK
         if left < CHUNK_HEADER:
-            place += left
+            offset += left
             continue
-        length, kind = struct.unpack("<HB", data[place + 4 : place + CHUNK_HEADER])
-        place += CHUNK_HEADER + length
-        if place > len(data):
+        length, kind = struct.unpack("<HB", data[offset + 4 : offset + CHUNK_HEADER])
+        offset += CHUNK_HEADER + length
+        if offset > len(data):
             return
-        whole += data[place - length : place]
+        whole += data[offset - length : offset]
         if kind in LAST_CHUNKS:
             yield Record.FromString(whole)
             whole = b""
@@ -157,7 +157,7 @@ def score(name: str, value: float, group: str) -> dict[str, Any]:
     return {"name": name, "value": value, "group": group}
 
 
-def test_the_wandb_run_is_made_anew_from_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wandb_run_is_rebuilt_from_the_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     tracker = Tracker(tmp_path, Tracking(wandb="off"), "abc123", 0, {})
     tracker.log(1, {"loss": 2.0})
@@ -204,7 +204,7 @@ def test_a_kill_while_the_metrics_are_cut_leaves_them_whole(tmp_path: Path, monk
     assert [row["step"] for row in read_metrics(path)] == [1, 2]
 
 
-def test_what_a_lost_node_left_behind_the_checkpoint_is_cut_off(tmp_path: Path) -> None:
+def test_what_a_lost_node_left_after_the_checkpoint_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step":1}\n{"step":2}\n' + bytes(40) + b'\n{"step":4}\n')
     Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}).close()
@@ -217,7 +217,7 @@ def test_a_damaged_row_before_the_checkpoint_is_named(tmp_path: Path, at: int | 
     tracker = Tracker(tmp_path, Tracking(wandb="off"), "run", 0, {})
     for step in (1, 2):
         tracker.log(step, {})
-    settled = tracker.settle()
+    sha256 = tracker.flush()
     tracker.log(3, {})
     tracker.close()
     path = tmp_path / "metrics.jsonl"
@@ -225,20 +225,20 @@ def test_a_damaged_row_before_the_checkpoint_is_named(tmp_path: Path, at: int | 
     damaged = b"" if at is None else rows[:at] + bytes([rows[at] ^ 2]) + rows[at + 1 :]
     path.write_bytes(damaged)
     with pytest.raises(ArtifactError) as error:
-        Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}, settled)
+        Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}, sha256)
     assert str(error.value) == (
-        f"{path}: is damaged: its rows up to step 2 are not what was written; "
-        "bring it back, or remove it and run again to go on without them"
+        f"{path}: is damaged: its rows up to step 2 are not those that were written; "
+        "restore it, or remove it and run again to continue without these rows"
     )
     assert path.read_bytes() == damaged
     path.write_bytes(rows)
-    resumed = Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}, settled)
-    assert resumed.settle() == settled
+    resumed = Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}, sha256)
+    assert resumed.flush() == sha256
     resumed.close()
     assert path.read_bytes() == rows[:22]
 
 
-def test_without_its_curve_a_training_goes_on(tmp_path: Path) -> None:
+def test_a_training_continues_without_its_curve(tmp_path: Path) -> None:
     Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}, "a hash").close()
     assert read_metrics(tmp_path / "metrics.jsonl") == []
 
@@ -254,12 +254,12 @@ def test_an_older_writer_cannot_reach_the_curve_of_a_resumed_run(tmp_path: Path)
     newer.close()
 
 
-def test_a_file_that_was_cut_and_grew_past_the_last_place_is_read_anew(tmp_path):
+def test_a_file_that_was_cut_and_grew_past_the_last_offset_is_read_again(tmp_path):
     """A resumed training cuts its metrics to the checkpoint while the launcher follows them."""
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step":1}\n{"step":2}\n')
-    rows, place = new_metrics(path, 0)
-    assert ([row["step"] for row in rows], place) == ([1, 2], 22)
+    rows, offset = new_metrics(path, 0)
+    assert ([row["step"] for row in rows], offset) == ([1, 2], 22)
     path.write_bytes(b'{"step":1}\n{"step":2, "loss":1.5}\n{"step":3}\n')
-    rows, _ = new_metrics(path, place)
+    rows, _ = new_metrics(path, offset)
     assert [row["step"] for row in rows] == [1, 2, 3]

@@ -167,7 +167,9 @@ def test_a_full_disk_is_told_in_one_line_and_asks_for_another_start(
     clean, _ = steps_of(run_json)
     monkeypatch.setattr(TaskExecutor, "run_task", full)
     assert run(run_json, "clean", "0-filter", "0") == 75
-    assert capsys.readouterr().err == f"headrace: {clean.folder}: No space left on device; make room and run again\n"
+    assert (
+        capsys.readouterr().err == f"headrace: {clean.folder}: No space left on device; free some space and run again\n"
+    )
     assert isinstance(error_report.find(clean.folder), RetryableError)
 
 
@@ -180,10 +182,12 @@ def test_a_full_disk_is_told_by_a_run_on_this_machine(
     future: Future[bool] = Future()
     future.set_exception(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     monkeypatch.setattr(TaskExecutor, "run", lambda self: self._raise_for(future, 0, tmp_path))
-    with pytest.raises(RetryableError, match=f"^{clean.folder}: No space left on device; make room and run again$"):
+    with pytest.raises(
+        RetryableError, match=f"^{clean.folder}: No space left on device; free some space and run again$"
+    ):
         planner.execute(clean, config, run_json)
     monkeypatch.setattr(planner, "write_sealed", full)
-    with pytest.raises(RetryableError, match=r"run\.json: No space left on device; make room and run again$"):
+    with pytest.raises(RetryableError, match=r"run\.json: No space left on device; free some space and run again$"):
         planner.save(config, {}, [clean])
 
 
@@ -191,7 +195,7 @@ def test_a_root_that_cannot_be_written(run_json: Path) -> None:
     config = dataclasses.replace(planner.load(run_json)[0], root=str(run_json))
     with pytest.raises(ConfigError) as error:
         planner.save(config, {}, [])
-    wanted = f"root: cannot write below '{run_json}' (Not a directory); give a folder of yours: root=FOLDER"
+    wanted = f"root: cannot write below '{run_json}' (Not a directory); use a folder of your own: root=FOLDER"
     assert str(error.value) == wanted
 
 
