@@ -66,7 +66,7 @@ def test_a_setting_with_a_secret_is_refused_by_its_name(overrides: list[str], tm
     monkeypatch.chdir(tmp_path)
     done = headrace_here("source=jsonl", *overrides)
     assert done.returncode == 2
-    assert "holds a password, key or signature, which would be written to the root; leave it out" in done.stderr
+    assert "holds a password, key or signature, which would be written to the root; remove it" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert SECRET not in done.stdout + done.stderr
     assert not list(tmp_path.iterdir())
