@@ -1,13 +1,13 @@
-"""Does any filter, extractor or decoder cost more than its input is long? Prints a table and one JSON line.
+"""Measures whether a filter, extractor or decoder costs more than linear time. Prints a table and one JSON line.
 
     python benchmarks/adversarial_cost.py [--only NAME] [--seconds 0.03] [--largest 32768]
 
 Each function of tests/data_prep/measured.py gets each text of tests/data_prep/adversarial.py (readers get its bytes),
-twice as long again and again until a call takes ``--seconds`` of CPU time or the input has ``--largest`` characters.
-Where it takes that long, growth is measured: CPU time for twice the input divided by that for the input. Of a function
-that no input keeps busy for so long, the COSTLIEST inputs are made longer, up to LONGEST characters. Where growth is
-above the bar it is measured again, medians of RUNS calls, up to ATTEMPTS times; the least counts, because other work on
-the machine only adds time. Shorter calls are not judged; their time is in the table.
+doubled again and again until a call takes ``--seconds`` of CPU time or the input has ``--largest`` characters.
+If it takes that long, growth is measured: CPU time for twice the input divided by that for the input. If no input
+takes that long for a function, the COSTLIEST inputs are made longer, up to LONGEST characters. A growth above the bar
+is measured again, with medians of RUNS calls, up to ATTEMPTS times; the least counts, because other work on the machine
+only adds time. Shorter calls are not judged; their time is in the table.
 
     growth     the greatest of all inputs, and the input
     µs/char    the greatest CPU time a character (or byte), and the input
@@ -110,7 +110,7 @@ def tables(only: str, seconds: float, largest: int) -> Iterator[tuple[str, list[
 def row(
     function: Callable[[Any], object], inputs: Mapping[str, Callable[[int], Any]], seconds: float, largest: int
 ) -> list[Measured]:
-    """``function`` measured on all ``inputs``, and on longer ones of the costliest if none was long enough."""
+    """Measures ``function`` on all ``inputs``, and the costliest on longer ones if no input was long enough."""
     found = [measured(name, function, make, seconds, largest) for name, make in inputs.items()]
     if any(one.growth for one in found):
         return found

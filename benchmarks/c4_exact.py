@@ -1,14 +1,14 @@
-"""Does ``cleaning=c4`` keep exactly the pages, with exactly the text, that the plain reference keeps?
+"""Compares the pages and texts that ``cleaning=c4`` keeps with those of the plain reference.
 
     python benchmarks/c4_exact.py [FILES…] [--html-field html] [--generated N] [--seed 0] [--tasks 4]
 
-FILES: JSONL (plain or compressed) with ``url`` and ``text``, ``date`` optional; with ``--html-field`` the text is what
-the project's extractor makes of that field, with ``--text-field`` it is another field. ``--generated N`` adds N made-up
-pages that sit on every rule's edge, the same for the same seed. All pages are one corpus: pages of one URL and repeated
-lines meet across files. They go through the stage ``clean`` with conf/cleaning/c4.yaml, and through the slow reference
-of tests/data_prep/c4_reference.py with nltk's own Punkt tokenizer and langdetect. Prints one JSON line:
+FILES: JSONL (plain or compressed) with ``url`` and ``text``, ``date`` optional; with ``--html-field`` the project's
+extractor makes the text from that field, with ``--text-field`` names another field. ``--generated N`` adds N synthetic
+pages at the edge of every rule, the same for the same seed. All pages are one corpus: the pages of one URL and repeated
+lines may be in different files. They go through the stage ``clean`` with conf/cleaning/c4.yaml, and through the slow
+reference of tests/data_prep/c4_reference.py with nltk's own Punkt tokenizer and langdetect. Prints one JSON line:
 
-    pages       records with text that both saw; what is not JSON or has no text is ``unreadable``
+    pages       records with text that both read; records without JSON or text are ``unreadable``
     differing   pages that one kept and the other did not, or both with different text
     kept        by the reference
     dropped     by the stage, by rule
@@ -119,7 +119,7 @@ def generated(number: int, seed: int, bad_words: list[str]) -> Iterator[Page]:
 
 
 def made_line(chance: random.Random, bad_words: list[str], foreign: float) -> str:
-    """One line; a share of ``foreign`` of those that are on no edge is in another language."""
+    """Returns one line; a share of ``foreign`` of the lines without an edge case is in another language."""
     kind = chance.random()
     if kind < 0.03:
         return chance.choice(BAD_EDGES).format(chance.choice(bad_words))
@@ -133,7 +133,7 @@ def made_line(chance: random.Random, bad_words: list[str], foreign: float) -> st
 
 
 def read_pages(source: Jsonl) -> tuple[list[Page], int]:
-    """The pages of ``source`` in its order, and how many records are none."""
+    """Returns the pages of ``source`` in its order, and the number of records without a page."""
     records = [record for file in source.listing() for record in source.read(file.name)]
     pages = [Page(d.metadata["url"], d.text, d.metadata.get("date", "")) for d, drop in records if drop is None]
     if not all(page.url for page in pages):

@@ -1,4 +1,4 @@
-"""How fast do C4's rules go on one core, beside datatrove's C4QualityFilter on the same pages? Prints one JSON line.
+"""Measures C4's rules on one core, and datatrove's C4QualityFilter on the same pages. Prints one JSON line.
 
     python benchmarks/clean_throughput.py PAGES.jsonl[.zst] [--runs 3]
 
@@ -11,7 +11,7 @@ this process. Figures: MB of text (UTF-8, in) a second of CPU time, one a run; t
     datatrove without sentences      the same without counting sentences (min_num_sentences=-1), which needs none
 
 ``agreement`` compares c4_lines with C4QualityFilter: pages that only one keeps, pages whose text differs. They cannot
-agree fully: datatrove takes ' for an end mark, counts words before citations are cut, and cuts sentences by spaCy.
+agree fully: datatrove accepts ' as an end mark, counts words before citations are cut, and cuts sentences by spaCy.
 """
 
 import argparse

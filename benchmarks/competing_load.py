@@ -1,9 +1,9 @@
-"""How much of training's speed is left when other processes want the same cores. Prints one JSON line.
+"""Measures how much of training's speed remains when other processes use the same cores. Prints one JSON line.
 
     python benchmarks/competing_load.py [--busy 0 1 2] [--rounds 3] [--steps 20] [--model demo]
 
-Beside so many ``busy`` processes, each a loop that never waits, ``train_step.py`` runs in turn as the launcher starts
-ranks (``OMP_WAIT_POLICY=PASSIVE``: a thread without work sleeps) and as torch would run by itself (it spins). The rates
+With ``busy`` other processes, each a loop that never waits, ``train_step.py`` runs alternately with the launcher's
+environment (``OMP_WAIT_POLICY=PASSIVE``: a thread without work sleeps) and with torch's default (it spins). The rates
 are medians of the rounds, in tokens per second.
 """
 

@@ -1,4 +1,4 @@
-"""How fast is the data line on one core, from zstd text to packed rows, beside datatrove's blocks? One JSON line.
+"""Measures the data stages on one core, from zstd text to packed rows, and datatrove's blocks. Prints one JSON line.
 
     python benchmarks/data_end_to_end.py PAGES.jsonl[.zst] ENCODER VOCAB [--text-field text] [--runs 3]
 

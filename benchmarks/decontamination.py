@@ -1,4 +1,4 @@
-"""How fast are benchmark items searched for in documents, on one core, beside MinHash? Prints one JSON line.
+"""Measures the search for benchmark items in documents on one core, and MinHash. Prints one JSON line.
 
     python benchmarks/decontamination.py DOCUMENTS.jsonl[.zst] BENCHMARKS [--runs 3] [--megabytes 20] [--items 200]
 
@@ -9,9 +9,9 @@ searched for. Figures: MB of text (UTF-8) a second of CPU time, one a run; candi
     readable search   the same in plain Python, on a tenth of the text
     signature         shingle hashes and MinHash, 112 hashes: what the stage signatures does with each text
 
-``quality``: so many items with 13 words and more are planted, one in a document, loud and with other punctuation; as
-many with one word in 12 replaced, which leaves no 13 words in a row. All of the first should be found, none of the
-second. ``items_in_documents``: how many items the documents hold as they are.
+``quality``: ``--items`` items of at least 13 words are planted, one in each document, in upper case and with other
+punctuation. The same number is planted with one word in 12 replaced, so no 13 words in a row are left. All of the first
+should be found, none of the second. ``items_in_documents``: the number of items in the unchanged documents.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def sketch(text: str) -> object:
 
 
 def quality(search: Search, passages: dict[str, str], texts: Sequence[str], items: int) -> dict[str, int]:
-    """How many planted items are found, whole ones and broken ones."""
+    """Returns how many planted items are found: whole ones and broken ones."""
     generator, counts = random.Random(0), {"planted": 0, "found": 0, "broken": 0, "broken_found": 0}
     for name in generator.sample(sorted(passages), min(items, len(passages))):
         parts = words(passages[name])

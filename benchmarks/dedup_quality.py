@@ -1,4 +1,4 @@
-"""What deduplication finds, against all pairs of the given texts: prints one JSON line.
+"""Measures what deduplication finds, compared with all pairs of the given texts. Prints one JSON line.
 
     PYTHONPATH=. python benchmarks/dedup_quality.py FILE… [KEY=VALUE …]
 
@@ -152,7 +152,7 @@ def run(stage: Any, inputs: dict[str, Artifact], folder: Path) -> Artifact:
 
 
 class OurWords(WordTokenizer):
-    """What ``headrace.data_prep.text.words`` takes for words, as a tokenizer of datatrove."""
+    """The words of ``headrace.data_prep.text.words`` as a tokenizer of datatrove."""
 
     def word_tokenize(self, text: str) -> list[str]:
         return words(text)

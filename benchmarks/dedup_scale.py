@@ -1,12 +1,12 @@
-"""How deduplication grows with the number of documents: time, memory and disk of each phase of stage ``duplicates``.
+"""Measures how deduplication scales: time, memory and disk of each phase of stage ``duplicates``.
 
     python benchmarks/dedup_scale.py --signatures 1000000 5000000 20000000
 
-Prints one line of JSON for each size. Documents are made up (seed 0), everything from their signatures on is real: the
-phases of data_prep/duplicates.py, task after task, each phase in a process of its own. Only the shingle sets of
+Prints one line of JSON for each size. Documents are synthetic (seed 0), everything from their signatures on is real:
+the phases of data_prep/duplicates.py, task after task, each phase in a process of its own. Only the shingle sets of
 candidates, which the stage computes from texts, are planted too.
 
-    75 % of the documents are alone, 25 % are in clusters of 2 to 1,000 (a power law), strewn over all shards. One
+    75 % of the documents are alone, 25 % are in clusters of 2 to 1,000 (a power law), spread over all shards. One
     member in five is an exact copy of its cluster's text, the others have a similarity that is drawn for the cluster
     from 0.5 to 1: in their signatures as in their shingle sets.
 
@@ -56,12 +56,12 @@ KEYS_PER_DOCUMENT = 30
 
 
 def similarity_of(cluster: np.ndarray) -> np.ndarray:
-    """Of two members of each of these clusters: (n,)."""
+    """Returns the similarity of two members of each of these clusters: (n,)."""
     return LEAST_SIMILARITY + (1 - LEAST_SIMILARITY) * (mix(cluster) >> np.uint64(11)) * 2.0**-53
 
 
 def plant(folder: Path, n_documents: int, shard_documents: int, dedup: Dedup) -> None:
-    """Make the artifacts ``clean`` (without texts) and ``signatures``, and the cluster of each document."""
+    """Writes the artifacts ``clean`` (without texts) and ``signatures`` of documents in planted clusters."""
     generator = np.random.default_rng(0)
     sizes = np.minimum(generator.zipf(SIZES_POWER, n_documents) + 1, LARGEST_CLUSTER)
     sizes = sizes[: np.searchsorted(np.cumsum(sizes), int(n_documents * CLUSTERED))]
@@ -84,7 +84,7 @@ def plant(folder: Path, n_documents: int, shard_documents: int, dedup: Dedup) ->
 
 
 def planted_arrays(shard: int, cluster: np.ndarray, copies: np.ndarray, dedup: Dedup) -> dict[str, np.ndarray]:
-    """What stage ``signatures`` would leave of a shard; a copy has the digest and the signature of its cluster."""
+    """Returns the arrays of stage ``signatures`` for a shard; a copy has the digest and signature of its cluster."""
     generator = np.random.default_rng([1, shard])
     columns = np.arange(dedup.banding.hashes, dtype=np.uint64)
     signatures = np.empty((cluster.size, columns.size), np.uint32)
@@ -127,7 +127,7 @@ class Planted(Duplicates):
 
 
 class Line(GlobalFilter):
-    """The keys of made-up lines: half of them are said by two or more pages."""
+    """The keys of synthetic lines: half of them are on two or more pages."""
 
     rank_words: ClassVar[int] = 2
 
@@ -140,7 +140,7 @@ class Line(GlobalFilter):
 
 
 def key_phases(n_keys: int, shard_keys: int, dedup: Dedup) -> tuple[Phase, ...]:
-    """What stage ``clean`` does with the keys of a global filter."""
+    """Runs the phases of stage ``clean`` on the keys of a global filter."""
     n_shards = -(-n_keys // shard_keys)
 
     def write(task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:

@@ -1,10 +1,10 @@
-"""What an update costs through our engine, over the same update in plain PyTorch: prints one JSON line per ZeRO stage.
+"""Measures an update by our engine and the same update in plain PyTorch. Prints one JSON line per ZeRO stage.
 
     python benchmarks/deepspeed_overhead.py [--stages 0 1 2 3] [--pairs 15] [--rows 4] [--accumulation 1]
 
 One rank, the same model (10.4M parameters), data, clipping and AdamW. Updates alternate, plain and engine, engine and
-plain, so that what disturbs the machine disturbs both; a pair's ratio is one measurement, and the median and the
-quartiles of ``--pairs`` of them are printed, after one pair that does not count. Time is that of the clock, after
+plain, so that other load disturbs both; a pair's ratio is one measurement, and the median and the
+quartiles of ``--pairs`` of them are printed, after one pair that does not count. Time is wall time, after
 waiting for the device; on a CPU it is the processor time of all threads, which other programs disturb less. In bf16
 (GPU) the plain loop keeps fp32 master weights, as the engine does.
 """

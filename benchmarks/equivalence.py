@@ -1,4 +1,4 @@
-"""How far are the engine's trainings (DeepSpeed) from plain PyTorch's, and how far would known faults take them?
+"""Compares trainings of the engine (DeepSpeed) with plain PyTorch's, and with plain PyTorch's with known faults.
 
     python benchmarks/equivalence.py [--ranks 1 2 4]
 

@@ -1,4 +1,4 @@
-"""Do our evaluator and lm-evaluation-harness say the same of one model? One JSON line per benchmark, then a summary.
+"""Compares our evaluator with lm-evaluation-harness on one model. Prints one JSON line per benchmark, then a summary.
 
     python benchmarks/evaluation_parity.py MODEL FILE... [--limit 10] [--written 4] [--max-tokens 256] [--shots 0,1,5]
                                                          [--threads 2] [--minutes 60] [--device cpu]
@@ -11,12 +11,12 @@ Both sides get the model in fp32 on the same device:
     theirs     the harness's own YAML over the same file (harness_tasks.py) ── its Hugging Face backend, batches of 8
 
 --limit is the number of items of a benchmark; where it has groups (BLiMP, arithmetic), each has a tenth of it, and at
-least one; where the model writes (TriviaQA, GSM8K), --written items, texts of at most --max-tokens tokens, compared as
-they are: one whose two likeliest tokens are nearly as good may go either way. ``max_difference`` is of log-likelihoods
+least one; for written answers (TriviaQA, GSM8K), --written items, texts of at most --max-tokens tokens, compared
+unchanged: a text whose two likeliest tokens are nearly equal may differ. ``max_difference`` is of log-likelihoods
 in nats, over all requests, ``max_difference_at`` the harness's value there: it sums a continuation in fp32, in which
 the neighbours of a value beyond ±1,024 are farther apart than the bar. ``metric_differences`` holds each accuracy that
-is not equal, and each perplexity whose logarithm differs by more than the bar. After --minutes no further line is
-begun; ``left_out`` counts those. MODEL's window must hold every continuation: else the harness stops.
+is not equal, and each perplexity whose logarithm differs by more than the bar. After --minutes no further line
+begins; ``left_out`` counts the missing ones. MODEL's window must hold every continuation: else the harness stops.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def folder_of(model: Path, scratch: Path) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """How much is asked."""
+    """The sizes of a comparison."""
 
     items: int
     """Of a benchmark whose choices are scored."""
@@ -102,7 +102,7 @@ def is_written(settings: Mapping[str, Any]) -> bool:
 
 
 def per_task(settings: Mapping[str, Any], limits: Limits) -> int:
-    """How many items of each of the harness's tasks for a benchmark."""
+    """Returns the number of items of each of the harness's tasks for a benchmark."""
     if is_written(settings):
         return limits.written
     return max(limits.items // 10, 1) if is_grouped(settings) else limits.items

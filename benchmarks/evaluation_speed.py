@@ -1,4 +1,4 @@
-"""How many requests a second do we answer, and lm-evaluation-harness's Hugging Face backend?
+"""Measures the requests per second of our scorer and of lm-evaluation-harness's Hugging Face backend.
 
     python benchmarks/evaluation_speed.py MODEL FILE... [--limit 12] [--shots 0,5] [--rounds 3] [--batches 1,8]
                                                         [--threads 2] [--device cpu]

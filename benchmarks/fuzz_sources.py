@@ -1,4 +1,4 @@
-"""Do broken files ever crash, hang or lose a record? Prints one JSON line.
+"""Tests whether broken files crash, hang or lose a record. Prints one JSON line.
 
     python benchmarks/fuzz_sources.py --inputs 100000 --seed 0 [--first 0] [--batch 10000] [--workers 2]
 
@@ -65,7 +65,7 @@ Seen = dict[str, list[str]]
 
 
 def source_of(kind: str, paths: tuple[str, ...]) -> AnySource:
-    """What reads files of ``kind``."""
+    """Returns the source that reads files of ``kind``."""
     options: dict[str, Any] = {"paths": paths, "record_bytes": LIMIT_BYTES, "task_bytes": TASK_BYTES}
     if kind == "jsonl_html":
         return Jsonl(html_field="html", **options)
@@ -85,7 +85,7 @@ def write(folder: Path, numbers: range, seed: int) -> dict[str, Malformed]:
 
 
 def serve(pipe: Connection, files: list[tuple[str, str, int]]) -> None:
-    """Read ``files`` (path, kind, intact) and report each record: file, rule, whether it is right, seconds, own MB."""
+    """Reads ``files`` (path, kind, intact) and reports each record: file, rule, correctness, seconds, own MB."""
     for path, kind, intact in files:
         start = time.perf_counter()
         number = -1
@@ -103,7 +103,7 @@ def serve(pipe: Connection, files: list[tuple[str, str, int]]) -> None:
 
 
 def read(files: dict[str, Malformed], totals: dict[str, Any]) -> Seen:
-    """What the readers make of ``files``; one that kills its process is counted, named and passed over."""
+    """Returns the readers' results for ``files``; a file that kills the process is counted, named and skipped."""
     seen: Seen = {}
     left = [(path, made.kind, made.intact) for path, made in files.items()]
     while left:
@@ -133,7 +133,7 @@ def read(files: dict[str, Malformed], totals: dict[str, Any]) -> Seen:
 
 
 def clean(kind: str, folder: Path, cleaning: Cleaning, workers: int, totals: dict[str, Any]) -> Seen:
-    """What the stage makes of the files of ``kind``."""
+    """Returns the stage's results for the files of ``kind``."""
     stage = Clean(source=source_of(kind, (str(folder / kind / "*"),)), cleaning=cleaning)
     out = folder / "artifacts" / kind
     phases = stage.phases({})
@@ -172,7 +172,7 @@ def agree(files: dict[str, Malformed], readers: Seen, stage: Seen, totals: dict[
 
 
 def call(pipe: Connection, numbers: range, seed: int) -> None:
-    """Give one function after the other a hostile input, and report each: what it was, seconds."""
+    """Calls one function after the other with a hostile input, and reports each: name, seconds."""
     with tempfile.TemporaryDirectory() as name:
         settings = settings_of(Path(name))
         of_text = [*filters(settings), *rules(settings), *extractors(), *texts()]
@@ -188,7 +188,7 @@ def call(pipe: Connection, numbers: range, seed: int) -> None:
 
 
 def answers(numbers: range, seed: int, totals: dict[str, Any]) -> None:
-    """Whether every call of ``numbers`` returned; the first that did not ends the batch's calls."""
+    """Counts the calls of ``numbers`` that returned; the first that did not ends the batch's calls."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(target=call, args=(theirs, numbers, seed))
     process.start()
@@ -216,7 +216,7 @@ def fail(totals: dict[str, Any], what: str, where: str) -> None:
 
 @contextlib.contextmanager
 def watched(totals: dict[str, Any]) -> Iterator[None]:
-    """Note the peak memory of all processes below this one while the block runs."""
+    """Records the peak memory of all descendants of this process while the block runs."""
     over = threading.Event()
 
     def watch() -> None:

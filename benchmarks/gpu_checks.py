@@ -1,4 +1,4 @@
-"""What can only be shown on a GPU: equality of its kernels, and a bf16 training that resumes bit for bit.
+"""Checks that need a GPU: equality of its kernels, and a bf16 training that resumes bit for bit.
 
 python benchmarks/gpu_checks.py        prints one JSON line per check; ends with 1 when one fails
 

@@ -1,4 +1,4 @@
-"""lm-evaluation-harness's own tasks over local files, for whoever compares with it (evaluation_parity.py, the tests).
+"""lm-evaluation-harness's own tasks over local files, for comparisons (evaluation_parity.py, the tests).
 
     {"query": "Question: goal\\n", "choices": [...], "gold": 0}       a line of our file
     {"goal": "goal", "sol1": ..., "sol2": ..., "label": 0}           with the field names of the task's data set
@@ -80,7 +80,7 @@ def winograd(line: Fields) -> Fields:
 
 
 def common_start(options: Sequence[str]) -> tuple[str, list[str]]:
-    """The whole words that all ``options`` begin with, and what follows in each."""
+    """Returns the whole words that all ``options`` begin with, and the rest of each."""
     alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*options, strict=False))
     start = "".join(letters[0] for letters in alike)
     start = start[: start.rfind(" ") + 1]
@@ -106,7 +106,7 @@ def unchanged(line: Fields) -> Fields:
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where the harness's tasks for one of our benchmarks come from."""
+    """The source of the harness's tasks for one of our benchmarks."""
 
     yaml: str
     """Below the harness's folder of tasks; ``{}`` stands for the group."""

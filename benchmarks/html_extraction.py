@@ -1,4 +1,4 @@
-"""How well and how fast do HTML extractors find the main text of real web pages?
+"""Measures how well and how fast HTML extractors find the main text of real web pages.
 
     python benchmarks/html_extraction.py [PAGES.jsonl.zst] [--step 1] [--runs 3] [--timing-step 5] [--only NAME,NAME]
 

@@ -1,29 +1,29 @@
-"""Do kills change the weights? SIGKILL of a rank or a launcher at random moments of training. Prints one JSON line.
+"""Kills a rank or a launcher at random moments of training and compares the weights. Prints one JSON line.
 
     python benchmarks/kill_anywhere.py --kills 200 --seed 0 [--ranks 1 2]
 
 Undisturbed runs come first: ``headrace experiment=smoke until=weights``, 60 steps, a checkpoint every second one, on
 one and on two ranks. Then the same trainings are run again and again on the same data, on one rank and on two in turn,
-each run killed at a random moment and another started from what was left. When a training comes to its end, its weights
-and its curve (times aside) are compared with those of the undisturbed run on as many ranks, and another is begun, until
-``--kills`` kills have landed; the last one is then brought to its end. Every process is started anew, in one of the
+each run killed at a random moment and another started from what was left. When a training ends, its weights and its
+curve (except times) are compared with those of the undisturbed run on the same number of ranks, and another begins,
+until ``--kills`` kills have hit; the last one then runs to its end. Every process is a new one, started in one of the
 ways in which trainings are started:
 
-    command    what a person types: its main process, torchrun below it, the ranks below that
-    torchrun   what the command starts, by itself
-    srun       the ranks alone, with SLURM's variables, as in slurm/train.sbatch; this program does what srun does
-               with --kill-on-bad-exit: when one fails, the others are told to end
+    command    the user's command: its main process, torchrun below it, the ranks below that
+    torchrun   the command's child, alone
+    srun       the ranks alone, with SLURM's variables, as in slurm/train.sbatch; this program acts like srun
+               with --kill-on-bad-exit: when one fails, it ends the others
 
 A run in six is killed before its first step, the others a few steps later, more than half of them inside a save.
-After each kill what was counted so far is printed to stderr, so that a run that is cut short shows what it has shown.
+After each kill the counts so far are printed to stderr, so an interrupted run shows its results, too.
 
-    victims       who was hit, by way
+    victims       the killed processes, by way of starting
     moments       starting, training, saving (a checkpoint half written or half removed was left behind)
-    resumes       runs that found a checkpoint and went on from it
-    trainings     those that came to their end, each compared
+    resumes       runs that found a checkpoint and resumed from it
+    trainings     finished trainings, each compared
     differences   finished trainings whose weights or curve differ: must be 0
     hangs         runs not over two minutes after a kill, or without a step after ten: must be 0
-    errors        runs that ended by themselves and not well: must be 0
+    errors        runs that ended with an error of their own: must be 0
 """
 
 import argparse
@@ -81,7 +81,7 @@ class Running:
         return dict(zip(names, [first, *below(first)], strict=False))
 
     def over(self) -> bool:
-        """Whether all have ended; once one has failed, the others are told to."""
+        """Returns whether all have ended; after a failure of one, stops the others."""
         statuses = [process.poll() for process in self.started]
         if any(statuses):
             for process in self.started:
@@ -113,7 +113,7 @@ class Training:
         return (self.folder / "manifest.json").exists()
 
     def rows(self) -> int:
-        """Of metrics.jsonl; a row that is being written counts."""
+        """Returns the number of rows in metrics.jsonl; a row that is being written counts."""
         return self.metrics.read_bytes().count(b"\n") if self.metrics.exists() else 0
 
     def start(self, way: str) -> Running:
@@ -138,7 +138,7 @@ class Training:
 
 
 def disturbed(training: Training, run: Running, chance: random.Random, start_seconds: float) -> str | None:
-    """Kill somebody of ``run``: who, or None when it came to its end before.
+    """Kills a process of ``run`` and returns its role, or None if the run ended before.
 
     Raises:
         HangError: when it does not get to work, or does not end once somebody is dead.
@@ -191,7 +191,7 @@ def outcome(folder: Path) -> tuple[bytes, list[dict[str, float]]]:
 
 
 class Tally:
-    """What has been seen."""
+    """Counts of the kills and runs so far."""
 
     def __init__(self, seed: int) -> None:
         self.seed, self.begun = seed, time.monotonic()

@@ -1,16 +1,16 @@
-"""Do kills change a byte? SIGKILL at random moments over the data stages, by 1, 2 and 5 workers. Prints one JSON line.
+"""Kills processes of the data stages at random moments, with 1, 2 and 5 workers, and compares the bytes. One JSON line.
 
     python benchmarks/kill_data.py --kills 50 --seed 0 [--commands 2] [--workers 1,2,5] [OVERRIDE…]
 
-An undisturbed run (``experiment=smoke until=packed``) comes first, after one that compiles and is not looked at. Then
-``--commands`` equal commands run at once in a new root. Again and again one of them is killed, its main process or one
-of the processes below it, at a moment drawn evenly from the time that the undisturbed run took, and a new command takes
-its place. When a command comes to its end, the others must, too; then every file but the logs is compared with the
-undisturbed run's, and another root is begun, until ``--kills`` kills have landed; the last root is then brought to its
-end. Commands are dealt out to the numbers of workers in turn.
+An undisturbed run (``experiment=smoke until=packed``) comes first, after one that only compiles. Then ``--commands``
+equal commands run at once in a new root. Again and again one of them is killed, its main process or one of the
+processes below it, at a random moment within the time of the undisturbed run, and a new command replaces it. When a
+command ends, the others must end, too; then every file except the logs is compared with the undisturbed run's, and
+another root begins, until ``--kills`` kills have hit; the last root is then finished. Commands take the numbers of
+workers in turn.
 
-    lines        roots that were finished, each compared
-    landed       kills by the stage that was at work; ``hit`` counts them by the process that was hit
+    lines        finished roots, each compared
+    landed       kills by the running stage; ``hit`` counts them by the killed process
     differing    files that are not equal, missing or left over: must be 0
     unexpected   lines with a command that did not end, or that ended with an error without having been hit: must be 0
 """
@@ -54,7 +54,7 @@ def below(pid: int) -> list[int]:
 
 
 def kind(pid: int, main: int) -> str:
-    """What process ``pid`` below ``main`` is there for. The fork server's children have its command line."""
+    """Returns the role of process ``pid`` below ``main``. The fork server's children have its command line."""
     if pid == main:
         return "main"
     words = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
@@ -78,7 +78,7 @@ class Command:
         return self.process.poll() is None
 
     def kill(self, chance: random.Random) -> str:
-        """Kill the main process or, as often, one of those below it; what it was there for."""
+        """Kills the main process or, equally often, one of its descendants, and returns the role of the killed one."""
         others = below(self.process.pid)
         victim = self.process.pid if not others or chance.random() < 0.5 else chance.choice(others)
         self.is_hit = True
@@ -124,7 +124,7 @@ def disturbed(
 
 
 def _strike(root: Path, running: list[Command], chance: random.Random, within: float) -> tuple[str, str] | None:
-    """Kill somebody at a moment in the next ``within`` seconds, unless a command ends before it."""
+    """Kills a process at a moment in the next ``within`` seconds, unless a command ends before it."""
     deadline = time.monotonic() + chance.uniform(0, within)
     while all(one.runs for one in running):
         if time.monotonic() >= deadline:

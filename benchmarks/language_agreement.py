@@ -1,4 +1,4 @@
-"""How often ``language_fasttext`` says what ``language`` (langdetect, the reference's identifier) says, and how fast.
+"""Measures how often ``language_fasttext`` agrees with ``language`` (langdetect, the reference), and how fast it is.
 
     python benchmarks/language_agreement.py [--sentences FILE] [--pages FILE] [--text-field truth] [--every 1]
 

@@ -1,22 +1,22 @@
-"""How fast does one core turn texts into MinHash signatures of 112 values? Prints one JSON line.
+"""Measures how fast one core turns texts into MinHash signatures of 112 values. Prints one JSON line.
 
     python benchmarks/minhash.py DOCUMENTS.jsonl[.zst] [--text-field text] [--documents 2000] [--runs 3]
 
 The first ``--documents`` texts are read into memory; candidates take turns on them in this process. Figures: documents
 a second of CPU time. All make word 5-grams and 112 values (14 × 8).
 
-From a text, all that it takes:
+From a text, all work included:
 
-    headrace               what the stage does: case folding, words, shingles, hashes, signature, compiled
+    headrace               the stage's work: case folding, words, shingles, hashes, signature, compiled
     datasketch bulk        this pipeline's shingles in plain Python, MinHash.bulk; the same signatures
     rensa                  this pipeline's shingles in plain Python, RMinHash
     datatrove              MinhashDedupSignature.get_shingles, get_signature: words by spaCy, SHA-1 (its xxHash rejects
                            str); left out where spaCy is not installed
     datatrove, our words   the same over this pipeline's words in plain Python: what is left without spaCy
 
-From shingles that lie ready, no text read:
+From prepared shingles, without reading text:
 
-    headrace, hashes       signature of 64-bit hashes, as they lie inside the stage
+    headrace, hashes       signature of 64-bit hashes, as inside the stage
     datasketch, shingles   MinHash.bulk of bytes, hashed by xxh64
     rensa, shingles        RMinHash of strings, hashed by it
 

@@ -1,4 +1,4 @@
-"""How fast are documents packed, how many are split that would fit a row, how much is padding? Prints one JSON line.
+"""Measures packing: speed, documents that are split although they fit a row, padding. Prints one JSON line.
 
     python benchmarks/packing.py DOCUMENTS.jsonl.zst [row_tokens [documents [tokenizer.json]]]
 
@@ -6,8 +6,8 @@ Reads the field ``text`` of JSON lines (zstd), takes the length of each in token
 its UTF-8 bytes without one, draws ``documents`` lengths from them with replacement (seed 0) and packs them:
 
     best_fit               the stage's, by counting lengths: best fit decreasing
-    concatenate            the stage's other method, GPT's: one behind the other, cut wherever a row ends
-    one_by_one             best fit decreasing as "Fewer Truncations" (Ding et al., ICML 2024) tells it: one piece after
+    concatenate            the stage's other method, GPT's: one after the other, cut wherever a row ends
+    one_by_one             best fit decreasing as in "Fewer Truncations" (Ding et al., ICML 2024): one piece after
                            another into the row with the least room that holds it; plain Python
     cut_in_a_loop          concatenate and cut as scripts do it, one document after another; plain Python
 

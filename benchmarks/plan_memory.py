@@ -1,4 +1,4 @@
-"""Peak memory of real updates beside what ``headrace plan`` says: prints one JSON line a case, the ratio in it.
+"""Compares the peak memory of real updates with ``headrace plan``. Prints one JSON line a case, with the ratio.
 
     python benchmarks/plan_memory.py                                              the CPU, one rank
     python -m torch.distributed.run --standalone --nproc-per-node 2 benchmarks/plan_memory.py --only states-2
@@ -6,7 +6,7 @@
 
 Each case runs in a fork of its own: a small training first, which loads what is loaded once; then the peak is reset
 and two updates of the case are made. On a CPU the measure is the rise of the resident set (VmHWM of /proc/self/status,
-reset through clear_refs), with glibc told to give freed tensors back at once; on a GPU it is max_memory_allocated.
+reset through clear_refs), with glibc set to return freed memory at once; on a GPU it is max_memory_allocated.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How fast are WARC records read on one core? Prints one JSON line.
+"""Measures how fast WARC records are read on one core. Prints one JSON line.
 
     python benchmarks/record_reading.py FILES.warc.gz… [--runs 3]        e.g. the files of shared/data/make_warc.py
 
@@ -7,11 +7,11 @@ decompressed records.
 
     headrace records          cut into records, damage survived and counted (data_prep/sources/warc_records.py)
     headrace payloads         the same, and HTTP parsed, its encodings undone, page bytes
-    datatrove WarcReader      its own reader: warcio, charset detection, no HTML extraction
+    datatrove WarcReader      datatrove's own reader: warcio, charset detection, no HTML extraction
     fastwarc                  ArchiveIterator with HTTP parsed and payload read
     headrace documents        source=warc as the stage clean reads it: charset and text by resiliparse, isolated
 
-Needs what datatrove's reader needs: pip install warcio python-magic faust-cchardet.
+Needs the packages of datatrove's reader: pip install warcio python-magic faust-cchardet.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Does every topology take up what every other saved, and go on as it would have? Prints one JSON line.
+"""Tests that every topology resumes the state of every other with equal results. Prints one JSON line.
 
     python benchmarks/reshaping.py
 

@@ -1,4 +1,4 @@
-"""What a crawl of any size costs, computed from measured unit costs: prints the tables of docs/scaling.md.
+"""Computes the cost of a crawl of any size from measured unit costs. Prints the tables of docs/scaling.md.
 
     python benchmarks/scaling_table.py [TERABYTES ...]          (default: 1 100)
 
@@ -103,7 +103,7 @@ def each(cost: Cost, unit: str) -> str:
 
 
 def scaled(value: float, units: dict[str, float]) -> str:
-    """``value`` in the first of ``units`` of which it is at least one, else in the last."""
+    """Formats ``value`` in the first of ``units`` of which it is at least one, else in the last."""
     name, scale = next((item for item in units.items() if value >= item[1]), list(units.items())[-1])
     return f"{number(value / scale)} {name}"
 

@@ -1,13 +1,13 @@
-"""What each data stage costs for a megabyte of raw text, in time, disk and memory: prints one JSON line.
+"""Measures each data stage for a megabyte of raw text: time, disk and memory. Prints one JSON line.
 
     python benchmarks/stage_costs.py PAGES.jsonl[.zst] [--copies 1]
 
 PAGES: JSONL with ``url`` and ``text``, such as text extracted from web pages. The stages clean (conf/cleaning/c4.yaml),
 signatures, duplicates, unique, tokenizer (trained on a sample), tokens and packed run on it one after the other in this
 process, in a temporary folder, after a run on the first 100 pages that loads and compiles everything. With ``copies``
-each page is read so often, with other words appended to its lines, to make more text.
+each page is read that many times, with other words appended to its lines, to make more text.
 
-    raw_mb, pages       UTF-8 text that comes in (10^6 bytes) and its pages
+    raw_mb, pages       UTF-8 text of the input (10^6 bytes) and its pages
     documents, kept_mb  what clean keeps
     key_lines           keys of lines that UNIQUE_LINES compares
     cpu_seconds         of the stage
@@ -63,7 +63,7 @@ def line_up(pages: Path) -> tuple[Stage, ...]:
 
 
 def run(stage: Stage, made: dict[str, Artifact], folder: Path) -> dict[str, float]:
-    """Run ``stage``, add its artifact to ``made``; what it cost."""
+    """Runs ``stage``, adds its artifact to ``made``, and returns its cost."""
     inputs = {name: made[name] for name in stage.inputs}
     phases = stage.phases({name: artifact.shard_count for name, artifact in inputs.items()})
     start, scratch = time.process_time(), 0
@@ -103,7 +103,7 @@ def several(pages: Path, copies: int) -> Iterator[dict[str, Any]]:
 
 
 def write(path: Path, pages: list[dict[str, Any]]) -> int:
-    """Write ``pages``; the bytes of their texts."""
+    """Writes ``pages`` and returns the number of bytes of their texts."""
     with path.open("wb") as file, zstandard.ZstdCompressor().stream_writer(file) as stream:
         for page in pages:
             stream.write(orjson.dumps(page) + b"\n")

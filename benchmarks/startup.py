@@ -23,7 +23,7 @@ SETTINGS = ["plan", "source=warc"]
 
 
 def asked_by_bash(*words: str) -> dict[str, str]:
-    """The variables with which bash asks for completions of the last of ``words``."""
+    """Returns the variables with which bash requests completions of the last of ``words``."""
     return {
         "_HEADRACE_COMPLETE": "bash_complete",
         "COMP_WORDS": "\n".join(["headrace", *words]),

@@ -1,4 +1,4 @@
-"""How fast are texts encoded on one core, beside the tokenizers library? Are the ids equal? Prints one JSON line.
+"""Measures the encoding of texts on one core, and the tokenizers library; compares the ids. Prints one JSON line.
 
     python benchmarks/tokenize_throughput.py DOCUMENTS.jsonl[.zst] [--text-field text] [--runs 3]
         [--gpt2 FOLDER/gpt2_encoder.json FOLDER/gpt2_vocab.bpe]
@@ -10,8 +10,8 @@ are given. Candidates take turns on the same texts in this process. Figures: MB 
     headrace warm          the same Encoder once more: all words are known, as the frequent ones are in a long run
     tokenizers             encode_batch_fast of the library on the same batches, one thread
 
-``differing`` counts the documents for which Encoder and library give other ids. ``load_seconds`` is what a process
-spends once, before the first text: reading tokenizer.json and proving that the fast path is exact.
+``differing`` counts the documents for which Encoder and library give other ids. ``load_seconds`` is spent once in a
+process, before the first text: reading tokenizer.json and proving that the fast path is exact.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""How fast updates are through the engine: tokens per second, MFU, peak memory, wait for data. Prints one JSON line.
+"""Measures updates by the engine: tokens per second, MFU, peak memory, wait for data. Prints one JSON line.
 
     python benchmarks/train_step.py --model gpt2_124m|gpt2_350m|gpt2_1.3b|demo|tiny [--micro-rows 16] [--accumulation 1]
                                     [--stage 1] [--steps 20] [--warm-up 5] [--compile auto|on|off]
@@ -7,7 +7,7 @@ One rank; random tokens in packed rows of three documents each, read ahead as in
 (``--warm-up``, compilation among them) are left out; rate and MFU are those of the median update. MFU is
 (6N + 12LdT) · tokens/s over the dense bf16 peak (train/loop/throughput.py); bf16 with fp32 master weights and optimizer
 states on a GPU, fp32 on a CPU, where no peak is known and the peak of memory is the process's. ``data_wait_seconds`` is
-the median wait for a batch that the loop had to be given before it could go on.
+the loop's median wait for a batch.
 """
 
 import argparse
@@ -56,7 +56,7 @@ def fresh(config: ModelConfig, vocabulary: int) -> Transformer:
 
 
 def random_batch(config: ModelConfig, vocabulary: int, rows: int, seed: int) -> Arrays:
-    """Rows of three documents, cut at random places."""
+    """Returns rows of three documents with random boundaries."""
     generator, place = np.random.default_rng(seed), np.arange(config.context)[None]
     tokens = generator.integers(0, vocabulary, (rows, config.context + 1))
     cuts = np.sort(generator.integers(1, config.context, (rows, 2)), axis=1)

@@ -1,4 +1,4 @@
-"""Where the tests find real data: $HEADRACE_DATA, else the folder shared/data beside the checkout."""
+"""The folder of real data for the tests: $HEADRACE_DATA, else the folder shared/data beside the checkout."""
 
 import os
 import signal

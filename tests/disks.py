@@ -16,7 +16,7 @@ WITHOUT_PRIVILEGES = ("-dac_override", "-dac_read_search", "-fowner")
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A file system of its own of ``size`` (``200k``) at ``folder``; skips where none can be mounted."""
+    """Mounts a file system of ``size`` (``200k``) at ``folder``; skips the test if this is not possible."""
     folder.mkdir(exist_ok=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
     if not shutil.which("mount") or subprocess.run(mount, capture_output=True).returncode:

@@ -16,7 +16,7 @@ from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
 @dataclass(frozen=True, kw_only=True)
 class Squares(Stage):
-    """Writes the square of each task's number; misbehaves at task 3 as ``fault`` says, unless ``cure`` exists."""
+    """Writes the square of each task's number; fails at task 3 according to ``fault``, unless ``cure`` exists."""
 
     name: ClassVar[str] = "squares"
     tasks: int = 6

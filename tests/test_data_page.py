@@ -78,7 +78,7 @@ def test_every_preset_is_listed_with_its_filters_in_order(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
 def test_a_preset_writes_out_every_setting(name: str) -> None:
-    """So that each can be overridden by its place, and read without the code."""
+    """Each can then be overridden by its index, and read without the code."""
     classes = {cls.type: cls for cls in FILTERS}
     for entry in yaml.safe_load(PRESETS[name].read_text(encoding="utf-8"))["filters"]:
         cls = classes[entry["type"]]

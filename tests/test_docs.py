@@ -1,4 +1,4 @@
-"""What the documents tell people to type works, and what they link to is there."""
+"""The commands in the documents work, and their links exist."""
 
 import ast
 import itertools

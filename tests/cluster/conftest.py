@@ -1,4 +1,4 @@
-"""A real SLURM on this machine for the whole session, and what one machine alone makes of the small line.
+"""A real SLURM on this machine for the whole session, and the same small run on one machine without it.
 
 Everything in this folder is marked ``slurm``.
 """
@@ -40,7 +40,7 @@ def local_line(tmp_path_factory: pytest.TempPathFactory) -> Line:
 
 @pytest.fixture(scope="session")
 def undisturbed(slurm: OneMachineSlurm, local_line: Line, tmp_path_factory: pytest.TempPathFactory) -> Training:
-    """A training on SLURM that nothing happens to."""
+    """A training on SLURM without any fault."""
     training = Training.submit(local_line, tmp_path_factory.mktemp("undisturbed"))
     training.wait_for_end("COMPLETED")
     return training

@@ -38,7 +38,7 @@ RUN_SECONDS = 600
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A run: its settings beside those above, and the root in which its artifacts are."""
+    """A run: its root, and its settings in addition to those above."""
 
     settings: tuple[str, ...]
     root: Path
@@ -75,7 +75,7 @@ def headrace(*arguments: str, folder: Path | None = None) -> "subprocess.Complet
 
 
 def submit(*arguments: str) -> list[list[str]]:
-    """The rows of the table of jobs: stage, phase, tasks, job, the job it waits for (none of the first), a note."""
+    """Returns the table of jobs: stage, phase, tasks, job, the job that it waits for (none for the first), a note."""
     done = headrace("run", "cluster=slurm", *arguments)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]

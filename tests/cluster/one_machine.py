@@ -71,7 +71,7 @@ PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP OverSubscribe=NO Priori
 
 
 def lacking() -> str:
-    """Why this machine cannot run it; empty when it can."""
+    """Returns the reason why this machine cannot run it; empty if it can."""
     if os.geteuid() != 0:
         return "a one-machine SLURM needs root"
     absent = [program for program in PROGRAMS if shutil.which(program) is None]
@@ -130,14 +130,14 @@ class OneMachineSlurm:
             raise RuntimeError(f"SLURM did not come up: {client('sinfo')}\n{logs}")
 
     def lose_node(self, node: str) -> None:
-        """Kill the node's slurmd. Its jobs' processes live on, as on a machine that only the network lost."""
+        """Kills the node's slurmd. The processes of its jobs live on, as after a loss of the network only."""
         slurmd = self._nodes.pop(node)
         slurmd.kill()
         slurmd.wait()
         self._daemons.remove(slurmd)
 
     def power_off_node(self, node: str) -> None:
-        """Kill the node's slurmd and all that it started, the step daemons first, so that none tells of the rest."""
+        """Kills the node's slurmd and its descendants. The step daemons die first, so none reports the other deaths."""
         self.lose_node(node)
         ours = {f"SLURM_CONF={self.folder}/slurm.conf".encode(), f"SLURMD_NODENAME={node}".encode()}
         started = [process for process, environment in _processes() if ours <= environment]
@@ -167,7 +167,7 @@ class OneMachineSlurm:
         return daemon
 
     def _kill_left_behind(self) -> None:
-        """End the step daemons that outlived their slurmd: those, and only those, whose SLURM_CONF is ours."""
+        """Ends the step daemons that outlived their slurmd, and only those whose SLURM_CONF is ours."""
         ours = f"SLURM_CONF={self.folder}/slurm.conf".encode()
         for process, environment in _processes():
             if ours in environment and _name(process) == "slurmstepd":
@@ -176,13 +176,13 @@ class OneMachineSlurm:
 
 
 def client(*command: str) -> str:
-    """What a SLURM client prints; nothing when it fails."""
+    """Returns the output of a SLURM client; empty if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=CLIENT_SECONDS, stdin=subprocess.DEVNULL)
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def until(condition: Callable[[], bool], seconds: float) -> bool:
-    """Wait for ``condition``; whether it came true within ``seconds``."""
+    """Waits for ``condition``. Returns whether it became true within ``seconds``."""
     deadline = time.monotonic() + seconds
     while not (true := condition()) and time.monotonic() < deadline:
         time.sleep(0.1)

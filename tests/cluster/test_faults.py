@@ -1,4 +1,4 @@
-"""Trainings on a real SLURM to which something happens: each goes on by itself and ends as one that was left alone."""
+"""Trainings on a real SLURM with faults: each resumes by itself and ends like a training without faults."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ LIMITS = ("training.hang_seconds=10", "training.save_hang_seconds=30")
 
 
 def signal_rank(training: Training, rank: int, number: signal.Signals) -> None:
-    """Send ``number`` to one rank, and to no other."""
+    """Sends ``number`` to one rank only."""
     processes = processes_of(training.job, rank)
     assert processes
     for process in processes:
@@ -27,7 +27,7 @@ def signal_rank(training: Training, rank: int, number: signal.Signals) -> None:
 
 
 def steps_asked_to_stop_at(training: Training) -> list[str]:
-    """What each rank said, in all attempts, as the name of the step's checkpoint."""
+    """Returns the stop that each rank reported, in all attempts, as the name of the step's checkpoint."""
     words = r"^headrace: weights: stopped on request at step (\d+); run the same command again to go on$"
     return [f"step_{int(step):08d}" for step in re.findall(words, training.words, re.M)]
 
@@ -110,7 +110,7 @@ def test_its_time_is_nearly_up_then_the_disk_is_full_until_somebody_makes_room(
     with (small_disk / "of somebody else").open("wb") as file:
 
         def fails_when_filled() -> bool:
-            """Take all but what metrics and logs need, and what becomes free meanwhile."""
+            """Fills the disk up to what metrics and logs need, and also the space that becomes free meanwhile."""
             free = shutil.disk_usage(small_disk).free - 200_000
             try:
                 os.posix_fallocate(file.fileno(), 0, os.fstat(file.fileno()).st_size + max(1, free))

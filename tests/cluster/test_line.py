@@ -20,7 +20,7 @@ def jobs_left() -> str:
 
 
 def states(*arguments: str) -> dict[str, str]:
-    """Stage → what ``headrace status`` says of it, in its row and, when it has a job, in its line below."""
+    """Returns stage → the output of ``headrace status`` on it: its row and, if it has a job, the line below."""
     done = headrace("status", *arguments)
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines()[1:] if line.strip()]

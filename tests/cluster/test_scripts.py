@@ -1,4 +1,4 @@
-"""The two batch scripts on a real SLURM, with a stand-in for python that records what it is given."""
+"""The two batch scripts on a real SLURM, with a stand-in for python that records its arguments."""
 
 import json
 import os
@@ -140,7 +140,7 @@ def test_train_gives_every_rank_its_number_and_one_address(
 
 
 def outcomes(folder: Path) -> list[str]:
-    """What the script said of each attempt's end, without the status: that depends on how SLURM ends the other rank."""
+    """Returns the script's message about the end of each attempt, without the status, which depends on SLURM."""
     words = re.sub(r" \(status \d+\)", "", (folder / "log").read_text())
     return re.findall(r"^headrace: weights ([es].*)$", words, re.MULTILINE)
 
@@ -192,7 +192,7 @@ if attempt < 3:
 
 
 def tell_that_time_is_nearly_up(job: int, folder: Path, attempt: int) -> None:
-    """What SLURM does at --signal=B:USR2@seconds, without waiting for a time limit."""
+    """Sends the signal that SLURM sends for --signal=B:USR2@seconds, without waiting for a time limit."""
     assert until(lambda: len(list(folder.glob(f"started-*-{attempt}"))) == 2, JOB_SECONDS)
     client("scancel", "--batch", "--signal=USR2", str(job))
 

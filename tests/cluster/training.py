@@ -31,7 +31,7 @@ class Training:
 
     @classmethod
     def submit(cls, line: Line, root: Path, *more: str) -> "Training":
-        """Submit it with the settings ``more``, over the data of ``line``."""
+        """Submits it with the settings ``more``, over the data of ``line``."""
         shutil.copytree(line.root, root, ignore=shutil.ignore_patterns(*MADE_HERE), dirs_exist_ok=True)
         (row,) = submit(*line.settings, *SETTINGS, f"root='{root}'", *more)
         assert row[:3] == ["weights", "weights", "1"]
@@ -59,7 +59,7 @@ class Training:
         return state
 
     def wait_for_step(self, step: int, attempt: int) -> None:
-        """Return when the given attempt has done ``step``."""
+        """Waits until the given attempt has done ``step``."""
 
         def is_there() -> bool:
             rows = [row for path in self.root.glob("weights/*/metrics.jsonl") for row in read_metrics(path)]

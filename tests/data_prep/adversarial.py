@@ -36,13 +36,13 @@ def run_in_word(character: str) -> Callable[[int], str]:
 
 
 def _numbered(piece: str) -> Callable[[int], str]:
-    """``piece`` with a number that changes: nothing is there twice."""
+    """Returns ``piece`` with a number that changes, so nothing occurs twice."""
     return lambda length: "".join(piece.format(n) for n in range(length // (len(piece) + 4)))
 
 
 @functools.lru_cache(maxsize=4)
 def _mixed(length: int) -> str:
-    """All prefixes and words in an order drawn at random, always the same."""
+    """Returns all prefixes and words in a random order with a fixed seed."""
     chance = Random(0)
     return "".join(chance.choices((*PREFIXES, *WORDS, " ", "\n"), k=length // 4))[:length]
 
@@ -133,10 +133,10 @@ JUNK: dict[str, Callable[[int], bytes]] = {
 
 
 def hostile_text(chance: Random, most_characters: int) -> str:
-    """One of TEXTS of up to so many characters."""
+    """Returns one of TEXTS with at most this number of characters."""
     return chance.choice(sorted(TEXTS.items()))[1](chance.randrange(1, most_characters))
 
 
 def hostile_bytes(chance: Random, most_bytes: int) -> bytes:
-    """One of JUNK of up to so many bytes."""
+    """Returns one of JUNK with at most this number of bytes."""
     return chance.choice(sorted(JUNK.items()))[1](chance.randrange(1, most_bytes))

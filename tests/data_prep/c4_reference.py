@@ -1,4 +1,4 @@
-"""C4's rules as plainly as they can be said: a whole corpus in, the kept pages out. Slow, and obviously right.
+"""C4's rules in their plainest form: a whole corpus in, the kept pages out. Slow and simple.
 
 Written from the description of TFDS text/c4.py (config ``en``), one function a step, nothing shared with data_prep.
 """

@@ -1,4 +1,4 @@
-"""Everything that reads what a crawl brings, as functions of one text or of bytes: what the cost benchmark measures.
+"""Everything that reads the content of a crawl, as functions of one text or of bytes: the input of the cost benchmark.
 
 Filters, their rules, extractors and codecs are those of the project's own unions and tables, so a new one is among
 them by itself; one that cannot be built without settings must be named in ``settings_of``.
@@ -61,7 +61,7 @@ LISTS = {
 
 
 def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """What filters need that cannot be built without settings."""
+    """Returns the settings of filters that cannot be built without settings."""
     for name, text in LISTS.items():
         (folder / name).write_text(text)
     sites, words = str(folder / "sites.txt"), str(folder / "words.txt")
@@ -91,7 +91,7 @@ def built(union: Any, settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str
 
 
 def filters(settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Function]]:
-    """Every filter on the text as a page's text and its URL; global ones give keys and lose every second part."""
+    """Yields every filter, on the text as page and as URL; global ones write keys and lose every second part."""
     for name, one in built(AnyFilter, settings):
         if isinstance(one, Filter):
             yield f"filter {name}", lambda text, one=one: one.judge(page(text))
@@ -101,7 +101,7 @@ def filters(settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Function
 
 
 def rules(settings: dict[str, dict[str, Any]]) -> Iterator[tuple[str, Function]]:
-    """Every rule by itself: in its filter the first that fails keeps the others from being asked."""
+    """Yields every single rule: inside its filter, the first failed rule would end the check."""
     for kind, union in (("line rule", AnyC4Rule), ("correction", AnyCorrection)):
         for name, one in built(union, settings):
             yield f"{kind} {name}", lambda text, one=one: [one.apply(line) for line in text.split("\n")]
@@ -118,7 +118,7 @@ def page(text: str) -> Document:
 
 
 def extractors() -> Iterator[tuple[str, Function]]:
-    """Every extractor that is installed, as deep as pages may nest, and what looks at a page before and after it."""
+    """Yields every installed extractor, with the deepest allowed pages, and the functions before and after it."""
     for name, function in EXTRACTORS.items():
         if name not in OPTIONAL or importlib.util.find_spec(OPTIONAL[name]):
             yield f"extractor {name}", lambda html, function=function: as_page(html, function)
@@ -128,12 +128,12 @@ def extractors() -> Iterator[tuple[str, Function]]:
 
 
 def as_page(html: str, function: Callable[[str], str]) -> str | None:
-    """What ``function`` makes of a page that is not too deep to be parsed."""
+    """Returns the result of ``function`` on a page that is not too deep to be parsed."""
     return function(html) if depth(html) <= MAX_DEPTH else None
 
 
 def texts() -> Iterator[tuple[str, Function]]:
-    """What else reads a text: decoding, sentences, words, masking, tokenizers, marking."""
+    """Yields the other readers of texts: decoding, sentences, words, masking, tokenizers, marking."""
     yield "charset: guess", lambda text: decode(text.encode("utf-8", "replace"))
     for label in LABELS:
         yield f"charset: {label}", lambda text, label=label: decode(text.encode("utf-8", "surrogatepass"), label)
@@ -183,7 +183,7 @@ MAGIC = {"gzip": b"\x1f\x8b\x08\0", "zstd": b"\x28\xb5\x2f\xfd", "bz2": b"BZh9"}
 
 
 def readers(folder: Path) -> Iterator[tuple[str, Callable[[bytes], object]]]:
-    """What reads bytes: codecs, WARC records and their payload, JSON lines."""
+    """Yields the readers of bytes: codecs, WARC records and their payload, JSON lines."""
     for name in CODECS:
         yield f"decoder: {name}", lambda data, magic=MAGIC[name]: exhausted(pieces(io.BytesIO(magic + data)))
     yield "decoder: none", lambda data: exhausted(pieces(io.BytesIO(b"\n" + data)))

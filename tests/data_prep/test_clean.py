@@ -355,7 +355,7 @@ def test_presets_run_on_real_pages(name, run_stage, tmp_path, data_folder, sente
 
 @pytest.mark.parametrize("name", ["c4", "c4_paper", "c4_gopher", "none"])
 def test_presets_list_every_setting(name) -> None:
-    """What the YAML leaves out would be a hidden default."""
+    """A setting that the YAML omits would be a hidden default."""
     from headrace.pipeline.core.settings import plain
 
     written = yaml.safe_load((CONF / f"{name}.yaml").read_text(encoding="utf-8"))

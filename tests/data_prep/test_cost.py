@@ -1,4 +1,4 @@
-"""Hostile input costs its length: sizes at which the square of it would take minutes, and nothing else is different.
+"""Hostile input costs linear time: at these sizes, quadratic time would take minutes.
 
 The expressions that were replaced stand here as they were; the new ones find the same.
 """
@@ -75,7 +75,7 @@ def test_margins_go_as_before(text) -> None:
 
 @given(text=pieced('"', '"""', "'", "'''", "\\", "a", "\n", "\\\n"))
 def test_strings_end_where_they_did(text) -> None:
-    """Of a module of one string: it is the docstring."""
+    """The string is the docstring of a module of one string."""
     old = OLD_STRING.match(text)
     found = next(docstrings(text), None)
     if old is None:
@@ -85,7 +85,7 @@ def test_strings_end_where_they_did(text) -> None:
 
 
 def test_characters_that_begin_a_chunk_stand_alone() -> None:
-    """Whatever stands before one: both fold by themselves, and their words are their own."""
+    """Such characters fold alone, and the text before them folds alone, too."""
     marked = [chr(code) for code in range(0x110000) if chunk_starts()[code] and not 0xD800 <= code < 0xE000]
     alone = list(map(fold, marked))
     for before in ("a", "\u1100", "="):
@@ -139,7 +139,7 @@ def test_nltk_has_no_limit_in_wall_time(monkeypatch) -> None:
 
 @pytest.mark.parametrize("name", [name for name in JUNK if name.split()[0] in ("gzip", "empty", "zstd", "bz2")])
 def test_junk_that_looks_compressed(name) -> None:
-    """4 MB took minutes. Whatever is found, it comes to an end and is no text."""
+    """4 MB took minutes. The decoder ends, and the result is no text."""
     data = JUNK[name](1 << 20)
     found = b"".join(piece for piece in pieces(io.BytesIO(data)) if isinstance(piece, bytes))
     assert len(found) <= 40 * len(data)

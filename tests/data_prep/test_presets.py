@@ -43,7 +43,7 @@ def pages() -> list[dict[str, str]]:
 
 @pytest.fixture
 def lists(tmp_path) -> dict[str, dict[str, object]]:
-    """What the presets need from the user, by filter."""
+    """Returns the lists that presets need from the user, by filter."""
     (tmp_path / "sites.json").write_text('{"a0.org": true, "a1.org": ["www"]}', encoding="utf-8")
     (tmp_path / "urls.txt").write_text("".join(f"http://a{n % 3}.org/{n}\n" for n in range(6)), encoding="utf-8")
     return {

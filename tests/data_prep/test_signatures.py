@@ -55,7 +55,7 @@ def test_a_new_threshold_reuses_the_signatures():
 
 
 def test_engines_give_the_same_bytes(run_stage, tmp_path):
-    """Also the same address: which one computed them cannot be told from the artifact."""
+    """The address is the same, too: an artifact does not show which engine computed it."""
     texts = {f"variant:{i}": text for i, text in enumerate(family(random.Random(2), 20))}
     inputs = {"clean": clean(tmp_path / "clean", [*SHARDS, texts])}
     one, two = (

@@ -1,4 +1,4 @@
-"""The stage tokenizer: training is deterministic, and given files are used as they are."""
+"""The stage tokenizer: training is deterministic, and given files are used unchanged."""
 
 import hashlib
 import itertools
@@ -131,7 +131,7 @@ CHARACTER = {byte: chr(byte) for byte in VISIBLE} | {
 
 
 def slow_bpe(text: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
-    """Byte-pair encoding by its definition: in each word, merge the pair of lowest rank, everywhere, until none is."""
+    """Byte-pair encoding by its definition: merges each word's pair of lowest rank everywhere, until none is left."""
     for word in WORD.findall(text):
         parts = [CHARACTER[byte] for byte in word.encode()]
         while pairs := [pair for pair in itertools.pairwise(parts) if pair in ranks]:

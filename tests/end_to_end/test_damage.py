@@ -156,7 +156,7 @@ def test_a_damaged_manifest_part_or_run_json_is_named(steps: list[Step], tmp_pat
 
 
 def step_finish(step: Step, folder: Path) -> Callable[[], object]:
-    """What finishes a copy of a step's artifact anew: one that has a manifest is not finished again."""
+    """Returns a function that finishes a copy of a step's artifact again, without its manifest."""
 
     def finish() -> Artifact:
         (folder / "manifest.json").unlink()

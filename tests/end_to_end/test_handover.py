@@ -82,14 +82,14 @@ class Work:
         return self.stage.phases({name: artifact.shard_count for name, artifact in self.inputs.items()})
 
     def run(self, folder: Path, phases: int | None = None) -> None:
-        """Run the missing tasks of the first ``phases``."""
+        """Runs the missing tasks of the first ``phases``."""
         for phase in self.phases[:phases]:
             for task in missing_tasks(folder, phase.name, phase.tasks):
                 out = TaskOutput(folder, phase.name, task)
                 out.done(phase.run(task, self.inputs, out))
 
     def finish(self, folder: Path) -> dict[str, Any]:
-        """What the manifest of the finished artifact says."""
+        """Returns the content of the manifest of the finished artifact."""
         addresses = {name: artifact.folder.name for name, artifact in self.inputs.items()}
         tasks = {phase.name: phase.tasks for phase in self.phases}
         balances = partial(self.stage.balances, inputs=self.inputs)
@@ -140,14 +140,14 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Work, list[Path
 
 
 def handed_on(state: Path, phase: Phase) -> list[Path]:
-    """The scratch files that ``phase`` left, relative to the artifact's folder; sorting leaves nothing behind."""
+    """Returns the scratch files that ``phase`` left, relative to the artifact's folder; sorting leaves no files."""
     return sorted(path.relative_to(state) for path in (state / "scratch" / phase.name).rglob("*") if path.is_file())
 
 
 def survives(
     work: Work, state: Path, file: Path, damage: Damage, seed: str, manifest: dict[str, Any], at: Path
 ) -> bool:
-    """Whether the damage was found, after it was shown to change nothing in the end."""
+    """Returns whether the damage was found, after a check that it changes nothing in the end."""
     folder = shutil.copytree(state, at)
     damage(random.Random(seed), folder / file)
     where = None
@@ -171,7 +171,7 @@ def tries(line: list[tuple[Work, list[Path], dict[str, Any]]]) -> Iterator[tuple
 
 
 def test_every_phase_before_the_last_hands_something_on(line) -> None:
-    """Else the tests here would not try what they say."""
+    """Without such files the tests here would test nothing."""
     silent = {
         phase.name
         for work, states, _ in line
@@ -232,7 +232,7 @@ def test_a_count_that_does_not_fit_the_others_ends_before_the_manifest(line, tmp
 
 
 def test_the_error_of_unbalanced_books_says_the_sum(line, tmp_path: Path) -> None:
-    """A pass that read an empty file in the place of survivors once gave records_in 28 and nothing else."""
+    """A pass that read an empty file instead of survivors once reported only records_in 28."""
     work, states, _ = line[0]
     folder = shutil.copytree(states[-1], tmp_path / "copy")
     records = 0

@@ -24,7 +24,7 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of the sources: a build writes beside them."""
+    """The wheel, built from a copy of the sources because a build writes into its folder."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in SOURCES:
         source = REPOSITORY / name

@@ -92,7 +92,7 @@ def test_a_kill_in_any_stage_changes_nothing(stage: str, whole: Path, tmp_path: 
 
 
 def wait_until_at_work(folder: Path, process: "subprocess.Popen[bytes]", checkpoint: bool) -> None:
-    """Return as soon as the stage has left a trace in ``folder``: a log, or for training its first checkpoint."""
+    """Waits until the stage has left a file in ``folder``: a log, or for training its first checkpoint."""
     deadline = time.monotonic() + 120
     pattern = "*/checkpoints/step_*/manifest.json" if checkpoint else "*/logs"
     while not list(folder.glob(pattern)):

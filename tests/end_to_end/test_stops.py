@@ -1,4 +1,4 @@
-"""Real trainings that are stopped by a signal: what was trained is saved, and the same command goes on from there."""
+"""Real trainings that are stopped by a signal: the progress is saved, and the same command resumes from there."""
 
 import os
 import shutil

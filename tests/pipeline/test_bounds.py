@@ -1,4 +1,4 @@
-"""Every setting has its bounds beside its type: values at the edges are refused at once, or mean something."""
+"""Every setting has its bounds beside its type: values at the edges are refused at once, or are valid."""
 
 import dataclasses
 import inspect
@@ -164,7 +164,7 @@ def required(cls: type) -> dict[str, Any]:
 
 
 def work(made: Any) -> None:
-    """Have settings do what they are for, where that takes no files."""
+    """Uses settings for their purpose, as far as this needs no files."""
     if isinstance(made, Filter) and getattr(made, "path", None) is None:
         made.judge(Document(PAGE, "page:0", metadata={"url": "https://example.org"}))
     elif isinstance(made, PageRule):

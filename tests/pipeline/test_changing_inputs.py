@@ -48,7 +48,7 @@ def planned_again(tmp_path: Path, *overrides: str) -> Path:
 
 
 def clean(run_json: Path) -> Artifact:
-    """What workers of another process make of the run."""
+    """Returns the result of workers in another process on the run."""
     config, steps = load(run_json)
     return execute(steps[0], config, run_json)
 
@@ -102,7 +102,7 @@ def test_a_removed_file_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("cut", [(), (CUT,)])
 def test_a_new_file_in_the_folder_is_no_part_of_the_planned_run(tmp_path: Path, cut: tuple[str]) -> None:
-    """By a new list, files have other tasks: one was read twice, another never."""
+    """A new list would give files to other tasks: one file was read twice, another never."""
     run_json = planned(tmp_path, *cut)
     (tmp_path / "raw/aa.jsonl").write_text(lines("newcomer"))
     artifact = clean(run_json)

@@ -1,4 +1,4 @@
-"""Every file of conf/ says exactly what its settings class knows, and every experiment composes."""
+"""Every file of conf/ has exactly the fields of its settings class, and every experiment composes."""
 
 import dataclasses
 import inspect
@@ -73,7 +73,7 @@ def test_every_setting_says_what_it_means() -> None:
 
 
 def all_meanings(cls: type) -> dict[str, str]:
-    """The meanings of a settings class's fields, inherited ones included."""
+    """Returns the docstrings of a settings class's fields, inherited ones included."""
     found: dict[str, str] = {}
     for base in cls.__mro__:
         if dataclasses.is_dataclass(base):

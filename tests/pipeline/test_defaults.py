@@ -1,4 +1,4 @@
-"""The defaults of all settings, as they are and as defaults.json recorded them.
+"""The defaults of all settings, now and in defaults.json.
 
 An address hashes only what differs from a default. So a changed default gives old addresses a new meaning: every stage
 that reads it needs a higher ``version``. After a knowing change, record it with

@@ -1,4 +1,4 @@
-"""The command line as a person meets it: its words and its exit status."""
+"""The command line for its user: arguments and exit status."""
 
 import importlib.metadata
 import os
@@ -102,7 +102,7 @@ def test_the_rows_of_the_status_follow_the_line() -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    """What ``headrace --help | head`` does, with a reader that reads nothing at all."""
+    """As in ``headrace --help | head``, with a reader that reads no byte."""
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "headrace", "--help"]

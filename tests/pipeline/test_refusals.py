@@ -57,7 +57,7 @@ def outcome_of(command: list[str], cwd: Path = CODE) -> "subprocess.CompletedPro
 
 
 def worker_command(overrides: list[str], stage: str, phase: str) -> list[str]:
-    """What a job runs: the first task of ``phase``."""
+    """Returns the command of a job: the first task of ``phase``."""
     values = compose(overrides)
     config = decoded(values)
     run_json = save(config, values, plan(config), overrides)
@@ -204,7 +204,7 @@ def test_a_root_whose_name_is_no_text(tmp_path: Path) -> None:
 
 
 def test_a_home_that_belongs_to_somebody_else(tmp_path: Path) -> None:
-    """Neither libraries' caches nor their settings are needed."""
+    """The caches and settings of libraries are not needed."""
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     give_away(home)

@@ -1,4 +1,4 @@
-"""A secret never comes to lie below the root, in a log or on the terminal."""
+"""A secret is never written below the root, to a log or to the terminal."""
 
 import base64
 import http.server
@@ -106,14 +106,14 @@ def test_other_urls_are_left_alone(text: str) -> None:
 
 @pytest.mark.parametrize("url", URLS)
 def test_an_error_shows_no_secret(url: str) -> None:
-    """What a library says of a redirect to a signed URL, for instance."""
+    """For example, a library's message about a redirect to a signed URL."""
     error = TaskError(url, f"403, message='Forbidden', url=URL('{url}')", f"correct {url}")
     assert SECRET[:8] not in str(error)
     assert "***" in error.wrong
 
 
 class Guarded(http.server.BaseHTTPRequestHandler):
-    """One page, for who knows the password."""
+    """A server of one page that needs a password."""
 
     def do_HEAD(self) -> None:
         self.answer(False)

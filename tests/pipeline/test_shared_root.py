@@ -1,4 +1,4 @@
-"""In a root that others write to, nothing of theirs runs a command here or opens a file outside the run's sources."""
+"""In a root that others write to, their files run no command and open no file outside the run's sources."""
 
 import dataclasses
 import os
@@ -55,7 +55,7 @@ def test_no_command_in_the_record_of_attempts_runs(restarts: str, tmp_path: Path
 
 
 def forged(folder: Path, private: Path) -> Artifact:
-    """The artifact in ``folder``, its manifest and documents rewritten to tell of ``private``."""
+    """Rewrites the manifest and documents of the artifact in ``folder``: they then name ``private``."""
     manifest = read_sealed(folder / "manifest.json")
     for name in [name for name in manifest["files"] if name.startswith("documents/")]:
         documents = list(read_documents(folder / name))
@@ -124,7 +124,7 @@ def test_nor_does_that_of_a_checkpoint(tmp_path: Path) -> None:
 
 
 def test_the_run_of_another_user_is_not_the_newest(c4: Corpus, tmp_path: Path, monkeypatch) -> None:
-    """Its settings would choose files, and Python classes to import."""
+    """The settings of that run would choose files and Python classes to import."""
     values = {**c4.run.values, "root": str(tmp_path)}
     run_json = save(dataclasses.replace(c4.config, root=str(tmp_path)), values, c4.steps)
     assert run_json.stat().st_mode & 0o022 == 0

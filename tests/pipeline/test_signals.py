@@ -68,7 +68,7 @@ except Stop as stop:
 
 
 class Command:
-    """A process in a group of its own, and what it says."""
+    """A process in a group of its own, and its output."""
 
     def __init__(self, folder: Path, script: str, stderr: int = subprocess.PIPE, **variables: str) -> None:
         paths = os.pathsep.join([str(folder / "stand_in"), str(ROOT / "src"), str(ROOT)])
@@ -89,7 +89,7 @@ class Command:
             time.sleep(0.02)
 
     def end(self) -> tuple[int, list[str]]:
-        """Its status, and the lines on its standard error."""
+        """Returns its status, and the lines on its standard error."""
         _, lines = self.process.communicate(timeout=120)
         return self.process.returncode, lines.splitlines()
 
@@ -159,7 +159,7 @@ def test_a_reader_of_the_output_that_ends_with_it_hinders_no_save(
 
 
 def test_before_the_first_step_it_ends_at_once(tmp_path: Path, training) -> None:
-    """The ranks, whose threads sleep while they wait, have said that they began."""
+    """The ranks, whose threads sleep while they wait, have reported their start."""
     command = training(SETUP_SECONDS="100")
     log = tmp_path / "logs/ranks.log"
     command.wait_for(lambda: log.is_file() and log.read_text() == "a rank PASSIVE\n" * 2)

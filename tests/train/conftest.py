@@ -30,7 +30,7 @@ def bytes_tokenizer() -> Tokenizer:
 
 
 def texts(documents: int, seed: int) -> list[str]:
-    """Documents of 2 to 40 words that follow each other in a fixed cycle, so that there is something to learn."""
+    """Documents of 2 to 40 words in a fixed cycle, so that the model has something to learn."""
     generator = random.Random(seed)
     starts = [(generator.randrange(len(WORDS)), generator.randrange(2, 40)) for _ in range(documents)]
     return [" ".join(WORDS[(start + i) % len(WORDS)] for i in range(length)) + " ü" for start, length in starts]
@@ -80,7 +80,7 @@ def steady_products() -> None:
 
 @pytest.fixture(scope="session")
 def inputs(tmp_path_factory, run_stage) -> Inputs:
-    """Of 120 documents: fewer rows than most trainings here see."""
+    """Inputs of 120 documents: fewer rows than most trainings here read."""
     return make_inputs(tmp_path_factory.mktemp("inputs"), run_stage, documents=60)
 
 

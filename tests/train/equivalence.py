@@ -1,4 +1,4 @@
-"""The engine's trainings beside plain PyTorch's: which are compared, how far apart they are, how far they may be.
+"""Compares the engine's trainings with plain PyTorch's: the cases, the differences, the tolerances.
 
 distance    loss      |found - expected|, the largest of all steps, nats
             norm      |found - expected| / expected, the largest of all steps
@@ -67,7 +67,7 @@ def matrix() -> list[Case]:
 
 
 def launch(folder: Path, cases: Mapping[int, Sequence[Case]]) -> dict[tuple[int, Case], Curve]:
-    """What real processes, so many as ``cases`` has them under, leave in ``folder``; one set for all its cases."""
+    """Runs all ``cases`` in real processes, one group for each number of ranks, and reads the results in ``folder``."""
     written = {world: [vars(case) for case in each] for world, each in cases.items()}
     (folder / "cases.json").write_text(json.dumps(written))
     command = [sys.executable, "-m", "tests.train.updates", str(folder / "cases.json")]

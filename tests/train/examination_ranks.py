@@ -1,4 +1,4 @@
-"""Trainings of two real ranks, with and without benchmarks on the way; started by test_examination.py.
+"""Trainings of two real ranks, with and without benchmarks in the loop; started by test_examination.py.
 
     python -m tests.train.examination_ranks SPEC_JSON
 

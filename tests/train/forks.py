@@ -14,13 +14,13 @@ from headrace.train.distributed.processes import Ranks
 
 
 def on_ranks(world: int, work: Callable[[Ranks], None]) -> None:
-    """Do ``work`` on so many ranks, each a fork of this process, which ends when one of them fails."""
+    """Runs ``work`` on this many ranks, each a fork of this process, which ends when one of them fails."""
     if status := status_of_ranks(world, work):
         sys.exit(f"a rank of {world} ended with {status}")
 
 
 def status_of_ranks(world: int, work: Callable[[Ranks], None]) -> int:
-    """``on_ranks`` for a process that goes on: 0, or the exit status of the first rank that failed."""
+    """Runs ``on_ranks`` in a fork and returns 0, or the exit status of the first rank that failed."""
     port = free_port()
     children = {fork(rank, world, port, work) for rank in range(world)}
     failed = 0

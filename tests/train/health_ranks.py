@@ -1,4 +1,4 @@
-"""One rank that looks at a folder and a setting of its own; started by torchrun from test_health.py.
+"""One rank that checks a folder and a setting of its own; started by torchrun from a test.
 
     python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.train.health_ranks CASES_JSON
 

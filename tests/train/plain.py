@@ -68,7 +68,7 @@ def surprise(model: nn.Module, part: Tensors) -> Tensor:
 
 
 def learn(case: Case, world: int = 1, factor: Factor | None = None) -> Curve:
-    """What ``case`` must lead to, whatever its stage and accumulation; with ``factor``, what a fault leads to."""
+    """Returns the result that ``case`` must have at any stage and accumulation; with ``factor``, that of a fault."""
     master = first_model(case.shape)
     model = copy.deepcopy(master).to(DTYPES[case.precision])
     parameters = list(master.parameters())
@@ -127,7 +127,7 @@ def make_step(optimizer: torch.optim.AdamW, step: int) -> None:
 def backward_in_parts(
     model: nn.Module, whole: Tensors, targets: int, world: int, accumulation: int, factor: Factor
 ) -> float:
-    """Add up the gradients of all ranks' micro-batches, each times its factor; the batch's loss."""
+    """Adds up the gradients of all ranks' micro-batches, each times its factor; returns the batch's loss."""
     loss = 0.0
     for number, rows in enumerate(torch.arange(ROWS).split(ROWS // world // accumulation)):
         part = select(whole, rows)

@@ -1,4 +1,4 @@
-"""Trainings that leave or take up a state, on one or more real ranks; started by tests/train/topologies.py.
+"""Trainings that save or resume a state, on one or more real ranks; started by tests/train/topologies.py.
 
     python -m tests.train.reshaping CASES_JSON        [[2, [case, case]], [1, [case]]]
 

@@ -1,4 +1,4 @@
-"""Trainings that are killed and taken up again, on any number of ranks, as far as the order of rows goes.
+"""The order of rows in trainings that are killed and resumed, on any number of ranks.
 
     lives         3 steps on 2 ranks, killed, 1 step lost | 4 steps on 8 ranks, ... | ...
     what counts   the row at each position of the whole training, in the steps that were kept
@@ -33,7 +33,7 @@ class AnyOrder(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Life:
-    """From a start to a kill: ``steps`` on ``world`` ranks, the last ``lost`` of them behind the last checkpoint."""
+    """A start and a kill: ``steps`` on ``world`` ranks, the last ``lost`` of them after the last checkpoint."""
 
     world: int
     micro_batch_rows: int
@@ -57,7 +57,7 @@ LIVES = st.lists(LIFE, min_size=1, max_size=5)
 
 
 class Loading:
-    """What training does: all that it keeps is the number of rows seen."""
+    """Training's data loading: its whole state is the number of rows seen."""
 
     def __init__(self, order: AnyOrder, rows_seen: int) -> None:
         self.order, self.rows_seen, self.saved = order, rows_seen, rows_seen
@@ -75,7 +75,7 @@ class Loading:
         return self.order.batch(self.rows_seen, batch_rows)
 
     def counted(self, plan: BatchPlan) -> int:
-        """By how much a step moves the number that a checkpoint holds."""
+        """Returns how much a step adds to the number in the checkpoint."""
         return plan.batch_rows
 
 

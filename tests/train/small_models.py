@@ -1,4 +1,4 @@
-"""A small tokenizer, models that are known or random, and a run's artifacts up to weights, made by the real stages."""
+"""A small tokenizer, known or random models, and a run's artifacts up to weights, made by the real stages."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ VERBS = ("turns", "follows", "watches", "needs", "finds", "carries")
 
 
 def story(number: int) -> str:
-    """About 20 sentences that repeat their words, different for each ``number``."""
+    """Returns about 20 sentences that repeat their words, different for each ``number``."""
     generator = np.random.default_rng(number)
     subjects, verbs = generator.choice(SUBJECTS, (20, 2)).tolist(), generator.choice(VERBS, 20).tolist()
     places = generator.integers(0, 40, 20).tolist()
@@ -52,7 +52,7 @@ class OfHuggingFace:
 
 
 class Uniform:
-    """Finds every token equally likely."""
+    """A model for which every token is equally likely."""
 
     def __init__(self, vocabulary: int) -> None:
         self.vocabulary = vocabulary

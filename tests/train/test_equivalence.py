@@ -1,4 +1,4 @@
-"""The engine against plain PyTorch and against Hugging Face: nothing that DeepSpeed does may change what is learnt."""
+"""The engine compared with plain PyTorch and with Hugging Face: DeepSpeed must not change what is learnt."""
 
 import dataclasses
 import functools
@@ -49,7 +49,7 @@ def _id(value: int | Case) -> str:
 
 
 def plain_case(case: Case) -> Case:
-    """What plain PyTorch is asked: the same for all stages and accumulations."""
+    """Returns the case for plain PyTorch: the same for all stages and accumulations."""
     return dataclasses.replace(case, stage=0, accumulation=1)
 
 
@@ -91,7 +91,7 @@ def foreign(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory, foreign) -> Learnt:
-    """What the engine learns in the covering cases, and from the Hugging Face models on two ranks."""
+    """Returns the engine's curves in the covering cases, and from the Hugging Face models on two ranks."""
     cases = COVERING | {2: COVERING[2] + [foreign_case(folder) for folder in foreign.values()]}
     return launch(tmp_path_factory.mktemp("learnt"), cases)
 
@@ -137,7 +137,7 @@ def dealt(precision: str) -> Case:
 
 
 def exceeded(learnt: Learnt, precision: str, wrong: Curve) -> set[str]:
-    """What tells the engine on two ranks, with four micro-batches, from ``wrong``."""
+    """Returns the differences between the engine on two ranks, with four micro-batches, and ``wrong``."""
     return distance(learnt[2, dealt(precision)], wrong).exceeded(TOLERANCES[precision])
 
 
@@ -150,7 +150,7 @@ def test_the_loss_curve_is_that_of_transformers(family, learnt, foreign):
 
 
 def test_the_batches_are_what_makes_it_hard():
-    """Micro-batches and ranks differ in their number of targets, one has none, every step is clipped and it matters."""
+    """Micro-batches and ranks differ in their number of targets, one has none, and clipping changes every step."""
     targets = (updates.batch(0)["targets"] >= 0).sum(1)
     assert len(targets.unique()) > 8
     assert targets[updates.EMPTY_ROW] == 0

@@ -1,4 +1,4 @@
-"""A training of two ranks in which one hangs: it ends by itself, says why, and goes on when it is run again."""
+"""A training of two ranks, one of which hangs: it ends with a reason, and resumes when it is run again."""
 
 import subprocess
 import sys

@@ -36,7 +36,7 @@ def test_the_facts_count_the_parameters_of_the_classes(names):
 
 
 def test_a_new_norm_and_activation_are_a_line_of_each_table(monkeypatch):
-    """Weights alone, and the square of ReLU; nothing else knows their names."""
+    """A norm with weights alone, and the square of ReLU; no other file has their names."""
     monkeypatch.setitem(parts.NORMS, "unit", parts.NormFacts(vectors=0, kept_vectors=1, computes_in_fp32=False))
     monkeypatch.setitem(layers.NORMS, "unit", lambda width, epsilon: torch.nn.RMSNorm(width, epsilon, False))
     monkeypatch.setitem(parts.ACTIVATIONS, "relu2", parts.ActivationFacts(inputs=1, kept_values=2))

@@ -1,4 +1,4 @@
-"""A state that one topology saved and another took up: which pairs are tried, and what is the same afterwards.
+"""A state that one topology saved and another resumed: the pairs, and what stays the same afterwards.
 
 saved     24 steps on its ranks at its stage; its state at step 4 goes to files
 resumed   takes up the files, leaves its state at once, and makes steps 4 to 23
@@ -62,7 +62,7 @@ class Pair:
 
 @dataclasses.dataclass(frozen=True)
 class Resumption:
-    """How a resumed training compares with the one that went on."""
+    """The comparison of a resumed training with the one that was not interrupted."""
 
     is_restored: bool
     """Whether right after loading every master value and mean is what was saved, bit for bit."""
@@ -83,7 +83,7 @@ def table() -> list[Pair]:
 
 
 def sample() -> list[Pair]:
-    """Of ``table`` each stage to each other, each number of ranks to each other, and all that stay as they are."""
+    """Returns pairs of ``table``: each stage to each other, each number of ranks to each other, and all equal pairs."""
     shifts = {(1, 1): 0, (1, 2): 3, (1, 4): 1, (2, 1): 1, (2, 2): 0, (2, 4): 2}
 
     def chosen(pair: Pair) -> bool:
@@ -95,7 +95,7 @@ def sample() -> list[Pair]:
 
 
 def resume(folder: Path, pairs: Sequence[Pair]) -> dict[Pair, Resumption]:
-    """Train all ``pairs`` in real processes that leave their files in ``folder``."""
+    """Trains all ``pairs`` in real processes, which leave their files in ``folder``."""
     saves = {pair.saving["name"]: (pair.saved.ranks, pair.saving) for pair in pairs}
     work = [(ranks, [case for on, case in saves.values() if on == ranks]) for ranks in (1, 2)]
     work += [(ranks, [pair.resuming for pair in pairs if pair.resumed.ranks == ranks]) for ranks in (1, 2, 4)]

@@ -1,4 +1,4 @@
-"""Real trainings in processes of their own, which may be told to kill themselves; started by the tests.
+"""Real trainings in processes of their own, which may kill themselves; started by the tests.
 
     python -m tests.train.training SPEC_JSON                               one after the other, each in a fork
     python -m torch.distributed.run ... -m tests.train.training SPEC_JSON  this rank of the first of them
@@ -34,7 +34,7 @@ def specify(folder: Path, inputs: Inputs, stage: dict[str, Any], runs: list[list
 
 
 def train(spec: Path) -> tuple[list[int], str]:
-    """How each run of ``spec`` ended, and what all of them said."""
+    """Trains each run of ``spec``; returns their exit statuses, and the output of all."""
     command = [sys.executable, "-m", "tests.train.training", str(spec)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -42,7 +42,7 @@ def train(spec: Path) -> tuple[list[int], str]:
 
 
 def kill_before(module: str, function: str, call: int, signal_name: str = "SIGKILL", rank: str = "0") -> None:
-    """Have this process, if it is ``rank``, send itself a signal before the ``call``-th call of ``function``."""
+    """Makes this process, if it is ``rank``, send itself a signal before the ``call``-th call of ``function``."""
     if os.environ.get("RANK", "0") != rank:
         return
     *_, owner = [importlib.import_module(module.partition(":")[0])]

@@ -1,4 +1,4 @@
-"""Removal drops or masks: masking cuts the whole match and its window, and nothing else."""
+"""Removal drops or masks: masking cuts the whole match and its window, and keeps the rest."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Small corpora as finished ``clean`` artifacts, and what deduplication makes of them."""
+"""Small corpora as finished ``clean`` artifacts, and their deduplication."""
 
 import dataclasses
 import random
@@ -64,7 +64,7 @@ class Deduplicated:
 def deduplicate(
     run_stage: RunStage, root: Path, shards: Sequence[Texts], dedup: Dedup | None = None, **how: bool
 ) -> Deduplicated:
-    """Run the three stages on ``shards`` below ``root``; ``how`` goes to ``run_stage``."""
+    """Runs the three stages on ``shards`` below ``root``; ``how`` is passed to ``run_stage``."""
     dedup = dedup or Dedup(buckets=3)
     cleaned = clean(root / "clean" / "c", shards)
     signatures = run_stage(Signatures.of(dedup), {"clean": cleaned}, root / "signatures" / "s", **how)

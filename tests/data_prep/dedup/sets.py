@@ -1,4 +1,4 @@
-"""Shingle sets as Python's sets, and as the arrays that stand for them."""
+"""Shingle sets as Python's sets, and as the arrays that represent them."""
 
 import numpy as np
 

@@ -47,7 +47,7 @@ def test_recall_is_a_share(recall):
 
 
 def test_addresses_depend_on_the_banding():
-    """They do not depend on how it was chosen."""
+    """Addresses do not depend on how the banding was chosen."""
     addresses = {"clean": "0", "signatures": "1"}
     chosen, given, default = Dedup(recall=0.99), Dedup(bands=26, rows=8, most_hashes=500, engine="datasketch"), Dedup()
     for stage in (Signatures, Duplicates):

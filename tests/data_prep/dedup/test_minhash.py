@@ -1,4 +1,4 @@
-"""Equality with datasketch, both ways: our signatures are its signatures, and its objects go on from ours."""
+"""Equality with datasketch in both directions: equal signatures, and its objects continue ours."""
 
 import itertools
 import random

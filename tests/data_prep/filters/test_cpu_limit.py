@@ -1,4 +1,4 @@
-"""A page that takes too much CPU time is dropped as too_slow, and the run goes on; waiting costs nothing."""
+"""A page that takes too much CPU time is dropped as too_slow, and the run continues; waiting costs nothing."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from headrace.data_prep.sources.jsonl import Jsonl
 
 
 class Burning(BaseFilter):
-    """Never comes to an end on some pages: in Python, in a regular expression; sleeps on others."""
+    """A filter that never ends on some pages, in Python or in a regular expression, and sleeps on others."""
 
     name = "burning"
     loaded = False

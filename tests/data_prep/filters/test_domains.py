@@ -15,7 +15,7 @@ def page(url: str) -> Document:
 
 
 def written(path, text: str) -> str:
-    """As Windows writes it, with a mark before the text."""
+    """Writes ``text`` as Windows does, after a byte order mark, and returns the path."""
     path.write_text(text, encoding="utf-8-sig")
     return str(path)
 

@@ -1,4 +1,4 @@
-"""The carried language model stands for a classifier: its labels are languages."""
+"""The language model of the project serves as a classifier: its labels are languages."""
 
 import pytest
 from datatrove.data import Document

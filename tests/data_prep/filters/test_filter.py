@@ -1,4 +1,4 @@
-"""Ours in datatrove's pipeline, datatrove's in ours, and what a wrong one says."""
+"""Our filters in datatrove's pipeline, datatrove's in ours, and the messages about wrong ones."""
 
 import copy
 import inspect
@@ -280,7 +280,7 @@ def test_every_filter_of_datatrove_works_in_ours(name, pages) -> None:
 
 
 def outcome(call):
-    """What ``call`` returns, or the package that it lacks."""
+    """Returns the result of ``call``, or the package that it lacks."""
     try:
         return call(), None
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Which of equal keys stays, against a plain search, whatever fits in memory.
+"""The survivor of equal keys, compared with a plain search, with any amount of memory.
 
 Keys that agree in one half only are different keys.
 """

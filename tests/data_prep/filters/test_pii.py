@@ -1,4 +1,4 @@
-"""What is masked, what only looks like it, and what real pages hold."""
+"""PII that is masked, look-alikes that are not, and real pages."""
 
 import io
 import itertools

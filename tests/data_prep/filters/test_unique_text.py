@@ -21,7 +21,7 @@ MEMORY_BYTES = 2000
 
 
 def apply(rule: GlobalFilter, shards: list[list[Document]], buckets: int = 3) -> list[list[Drop | None]]:
-    """Run ``rule`` over the documents of ``shards``; the drops, the documents changed in place."""
+    """Runs ``rule`` over the documents of ``shards``, which it changes in place; returns the drops."""
     with tempfile.TemporaryDirectory() as folder:
         outs = [TaskOutput(Path(folder), "test", task) for task in range(len(shards))]
         for out, documents in zip(outs, shards, strict=True):

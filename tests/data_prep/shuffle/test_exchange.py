@@ -45,7 +45,7 @@ def test_every_record_arrives_once_in_order(destinations):
 
 
 def test_byte_strings_of_any_width_arrive_sorted(tmp_path):
-    """The writers' records are of different widths, one has none at all."""
+    """The writers' records are of different widths; one writer has no records."""
     for writer, texts in enumerate([[b"b", b"a"], [], [b"abcd", b"a"]]):
         records = np.array(
             [(i, text) for i, text in enumerate(texts)], [("key", "<u8"), ("text", f"S{1 + 3 * (writer > 1)}")]

@@ -79,7 +79,7 @@ def _file(chance: Random, kind: str, good: list[bytes], odd: list[bytes]) -> Mal
 
 
 def damage(chance: Random, data: bytes) -> tuple[bytes, int]:
-    """``data`` with one to three wrong places, and the offset of the first byte that is not as it was."""
+    """Returns ``data`` with one to three wrong spots, and the offset of the first changed byte."""
     first = len(data)
     for _ in range(chance.choice([1, 1, 1, 2, 3])):
         start = chance.randrange(len(data) + 1)

@@ -60,7 +60,7 @@ def test_no_text(page):
 
 @pytest.mark.parametrize("tag", ["div", "b", "table", "a href='", "x-custom", "svg"])
 def test_nesting_has_a_limit(tag):
-    """Without it these pages take hours."""
+    """These pages take hours without the limit."""
     assert extract(f"<{tag}>" * 100_000, "resiliparse") == Drop("too_nested", "100000")
 
 

@@ -1,4 +1,4 @@
-"""What paths, folders, patterns and URLs name, and checksums."""
+"""Files that paths, folders, patterns and URLs name, and checksums."""
 
 import hashlib
 import os

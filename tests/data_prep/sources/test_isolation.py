@@ -37,7 +37,7 @@ def fail(text: str) -> str:
 
 
 def killed(path: str) -> str:
-    """Kill this process unless ``path`` says that this was done before."""
+    """Kills this process unless ``path`` records that this was done before."""
     if os.path.exists(path):
         return "second time"
     with open(path, "w", encoding="utf-8"):

@@ -1,4 +1,4 @@
-"""Broken files through the readers and through the stage: nothing crashes, hangs or is lost."""
+"""Broken files through the readers and through the stage: no crash, no hang, no lost record."""
 
 import json
 import subprocess
@@ -26,7 +26,7 @@ def check(found: dict[str, object]) -> None:
 
 
 def test_a_few_broken_files():
-    """With no global filter the stage is one phase of one task for each kind."""
+    """Without a global filter the stage is one phase of one task for each kind."""
     found = fuzz(300, "--no-filters", "--workers", "1")
     check(found)
     assert found["records"] > 300

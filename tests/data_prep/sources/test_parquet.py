@@ -63,7 +63,7 @@ def test_broken_files(tmp_path):
 
 @pytest.mark.parametrize("sections", [1, 2, 3, 7])
 def test_sections_hold_the_rows_of_the_file(tmp_path, sections):
-    """Damage costs the rest of its row group, and the rows behind it keep their numbers."""
+    """Damage costs the rest of its row group, and the rows after it keep their numbers."""
     path = tmp_path / "a.parquet"
     texts = [f"text {number} " + "z" * 100 for number in range(10)]
     parquet.write_table(pyarrow.table({"text": texts}), path, row_group_size=3, compression="none")

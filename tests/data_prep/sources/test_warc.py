@@ -71,7 +71,7 @@ def test_real_files_are_accounted_for(data_folder, name, kept, drops):
 
 
 def test_one_real_page_and_its_text_from_common_crawl(data_folder):
-    """The same page as HTML and as the text that Common Crawl made of it: nearly the same words."""
+    """The same page as HTML and as Common Crawl's text of it: nearly the same words."""
     [html] = [d for d, drop in read(data_folder("web/warc/whirlwind.warc.gz"), extractor="all_text") if not drop]
     [text] = [d for d, drop in read(data_folder("web/warc/whirlwind.warc.wet.gz")) if not drop]
     assert html.metadata == text.metadata

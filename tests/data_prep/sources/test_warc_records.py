@@ -1,4 +1,4 @@
-"""Where records begin and end, in whole and in broken files."""
+"""The boundaries of records, in whole and in broken files."""
 
 import bz2
 import gzip
@@ -21,7 +21,7 @@ WHOLE = [page(number) for number in range(4)]
 
 
 def outcome(data: bytes, record_bytes: int = 10_000) -> list[str]:
-    """For each record the number of its page, or its fault."""
+    """Returns the number of the page of each record, or its fault."""
     got = []
     for found in warc_records(pieces(io.BytesIO(data)), record_bytes):
         if found.fault is None:
@@ -73,7 +73,7 @@ def test_nothing_holds_no_record(empty):
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("length", [b"99999", b"9999"])
 def test_a_length_that_is_too_large_costs_one_record(codec, length):
-    """In one member for each record. In a plain file a length over the limit cannot be told from a large record."""
+    """One compressed member holds one record. A too large length in a plain file looks like a large record."""
     wrong = record(http(b"page 1"), length=length)
     got = outcome(b"".join(map(CODECS[codec], [WHOLE[0], wrong, *WHOLE[2:]])))
     if codec != "plain":

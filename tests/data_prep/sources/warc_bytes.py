@@ -23,5 +23,5 @@ def record(
 
 
 def page(number: int) -> bytes:
-    """A whole record whose page says ``page <number>`` and a few more words."""
+    """Returns a whole record whose page holds ``page <number>`` and a few more words."""
     return record(http(PAGE % (b"page %d, with a few more words" % number)), url=b"http://example.org/%d" % number)

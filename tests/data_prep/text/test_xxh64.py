@@ -8,7 +8,7 @@ from headrace.data_prep.text.xxh64 import xxh64
 
 @given(st.binary(max_size=200), st.integers(0, 200), st.integers(0, 200))
 def test_is_that_of_the_library(data, start, length):
-    """Of a part of the bytes, shorter and longer than a stripe of 32."""
+    """Hashes parts of the bytes, shorter and longer than a stripe of 32."""
     start = min(start, len(data))
     end = min(start + length, len(data))
     found = xxh64(np.frombuffer(data + b"?", np.uint8), start, end)

@@ -94,7 +94,7 @@ class Files:
 
 
 def register() -> None:
-    """What one line in the union of pipeline/clusters/__init__.py does."""
+    """Does the work of one line in the union of pipeline/clusters/__init__.py."""
     clusters.AnyCluster = Annotated[Local | Slurm | Files, Field(discriminator="type")]
     clusters.CLUSTERS["files"] = Files
 

@@ -52,7 +52,7 @@ def headrace(tmp_path: Path, jobs: Path) -> Headrace:
 
 
 def rows(output: str) -> list[list[str]]:
-    """The table of jobs: stage, phase, tasks, job, the job it waits for (the first has none), a note."""
+    """The table of jobs: stage, phase, tasks, job, the job that it waits for (the first has none), a note."""
     found = [line.split() for line in output.splitlines()]
     return [row for row in found if len(row) >= 5 and row[2].isdigit()]
 

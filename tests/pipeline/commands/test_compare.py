@@ -25,7 +25,7 @@ NATS = [-1.0, -2.0, -3.0]
 
 
 def artifact(folder, benchmarks, shots=MappingProxyType({})) -> Artifact:
-    """Scores: by benchmark, the metrics as they are and the outcomes of its items; 5 shots where none are told."""
+    """Returns scores: by benchmark, the given metrics and the outcomes of its items, with 5 shots by default."""
     out, entries = TaskOutput(folder, "scores", 0), []
     for name, (metrics, outcomes) in benchmarks.items():
         rows = [{"name": f"f:{line}", "group": "", "outcome": outcome} for line, outcome in enumerate(outcomes)]

@@ -17,7 +17,7 @@ from tests.command_line import headrace_here
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch):
-    """``asked(shell, words)``: the completions of the last word, which may be empty, as the shell reads them."""
+    """``asked(shell, words)`` returns the shell's completions of the last word, which may be empty."""
 
     def ask(shell: str, *words: str) -> list[str]:
         monkeypatch.setenv("_HEADRACE_COMPLETE", f"{shell}_complete")
@@ -36,7 +36,7 @@ def test_commands_and_options(asked) -> None:
 
 
 def test_groups_options_and_fields(asked) -> None:
-    """Bash takes ``=`` for a word of its own, and puts what it is told behind it."""
+    """Bash splits words at ``=`` and appends a completion after it."""
     assert asked("bash", "mod") == asked("bash", "status", "mod") == ["plain,model="]
     assert asked("bash", "model", "=", "gpt2_") == [f"plain,gpt2_{size}" for size in ("large", "medium", "small", "xl")]
     assert asked("bash", "experiment", "=", "gpt2_small", "clu") == ["plain,cluster="]
@@ -70,7 +70,7 @@ def test_the_script_of_each_shell(shell: str, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
 def test_a_tab_in_bash(tmp_path: Path) -> None:
-    """From ``mod`` and ``gpt2_med`` two tabs make a whole override: no space parts the name from its option."""
+    """Two tabs, after ``mod`` and ``gpt2_med``, make a whole override without a space inside."""
     command = tmp_path / "headrace"
     command.write_text(
         f'#!/bin/sh\n[ "$1" = show ] && shift && echo "got:$*:" && exit\nexec {sys.executable} -m headrace "$@"\n'
@@ -91,7 +91,7 @@ def test_a_tab_in_bash(tmp_path: Path) -> None:
 
 
 def wait_for(terminal: int, sign: bytes) -> bytes:
-    """What the terminal shows until the line of ``sign`` is whole."""
+    """Reads the terminal's output up to the end of the line of ``sign``."""
     shown, deadline = b"", time.monotonic() + 60
     while sign not in shown or not shown.rpartition(sign)[2].count(b"\n"):
         assert time.monotonic() < deadline, shown

@@ -1,4 +1,4 @@
-"""Commands as they are declared: arguments and overrides told apart, help, and a command that is added."""
+"""Declared commands: arguments and overrides are separated, help, and an added command."""
 
 import subprocess
 import sys
@@ -63,7 +63,7 @@ def test_a_mistake_gets_one_line(arguments: str, message: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_declaration_is_that_of_the_module(name: str) -> None:
-    """What is read without imports, and what the module holds after them."""
+    """The declaration that is read without imports equals the imported module's."""
     light, whole = read(name), getattr(load(f"commands.{name}"), name)
     assert [param.to_info_dict() for param in light.params] == [param.to_info_dict() for param in whole.params]
     assert light.help == whole.help
@@ -75,7 +75,7 @@ def test_the_declaration_is_that_of_the_module(name: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A place for modules of commands besides the folder of them."""
+    """A second folder for modules of commands."""
     monkeypatch.setattr(commands, "__path__", [*commands.__path__, str(tmp_path)])
     return tmp_path
 

@@ -41,7 +41,7 @@ def folder(tmp_path_factory, run_stage):
 
 
 def documented() -> tuple[str, list[str], str]:
-    """The worked example of docs/evaluation.md: a file of questions, the words of a command, settings in YAML."""
+    """Returns the worked example of docs/evaluation.md: questions, command-line arguments, settings in YAML."""
     page = (Path(__file__).parents[3] / "docs/evaluation.md").read_text()
     section = page.partition("## A new benchmark\n")[2].partition("\n## ")[0]
     questions, command, settings, *_ = map(textwrap.dedent, re.findall(r"(?:^    .*\n)+", section, re.M))

@@ -1,4 +1,4 @@
-"""``headrace forget``: what it finds, what it packs anew, and the command that goes on from there."""
+"""``headrace forget``: its findings, its new packs, and the command that continues from there."""
 
 import hashlib
 import shlex
@@ -94,7 +94,7 @@ def spans(packed: Artifact) -> list[tuple[int, int]]:
 
 
 def positions(corpus: Corpus, without: set[str]) -> list[tuple[int, int]]:
-    """What ``spans`` must find, sorted: every document but ``without``, once."""
+    """Returns the positions that ``spans`` must find, sorted: every document but ``without``, once."""
     found = []
     for shard, path in enumerate(corpus.artifact("unique").shards("documents")):
         bounds = np.load(corpus.artifact("tokens").shard("bounds", shard, "npy")).tolist()
@@ -167,7 +167,7 @@ def write_manifest(weights: Path, packed: str, *sources: dict[str, str]) -> None
 
 
 def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
-    """Finished ones by their manifest, unfinished ones by their run.json; not those whose rows do not hold them."""
+    """Finished weights by their manifest, unfinished ones by their run.json; no weights whose rows do not hold them."""
     root, packed = Path(plain.config.root), plain.artifact("packed")
     names = [f"{file}:{record}" for file in (plain.first, plain.second) for record in range(9)]
     seen = [name for name in names if ("split", "train") in plain.why(name)]

@@ -39,7 +39,7 @@ def root(tmp_path_factory, run_stage):
 
 @pytest.fixture
 def generate(root, capsys, monkeypatch):
-    """``generate(word, ...)``: what the command prints, and says of it, in this process."""
+    """``generate(argument, ...)`` runs the command in this process and returns stdout and stderr."""
 
     def run(*words: str):
         own_root = [] if any(word.startswith("root=") for word in words) else [f"root={root}"]

@@ -1,4 +1,4 @@
-"""inspect: which documents it chooses, and how they look in a pipe and on a terminal."""
+"""inspect: its choice of documents, and their form in a pipe and on a terminal."""
 
 import json
 
@@ -55,7 +55,7 @@ def test_by_rule_or_by_filter(c4: Corpus) -> None:
 
 
 def test_by_a_rule_that_removes_lines(c4: Corpus) -> None:
-    """Only one kept page has lines without an end mark; of dropped ones, those that the same filter dropped."""
+    """Only one kept page has lines without an end mark. The dropped pages are those of the same filter."""
     found = inspect.documents(c4.steps, "clean", "c4_lines.end_mark")
     assert ids(found.kept) == [f"{c4.second}:6"]
     facts = list(inspect.facts_of(found.kept[0]))

@@ -34,7 +34,7 @@ def run(run_stage, values: list[str]) -> list[Step]:
 
 @pytest.fixture(scope="module")
 def folder(run_stage, tmp_path_factory):
-    """Two crawls: of ``new``, 0 is new, 1 and 2 are copies of an older page, 3 and 4 say more and less than one."""
+    """Two crawls. In ``new``, 0 is new, 1 and 2 are copies of an older page, 3 is longer and 4 shorter than one."""
     folder = tmp_path_factory.mktemp("crawls")
     write(folder / "old.jsonl", [page(1), page(2), page(3) + " The last one."])
     write(folder / "new.jsonl", [page(9), page(1), page(1), page(2) + " And one more.", page(3)])
@@ -71,7 +71,7 @@ def test_the_report_shows_no_pair_whose_survivor_lies_elsewhere(against):
 
 
 def test_workers_find_the_same_run(against, tmp_path):
-    """They have run.json only."""
+    """Workers read run.json only."""
     values, steps, _ = against
     config = decoded(compose([*values, f"root={tmp_path}"]))
     planned = plan(config)

@@ -39,7 +39,7 @@ def with_more(run_stage, folder: Path, first: Corpus, more: list[str], tokenizer
 
 @pytest.fixture(scope="module")
 def alone(run_stage, tmp_path_factory) -> Corpus:
-    """Of pages that C4's rules cleaned."""
+    """A run on pages that C4's rules cleaned."""
     corpus = build(run_stage, tmp_path_factory.mktemp("alone"), "c4", c4_corpus())
     values = compose([*corpus.overrides, *TRAINING])
     return dataclasses.replace(corpus, run=Run(decoded(values), values, corpus.steps, [*corpus.overrides, *TRAINING]))
@@ -159,7 +159,7 @@ def test_what_is_no_step_or_rank_is_refused(alone, words, message):
 
 
 def test_the_command(mixed):
-    """The mixture as one types it, and the same words as the library gives; nothing was trained."""
+    """The mixture as command-line arguments gives the library's result, without a training."""
     done = headrace_here("order", "--step", "2", "--rank=1", "--ranks", "4", *mixed.overrides)
     assert done.returncode == 0, done.stderr
     expected = [value for _, value in order.explain(mixed.run, "2", "1", "4")]

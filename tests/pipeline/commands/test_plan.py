@@ -1,4 +1,4 @@
-"""``headrace plan``: before any data exists, and in the words of its options."""
+"""``headrace plan`` without any data, and its options."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""``headrace sync`` on a run whose training was stopped: what it tells wandb, and what it cannot do."""
+"""``headrace sync`` on a run whose training was stopped: what it sends to wandb, and its refusals."""
 
 import json
 from pathlib import Path

@@ -112,7 +112,7 @@ def test_the_kind_of_a_similarity() -> None:
 
 @pytest.mark.parametrize("name", ["c4", "plain"])
 def test_the_rows_of_a_document_hold_its_text(name: str, request: pytest.FixtureRequest) -> None:
-    """For every kept document: the spans that ``why`` names, read from the tokens, spell the text; splits agree."""
+    """The spans that ``why`` names for every kept document, read from the tokens, give the text; splits agree."""
     corpus: Corpus = request.getfixturevalue(name)
     tokens, packed = corpus.artifact("tokens"), corpus.artifact("packed")
     encoder = Encoder.load(corpus.artifact("tokenizer").path("tokenizer.json"))
@@ -246,7 +246,7 @@ def test_an_offset_behind_the_end(c4: Corpus) -> None:
 
 
 def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
-    """Only clean is whole; then nothing is."""
+    """First only clean is finished, then no stage is."""
     nowhere = [dataclasses.replace(step, folder=tmp_path / step.name) for step in c4.steps]
     steps = [*c4.steps[:1], *nowhere[1:]]
     found = list(why.explain(steps, c4.config.source, f"{c4.first}:5"))
@@ -292,7 +292,7 @@ def test_the_command_line_says_what_is_wrong(c4: Corpus) -> None:
 
 
 def test_what_leads_back_to_a_document_takes_at_most_24_bytes_of_each(run_stage, tmp_path: Path) -> None:
-    """All that tokens holds besides the tokens themselves, headers of files included, from 100 documents a shard on."""
+    """Counts all bytes in tokens except the tokens, but with the files' headers, from 100 documents a shard on."""
     for documents in (100, 1000):
         folder = tmp_path / str(documents)
         inputs = {"unique": unique_documents(folder / "unique", [["A page of words."] * documents] * 2)}

@@ -104,7 +104,7 @@ def test_the_manifest_holds_no_time_and_no_place(artifact: Artifact) -> None:
 
 
 def test_every_flipped_bit_of_a_manifest_or_part_is_found_or_harmless(artifact: Artifact) -> None:
-    """Harmless is white space in place of other white space, and nothing else."""
+    """Only white space instead of other white space is harmless."""
     for path in (artifact.folder / "manifest.json", part_path(artifact.folder, "write", 1)):
         whole = path.read_bytes()
         values = read_sealed(path)
@@ -134,7 +134,7 @@ def test_a_damaged_part_stops_the_finish(tmp_path: Path) -> None:
 
 
 def die_at_call(number: int) -> None:
-    """End this process at the ``number``-th call that Python audits: to open, rename, remove, ... a file."""
+    """Ends this process at the ``number``-th call that Python audits: to open, rename, remove, ... a file."""
     calls = itertools.count()
     sys.addaudithook(lambda *_: os._exit(1) if next(calls) == number else None)
 

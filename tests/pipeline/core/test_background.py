@@ -1,4 +1,4 @@
-"""Calls in the background: in order, never waited for, given up after the first failure."""
+"""Calls in the background: they run in order, nobody waits for them, and they stop after the first failure."""
 
 import threading
 

@@ -31,7 +31,7 @@ def test_nothing_is_found_where_nothing_was_left_or_it_was_cleared(tmp_path: Pat
 
 
 def test_a_damaged_report_is_said_to_be_damaged(tmp_path: Path) -> None:
-    """Not taken for another error: its kind decides whether a job comes back."""
+    """It is not taken for another error, whose kind would decide whether a job comes back."""
     error_report.leave(tmp_path, RetryableError("weights", "a rank was killed", "run again"))
     path = tmp_path / error_report.PLACE
     for damaged in (path.read_text().replace("killed", "kilned"), path.read_text()[:-9], ""):

@@ -124,7 +124,7 @@ BLOCK, FILE_HEADER, CHUNK_HEADER, LAST_CHUNKS = 1 << 15, 7, 7, (1, 4)
 
 
 def records(folder: Path) -> Iterator[Any]:
-    """Everything that the only offline run below ``folder`` would upload; the file is a log in LevelDB's format."""
+    """Yields all uploads of the only offline run below ``folder``, whose file is a log in LevelDB's format."""
     (path,) = folder.glob("wandb/offline-run-*/*.wandb")
     data, offset, whole = path.read_bytes(), FILE_HEADER, b""
     while offset + CHUNK_HEADER <= len(data):
@@ -143,7 +143,7 @@ def records(folder: Path) -> Iterator[Any]:
 
 
 def all_records(folder: Path) -> list[Any]:
-    """``records`` when the last one, which says that the run is over, is there: wandb's own process writes them."""
+    """Returns ``records`` once the last one, which ends the run, is there: wandb's own process writes them."""
     deadline = time.monotonic() + 60
     found = list(records(folder))
     while "exit" not in {record.WhichOneof("record_type") for record in found}:

@@ -1,4 +1,4 @@
-"""A server that wandb is told to speak to, which fails in one of several ways."""
+"""A server for wandb that fails in one of several ways."""
 
 import contextlib
 import http.server
@@ -52,7 +52,7 @@ def server(fault: str) -> Iterator[str]:
         do_GET = do_POST
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Prints nothing."""
 
     listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listener.daemon_threads = True

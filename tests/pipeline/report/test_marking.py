@@ -104,7 +104,7 @@ def test_a_page_that_a_later_filter_dropped_shows_what_earlier_ones_took(tmp_pat
 
 
 def test_sentences_taken_out_of_lines(tmp_path: Path, run_stage) -> None:
-    """Spans of three sentences that two pages share: the line that lost some stands behind what it was."""
+    """Spans of three sentences that two pages share: the shortened line comes after its original."""
     rng = random.Random(3)
     lines = [[" ".join(rng.choices(WORDS, k=8)).capitalize() + "." for _ in range(6)] for _ in range(8)]
     shared = [*lines[1][1:5], "Another end of this line that nobody wrote before."]

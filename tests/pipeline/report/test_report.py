@@ -67,7 +67,7 @@ def document(name: str, text: str, **metadata: object) -> Document:
 
 
 def full_run(root: Path) -> dict[str, Artifact]:
-    """A run of two shards in which everything occurs, with hostile text wherever text may stand."""
+    """A run of two shards with every kind of content, and hostile text in every place for text."""
 
     def clean(out: TaskOutput) -> Mapping[str, int]:
         rows = [document(f"crawl-{out.task}.warc.gz:{n}", f"Page {n} of shard {out.task}. {HOSTILE}") for n in range(4)]
@@ -178,7 +178,7 @@ def question(number: int) -> dict[str, object]:
 
 
 def empty_run(root: Path) -> dict[str, Artifact]:
-    """A run in which nothing was read, nothing counted and nothing scored."""
+    """A run without records, counts and scores."""
 
     def weights(out: TaskOutput) -> Mapping[str, int]:
         with out.file("metrics.jsonl") as path:
@@ -198,7 +198,7 @@ def empty_run(root: Path) -> dict[str, Artifact]:
 
 
 def write_report(inputs: Mapping[str, Artifact], folder: Path, clean: Clean = CLEAN) -> Path:
-    """Run the stage; the page."""
+    """Runs the stage and returns the page."""
     (phase,) = Report(clean=clean).phases({name: found.shard_count for name, found in inputs.items()})
     out = TaskOutput(folder, phase.name, 0)
     out.done(phase.run(0, inputs, out))

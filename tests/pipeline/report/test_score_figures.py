@@ -1,4 +1,4 @@
-"""Figures of scores: which entries make a curve, what is hollow, which heads have names, where differences stand."""
+"""Figures of scores: the entries of a curve, hollow points, named heads, the order of differences."""
 
 import json
 import re

@@ -213,7 +213,7 @@ with claimed(Path({str(claim)!r})):
 
 
 def test_a_worker_that_lost_its_task_and_its_files_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was suspended: another command did its task, finished the artifact and removed what it was writing."""
+    """It was suspended while another command did its task, finished the artifact and removed its unfinished files."""
     executor = TaskExecutor(PhaseStep(Squares(), {}, {}, tmp_path, "write"), 6, 1)
 
     def suspended(rank: int, local_rank: int) -> None:

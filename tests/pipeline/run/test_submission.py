@@ -1,4 +1,4 @@
-"""Submission against an sbatch and an squeue that record what they are asked. tests/cluster has the real ones."""
+"""Submission with an sbatch and an squeue that record their arguments. tests/cluster has the real ones."""
 
 import dataclasses
 import json

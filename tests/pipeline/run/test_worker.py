@@ -1,4 +1,4 @@
-"""What a job of a cluster runs, in this process: an index's tasks, inputs that show late, errors for people."""
+"""The worker of a cluster's job, in this process: an index's tasks, inputs that appear late, errors for people."""
 
 import dataclasses
 import errno
@@ -176,7 +176,7 @@ def test_a_full_disk_is_told_in_one_line_and_asks_for_another_start(
 def test_a_full_disk_is_told_by_a_run_on_this_machine(
     run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a task, whose error comes out of the pool, and in what the main process writes."""
+    """In a task, whose error comes through the pool, and in the main process."""
     clean, _ = steps_of(run_json)
     config, _ = planner.load(run_json)
     future: Future[bool] = Future()

@@ -216,7 +216,7 @@ def test_training_goes_on_while_one_checkpoint_is_written(folder):
 
 @contextlib.contextmanager
 def largest_file(bytes_: int) -> Iterator[None]:
-    """A disk that takes so many bytes of a file, and no more."""
+    """A disk that takes this many bytes of a file, and no more."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_, before[1]))
     try:

@@ -1,4 +1,4 @@
-"""The counted memory: by hand, as a whole, and beside real updates."""
+"""The memory plan: by hand, as a whole, and compared with real updates."""
 
 import dataclasses
 import json

@@ -38,7 +38,7 @@ def test_no_source_of_gpt_3_is_ever_a_row_ahead_or_behind():
 
 
 def test_taking_what_lags_most_would_not_do():
-    """Why deadlines decide: with the plain rule, one of these sources comes more than a row too late."""
+    """Deadlines are necessary: with the plain rule, one of these sources comes more than a row too late."""
     weights, given, worst = (20, 20, 5, 5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1), [0] * 21, Fraction(0)
     for place in range(sum(weights)):
         lags = [Fraction((place + 1) * w, sum(weights)) - n for w, n in zip(weights, given, strict=True)]
@@ -87,7 +87,7 @@ def test_any_position_is_reached_at_once(rows_seen, batch_rows):
 
 
 def check_lives(loading: type[Loading], lives: list[Life]) -> None:
-    """Of each source, its rows in the order that they would have alone: each once per epoch."""
+    """The rows of each source come in the order that they would have alone: each once per epoch."""
     found = np.array(seen(MIXED, loading, lives), dtype=np.int64)
     for source, (first, rows) in enumerate(zip(FIRST_ROWS, SOURCE_ROWS, strict=True)):
         own = found[(found >= first) & (found < first + rows)] - first

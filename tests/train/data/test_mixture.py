@@ -1,4 +1,4 @@
-"""Mixtures: what can be said, what is refused, and that rows are those of their sources."""
+"""Mixtures: valid settings, refused settings, and rows that are those of their sources."""
 
 import dataclasses
 import math

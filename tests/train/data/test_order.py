@@ -1,4 +1,4 @@
-"""The order of rows: each once per epoch, whatever the batch, the ranks and the place one starts from."""
+"""The order of rows: each once per epoch, for every batch, number of ranks and start."""
 
 import hashlib
 import itertools
@@ -55,7 +55,7 @@ def test_resuming_does_not_shift_later_epochs(rows, resumed):
 
 
 def check_lives(loading: type[Loading], rows: int, lives: list[Life]) -> None:
-    """Whatever was killed, lost and moved to other ranks, each epoch has each row once, in the order of its seed."""
+    """Each epoch has each row once, in the order of its seed, after kills, losses and changes of ranks."""
     order = Order(7, rows)
     found = seen(order, loading, lives)
     for begin in range(0, len(found) - rows + 1, rows):
@@ -144,7 +144,7 @@ def test_epochs_and_seeds_differ():
 
 @pytest.mark.parametrize("rows", [5, 37, 200])
 def test_every_row_is_equally_likely_at_every_place(rows):
-    """Pearson's chi-square of row numbers at the first place over seeds stays within 5 standard deviations."""
+    """Pearson's chi-square of row numbers at the first position over seeds stays within 5 standard deviations."""
     draws = 40 * rows
     first = [Order(seed, rows).batch(0, 1)[0] for seed in range(draws)]
     counts = np.bincount(first, minlength=rows)

@@ -1,4 +1,4 @@
-"""Rows as arrays: targets follow inputs within a document, padding has none, positions start again."""
+"""Rows as arrays: targets follow inputs within a document, padding has none, positions restart."""
 
 import numpy as np
 import pytest

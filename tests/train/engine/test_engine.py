@@ -1,4 +1,4 @@
-"""What the engine says and where it needs nobody; what it learns is compared in test_equivalence.py."""
+"""The engine's messages, and its parts that work alone; test_equivalence.py compares its training."""
 
 import datetime
 import os
@@ -31,7 +31,7 @@ class Scaled(Causal):
 
 
 def engine(stage: int | str = 1, precision: str = "fp32", gradient_clip: float | None = 1.0) -> Engine:
-    """On this process alone, which no launcher started."""
+    """An engine on this process alone, without a launcher."""
     ranks = processes.start("cpu")
     training = TrainingConfig(
         steps=1, batch_rows=ROWS, micro_batch_rows=ROWS, precision=precision, gradient_clip=gradient_clip

@@ -28,7 +28,7 @@ HANG_SECONDS = 3.0
 
 
 def score(spec: dict, folder: Path, signal: list | None, ranks: Ranks) -> None:
-    """As pipeline/run/worker.py does it."""
+    """Scores as pipeline/run/worker.py does."""
     if signal:
         kill_before(*signal)
         spec["evaluation"]["hang_seconds"] = HANG_SECONDS

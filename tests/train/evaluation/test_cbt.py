@@ -51,7 +51,7 @@ def test_the_likeliest_is_chosen_by_hand():
 
 
 def test_models(encoder, gpt2, write_lines):
-    """A uniform model chooses the continuation with the fewest tokens; the tokens of the whole rest are asked for."""
+    """A uniform model chooses the continuation with the fewest tokens; all tokens of the rest are scored."""
     lines = [f"{n} {story(n)[:60]}" for n in range(1, 21)]
     path = write_lines("c.txt", *lines, "21 the old XXXXX turns the wheel .\tmiller\t\tzzqqxxvv|miller|farmer")
     benchmark = ChildrensBooks(paths=(str(path),))

@@ -32,7 +32,7 @@ def test_a_completion_is_one_query(write_lines):
 
 
 def test_rewrites_make_the_prompt_of_the_harness(write_lines):
-    """arithmetic/utils.py: strip, one line break for two, Q: and A: in full; few-shot examples behind a blank line."""
+    """arithmetic/utils.py: strip, one line break for two, Q: and A: in full; few-shot examples after a blank line."""
     path = str(questions(write_lines, *ROWS))
     settings = {"paths": [path], "type": "completion", "group_field": "set", "delimiter": "", "rewrites": REWRITES}
     benchmark = decode(Evaluation, {"benchmarks": {"x": settings | {"shots": 2}}}).benchmarks["x"]

@@ -56,7 +56,7 @@ def test_words_come_back_or_stay_as_they_are(style, words):
 
 @pytest.mark.parametrize(("style", "name", "unlike"), [("wikitext", "wikitext2", 1), ("penn_treebank", "ptb", 0)])
 def test_real_files_come_back(data_folder, style, name, unlike):
-    """No two lines give one text. One of WikiText-2's first 1,000 lines has "." beside "...", and stays as it is."""
+    """No two lines give one text. One of WikiText-2's first 1,000 lines has "." before "...", and stays unchanged."""
     lines = read_text(data_folder("evaluation") / f"{name}_valid.txt.zst").split("\n")[:1000]
     detokenizer = STYLES[style]
     texts = [detokenizer.detokenize(line) for line in lines]

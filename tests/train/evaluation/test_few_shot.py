@@ -1,4 +1,4 @@
-"""``evaluation.shots`` and ``evaluation.limit``: what all benchmarks are told at once."""
+"""``evaluation.shots`` and ``evaluation.limit``: settings for all benchmarks at once."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_it_is_the_same_as_written_out():
 
 
 def test_the_texts_are_called_as_without_it():
-    """So that worked examples change neither what training documents must not hold nor its address."""
+    """Worked examples therefore change neither the texts that training documents must not hold nor their address."""
     benchmarks = {"piqa": PIQA, "quiz": {**PIQA, "paths": ["quiz.jsonl"]}}
     asked = [decode(Evaluation, {"benchmarks": benchmarks, "shots": shots}) for shots in ((), (0, 2))]
     plain, curves = (one.expanded() for one in asked)

@@ -1,4 +1,4 @@
-"""Samples files beside those that lm-evaluation-harness writes itself; its own functions find them."""
+"""Samples files compared with those of lm-evaluation-harness; its own functions find them."""
 
 import json
 
@@ -52,7 +52,7 @@ def test_every_task_of_the_results_has_its_samples(artifact):
 
 
 def test_lines_equal_those_that_the_harness_writes(artifact, models, task, tmp_path):
-    """Of a task, byte for byte; of our benchmark over the same questions all but the document and the metrics."""
+    """A task's lines are equal byte for byte; our benchmark's lines except for the document and the metrics."""
     found = lm_eval.simple_evaluate(model=models[0], tasks=[str(task)], bootstrap_iters=0)["samples"]["piqa_local"]
     tracker = EvaluationTracker(output_path=str(tmp_path))
     tracker.general_config_tracker.model_name_sanitized = "model"
@@ -70,7 +70,7 @@ def test_lines_equal_those_that_the_harness_writes(artifact, models, task, tmp_p
 
 
 def numbers(answers):
-    """Of nested lists of texts."""
+    """Returns the numbers in nested lists of texts."""
     if isinstance(answers, list):
         return [number for one in answers for number in numbers(one)]
     return [] if answers in ("True", "False") else [float(answers)]

@@ -1,4 +1,4 @@
-"""The in-context-learning score: which tokens it asks for, its value by hand, what it refuses."""
+"""The in-context-learning score: the tokens that it uses, its value by hand, its refusals."""
 
 import math
 from pathlib import Path

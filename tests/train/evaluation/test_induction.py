@@ -1,4 +1,4 @@
-"""Induction heads: what is asked, a model built by hand that induces perfectly, models that do not, other people's."""
+"""Induction heads: the queries, a perfect model built by hand, models without induction, Hugging Face models."""
 
 import math
 from pathlib import Path
@@ -40,7 +40,7 @@ def scored(model, window: int = WINDOW, vocabulary: int = VOCABULARY, **settings
 
 
 class NoTexts:
-    """Of texts that nobody asks for."""
+    """Texts for a benchmark that needs none."""
 
     end_of_text = START
 

@@ -1,4 +1,4 @@
-"""LAMBADA with stop words left out of what may be predicted."""
+"""LAMBADA with stop words excluded from the predictions."""
 
 import json
 
@@ -15,7 +15,7 @@ from tests.train.small_models import OfHuggingFace, likelihood_of, story
 
 
 class Known:
-    """Finds the same tokens likely everywhere."""
+    """A model that predicts the same tokens everywhere."""
 
     def __init__(self, logits: list[float]) -> None:
         self.logits = torch.tensor(logits)

@@ -1,4 +1,4 @@
-"""Hugging Face folders that cannot be scored: one error that says why, whatever transformers raises."""
+"""Hugging Face folders that cannot be scored: one error with the reason, for any exception of transformers."""
 
 import json
 import shutil
@@ -60,7 +60,7 @@ def spoil(folder: Path, **values: object) -> None:
 
 
 def refusal(folder: Path) -> str:
-    """What the command says, after the folder; before any rank starts where config.json tells it."""
+    """Returns the command's message after the folder; it comes before any rank starts if config.json is enough."""
 
     def look() -> None:
         FolderScores(evaluation=CPU, folder=str(folder)).raw_files()

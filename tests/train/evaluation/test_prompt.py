@@ -75,7 +75,7 @@ def test_only_the_last_token_is_asked_for(encoder):
 
 
 def test_the_cut_counts_tokens_of_the_context_alone(encoder):
-    """Where the two merge across the cut, what is scored is what is left of the whole, as in the harness."""
+    """If the two merge across the cut, the rest of the whole is scored, as in the harness."""
     (whole,) = encoder.encode(["the old miller"])
     (context,) = encoder.encode(["the old mill"])
     (tokens,) = encode([Text("the old mill", "er")], encoder)

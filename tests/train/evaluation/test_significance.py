@@ -31,7 +31,7 @@ def test_mcnemar_of_many():
 
 
 def test_two_items_by_hand():
-    """Means of resamples of (0, 1) are 0, 1/2 and 1 with 1/4, 1/2, 1/4: half lie as far from 1/2 as it lies from 0."""
+    """Means of resamples of (0, 1) are 0, 1/2 and 1 with 1/4, 1/2, 1/4: half are as far from 1/2 as it is from 0."""
     found = paired_bootstrap([3.0, 4.0], [3.0, 5.0])
     assert found.value == 0.5
     assert found.interval == (0, 1)

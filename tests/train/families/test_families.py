@@ -77,7 +77,7 @@ CONFIG = dataclasses.replace(SHAPES["llama"], norm_place="post")
 
 @pytest.fixture
 def added(monkeypatch) -> None:
-    """The throw-away family stands in the table; nothing else names it."""
+    """Only the table names the throw-away family."""
     monkeypatch.setattr(registry, "FAMILIES", (*registry.FAMILIES, Added()))
 
 

@@ -199,7 +199,7 @@ def test_another_tokenizer_is_refused(change, message, tmp_path, inputs, run_sta
 
 
 def test_a_tokenizer_that_is_written_otherwise_is_the_same(tmp_path):
-    """Hugging Face's files write empty affixes, offsets and steps behind the ids that do not change them."""
+    """Empty affixes, trimmed offsets and truncation, as Hugging Face's files write them, change no id."""
     folder = folder_of(MODEL, tmp_path)
     values = json.loads((folder / "tokenizer.json").read_text())
     values["model"] |= {"continuing_subword_prefix": "", "end_of_word_suffix": ""}

@@ -1,4 +1,4 @@
-"""A scoring that was killed takes over what was answered: all of it, nothing else, nothing that has changed."""
+"""A resumed scoring reads the answers of a killed one: all of them, and none to a changed query."""
 
 import contextlib
 import json

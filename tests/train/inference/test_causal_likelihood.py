@@ -1,4 +1,4 @@
-"""Log-likelihoods equal Hugging Face's, one query at a time, whatever the batches; known models get known scores."""
+"""Log-likelihoods equal Hugging Face's, one query at a time, with any batches; known models get known scores."""
 
 import math
 
@@ -64,7 +64,7 @@ def test_our_transformer_equals_its_export_in_hugging_face(line, encoder):
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
 def ours(request, line, encoder) -> Transformer:
-    """Our models, whose scores may not depend on anything else to the last bit: GPT-2's shape, and LLaMA's."""
+    """Our models in the shapes of GPT-2 and LLaMA: their scores must not depend on other queries by a bit."""
     if request.param == "gpt2":
         return load(line["weights"].path("hf/config.json").parent)
     config = ModelConfig(
@@ -103,7 +103,7 @@ def test_no_bit_depends_on_batch_order_or_company(ours, encoder):
 
 
 def test_sharing_changes_no_score(ours, encoder):
-    """The model as ``transformers``' are asked: every sequence from its start, by the forward of training."""
+    """The model is called as those of ``transformers``: every sequence from its start, by training's forward."""
     queries = choices(12, encoder.vocabulary_size) + random_queries(30, encoder.vocabulary_size, 90, 12)
 
     def forward(tokens_BT, positions_BT, documents_BT):
@@ -154,7 +154,7 @@ def test_order_does_not_change_a_bit(gpt2, encoder):
 
 
 def test_padding_does_not_leak(gpt2, encoder):
-    """A short query scores the same alone and beside a long one."""
+    """A short query has the same score alone and with a long one."""
     short, long = Tokens(np.array([5]), np.array([6, 7])), Tokens(np.arange(40), np.arange(20))
     model, rows = OfHuggingFace(gpt2), []
 

@@ -1,4 +1,4 @@
-"""Which rank answers which queries, and that ranks together answer what one alone does."""
+"""Shares of the queries of each rank; the ranks together answer as one alone does."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Hugging Face folders of any maker: what transformers computes, the harness's tokens, clear words for broken ones."""
+"""Hugging Face folders of any maker: transformers' logits, the harness's tokens, clear messages for broken ones."""
 
 import json
 import math

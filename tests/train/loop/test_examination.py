@@ -26,7 +26,7 @@ def evaluation_rows(folder: Path) -> list[dict]:
 
 
 def scores_of_export(folder: Path, inputs) -> dict[str, list[dict]]:
-    """What the weights that were exported to ``folder`` score."""
+    """Returns the scores of the weights that were exported to ``folder``."""
     evaluation = decode(Evaluation, {"benchmarks": BENCHMARKS, "device": "cpu"})
     encoder = Encoder.load(folder / "hf" / "tokenizer.json")
     subject = open_exported(folder / "hf", encoder, evaluation)

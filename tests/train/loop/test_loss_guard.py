@@ -1,4 +1,4 @@
-"""Spikes: which losses are ones, what follows from one; that an update which is not applied changes nothing."""
+"""Loss spikes: their detection, their effects, and a skipped update that changes nothing."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""What is refused before the first step, and that all ranks refuse it together."""
+"""Refusals before the first step, on all ranks together."""
 
 import dataclasses
 import json

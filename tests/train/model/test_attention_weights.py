@@ -1,4 +1,4 @@
-"""Where heads look: equal to transformers' eager attention, and to what the model itself computes with."""
+"""Attention weights: equal to transformers' eager attention, and to those that the model itself uses."""
 
 import pytest
 import torch

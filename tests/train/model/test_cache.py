@@ -1,4 +1,4 @@
-"""What a model computes with a cache equals what it computes without: to the last bit where only the cut differs."""
+"""A model's results with a cache equal those without: to the last bit if only the cut differs."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def sizes(*values: int) -> torch.Tensor:
 
 
 def at_once(model: Transformer, tokens_T: torch.Tensor) -> torch.Tensor:
-    """logits_TV of one sequence, extended from nothing."""
+    """Returns logits_TV of one sequence, computed from its start."""
     return model.logits(model.extend(new_cache(model), tokens_T, sizes(len(tokens_T))))
 
 
@@ -53,7 +53,7 @@ def test_extending_from_nothing_gives_the_logits_of_training(config):
 )
 @settings(max_examples=25)
 def test_no_bit_depends_on_the_cuts_or_on_other_rows(config, cuts, others, seed):
-    """Row 0 takes pieces of its own; the others, of other lengths, take theirs beside it."""
+    """Row 0 is read in pieces of its own; the others, of other lengths, in theirs in the same batch."""
     model = random_model(config)
     (tokens_T,) = random_tokens(1, min(sum(cuts), config.context), seed)
     cache, done, found = new_cache(model, 1 + len(others)), 0, []

@@ -43,14 +43,14 @@ def test_numbers_are_those_of_the_lower_case() -> None:
 
 @pytest.mark.parametrize("around", ["", "a", "Α", " ", ".", "1", "\u00b7"])
 def test_only_unsure_characters_change_with_their_neighbours(around) -> None:
-    """So comparing character by character finds what comparing lower-cased text finds."""
+    """Comparison by character therefore finds the same as comparison of lower-cased text."""
     plain = [character for character in EVERY if character not in "İΣ"]
     assert around.join(plain).lower() == around.lower().join(map(str.lower, plain))
     assert all(len(character.lower()) == 1 for character in plain)
 
 
 def test_white_space_is_a_border_for_the_lower_case() -> None:
-    """So a page may be lower-cased before it is cut into lines and these are stripped."""
+    """A page may therefore be lower-cased before it is cut into lines and these are stripped."""
     for space in re.findall(r"\s", "".join(EVERY)):
         assert space.lower() == space
         for left, right in (("ΑΣ", "Α"), ("ΑΣ", ""), ("", "Σ"), ("Α", "Σ"), ("Σ", "Σ")):

@@ -1,4 +1,4 @@
-"""The compiled pass says of every line what the rules say."""
+"""The compiled pass gives the rules' verdict on every line."""
 
 import pytest
 from datatrove.data import Document
@@ -98,7 +98,7 @@ def test_the_rules_of_c4(text) -> None:
 
 
 def test_more_strings_than_places() -> None:
-    """Beyond 64 strings two share a place: a line of either is asked about."""
+    """Two strings beyond the 64th share a bit: a line with either one is left to the rule."""
     phrases = tuple(f"{number:03d}x" for number in range(200))
     rules = (Policy(phrases=phrases),)
     text = "\n".join([f"line {phrase}" for phrase in phrases] + ["no number", "x 0 1"])

@@ -1,4 +1,4 @@
-"""Each line rule by itself, their order, and the sentences of a page."""
+"""Each single line rule, the order of the rules, and the sentences of a page."""
 
 import pytest
 from datatrove.data import Document

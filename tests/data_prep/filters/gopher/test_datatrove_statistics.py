@@ -78,7 +78,7 @@ def ours() -> dict[str, Filter]:
 
 
 def difference(text: str, name: str, ours: dict[str, Filter]) -> str | None:
-    """How the verdicts of the two filters ``name`` on ``text`` differ."""
+    """Returns the difference between the verdicts of the two filters ``name`` on ``text``."""
     mine, other = Document(text, "a:0"), Document(text, "a:0")
     drop = ours[name].judge(mine)
     stays, reason = get_filter_result(THEIRS[name].filter(other))

@@ -116,7 +116,7 @@ def test_characters_are_normalized_as_langdetect_does() -> None:
 
 
 def test_a_text_without_a_sure_language_ends() -> None:
-    """The most draws that there can be: n-grams that tell nothing never make one language sure."""
+    """The largest possible number of draws: n-grams without information never make a language sure."""
     languages, tables = load()
     even = tables._replace(frequencies=np.full_like(tables.frequencies, 0.001))
     for number in (1, 2, 4, 1025):

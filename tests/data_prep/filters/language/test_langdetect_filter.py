@@ -39,7 +39,7 @@ def test_score_decides() -> None:
 
 
 def test_langdetect_depends_on_the_text_alone() -> None:
-    """Neither other documents before it nor a seed that someone else set change the answer."""
+    """The answer depends neither on earlier documents nor on a seed that other code sets."""
     mixed = Document(" ".join([ENGLISH[:50], GERMAN[:50]]), "a:0")
     rule = Language(languages=None, min_score=0)
     rule.judge(mixed)

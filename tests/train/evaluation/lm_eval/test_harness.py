@@ -1,4 +1,4 @@
-"""lm-evaluation-harness's tasks on our models: what its own backend says, from local files, in our table."""
+"""lm-evaluation-harness's tasks on our models: its own backend's results, from local files, in our table."""
 
 import importlib.util
 import json
@@ -84,7 +84,7 @@ def test_whole_texts_are_scored_in_the_windows_of_the_harness(models):
 
 
 def test_wikitext_is_that_of_the_harness(models, folder, data_folder, tmp_path):
-    """Articles, de-tokenizer, windows, words and metrics of its task; the whole file for all but the model's part."""
+    """Articles, de-tokenizer, windows, words and metrics of its task; all but the model's part on the whole file."""
     spec = importlib.util.spec_from_file_location("wikitext", PIQA.parents[1] / "wikitext" / "preprocess_wikitext.py")
     theirs = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(theirs)

@@ -1,4 +1,4 @@
-"""Generated texts against the model asked anew for each token, and that no text depends on the others."""
+"""Generated texts, compared with new calls of the model for each token; no text depends on the others."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

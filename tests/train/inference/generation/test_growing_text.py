@@ -1,4 +1,4 @@
-"""What is shown of a text while it grows, and where it ends."""
+"""The visible part of a growing text, and its end."""
 
 import pytest
 
@@ -8,7 +8,7 @@ END = 99
 
 
 def grow(pieces: list[bytes], stops: tuple[str, ...] = (), max_tokens: int = 50) -> tuple[list[str], GrowingText]:
-    """What each of ``pieces``, then the end-of-text token, adds, until the text has ended."""
+    """Returns the text that each of ``pieces``, then the end-of-text token, adds, until the text has ended."""
 
     def decode(ids):
         return b"".join(pieces[number] for number in ids).decode(errors="replace")

@@ -1,4 +1,4 @@
-"""Which tokens may be chosen, and how often each is."""
+"""Tokens that may be chosen, and how often each is."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ PROBABILITIES = [0.1, 0.4, 0.05, 0.3, 0.15]
 
 
 def shares(sampling: Sampling, draws: int = 4000) -> list[float]:
-    """How often each token is chosen from ``PROBABILITIES``."""
+    """Returns how often each token is chosen from ``PROBABILITIES``."""
     logits_BV = torch.tensor(PROBABILITIES).log().expand(draws, -1)
     generators = [random_of(3, [1, 2], copy) for copy in range(draws)]
     return (np.bincount(choose(logits_BV, sampling, generators), minlength=5) / draws).tolist()
