@@ -1,4 +1,4 @@
-"""RunConfig: one field per group of conf/, and the checks that need more than one group."""
+"""RunConfig: one field per group of conf/, and the checks across groups."""
 
 import dataclasses
 import os
@@ -27,52 +27,52 @@ from headrace.train.objectives.causal import Causal
 
 @settings
 class RunConfig:
-    """Everything that a run depends on."""
+    """All settings of a run."""
 
     root: str = unhashed("runs")
-    """The folder that artifacts are written below."""
+    """The folder below which artifacts are written."""
     until: str = unhashed("report")
     """The last stage to run."""
     workers: Positive | None = unhashed(None)
-    """Worker processes of a data stage on this machine; None takes one per core. The results do not depend on it."""
+    """The number of worker processes on this machine; None starts one per core. The results do not depend on it."""
     ranks: Positive = unhashed(1)
-    """Ranks of a training, and of a scoring, on this machine. What is scored does not depend on it."""
+    """The number of ranks of a training or scoring on this machine. Scores do not depend on it."""
     source: AnySource
-    """Where raw documents come from."""
+    """The raw documents."""
     cleaning: Cleaning
-    """Which documents are worth keeping."""
+    """The rules that drop documents."""
     dedup: Dedup
-    """What counts as a near duplicate."""
+    """The definition of duplicates."""
     decontamination: Decontamination
-    """What is done about documents that hold items of the benchmarks in ``evaluation``."""
+    """The treatment of documents that contain items of the benchmarks in ``evaluation``."""
     tokenizer: TokenizerSettings
-    """How text becomes tokens."""
+    """The conversion of text to tokens."""
     packing: Packing
-    """How tokens become rows."""
+    """The conversion of tokens to rows."""
     model: ModelConfig
     """The network."""
     objective: AnyObjective = dataclasses.field(default_factory=Causal)
-    """What the network is trained to do."""
+    """The training objective, with its loss."""
     optimizer: AnyOptimizer
-    """How weights move."""
+    """The optimizer of the weights."""
     schedule: Schedule
-    """How the learning rate moves."""
+    """The learning rate over the steps."""
     training: TrainingConfig
-    """How long, on how many rows at a time, in which precision."""
+    """The number of steps, the batch size, the precision and other settings of the training."""
     mixture: Mixture
-    """What else to train on beside the rows of this run, and how much of each."""
+    """Rows of other runs to train on, with their shares."""
     zero: ZeroConfig
-    """How DeepSpeed splits the training state over ranks."""
+    """The ZeRO settings: how DeepSpeed splits the training state over ranks."""
     evaluation: Evaluation
-    """What the model is tested on."""
+    """The benchmarks."""
     tracking: Tracking
-    """Where metrics go besides metrics.jsonl."""
+    """The settings of wandb, which receives the metrics besides metrics.jsonl."""
     cluster: AnyCluster
-    """Where the work happens."""
+    """The place of the work: this machine, or a cluster."""
 
     @property
     def training_ranks(self) -> int:
-        """The processes that train together."""
+        """The number of ranks of the training."""
         return self.cluster.world(self.ranks)
 
     @property
@@ -84,7 +84,7 @@ def decoded(values: Mapping[str, Any]) -> RunConfig:
     """Returns the checked configuration of plain ``values``.
 
     Raises:
-        ConfigError: when a value does not fit, or two do not fit together.
+        ConfigError: when a value is not valid, or two values contradict each other.
     """
     config = decode(RunConfig, values)
     check(config)
@@ -92,10 +92,10 @@ def decoded(values: Mapping[str, Any]) -> RunConfig:
 
 
 def check(config: RunConfig) -> None:
-    """The checks across groups.
+    """Checks values of several groups against each other.
 
     Raises:
-        ConfigError: naming both values that do not go together.
+        ConfigError: with both values that contradict each other.
     """
     if config.packing.row_tokens > config.model.context:
         raise ConfigError(
@@ -106,9 +106,9 @@ def check(config: RunConfig) -> None:
 
 
 def check_training(config: RunConfig) -> None:
-    """The checks of a training that depend on who trains.
+    """Checks the settings of a training that depend on the number of ranks.
 
     Raises:
-        ConfigError: when the ranks cannot share a batch, or DeepSpeed cannot do what is asked.
+        ConfigError: when a batch cannot be divided among the ranks, or DeepSpeed does not support the settings.
     """
     deepspeed_config(plan_batches(config.training, config.training_ranks), config.training, config.zero)

@@ -1,4 +1,4 @@
-"""The straight line: what a configuration makes, in order. Each stage is named after what it leaves on disk.
+"""The stages of a run, in their order. Each stage is named after the artifact that it writes.
 
 raw pages -> clean -> signatures -> duplicates -> unique -> overlaps -> tokenizer -> tokens -> packed
           -> weights -> scores -> report
@@ -21,7 +21,7 @@ from headrace.train.weights import Weights
 
 
 def stages(config: RunConfig) -> tuple[Stage, ...]:
-    """The whole line for ``config``."""
+    """Returns all stages of a run with ``config``."""
     evaluation = config.evaluation.expanded()
     evaluation.check_window(config.model.context)
     benchmarks = evaluation.texts()

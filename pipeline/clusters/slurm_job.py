@@ -92,7 +92,7 @@ def attempt(run_json: str, stage: str, folder: Path, limit: int) -> int:
     ]
     ranks = Ranks(command, os.environ | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
     status = ranks.wait()
-    reported, after = error_report.find(folder), newest_checkpoint(folder)
+    reported, after = error_report.read(folder), newest_checkpoint(folder)
     decision = decide(Attempt(stage, status, reported, ranks.out_of_time, before, after, number, limit))
     if decision.message and is_running(job):
         print(f"headrace: {decision.message}", file=sys.stdout if decision.again else sys.stderr, flush=True)

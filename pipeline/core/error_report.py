@@ -9,27 +9,27 @@ from pathlib import Path
 from headrace.pipeline.core.artifact import read_sealed, write_sealed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
 
-PLACE = "logs/error.json"
-"""Below the artifact's folder."""
+FILE = "logs/error.json"
+"""The path of the file below the artifact's folder."""
 
 KINDS = {kind.__name__: kind for kind in (ArtifactError, ConfigError, RetryableError, TaskError)}
 
 
-def leave(folder: Path, error: HeadraceError) -> None:
-    """Writes ``error`` below the artifact's ``folder``, over an earlier one. On a full disk it prints a line."""
+def write(folder: Path, error: HeadraceError) -> None:
+    """Writes ``error`` below the artifact's ``folder``, in place of an earlier one. On a full disk it prints a line."""
     report = {"kind": type(error).__name__, "where": error.where, "wrong": error.wrong, "remedy": error.remedy}
     try:
-        write_sealed(folder / PLACE, report)
+        write_sealed(folder / FILE, report)
     except OSError as problem:
-        print(f"headrace: {folder / PLACE} could not be written ({problem.strerror})", file=sys.stderr, flush=True)
+        print(f"headrace: {folder / FILE} could not be written ({problem.strerror})", file=sys.stderr, flush=True)
 
 
-def find(folder: Path) -> HeadraceError | None:
+def read(folder: Path) -> HeadraceError | None:
     """Returns the error below ``folder``, if any. For a damaged report, returns the error about the damage."""
-    if not (folder / PLACE).is_file():
+    if not (folder / FILE).is_file():
         return None
     try:
-        report = read_sealed(folder / PLACE)
+        report = read_sealed(folder / FILE)
     except ArtifactError as error:
         return error
     return KINDS.get(report["kind"], TaskError)(report["where"], report["wrong"], report["remedy"])
@@ -37,4 +37,4 @@ def find(folder: Path) -> HeadraceError | None:
 
 def clear(folder: Path) -> None:
     """Removes the error of an earlier start."""
-    (folder / PLACE).unlink(missing_ok=True)
+    (folder / FILE).unlink(missing_ok=True)

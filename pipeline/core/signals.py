@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-POLITE = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
 class Stop(KeyboardInterrupt):
@@ -34,8 +34,8 @@ class Stop(KeyboardInterrupt):
 @contextlib.contextmanager
 def stoppable() -> Iterator[None]:
     """Raises ``Stop`` for each of these signals inside the block. A second signal interrupts the first one."""
-    before = {number: signal.getsignal(number) for number in POLITE}
-    listened = [number for number in POLITE if before[number] is not signal.SIG_IGN]
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    listened = [number for number in STOP_SIGNALS if before[number] is not signal.SIG_IGN]
     for number in listened:
         signal.signal(number, _raise)
     try:
@@ -71,7 +71,7 @@ def _is_lost(file: int) -> bool:
 
 
 @contextlib.contextmanager
-def kept_from_children() -> Iterator[None]:
+def blocked_in_children() -> Iterator[None]:
     """Blocks SIGINT and SIGHUP for processes that start inside the block, and for their children.
 
     This process receives the signals after the block.

@@ -2,15 +2,15 @@
 
     Phase ──> TaskExecutor.run ──> pool of worker processes ──> one datatrove rank per task ──> part records
 
-It differs from datatrove's LocalPipelineExecutor in two things. What is done is read from the artifact's part records,
-not from completion markers that know nothing of the settings. And a worker that is killed ends the run with a
-RetryableError, where datatrove's pool would wait forever; a main process that is killed takes its workers with it.
+It differs from datatrove's LocalPipelineExecutor in two points. A task is done when its part record exists; datatrove's
+completion markers do not depend on the settings. And when a worker is killed, the run ends with a RetryableError, while
+datatrove's pool would wait forever. When the main process is killed, its workers end too.
 
-Workers claim each task before they run it (pipeline/core/claim.py), so that two commands on one root share the tasks of
-a phase. A task that the other command holds is passed over, and looked at again when all others are done.
+Workers claim each task before they run it (pipeline/core/claim.py), so two commands on one root share the tasks of a
+phase. A task that another command holds is skipped, and checked again when all other tasks are done.
 
-Workers live as long as a pipe is open that the main process holds the other end of. A worker that is killed while it
-waits for a task keeps the lock of the pool's queue forever: those behind it would never hear that the pool is over.
+Each worker ends when the main process closes its end of a pipe. The pool itself cannot end all workers: a worker that
+is killed while it waits for a task keeps the lock of the pool's queue, so no other worker receives the end.
 """
 
 import concurrent.futures
@@ -33,16 +33,16 @@ from headrace.pipeline.core.artifact import Artifact, TaskOutput, missing_tasks,
 from headrace.pipeline.core.claim import POLL_SECONDS, Waiting, claim_of, claimed
 from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.core.signals import kept_from_children
+from headrace.pipeline.core.signals import blocked_in_children
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.system_errors import explained, system_errors_explained
 
 SEMAPHORES = "/dev/shm"
-"""The folder in which the C library makes the semaphores that a pool needs; its errors do not name it."""
+"""The folder of the semaphores of a pool. Errors of the C library do not name it."""
 
 
 class PhaseStep(PipelineStep):
-    """A phase of a stage as a datatrove block: its rank is the task's number."""
+    """A phase of a stage as a datatrove block. The rank of the block is the number of the task."""
 
     type = "headrace"
 
@@ -52,7 +52,7 @@ class PhaseStep(PipelineStep):
         self.stage, self.shards, self.inputs, self.folder, self.phase = stage, dict(shards), dict(inputs), folder, phase
 
     def run(self, data: DocumentsPipeline, rank: int = 0, world_size: int = 1) -> Iterator[None]:
-        """Run task ``rank`` and leave its part record. Yields nothing."""
+        """Runs task ``rank`` and writes its part record. Yields nothing."""
         phase = next(phase for phase in self.stage.phases(self.shards) if phase.name == self.phase)
         inputs = {name: Artifact(folder) for name, folder in self.inputs.items()}
         out = TaskOutput(self.folder, self.phase, rank)
@@ -66,7 +66,7 @@ class PhaseStep(PipelineStep):
 
 
 class TaskExecutor(LocalPipelineExecutor):
-    """Runs what is missing of a phase: all of it with a pool of ``workers``, or one task inside a cluster job."""
+    """Runs the missing tasks of a phase: all of them with a pool of ``workers``, or one task inside a cluster job."""
 
     def __init__(self, step: PhaseStep, tasks: int, workers: int) -> None:
         logs = step.folder / "logs" / step.phase
@@ -77,23 +77,23 @@ class TaskExecutor(LocalPipelineExecutor):
         return self._part(rank).is_file()
 
     def mark_rank_as_completed(self, rank: int) -> None:
-        """Nothing to do: the task left its part record itself."""
+        """Does nothing: the task has written its part record itself."""
 
     def run_task(self, rank: int) -> bool:
-        """Run one task in this process, unless it was done before; False when another process holds it."""
+        """Runs one task in this process, unless it is done. Returns False when another process holds the task."""
         if self.is_rank_completed(rank):
             return True
         with claimed(claim_of(self._part(rank))) as is_ours:
             if is_ours:
                 try:
                     self._run_for_rank(rank, local_rank=1)
-                except FileNotFoundError:  # it was suspended: another process took over and swept its unfinished file
+                except FileNotFoundError:  # while this process was suspended, another one removed its temporary file
                     if not self.is_rank_completed(rank):
                         raise
         return is_ours
 
-    def run_task_in_turn(self, rank: int) -> None:
-        """``run_task``, after waiting for the process that holds the task."""
+    def run_task_when_free(self, rank: int) -> None:
+        """Runs one task like ``run_task``, after waiting for the process that holds it."""
         waiting = Waiting(f"{self.step.name} task {rank}")
         while not self.run_task(rank):
             waiting.start()
@@ -101,10 +101,10 @@ class TaskExecutor(LocalPipelineExecutor):
                 time.sleep(POLL_SECONDS)
 
     def run(self) -> None:
-        """Run the missing tasks, and wait for those that another command holds.
+        """Runs the missing tasks, and waits for tasks that another command holds.
 
         Raises:
-            RetryableError: when a worker was killed; what is finished is kept.
+            RetryableError: when a worker was killed. Finished tasks are kept.
             TaskError: when a task failed.
         """
         left = self._missing()
@@ -119,7 +119,7 @@ class TaskExecutor(LocalPipelineExecutor):
                 left = self._freed(sorted(held), waiting, progress)
 
     def _freed(self, held: list[int], waiting: Waiting, progress: Progress) -> list[int]:
-        """What others have not done of the tasks ``held`` by them, once they are done or one of them is free."""
+        """Waits until the tasks ``held`` by other processes are done, or one is free. Returns the unfinished ones."""
         waiting.start()
         while held and not waiting.any_free([claim_of(self._part(rank)) for rank in held]):
             time.sleep(POLL_SECONDS)
@@ -135,17 +135,17 @@ class TaskExecutor(LocalPipelineExecutor):
         return missing_tasks(self.step.folder, self.step.phase, self.tasks)
 
     def _finished(self, missing: list[int]) -> Iterator[int]:
-        """Run the tasks ``missing`` with a pool of workers; those that are done, not those that others hold."""
+        """Runs the tasks ``missing`` with a pool of workers. Yields each task that is done, none that others hold."""
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         log = self.step.folder / "logs" / f"{self.step.phase}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
-        log.open("ab").close()  # a worker that cannot open it would look like one that was killed
+        log.open("ab").close()  # an error here is clear; in a worker it would look like a kill
         context = _context()
-        theirs, ours = context.Pipe(duplex=False)
-        with theirs, ours:
+        worker_end, main_end = context.Pipe(duplex=False)
+        with worker_end, main_end:
             with system_errors_explained(SEMAPHORES):
                 pool = concurrent.futures.ProcessPoolExecutor(
-                    self.workers, context, initializer=_serve, initargs=(self, theirs, threads, str(log))
+                    self.workers, context, _initialize_worker, (self, worker_end, threads, str(log))
                 )
             tasks: dict[concurrent.futures.Future[bool], int] = {}
             try:
@@ -155,7 +155,7 @@ class TaskExecutor(LocalPipelineExecutor):
                     if self.is_rank_completed(tasks[future]):
                         yield tasks[future]
             except (KeyboardInterrupt, GeneratorExit):
-                ours.close()  # ends the workers, whatever they are at: what is not finished is repeated
+                main_end.close()  # ends the workers at once; unfinished tasks are repeated by the next run
                 raise
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -164,7 +164,7 @@ class TaskExecutor(LocalPipelineExecutor):
     def _submitted(
         self, pool: concurrent.futures.ProcessPoolExecutor, missing: list[int]
     ) -> "dict[concurrent.futures.Future[bool], int]":
-        """The task of each future. The pool starts workers here: its fork server may have been killed, or they."""
+        """Returns the task of each future. The pool starts its workers here: a killed fork server is found here."""
         try:
             return {pool.submit(_run_task, rank): rank for rank in missing}
         except (BrokenProcessPool, EOFError, ConnectionError):
@@ -184,8 +184,8 @@ class TaskExecutor(LocalPipelineExecutor):
             future.result()
         elif isinstance(error, BrokenProcessPool):
             raise self._killed() from None
-        elif told := explained(error, self.step.folder):
-            raise told from error
+        elif explanation := explained(error, self.step.folder):
+            raise explanation from error
         else:
             where = f"{self.step.name} task {rank}"
             raise TaskError(
@@ -193,41 +193,37 @@ class TaskExecutor(LocalPipelineExecutor):
             )
 
 
-_served: list[TaskExecutor] = []
-"""The executor whose tasks this worker runs. It comes once, not with each task: the list of raw files may be long."""
-
-
-def _serve(executor: TaskExecutor, life: Connection, threads: int, log: str) -> None:
-    _enter_worker(life, threads, log)
-    _served[:] = [executor]
+_executor: list[TaskExecutor] = []
+"""The executor whose tasks this worker runs. It is sent once, not with each task: its list of raw files may be long."""
 
 
 def _run_task(rank: int) -> bool:
-    return _served[0].run_task(rank)
+    return _executor[0].run_task(rank)
 
 
-def _end_with(life: Connection) -> None:
-    """End this process as soon as the other end of ``life`` is closed, by the main process or by its death."""
-    life.poll(None)
+def _exit_when_closed(pipe: Connection) -> None:
+    """Ends this process when the main process closes its end of ``pipe``, or ends."""
+    pipe.poll(None)
     os._exit(0)
 
 
 def _context() -> multiprocessing.context.BaseContext:
-    """A fork server that has our modules loaded: workers start at once and share no threads with the main process.
+    """Returns a fork server that has loaded our modules. Workers start fast and share no threads with this process.
 
-    Ctrl-C reaches the main process alone, which ends the workers.
+    Only the main process receives Ctrl-C, and ends the workers.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["headrace.pipeline.stages"])
-    with kept_from_children():
-        resource_tracker.ensure_running()  # the fork server would start it, which unblocks SIGINT
+    with blocked_in_children():
+        resource_tracker.ensure_running()  # if the fork server started it, SIGINT would be unblocked
         forkserver.ensure_running()
     return context
 
 
-def _enter_worker(life: Connection, threads: int, log: str) -> None:
-    """What a worker does first: tie itself to ``life``, keep to its share of cores, write its noise to ``log``."""
-    threading.Thread(target=_end_with, args=(life,), name="life", daemon=True).start()
+def _initialize_worker(executor: TaskExecutor, pipe: Connection, threads: int, log: str) -> None:
+    """Prepares a new worker: it ends with ``pipe``, uses its share of the cores, and prints to the file ``log``."""
+    _executor[:] = [executor]
+    threading.Thread(target=_exit_when_closed, args=(pipe,), name="exit-when-closed", daemon=True).start()
     for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = str(threads)
     stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

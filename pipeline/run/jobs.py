@@ -23,7 +23,7 @@ JOBS = "logs/jobs.json"
 
 
 def job_name(step: Step, phase: Phase) -> str:
-    """The name of the job that makes ``phase``: the same in every command that writes to the same folder."""
+    """Returns the name of the job of ``phase``, which is the same in every command that writes to the same folder."""
     return f"{step.name}.{phase.name}-{step.address}-{digest(str(step.folder.resolve()))[:6]}"
 
 
@@ -34,13 +34,13 @@ def record(step: Step, phase: Phase, job: Job) -> None:
 
 
 def records(step: Step) -> dict[str, Job]:
-    """The latest job of each phase of ``step`` that was ever submitted."""
+    """Returns the latest job of each phase of ``step`` that was ever submitted."""
     path = step.folder / JOBS
     return {phase: Job(**fields) for phase, fields in read_sealed(path).items()} if path.is_file() else {}
 
 
 def states(steps: Sequence[Step]) -> dict[str, str]:
-    """The state of each unfinished step that was submitted: the scheduler's word, the first failed task, the reason."""
+    """Returns the states of submitted, unfinished steps: the scheduler's state, the first failed task, the reason."""
     waiting: dict[str, tuple[Phase, Step, Job]] = {}
     for step in steps:
         jobs = {} if step.is_whole else records(step)
@@ -54,19 +54,19 @@ def states(steps: Sequence[Step]) -> dict[str, str]:
 
 
 def _states_on(cluster: str, waiting: Mapping[str, tuple[Phase, Step, Job]]) -> dict[str, str]:
-    """The states of the steps ``waiting``, which were submitted to ``cluster``."""
+    """Returns the states of the steps ``waiting``, which were submitted to ``cluster``."""
     try:
         entries = CLUSTERS[cluster].states([job_name(step, phase) for phase, step, _ in waiting.values()])
     except (ConfigError, TaskError) as error:
         return {name: f"submitted as job {job.job} ({error.wrong})" for name, (_, _, job) in waiting.items()}
     return {
-        name: _state(entries[job_name(step, phase)], job, step.missing(phase), error_report.find(step.folder))
+        name: _state(entries[job_name(step, phase)], job, step.missing(phase), error_report.read(step.folder))
         for name, (phase, step, job) in waiting.items()
     }
 
 
 def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported: HeadraceError | None) -> str:
-    """The state of a phase whose tasks ``missing`` are not done, with the last error that one of them ``reported``."""
+    """Returns the state of a phase. Its tasks ``missing`` are not done; ``reported`` is their last error."""
     live = [entry for entry in entries if entry.is_live]
     latest = [entry for entry in entries if entry.job == job.job]
     if not live:
@@ -76,14 +76,14 @@ def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported:
             return f"CANCELLED before it ran, job {job.job}"
         return f"{failure} ({reported})" if reported else failure
     begun = [entry.state for entry in live if entry.state != PENDING]
-    word = (RUNNING if RUNNING in begun else begun[0]) if begun else f"{PENDING} ({live[0].reason})"
+    state = (RUNNING if RUNNING in begun else begun[0]) if begun else f"{PENDING} ({live[0].reason})"
     failed = [entry.index or 0 for entry in latest if not entry.is_live and entry.state != COMPLETED]
     failure = _failure(latest, job, failed)
-    return f"{word}, {failure}" if failure else f"{word}, job {live[0].job}"
+    return f"{state}, {failure}" if failure else f"{state}, job {live[0].job}"
 
 
 def _failure(latest: Sequence[Entry], job: Job, indices: Sequence[int]) -> str:
-    """``FAILED, see <log>`` for the first of the array ``indices`` that has a log; else an empty text."""
-    words: Mapping[int, str] = {entry.index or 0: entry.state for entry in latest if not entry.is_live}
+    """Returns ``FAILED, see <log>`` for the first of the array ``indices`` that has a log; else an empty text."""
+    states: Mapping[int, str] = {entry.index or 0: entry.state for entry in latest if not entry.is_live}
     ran = [index for index in indices if job.log_of(index).is_file()]
-    return f"{words.get(ran[0], 'FAILED')}, see {job.log_of(ran[0])}" if ran else ""
+    return f"{states.get(ran[0], 'FAILED')}, see {job.log_of(ran[0])}" if ran else ""

@@ -83,8 +83,8 @@ def _ask_to_stop(process: "subprocess.Popen[bytes]", stage: Stage) -> None:
 
 
 def _stopped(stop: Stop, folder: Path) -> BaseException:
-    """``stop`` with the message of the ranks; their error instead, when it is no request to stop."""
-    reported = error_report.find(folder)
+    """Returns ``stop`` with the message of the ranks; their error instead, when they ended for another reason."""
+    reported = error_report.read(folder)
     if reported is None:
         return stop
     return Stop(stop.number, str(reported)) if isinstance(reported, RetryableError) else reported
@@ -100,7 +100,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _ranks(process: "subprocess.Popen[bytes]") -> list[int]:
-    """The processes that ``process``, torchrun, has started."""
+    """Returns the PIDs of the processes that ``process`` (torchrun) has started."""
     try:
         return [int(child) for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
     except FileNotFoundError:  # it has ended
@@ -122,6 +122,6 @@ def _rows(process: "subprocess.Popen[bytes]", path: Path) -> Iterator[dict[str, 
 
 
 def _error(stage: Stage, folder: Path, status: int, log: Path) -> HeadraceError:
-    if reported := error_report.find(folder):
+    if reported := error_report.read(folder):
         return reported
     return RetryableError(stage.name, f"a rank ended early (status {status})", f"see {log}; {stage.remedy}")

@@ -1,4 +1,4 @@
-"""Carries out a planned run: stage by stage on this machine, or as jobs on a cluster."""
+"""Executes a planned run: stage by stage on this machine, or as jobs on a cluster."""
 
 import sys
 
@@ -9,11 +9,11 @@ from headrace.pipeline.run.planner import Run, announce_recomputation, execute, 
 
 
 def carry_out(run: Run) -> None:
-    """Does what is left to do of ``run``, or submits it, and prints the results.
+    """Runs or submits the missing stages of ``run``, and prints the results.
 
     Raises:
-        ConfigError: also when the training could not begin: this is checked now, not after the data stages.
-        HeadraceError: when something is left to do and the root is not writable.
+        ConfigError: when the training could not start. It is checked here, because the data stages take long.
+        HeadraceError: when a stage is missing and the root is not writable.
     """
     if any(step.name == "weights" and not step.is_whole for step in run.steps):
         check_training(run.config)
@@ -22,7 +22,9 @@ def carry_out(run: Run) -> None:
     except HeadraceError as error:
         if not all(step.is_whole for step in run.steps):
             raise
-        print(f"{error.where}: {error.wrong}: run.json stays as it is, everything was done before", file=sys.stderr)
+        print(
+            f"{error.where}: {error.wrong}: run.json was not written; all stages were finished before", file=sys.stderr
+        )
         summary.show(run.steps)
         return
     announce_recomputation(run.steps)

@@ -1,9 +1,9 @@
-"""From a configuration to finished artifacts: addresses, what is left to do, and who does it.
+"""Plans a run and executes its steps: addresses, missing tasks, and the processes that run them.
 
     RunConfig ── plan ──> Step, Step, ...   (stage, address, folder, tasks; nothing has run yet)
-    Step ── execute ──> Artifact            unless its manifest is there already
+    Step ── execute ──> Artifact            unless its manifest already exists
 
-Resuming is running again: a step whose artifact is whole is passed over, one that is half done repeats what is missing.
+Resuming is running again: a step with a finished artifact is skipped, and of other steps only missing tasks are run.
 """
 
 import dataclasses
@@ -37,12 +37,12 @@ from headrace.pipeline.stages import stages
 from headrace.train.scores import CheckpointScores, FolderScores
 
 WITHOUT_RUN: Mapping[str, type[Stage]] = {stage.name: stage for stage in (FolderScores, CheckpointScores)}
-"""The stages that are no part of the line."""
+"""The stages that do not belong to a run."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A stage of a run, with everything about it that is known before it runs."""
+    """A stage of a run, with everything that is known before it runs."""
 
     stage: Stage
     address: str
@@ -67,13 +67,13 @@ class Step:
         return missing_tasks(self.folder, phase.name, phase.tasks)
 
     def executor(self, phase: Phase, workers: int) -> TaskExecutor:
-        """What runs the tasks of ``phase``."""
+        """Returns the executor for the tasks of ``phase``."""
         return TaskExecutor(
             PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks, workers
         )
 
     def finish(self) -> Artifact:
-        """Write the manifest, once all parts are there, unless another process has."""
+        """Writes the manifest, unless another process has written it. All part records must exist."""
         with claimed_when_free(self.folder / "logs" / "finish.claim", f"{self.name}.finish"):
             if self.is_whole:
                 return Artifact(self.folder)
@@ -82,7 +82,7 @@ class Step:
             return finish(self.folder, self.description, phases, partial(self.stage.balances, inputs=inputs))
 
     def finish_if_complete(self) -> None:
-        """``finish`` unless it was done or a task is missing: for cluster jobs, where the last task to end finishes."""
+        """Finishes the artifact if no task is missing. In cluster jobs, the last task to end does this."""
         if not self.is_whole and not any(self.missing(phase) for phase in self.phases):
             self.finish()
 
@@ -97,7 +97,7 @@ class Step:
     ) -> "Step":
         """Returns the step of ``stage`` below ``root``, with the folders and the numbers of shards of its inputs.
 
-        A ``description`` from before is taken as it is: to make one, every raw file has to be read.
+        An existing ``description`` is used unchanged, because making one means reading every raw file.
         """
         description = description or stage.description({name: folder.name for name, folder in inputs.items()})
         address = address_of(description)
@@ -106,7 +106,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A planned run: its configuration, typed and as plain values, its steps, and the overrides that ask for it."""
+    """A planned run: its configuration, typed and as plain values, its steps, and its overrides."""
 
     config: RunConfig
     values: Mapping[str, Any]
@@ -115,18 +115,18 @@ class Run:
 
 
 def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[Step]:
-    """The steps of a run, in order, up to ``config.until``.
+    """Returns the steps of a run, in order, up to ``config.until``.
 
-    Descriptions that were made before (``load``) are taken as they are: making them means reading every raw file. Those
-    that are not among them are made.
+    The ``descriptions`` of a saved run (``load``) are used unchanged, because making them means reading every raw file.
+    Descriptions that are missing are made.
     """
     steps: dict[str, Step] = {}
     for stage in stages(config):
         inputs = {name: steps[name] for name in stage.inputs}
         folders = {name: step.folder for name, step in inputs.items()}
         shards = {name: step.phases[-1].tasks for name, step in inputs.items()}
-        known = (descriptions or {}).get(stage.name)
-        steps[stage.name] = Step.of(stage, Path(config.root), folders, shards, known)
+        saved = (descriptions or {}).get(stage.name)
+        steps[stage.name] = Step.of(stage, Path(config.root), folders, shards, saved)
         if stage.name == config.until:
             return list(steps.values())
     raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, steps))
@@ -147,7 +147,7 @@ def announce_recomputation(steps: Sequence[Step]) -> None:
 
 
 def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
-    """Bring ``step``, which ``file`` describes to workers, to its end on this machine."""
+    """Runs ``step`` on this machine and returns its finished artifact. Workers read the step from ``file``."""
     adopt_job(CLUSTERS.values())
     with system_errors_explained(step.folder):
         step.folder.mkdir(parents=True, exist_ok=True)
@@ -164,36 +164,36 @@ def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
 
 
 def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], overrides: Sequence[str] = ()) -> Path:
-    """Write ``run.json``, from which workers rebuild the steps without composing or reading anything anew; its path.
+    """Writes ``run.json`` and returns its path. Workers rebuild the steps from it: no Hydra, no raw file is read.
 
     Raises:
-        ConfigError: when nothing may be written below the root.
-        RetryableError: when there is no room for it.
+        ConfigError: when the root is not writable.
+        RetryableError: when the disk is full.
     """
     path = run_folder(config) / "run.json"
     descriptions = {step.name: step.description for step in steps}
     try:
         saved = {"config": values, "descriptions": descriptions, "overrides": list(overrides)}
         write_sealed(path, {"format": FORMAT, **saved})
-        path.chmod(0o644)  # what jobs do follows from it: nobody else writes there, whatever the umask
+        path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
     except OSError as error:
-        told = explained(error, path)
-        if isinstance(told, RetryableError):
-            raise told from error
-        reason = told.wrong if told else error.strerror
+        explanation = explained(error, path)
+        if isinstance(explanation, RetryableError):
+            raise explanation from error
+        reason = explanation.wrong if explanation else error.strerror
         raise ConfigError("root", f"cannot write below {config.root!r} ({reason})", OWN_FOLDER) from None
     return path
 
 
 def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
-    """The configuration and the steps that ``save`` wrote."""
+    """Returns the configuration and the steps that ``save`` wrote."""
     saved = read_saved(run_json)
     config = decode(RunConfig, saved["config"], str(run_json))
     return config, plan(config, saved["descriptions"])
 
 
 def save_step(step: Step) -> Path:
-    """Write ``step.json`` for a step that belongs to no run; its path."""
+    """Writes ``step.json`` for a step that belongs to no run, and returns its path."""
     path = step.folder / "logs" / "step.json"
     values: dict[str, Any] = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
     values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
@@ -203,7 +203,7 @@ def save_step(step: Step) -> Path:
 
 
 def load_steps(file: Path) -> dict[str, Step]:
-    """The steps that ``save`` or ``save_step`` wrote to ``file``, by the names of their stages.
+    """Returns the steps that ``save`` or ``save_step`` wrote to ``file``, by the names of their stages.
 
     Raises:
         ConfigError: when another user wrote it.
@@ -231,6 +231,6 @@ def newest(root: str) -> Run:
 
 
 def run_folder(config: RunConfig) -> Path:
-    """Where what belongs to a run, not to an artifact, lies: run.json, the jobs it was submitted as."""
-    written_out = dataclasses.replace(config, evaluation=config.evaluation.expanded())
-    return Path(config.root) / "runs" / digest(written_out)
+    """Returns the folder of the files that belong to a run and to no artifact: run.json and the logs of its jobs."""
+    expanded = dataclasses.replace(config, evaluation=config.evaluation.expanded())
+    return Path(config.root) / "runs" / digest(expanded)

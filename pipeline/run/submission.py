@@ -20,7 +20,7 @@ from headrace.pipeline.run.planner import Step
 
 
 def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
-    """Submits what is missing of ``steps``, each job after the one before it, and prints what was submitted.
+    """Submits the missing tasks of ``steps``, each job after the one before it, and prints what was submitted.
 
     Raises:
         ConfigError: when settings cannot be passed on, or this machine cannot submit.
@@ -64,7 +64,7 @@ def _last_line(submitted: Sequence[int], scheduler: Scheduler) -> str:
 
 
 def _frozen(run_json: Path) -> Path:
-    """A copy of ``run_json`` named after its content: later runs do not change what queued jobs read."""
+    """Copies ``run_json`` to a file named after its content, so later runs do not change what queued jobs read."""
     values = read_sealed(run_json)
     name = hashlib.sha256(run_json.read_bytes()).hexdigest()[:12]
     path = run_json.resolve().with_name(f"run-{name}.json")

@@ -1,4 +1,4 @@
-"""The results of a run in the terminal: the funnel of documents, the loss, the benchmark table, the report's path.
+"""Prints the results of a run: the funnel of documents, the loss, the benchmark table and the path of the report.
 
 records in          45,001
   dropped           31,002  by c4_lines 20,100, language 5,001, …
@@ -38,7 +38,7 @@ def show(steps: Sequence[Step]) -> None:
 
 
 def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
-    """The lines of the funnel."""
+    """Yields the lines of the funnel."""
     if "clean" in artifacts:
         counts = artifacts["clean"].counts
         yield row("records in", counts["records_in"])
@@ -54,14 +54,14 @@ def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
 
 
 def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str]:
-    """The validation loss in nats per token, and bits per byte."""
+    """Yields the validation loss in nats per token, and in bits per byte."""
     loss, bits, where = held_out(metrics, table)
     yield f"{'validation loss':<20}{decimal(loss, 4):>12}  {where}"
     yield f"{'bits per byte':<20}{decimal(bits, 4):>12}  {where}"
 
 
 def scores(table: ScoreTable) -> Table:
-    """The table of benchmarks, without their groups. Clean and dirty scores have columns if any benchmark has them."""
+    """Returns the table of benchmarks, without their groups. Clean and dirty scores are shown if any exist."""
     view = Table("benchmark", "shots", "metric", box=None, header_style="bold", pad_edge=False)
     columns = ["value", "error", "interval", "random", "items"]
     columns += ["clean", "dirty"] if any(line.metric.clean or line.metric.dirty for line in table.rows) else []
@@ -76,12 +76,12 @@ def scores(table: ScoreTable) -> Table:
 
 
 def dropped(counts: Counter[str]) -> Counter[str]:
-    """The number of dropped documents for each rule."""
+    """Returns the number of dropped documents for each rule."""
     return Counter({key.removeprefix(DROPPED): n for key, n in counts.items() if key.startswith(DROPPED)})
 
 
 def by_rule(counts: Counter[str]) -> str:
-    """The rules that dropped most documents, with the numbers."""
+    """Returns the rules that dropped most documents, with the numbers, as text."""
     rules = dropped(counts).most_common()
     shown = ", ".join(f"{rule} {number:,}" for rule, number in rules[:RULES_SHOWN])
     return f"by {shown}" * bool(rules) + f", {len(rules) - RULES_SHOWN} more" * (len(rules) > RULES_SHOWN)

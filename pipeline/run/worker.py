@@ -1,4 +1,4 @@
-"""What a job runs: some tasks of a phase, or one rank of a training or scoring. Reads run.json; it needs no Hydra.
+"""The process that a job starts: runs tasks of a phase, or one rank of a training or scoring. It does not use Hydra.
 
 python -m headrace.pipeline.run.worker RUN_JSON STAGE PHASE TASK [WIDTH]
     Runs TASK, or TASK, TASK + WIDTH, ... (the index in a job array).
@@ -23,16 +23,16 @@ from headrace.pipeline.core.variables import JOB, MAIN_PID
 from headrace.pipeline.run.planner import Step, load_steps
 
 SETTLING_SECONDS = 60
-"""How long a network file system may hide what another node wrote (NFS caches folders so long: acdirmax)."""
+"""The longest time after which a node sees a file of another node. NFS caches folders for 60 s (acdirmax)."""
 
 MESSAGE_CHARACTERS = 500
-"""So much is passed on of the message of an unforeseen error."""
-OF_OTHER_RANKS = ("gloo", "NCCL", "TCPStore", "Connection closed by peer", "Connection reset by peer")
-"""Words in the errors of torch.distributed (its classes begin with ``Dist``) when another rank has ended."""
+"""The length to which the message of an unexpected error is cut."""
+LOST_CONTACT = ("gloo", "NCCL", "TCPStore", "Connection closed by peer", "Connection reset by peer")
+"""Texts in errors of torch.distributed when another rank has ended. Its error classes begin with ``Dist``."""
 
 
-def follow(pid: int) -> None:
-    """End this process as soon as process ``pid`` is gone, so that nobody writes on behalf of a dead run."""
+def exit_with(pid: int) -> None:
+    """Ends this process when process ``pid`` has ended: a rank must not write for a launcher that was killed."""
 
     def watch() -> None:
         while True:
@@ -42,21 +42,21 @@ def follow(pid: int) -> None:
                 os._exit(1)
             time.sleep(0.2)
 
-    threading.Thread(target=watch, name="follow", daemon=True).start()
+    threading.Thread(target=watch, name="exit-with", daemon=True).start()
 
 
 def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> None:
-    """Run ``first`` and every ``width``-th task after it, unless done before; finish the artifact if complete."""
+    """Runs ``first`` and every ``width``-th task after it that is not done. Finishes the artifact if it is complete."""
     phase = next(phase for phase in step.phases if phase.name == phase_name)
     executor = step.executor(phase, workers=1)
     for task in [first] if width is None else range(first, phase.tasks, width):
-        executor.run_task_in_turn(task)
+        executor.run_task_when_free(task)
         print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
     step.finish_if_complete()
 
 
 def run_rank(step: Step) -> None:
-    """Enter the distributed stage of ``step`` as one of its ranks; rank 0 finishes the artifact."""
+    """Runs one rank of the distributed stage of ``step``. Rank 0 finishes the artifact."""
     phase = step.phases[0]
     if not step.missing(phase):
         return
@@ -73,7 +73,7 @@ def run_rank(step: Step) -> None:
 
 
 def finish_inputs(inputs: Sequence[Step]) -> None:
-    """Finish ``inputs`` whose last task was killed before it could; in a job, wait until the file system shows them."""
+    """Finishes ``inputs`` whose last task was killed before that. A job waits until the file system shows them."""
     patience_seconds = SETTLING_SECONDS if JOB in os.environ else 0
     deadline = time.monotonic() + patience_seconds
     for step in inputs:
@@ -84,9 +84,9 @@ def finish_inputs(inputs: Sequence[Step]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what ``arguments`` say; the exit status."""
+    """Runs the tasks or the rank that ``arguments`` name. Returns the exit status."""
     if MAIN_PID in os.environ:
-        follow(int(os.environ[MAIN_PID]))
+        exit_with(int(os.environ[MAIN_PID]))
     run_json, stage_name, *task = arguments
     folder: Path | None = None
     try:
@@ -102,29 +102,28 @@ def main(arguments: Sequence[str]) -> int:
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         if folder is not None:
-            error_report.leave(folder, error)
+            error_report.write(folder, error)
         return error.exit_status
     except Exception as error:
         if folder is not None and not is_lost_contact(error):
-            error_report.leave(folder, unforeseen(stage_name, error))
+            error_report.write(folder, unexpected(stage_name, error))
         raise
     return 0
 
 
-def unforeseen(stage_name: str, error: Exception) -> TaskError:
-    """What whoever started this process is told of an ``error`` that nobody provided for; the traceback is in the log
-    of this process."""
+def unexpected(stage_name: str, error: Exception) -> TaskError:
+    """Returns the one-line report of an unexpected ``error``. The traceback is in the log of this process."""
     wrong = " ".join(f"{type(error).__name__}: {error}".split())[:MESSAGE_CHARACTERS]
-    return TaskError(stage_name, wrong, "the traceback in the log of the ranks, or of the job, tells where it happened")
+    return TaskError(stage_name, wrong, "see the traceback in the log of the ranks, or of the job")
 
 
 def is_lost_contact(error: Exception) -> bool:
-    """Whether ``error`` only says that another rank is gone, which has its own reason or was killed."""
-    return type(error).__name__.startswith("Dist") or any(word in str(error) for word in OF_OTHER_RANKS)
+    """Whether ``error`` is only a consequence of another rank's end. That rank reports the reason, or was killed."""
+    return type(error).__name__.startswith("Dist") or any(word in str(error) for word in LOST_CONTACT)
 
 
-def leave(status: int) -> None:
-    """End this process at once: torch's communication threads abort some of the ordinary exits of several ranks."""
+def exit_now(status: int) -> None:
+    """Ends this process without clean-up: threads of torch.distributed abort some normal exits of several ranks."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
@@ -132,4 +131,4 @@ def leave(status: int) -> None:
 
 if __name__ == "__main__":
     adopt_job(CLUSTERS.values())
-    leave(main(sys.argv[1:]))
+    exit_now(main(sys.argv[1:]))

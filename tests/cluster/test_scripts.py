@@ -171,8 +171,8 @@ def test_a_rank_that_fails_ends_the_others_and_the_job_comes_back_so_many_times_
 def test_an_error_that_would_follow_again_ends_the_job(
     slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
 ) -> None:
-    error_report.leave(tmp_path / "left", TaskError("weights", "the loss of step 7 is nan", "lower the rate"))
-    left = tmp_path / "left" / error_report.PLACE
+    error_report.write(tmp_path / "left", TaskError("weights", "the loss of step 7 is nan", "lower the rate"))
+    left = tmp_path / "left" / error_report.FILE
     reporting = f"(folder / 'artifact' / 'logs' / 'error.json').write_text({left.read_text()!r})"
     job = train(tmp_path, stand_in(FAIL_WITH_OTHERS.format(reporting=reporting)), "--ntasks-per-node=1")
     assert reaches(job, "FAILED")

@@ -79,7 +79,7 @@ def test_a_whole_run_on_a_read_only_root_prints_its_summary(read_only_run: list[
     assert again.returncode == 0
     assert "kept by clean               24" in again.stdout
     reason = f"root: cannot write below '{tmp_path}/disk/runs' (Read-only file system)"
-    assert again.stderr == f"{reason}: run.json stays as it is, everything was done before\n"
+    assert again.stderr == f"{reason}: run.json was not written; all stages were finished before\n"
 
 
 def test_a_read_only_root_can_be_looked_at(read_only_run: list[str], tmp_path: Path) -> None:

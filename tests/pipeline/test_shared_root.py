@@ -144,6 +144,6 @@ def test_an_error_that_another_user_left_does_not_steer_the_terminal(tmp_path: P
         "wrong": "\x1b[2J \u202e",
         "remedy": "run\x9b2J again",
     }
-    write_json(tmp_path / error_report.PLACE, report)
-    found = str(error_report.find(tmp_path))
+    write_json(tmp_path / error_report.FILE, report)
+    found = str(error_report.read(tmp_path))
     assert not any(character in found for character in "\x1b\x07\x9b\u202e")

@@ -40,7 +40,7 @@ for step in range(1, 1000):
         time.sleep(float(os.environ["SAVE_SECONDS"]))
         if sys.argv[1] == "metrics.jsonl":
             error = RetryableError("weights", f"stopped on request at step {step}", "run again")
-            error_report.leave(folder, error)
+            error_report.write(folder, error)
         sys.exit(75)
 """
 COMMAND = """
@@ -154,7 +154,7 @@ def test_a_reader_of_the_output_that_ends_with_it_hinders_no_save(
     command.process.stderr.close()
     command.process.send_signal(number)
     assert command.process.wait(120) == 128 + number
-    reported = error_report.find(tmp_path)
+    reported = error_report.read(tmp_path)
     assert str(reported).startswith("weights: stopped on request at step ")
 
 
@@ -203,7 +203,7 @@ def test_a_closed_terminal_takes_no_lines_and_the_ranks_save(tmp_path: Path, tra
     os.kill(command.process.pid, signal.SIGHUP)
     assert command.process.wait(timeout=120) == 129
     last = read_metrics(tmp_path / "metrics.jsonl")[-1]["step"]
-    assert str(error_report.find(tmp_path)) == f"weights: stopped on request at step {last}; run again"
+    assert str(error_report.read(tmp_path)) == f"weights: stopped on request at step {last}; run again"
     assert is_over(tmp_path)
 
 

@@ -28,7 +28,7 @@ def test_a_rank_that_is_stopped_ends_the_run_and_it_goes_on(tmp_path: Path, inpu
     spec = specify(hung, inputs, settings(hang_seconds=10.0), [[str(hung), stop]])
     done = subprocess.run([*LAUNCH, str(spec)], capture_output=True, text=True, cwd=ROOT, timeout=200)
     assert done.returncode != 0
-    left = error_report.find(hung)
+    left = error_report.read(hung)
     assert isinstance(left, RetryableError)
     assert left.wrong == "rank 0 finished no step for 10 s after step 6"
     assert f"headrace: {left}" in done.stderr.splitlines()

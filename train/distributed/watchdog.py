@@ -107,6 +107,6 @@ class Watchdog:
         error = RetryableError(work.stage, wrong, f"see the stacks in logs/; {work.remedy}")
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         faulthandler.dump_traceback(file=STDERR, all_threads=True)
-        error_report.leave(self._folder, error)
+        error_report.write(self._folder, error)
         time.sleep(GATHERING_SECONDS)
         os._exit(error.exit_status)

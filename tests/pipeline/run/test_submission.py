@@ -428,7 +428,7 @@ def test_states(
 
 
 def test_the_state_of_what_failed_says_why(fake: FakeSlurm, steps: list[Step]) -> None:
-    error_report.leave(steps[0].folder, TaskError("letters", "there are none", "bring some"))
+    error_report.write(steps[0].folder, TaskError("letters", "there are none", "bring some"))
     states = states_after(fake, steps, [0, 1], [(0, "101|1", "FAILED|x")])
     assert states == {"letters": "FAILED, see LOGS/letters.sort-101_0.log (letters: there are none; bring some)"}
     assert states_after(fake, steps, [0, 1], [(0, "101|1", "RUNNING|x")]) == {"letters": "RUNNING, job 101"}

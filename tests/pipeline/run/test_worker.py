@@ -170,7 +170,7 @@ def test_a_full_disk_is_told_in_one_line_and_asks_for_another_start(
     assert (
         capsys.readouterr().err == f"headrace: {clean.folder}: No space left on device; free some space and run again\n"
     )
-    assert isinstance(error_report.find(clean.folder), RetryableError)
+    assert isinstance(error_report.read(clean.folder), RetryableError)
 
 
 def test_a_full_disk_is_told_by_a_run_on_this_machine(
@@ -210,9 +210,9 @@ def test_an_error_that_is_not_known_keeps_its_traceback_and_is_reported(
     monkeypatch.setattr(TaskExecutor, "run_task", broken)
     with pytest.raises(OSError, match="Inappropriate ioctl"):
         run(run_json, "clean", "0-filter", "0")
-    assert str(error_report.find(clean.folder)) == (
+    assert str(error_report.read(clean.folder)) == (
         "clean: OSError: [Errno 25] Inappropriate ioctl for device; "
-        "the traceback in the log of the ranks, or of the job, tells where it happened"
+        "see the traceback in the log of the ranks, or of the job"
     )
 
 
@@ -228,4 +228,4 @@ def test_a_rank_that_lost_another_leaves_the_reason_to_that_one(
     monkeypatch.setattr(TaskExecutor, "run_task", broken)
     with pytest.raises(RuntimeError):
         run(run_json, "clean", "0-filter", "0")
-    assert error_report.find(clean.folder) is None
+    assert error_report.read(clean.folder) is None
