@@ -67,7 +67,7 @@ def test_an_error_that_a_task_explains_arrives_as_it_is(tmp_path: Path) -> None:
 
 
 def started(script: Path, text: str) -> "subprocess.Popen[str]":
-    """``text`` as the main process of a program of its own."""
+    """Starts a Python program with ``text`` as its main module."""
     script.write_text(text)
     environment = {**os.environ, "PYTHONPATH": "src:."}
     return subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment)
@@ -79,11 +79,11 @@ def test_workers_do_not_outlive_a_killed_main_process(tmp_path: Path) -> None:
         f"""
 import time
 from concurrent.futures import ProcessPoolExecutor
-from headrace.pipeline.run.executor import _context, _enter_worker
+from headrace.pipeline.run.executor import _context, _initialize_worker
 import os
 if __name__ == "__main__":
-    theirs, ours = _context().Pipe(duplex=False)
-    pool = ProcessPoolExecutor(1, _context(), _enter_worker, (theirs, 1, {str(tmp_path / "log")!r}))
+    worker_end, main_end = _context().Pipe(duplex=False)
+    pool = ProcessPoolExecutor(1, _context(), _initialize_worker, (None, worker_end, 1, {str(tmp_path / "log")!r}))
     print(pool.submit(os.getpid).result(), flush=True)
     pool.submit(time.sleep, 60).result()
 """,
