@@ -31,7 +31,7 @@ def filter_settings(cls: type[F]) -> type[F]:
     return dataclasses.dataclass(kw_only=True)(cls)
 
 
-class Filter(BaseFilter, abc.ABC):  # type: ignore[misc]
+class Filter(BaseFilter, abc.ABC):
     """Judges one document at a time. Subclasses are ``@filter_settings`` classes with a ``type`` tag."""
 
     def __post_init__(self) -> None:

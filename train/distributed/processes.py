@@ -145,7 +145,8 @@ def on_first(ranks: Ranks, work: Callable[[], T]) -> T:
     dist.broadcast_object_list(box, src=0)
     if box[1] is not None:
         raise box[1]
-    return box[0]  # type: ignore[no-any-return]
+    result: T = box[0]
+    return result
 
 
 @contextlib.contextmanager

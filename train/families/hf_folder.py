@@ -127,7 +127,7 @@ def load_into(model: Transformer, folder: Path) -> None:
 def _to_hf(name: str, value: Tensor, config: ModelConfig, names: WeightNames) -> dict[str, Tensor]:
     """Returns our weight ``name`` under its Hugging Face names."""
     hf_names = names.of(name)
-    parts = value.split(_split_sizes(name, config)) if len(hf_names) > 1 else (value,)
+    parts = torch.split(value, _split_sizes(name, config)) if len(hf_names) > 1 else (value,)
     return {hf_name: _transposed(name, part, names) for hf_name, part in zip(hf_names, parts, strict=True)}
 
 
