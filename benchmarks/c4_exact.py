@@ -142,7 +142,7 @@ def read_pages(source: Jsonl) -> tuple[list[Page], int]:
 
 
 def write_pages(path: Path, pages: Iterator[Page], tasks: int) -> None:
-    """``pages`` dealt out to ``tasks`` files."""
+    """Writes ``pages`` to ``tasks`` files in turn."""
     files = [(path / f"{task:03d}.jsonl").open("w", encoding="utf-8") for task in range(tasks)]
     for number, page in enumerate(pages):
         row = {"url": page.url, "text": page.text, "date": page.timestamp}

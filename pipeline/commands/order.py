@@ -162,7 +162,7 @@ def _documents(seen: Sequence[SeenRow]) -> Iterator[Fact]:
     for one in seen:
         yield "", ""
         of_source = f" of {one.source.name}" if one.source.name else ""
-        yield "row", f"{one.row}{of_source}, at place {one.place} of the training, read by rank {one.rank}"
+        yield "row", f"{one.row}{of_source}, at position {one.place} of the training, read by rank {one.rank}"
         for span in one.spans:
             identity = found[one.source.name, span.shard][span.document]
             where = f"{span.length:,} tokens from {span.start} on of token shard {span.shard}"

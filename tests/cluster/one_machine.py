@@ -4,7 +4,7 @@
     python tests/cluster/one_machine.py COMMAND ...                    the same for one command
 
 Needs root and Debian's slurm-wlm and munge. The daemons run in the foreground as children of this process, and the
-kernel ends them when it ends, however it ends. Ports are free ones, so several can run side by side.
+kernel ends them when it ends for any reason. Ports are free ones, so several can run at the same time.
 """
 
 import contextlib

@@ -43,8 +43,8 @@ Submit = Callable[..., int]
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Callable[[str], str]:
-    """``stand_in("code")``: the path of a python in which the worker records its arguments and environment, and then
-    does ``code``. Other modules run as they are, and start the stand-in as their python."""
+    """``stand_in("code")`` returns the path of a python in which the worker records its arguments and environment, and
+    then runs ``code``. Other modules run unchanged, and start the stand-in as their python."""
 
     def make(behaviour: str = "") -> str:
         path = tmp_path / "stand-in"

@@ -1,7 +1,7 @@
-"""Texts made to cost more than their length: what backtracks, nests, repeats or never ends.
+"""Texts made to cost more than linear time: by backtracking, nesting, repetition or a missing end.
 
 ``TEXTS`` gives, by name, a function from a number of characters to a text of about that length. The pieces of
-``PREFIXES`` are the beginnings of what some expression of the project looks for, so each is tried again and again.
+``PREFIXES`` are the beginnings of matches of some expression of the project, so each is tried again and again.
 """
 
 import bz2

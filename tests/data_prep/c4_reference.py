@@ -1,6 +1,6 @@
 """C4's rules in their plainest form: a whole corpus in, the kept pages out. Slow and simple.
 
-Written from the description of TFDS text/c4.py (config ``en``), one function a step, nothing shared with data_prep.
+Written from the description of TFDS text/c4.py (config ``en``), one function for each step, without code of data_prep.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """Everything that reads the content of a crawl, as functions of one text or of bytes: the input of the cost benchmark.
 
-Filters, their rules, extractors and codecs are those of the project's own unions and tables, so a new one is among
-them by itself; one that cannot be built without settings must be named in ``settings_of``.
+Filters, their rules, extractors and codecs are those of the project's own unions and tables, so they include
+a new one; one that cannot be built without settings must be named in ``settings_of``.
 """
 
 import importlib.util

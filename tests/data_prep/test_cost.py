@@ -1,6 +1,6 @@
 """Hostile input costs linear time: at these sizes, quadratic time would take minutes.
 
-The expressions that were replaced stand here as they were; the new ones find the same.
+The tests hold the replaced expressions, unchanged; the new ones find the same.
 """
 
 import bz2

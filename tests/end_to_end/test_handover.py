@@ -1,5 +1,5 @@
-"""One flipped bit, a cut or a loss in any file that one task hands to another: its reader stops before using it, and
-names it; running again repeats the task that wrote it, and the result is that of an undisturbed run.
+"""One flipped bit, a cut or a loss in any file that one task passes to another: its reader stops before using it and
+names it. A second run repeats the task that wrote it, and gives the result of an undisturbed run.
 
 Every stage runs task by task in this process; after each phase every file of its scratch is damaged in turn.
 """
@@ -47,7 +47,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def flip(seeded: random.Random, path: Path) -> None:
-    """Flip one bit, wherever it is."""
+    """Flips one bit at a random offset."""
     data = bytearray(path.read_bytes())
     data[seeded.randrange(len(data))] ^= 1 << seeded.randrange(8)
     path.write_bytes(bytes(data))

@@ -72,9 +72,9 @@ def test_three_workers_write_the_same_bytes_as_one(whole: Path, tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_kill_in_any_stage_changes_nothing(stage: str, whole: Path, tmp_path: Path) -> None:
-    """SIGKILL the main process while ``stage`` is at work, then run again: the same bytes, the same weights.
+    """SIGKILL of the main process during ``stage``, then a second run: the same bytes, the same weights.
 
-    The stages behind it are a function of those bytes.
+    The later stages are a function of those bytes.
     """
     for earlier in STAGES[: STAGES.index(stage)]:
         shutil.copytree(whole / earlier, tmp_path / earlier)

@@ -1,4 +1,4 @@
-"""What the machine refuses a run: a read-only or full disk, other people's files, no shared memory, no current folder.
+"""Refusals of the machine: a read-only or full disk, other people's files, no shared memory, no current folder.
 
 Each gives one line with its cause and what to do, the right exit status, and no traceback.
 """

@@ -2,8 +2,8 @@
 
 distance    loss      |found - expected|, the largest of all steps, nats
             norm      |found - expected| / expected, the largest of all steps
-            weights   ||found - expected|| / ||expected - first||, the largest of all steps: the share of the way
-                      that the weights have gone
+            weights   ||found - expected|| / ||expected - first||, the largest of all steps: relative to the
+                      change of the weights
 """
 
 import dataclasses

@@ -2,7 +2,7 @@
 
     python -m tests.train.examination_ranks SPEC_JSON
 
-The specification has the folders of the inputs, and the settings of each training by the folder that it goes to.
+The specification has the folders of the inputs, and the settings of each training by its output folder.
 """
 
 import functools

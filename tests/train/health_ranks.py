@@ -2,7 +2,7 @@
 
     python -m torch.distributed.run --standalone --nproc-per-node 2 -m tests.train.health_ranks CASES_JSON
 
-A case is for each rank its folder and a value that all must share. Rank n writes what it found to ``found-n.json``.
+A case gives each rank its folder and a value that all must share. Rank n writes its result to ``found-n.json``.
 """
 
 import json

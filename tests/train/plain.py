@@ -1,9 +1,9 @@
-"""Plain PyTorch: autograd, torch.optim.AdamW, one process. What the engine must learn, and four ways to learn wrongly.
+"""Plain PyTorch: autograd, torch.optim.AdamW, one process. The engine's expected result, and four faults.
 
     weights, fp32 ── rounded to the precision ──> model ── backward ──> gradient ── to fp32 ── clip ── AdamW ──> weights
 
-The healthy gradient comes from the whole global batch at once: there is nothing to be divided by, nothing to be left
-out. A fault deals the batch to ranks and micro-batches, as a data-parallel engine does, and gives each part a factor.
+The right gradient comes from the whole global batch at once, so no division and no omission is possible. A fault
+divides the batch among ranks and micro-batches, as a data-parallel engine does, and gives each part a factor.
 """
 
 import copy

@@ -2,10 +2,10 @@
 
     python -m tests.train.reshaping CASES_JSON        [[2, [case, case]], [1, [case]]]
 
-For each number of ranks, in the order given, so many processes are forked and all its cases go through them one after
-the other. A case trains from ``first`` to ``last``, after taking up the state in the folder ``load`` if it names one,
-and leaves the state that it had at ``first`` in ``<name>/first``, the one at ``save`` in ``<name>/save`` when that is
-given, and losses and last weights in ``<name>.pt``.
+For each number of ranks, in the given order, one process is forked for each rank; these run all its cases one after the
+other. A case loads the state in the folder ``load`` if it names one, and trains from ``first`` to ``last``. It saves
+the state at ``first`` in ``<name>/first``, the one at ``save``, if given, in ``<name>/save``, and losses and last
+weights in ``<name>.pt``.
 """
 
 import functools

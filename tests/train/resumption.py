@@ -3,7 +3,7 @@
     lives         3 steps on 2 ranks, killed, 1 step lost | 4 steps on 8 ranks, ... | ...
     what counts   the row at each position of the whole training, in the steps that were kept
 
-Beside what training does stand the mistakes that other projects made: the tests must see them.
+The module also has the mistakes of other projects: the tests must find them.
 """
 
 import dataclasses

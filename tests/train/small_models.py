@@ -94,8 +94,8 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def line(tmp_path_factory, run_stage) -> dict[str, Artifact]:
-    """unique, overlaps (of nothing), tokenizer, tokens and packed of 120 stories in 3 shards, a quarter held out;
-    weights, random ones."""
+    """The artifacts unique, overlaps (empty), tokenizer, tokens and packed of 120 stories in 3 shards, a quarter held
+    out, and random weights."""
     folder = tmp_path_factory.mktemp("line")
     texts = [[story(40 * shard + number) for number in range(40)] for shard in range(3)]
     inputs = {"unique": unique_documents(folder / "unique", texts)}

@@ -1,9 +1,9 @@
-"""Trainings over data with two spikes in it: leaving out the one update, and going back to an older checkpoint.
+"""Trainings over data with two spikes in it: a skipped update, and a return to an older checkpoint.
 
-    step    ... 18 | 19 ... 24  25  26  27 | 28 ...       every 9th is one to go back to
-    loss        3.2  3.1    2.9 7.4 3.2 7.4  3.2          those of 25 and 27 are spikes
+    step    ... 18 | 19 ... 24  25  26  27 | 28 ...       every 9th step has a checkpoint for a return
+    loss        3.2  3.1    2.9 7.4 3.2 7.4  3.2          25 and 27 are spikes
 
-With ``spike_rollback_every`` 25 and 27 both lead back to the weights of step 18, and 26 is left out with 27.
+With ``spike_rollback_every`` 25 and 27 both return to the weights of step 18, and 26 is skipped with 27.
 """
 
 import dataclasses

@@ -114,8 +114,10 @@ STRANGE = (
 
 @pytest.fixture(scope="module")
 def split(line, run_stage, tmp_path_factory, write_lines):
-    """Scores of a quiz of which two passages are in the documents, three are not and one is too short to tell; of the
-    passages as lines of a text; of two articles with a passage from the documents, which is most of only one."""
+    """Scores of a quiz, of its passages as lines of a text, and of two articles.
+
+    Two of the quiz's passages are in the documents, three are not, and one is too short for an n-gram. Each article
+    holds a passage from the documents, which is most of only one of them."""
     quiz = [
         STORY[:150].rpartition(" ")[0],
         STRANGE,

@@ -1,7 +1,7 @@
 """A state that one topology saved and another resumed: the pairs, and what stays the same afterwards.
 
 saved     24 steps on its ranks at its stage; its state at step 4 goes to files
-resumed   takes up the files, leaves its state at once, and makes steps 4 to 23
+resumed   loads the files, saves its state at once, and makes steps 4 to 23
 """
 
 import dataclasses

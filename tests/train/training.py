@@ -4,7 +4,7 @@
     python -m torch.distributed.run ... -m tests.train.training SPEC_JSON  this rank of the first of them
 
 The specification (``specify``) names the input artifacts' folders, the stage's settings, and the runs: a folder, and
-where to stop with SIGKILL, or another signal on one rank: just before the n-th call of a function.
+the stop by SIGKILL, or by another signal on one rank: just before the n-th call of a function.
 """
 
 import importlib

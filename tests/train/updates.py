@@ -2,8 +2,8 @@
 
     python -m tests.train.updates CASES_JSON        {"2": [case, case], "4": [case]}
 
-For each number of ranks so many processes are forked, once what they need is loaded, and all its cases go through them
-one after the other. Rank 0 writes ``<folder>/<ranks>-<name>.pt`` for each: a Curve.
+After the imports, one process is forked for each rank of a number of ranks; these run all its cases one after the
+other. Rank 0 writes ``<folder>/<ranks>-<name>.pt`` for each: a Curve.
 """
 
 import dataclasses
@@ -69,8 +69,8 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Curve:
-    """What a training leaves: for each step the mean loss in nats, the gradient's norm before it was clipped, and every
-    parameter after the update, each (steps, ...) fp32; ``first`` are the parameters before the first one."""
+    """The result of a training, each (steps, ...) in fp32: the mean loss in nats, the gradient's norm before clipping,
+    and every parameter after the update; ``first`` are the parameters before the first update."""
 
     losses: list[float]
     norms: list[float]
@@ -79,10 +79,10 @@ class Curve:
 
 
 def batch(step: int, whole_rows: bool = False) -> dict[str, Tensor]:
-    """The global batch of ``step``, (ROWS, TOKENS): two documents in a row, then padding, differently much in each. Low
-    token numbers are more frequent: that much can be learnt.
+    """The global batch of ``step``, (ROWS, TOKENS): two documents in a row, then padding of a different length in each.
+    Low token numbers are more frequent, so the model can learn something.
 
-    With ``whole_rows`` a row is one document and its padding goes on with it, without targets.
+    With ``whole_rows`` a row is one document, and its padding continues it without targets.
     """
     generator = np.random.default_rng(step)
     drawn = VOCABULARY * generator.random((ROWS, TOKENS + 1)) ** 2

@@ -1,10 +1,10 @@
 """Malformed input files, made from a seed: the same number and seed give the same bytes.
 
     good records ─┬─ odd records ── layout (plain, members, one member, blocks, twice) ── damage ──> Malformed
-                  └─ the leading ones that no damage reaches must come out whole: ``intact``
+                  └─ the leading ones that no damage reaches must be read whole: ``intact``
 
-Odd records are well-formed where it does not matter and wrong where a reader may trip: lengths, headers, encodings,
-nesting, types, bombs. Damage is blind: bits, cuts, holes, doubled and foreign ranges, anywhere in the file.
+Odd records are well-formed except where a reader may fail: lengths, headers, encodings, nesting, types, bombs. Damage
+is blind: bits, cuts, holes, repeated ranges and ranges from elsewhere, anywhere in the file.
 """
 
 import bz2

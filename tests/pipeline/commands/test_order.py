@@ -61,7 +61,7 @@ def rows_of(facts: list[Fact]) -> dict[int, list[Fact]]:
     found: dict[int, list[Fact]] = {}
     for name, value in facts:
         if name == "row":
-            place = int(re.search(r"at place (\d+) of", value)[1])
+            place = int(re.search(r"at position (\d+) of", value)[1])
             assert place not in found
             found[place] = []
         if name in ("row", "span"):

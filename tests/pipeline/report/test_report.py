@@ -1,4 +1,4 @@
-"""The report on small artifacts: what it says, that hostile text stays text, and that a browser draws it.
+"""The report on small artifacts: its content, hostile text that stays text, and its look in a browser.
 
 The artifacts have the formats of docs/formats.md: counts, documents, removed/*.npy, metrics.jsonl, scores.json.
 """

@@ -37,8 +37,8 @@ def test_the_states_by_the_table_of_zero(stage, precision, bytes_per_parameter):
 
 
 def test_the_activations_of_a_layer_by_hand():
-    """fp32, per position: both norms' inputs and outputs, q, k, v, what attention gives, its sum, the mask's row, and
-    two values for each inner unit; behind the last layer a norm."""
+    """fp32, per position: both norms' inputs and outputs, q, k, v, attention's output, its sum, the mask's row, and
+    two values for each inner unit; after the last layer a norm."""
     layer = 4 * (2 * (32 + 32) + 3 * 32 + 32 + 4 + 64 + 2 * 64)
     assert footprint(1, 1, "fp32").activation_bytes_per_token() == 2 * layer + 4 * 2 * 32
 

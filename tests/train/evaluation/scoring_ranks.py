@@ -3,8 +3,8 @@
     python -m tests.train.evaluation.scoring_ranks SPEC_JSON
 
 The specification names the stage's evaluation, the folders of its inputs, and the runs: a folder, the number of ranks,
-the threads of each, and where a rank sends itself a signal, if it is to: just before the n-th call of a function.
-Rounds are short, so that a small benchmark takes several. The keys of what is answered go to logs/asked.
+the threads of each, and the signal that a rank sends itself, if any: just before the n-th call of a function. Rounds
+are short, so a small benchmark takes several. The keys of answered queries go to logs/asked.
 """
 
 import functools

@@ -53,10 +53,10 @@ SHAPE = ModelConfig(layers=2, width=2 * HEAD_WIDTH, heads=2, kv_heads=2, context
 
 
 def induction_circuit() -> Transformer:
-    """Features: which token (0–11), which position (12–24), which token was before (25–36).
+    """Features: the token (0–11), its position (12–24), the token before it (25–36).
 
-    Layer 0, head 0 looks one position back and writes down the token there. Layer 1, head 1 looks for positions behind
-    a token like its own, and predicts what stands there. (Elhage et al. 2021, "A Mathematical Framework for Transformer
+    Layer 0, head 0 attends one position back and copies the token there. Layer 1, head 1 attends to positions after a
+    token like its own, and predicts the token there. (Elhage et al. 2021, "A Mathematical Framework for Transformer
     Circuits", the two-layer induction head.)
     """
     model = Transformer(SHAPE, VOCABULARY)

@@ -53,7 +53,7 @@ def folder(model: Path, tmp_path: Path) -> Path:
 
 
 def spoil(folder: Path, **values: object) -> None:
-    """Put ``values`` into config.json; ``width``, ``heads`` and ``layers`` by the name that this kind has for them."""
+    """Puts ``values`` into config.json; ``width``, ``heads`` and ``layers`` under the names of this kind of model."""
     names = dict(zip(("width", "heads", "layers"), SIZES[folder.name], strict=True))
     config = read_json(folder / "config.json")
     write_json(folder / "config.json", config | {names.get(key, key): value for key, value in values.items()})

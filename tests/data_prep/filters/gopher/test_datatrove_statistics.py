@@ -1,7 +1,7 @@
 """conf/cleaning/fineweb.yaml against datatrove's own filters: same pages, same reasons, same text.
 
-datatrove cuts words and sentences with spaCy, which it does not install: here it gets our words and sentences, which
-are those it had when FineWeb was made.
+datatrove cuts words and sentences with spaCy, which it does not install. Here it gets our words and sentences: those
+of datatrove at the time of FineWeb.
 """
 
 import io
