@@ -40,7 +40,7 @@ from tests.data_prep.c4_reference import Page, c4
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 SHOWN = 5
-"""How many differing pages are shown."""
+"""Number of differing pages that are shown."""
 WORDS = ["river", "valley", "wheel", "mill", "water", "stone", "bridge", "winter", "road", "garden", "letter", "window"]
 SENTENCES = [
     "The {} runs down the {} and turns the old {}.",

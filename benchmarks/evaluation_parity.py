@@ -69,11 +69,11 @@ class Limits:
     """The sizes of a comparison."""
 
     items: int
-    """Of a benchmark whose choices are scored."""
+    """Items of a benchmark with scored choices."""
     written: int
-    """Of one whose answers the model writes."""
+    """Items of a benchmark with written answers."""
     max_tokens: int
-    """Of an answer."""
+    """Most tokens of a written answer."""
 
 
 def benchmark_names(file: Path) -> list[str]:

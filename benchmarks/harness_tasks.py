@@ -109,7 +109,7 @@ class Source:
     """The source of the harness's tasks for one of our benchmarks."""
 
     yaml: str
-    """Below the harness's folder of tasks; ``{}`` stands for the group."""
+    """Path below the harness's folder of tasks; ``{}`` is the group."""
     fields: Callable[[Fields], Fields]
     group_field: str = ""
     """The field of our lines that names a group: the harness has a task for each."""
@@ -143,7 +143,7 @@ SOURCES = {
     "gsm8k": Source("gsm8k/gsm8k.yaml", gsm8k),
     "blimp": Source("blimp/{}.yaml", unchanged, "UID"),
 }
-"""By the names in conf/evaluation/standard.yaml."""
+"""Sources by the benchmarks' names in conf/evaluation/standard.yaml."""
 
 
 def tasks(name: str, lines: Sequence[Fields], shots: int) -> dict[str, ConfigurableTask]:

@@ -77,7 +77,7 @@ CANDIDATES: dict[str, Callable[[str], str]] = {
     "selectolax, main or article": selectolax_text,
 }
 FAILURES = (ValueError, TypeError, AttributeError, IndexError, lxml.etree.LxmlError)
-"""What candidates raise on single pages: counted, with an empty text."""
+"""Exceptions of candidates on single pages: counted, with an empty text."""
 
 
 def pages(path: Path, step: int) -> Iterator[dict[str, Any]]:

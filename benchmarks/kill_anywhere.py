@@ -53,7 +53,7 @@ from headrace.pipeline.run.planner import plan, save
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace
 
 WAYS = {"command": 1, "torchrun": 1, "srun": 3}
-"""With how often each is taken: the more processes, the longer a start takes."""
+"""Ways of starting with their frequencies: a start with more processes takes longer."""
 PATIENCE_SECONDS = 120
 START_SECONDS = 600
 SETTINGS = ("until=weights", "training.steps=60", "training.save_every=2", "training.keep_last=2")

@@ -26,7 +26,7 @@ class Squares(Stage):
     """A file that gets a line for each task that runs: its number and ``runner``."""
     runner: str = ""
     runners: int = 1
-    """A task waits until so many have left a line in the log."""
+    """A task waits until this number of tasks have left a line in the log."""
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("write", self.tasks, self.write), Phase("sum", 1, self.sum))

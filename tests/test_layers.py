@@ -62,7 +62,7 @@ ONLY_IN = {
 }
 
 LOAD_TORCH_LATE = ("train/weights.py", "train/scores.py", "train/inference/generate.py")
-"""What the pipeline imports, and torch must not be loaded for."""
+"""Modules that the pipeline imports, so they must not load torch."""
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:

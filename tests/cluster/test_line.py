@@ -12,7 +12,7 @@ from tests.cluster.one_machine import OneMachineSlurm, client, until
 DATA_STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
 LINE_SECONDS = 500
 TOLERANCE = 1e-5
-"""Of losses: the number of threads, so the order of sums, differs between one machine and two nodes."""
+"""Difference of losses: the number of threads, so the order of sums, differs between one machine and two nodes."""
 
 
 def jobs_left() -> str:

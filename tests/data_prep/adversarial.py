@@ -80,7 +80,7 @@ TEXTS: dict[str, Callable[[int], str]] = {
     "marks out of order": lambda length: "a" + "\u0301\u0316" * (length // 2),
     "mixture": _mixed,
 }  # fmt: skip
-"""By name: a text of about so many characters."""
+"""Functions by name: each makes a text of about this number of characters."""
 
 GZIP_MAGIC = b"\x1f\x8b\x08\0"
 STORED = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\x00\xff\x7f\x00\x80"
@@ -129,7 +129,7 @@ JUNK: dict[str, Callable[[int], bytes]] = {
     "JSON digits": lambda length: b'{"text": ' + b"9" * length + b"}",
     "random bytes": lambda length: Random(3).randbytes(length),
 }
-"""By name: the content of a file of about so many bytes."""
+"""Functions by name: each makes the content of a file of about this number of bytes."""
 
 
 def hostile_text(chance: Random, most_characters: int) -> str:

@@ -27,7 +27,7 @@ KINDS = [
     ("tokens", "bounds"), ("tokens", "keys"), ("tokens", "text_bytes"), ("overlaps", "items.json"),
 ]  # fmt: skip
 LAST = [("packed", "rows"), ("packed", "spans"), ("tokens", "tokens")]
-"""What training reads."""
+"""The files that training reads."""
 
 
 @pytest.fixture(scope="module")

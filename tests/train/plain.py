@@ -46,7 +46,7 @@ class Part:
 
 
 Factor = Callable[[Part], float]
-"""What a part's gradient is multiplied by; 1 is right."""
+"""The factor of a part's gradient; 1 is right."""
 
 FAULTS: dict[str, Factor] = {
     # DeepSpeed 7985, as rank 0 sees it: ZeRO-1 with bf16 and fp32 accumulation, 0.18.6 to 0.18.10.

@@ -107,7 +107,7 @@ def test_it_goes_back_to_the_whole_state(tmp_path: Path, spiked: Inputs) -> None
 
 def test_one_that_it_would_lead_back_to_is_damaged(tmp_path: Path, spiked: Inputs) -> None:
     whole, damaged = tmp_path / "whole", tmp_path / "damaged"
-    kill = ["headrace.train.engine.engine:Engine", "snapshot", 7]  # for the save behind step 20's, which is waited for
+    kill = ["headrace.train.engine.engine:Engine", "snapshot", 7]  # for the save after step 20's, which is waited for
     stage = settings(spike_rollback_every=9, keep_last=3)
     ends, said = train(specify(tmp_path, spiked, stage, [[str(whole), None], [str(damaged), kill]]))
     assert ends == [0, -9], said

@@ -36,7 +36,7 @@ class Pair:
     saved: Topology
     resumed: Topology
     optimizer: str = "adamw"
-    """Of tests/train/reshaping.py."""
+    """A key of OPTIMIZERS in tests/train/reshaping.py."""
 
     @property
     def same(self) -> bool:

@@ -51,7 +51,7 @@ class Case:
     """One training by the engine. ``stage`` and ``accumulation`` must not change what is learnt."""
 
     shape: str
-    """Of SHAPES, or the folder of a Hugging Face model, whose rows are then one document each."""
+    """A name of SHAPES, or the folder of a Hugging Face model, whose rows are then one document each."""
     stage: int
     accumulation: int
     precision: str

@@ -26,7 +26,7 @@ from tests.data_prep.sources.warc_bytes import http, record
 KINDS = ("warc", "wet", "jsonl", "jsonl_html", "html", "parquet")
 WEIGHTS = (35, 8, 22, 8, 20, 7)
 LIMIT_BYTES = 1_000_000
-"""What readers of these files are given as ``record_bytes``: bombs expand to many times as much."""
+"""The readers' ``record_bytes`` for these files: bombs expand to many times as much."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ ANSWERS = {
     "RunResumeStatus": {"model": BUCKET["project"] | {"bucket": None}},
     "viewer": {"viewer": {"id": "v", "entity": "me", "username": "me", "flags": "{}", "teams": {"edges": []}}},
 }
-"""What a run needs to begin, by a word of the query."""
+"""The answers that a run needs to begin, by a word of the query."""
 
 
 @contextlib.contextmanager

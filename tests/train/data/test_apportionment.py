@@ -12,7 +12,7 @@ from headrace.train.data.order import Order
 from tests.train.resumption import LIVES, AccumulationNotCounted, Life, Loading, RanksNotCounted, seen
 
 GPT_3 = (60, 22, 8, 8, 3)
-"""Weights of GPT-3's table 2.2, which come to 101 %: Common Crawl, WebText2, Books1, Books2, Wikipedia."""
+"""Weights of GPT-3's table 2.2, whose sum is 101 %: Common Crawl, WebText2, Books1, Books2, Wikipedia."""
 
 WEIGHTS = st.lists(st.integers(0, 60), min_size=1, max_size=9).filter(any).map(tuple)
 

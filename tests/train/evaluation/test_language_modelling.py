@@ -21,7 +21,7 @@ from headrace.train.inference.queries import Answer
 from tests.train.small_models import WINDOW_TOKENS, Uniform, model_of, story
 
 ROUNDING = 1e-6
-"""Of log-probabilities in fp32."""
+"""Rounding of log-probabilities in fp32."""
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ rules = st.one_of(
 
 
 Judged = tuple[Drop | None, str, dict[str, int]]
-"""Why the page is dropped, its text, its removed lines by rule."""
+"""The page's drop, its text, its removed lines by rule."""
 
 
 def judged(text: str, rules: tuple[C4Rule, ...]) -> Judged:
