@@ -37,9 +37,10 @@ from headrace.data_prep.filters.filter import Filter, GlobalFilter
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.source import Record, Section
-from headrace.pipeline.core.artifact import Balance, TaskOutput, read_json, write_json
+from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.settings import Buckets, settings, unhashed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
 

@@ -26,7 +26,8 @@ from headrace.data_prep.decontamination.overlap import (
 )
 from headrace.data_prep.decontamination.search import Search
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.core.artifact import Balance, TaskOutput, write_json
+from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage
 
 FORMAT = 1

@@ -23,9 +23,10 @@ from pydantic import Field
 from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, split_documents
 from headrace.data_prep.tokenization.shards import key_of
-from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput, read_json, write_json
+from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.settings import Positive, canonical, plain, settings
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 

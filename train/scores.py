@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.pipeline.core.artifact import TaskOutput, read_json
+from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.contamination import Overlap

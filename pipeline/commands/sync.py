@@ -12,8 +12,8 @@ from pathlib import Path
 
 from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.request import run_of
-from headrace.pipeline.core.artifact import read_sealed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.tracker import Product, rebuild

@@ -20,16 +20,15 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import xxhash
 
-from headrace.pipeline.core import claim, strict_json
-from headrace.pipeline.core.containment import refuse_outside
+from headrace.pipeline.core import claim
 from headrace.pipeline.core.errors import ArtifactError, TaskError
-from headrace.pipeline.core.owner import UNFINISHED, Owner, aside
-from headrace.pipeline.core.settings import digest
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 
 FORMAT = 3
 """The rules of addresses, manifests, run.json and step.json. Formats 1 and 2 belong to versions before 0.1.0."""
@@ -78,48 +77,6 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def write_json(path: Path, value: Any) -> None:
-    """Writes ``value`` to ``path`` atomically: the whole file or nothing.
-
-    Raises:
-        TaskError: when it contains NaN or infinity, which JSON does not allow.
-    """
-    text = strict_json.dumps(value, path, indent=1, sort_keys=True) + "\n"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = aside(path)
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
-
-
-def read_json(path: Path) -> Any:
-    """Reads JSON from ``path``.
-
-    Raises:
-        ArtifactError: when the file is not JSON.
-    """
-    return strict_json.loads(path.read_bytes(), path)
-
-
-def write_sealed(path: Path, values: Mapping[str, Any]) -> None:
-    """Writes ``values`` as JSON with a ``seal``: a hash of the other values, which detects damage."""
-    write_json(path, {**values, "seal": digest(values)})
-
-
-def read_sealed(path: Path) -> dict[str, Any]:
-    """Reads what ``write_sealed`` wrote, without the seal.
-
-    Raises:
-        ArtifactError: when the file is not JSON, or the seal does not match.
-    """
-    values = read_json(path)
-    if not isinstance(values, dict) or values.pop("seal", None) != digest(values):
-        raise ArtifactError(str(path), "is damaged (its seal does not fit)", "remove it and run again")
-    return values
-
-
 def check_format(path: Path, values: Mapping[str, Any]) -> None:
     """Refuses ``values``, which were read from ``path``, when another version wrote them in another format.
 
@@ -137,6 +94,17 @@ def has_older_format(folder: Path) -> bool:
     manifest = folder / "manifest.json"
     found = _FORMAT_LINE.search(manifest.read_bytes()) if manifest.is_file() else None
     return found is not None and int(found[1]) < FORMAT
+
+
+def refuse_outside(manifest: Path, names: Iterable[str]) -> None:
+    """Refuses file ``names`` in ``manifest`` that lead out of its folder: in a shared root another user may write it.
+
+    Raises:
+        ArtifactError: with the first such name.
+    """
+    for name in names:
+        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+            raise ArtifactError(str(manifest), f"names {name!r}, which leads out of its folder", "do not use it")
 
 
 class TaskOutput:
@@ -187,7 +155,7 @@ class TaskOutput:
     def _whole(self, name: str) -> Iterator[Path]:
         final = self.folder / name
         final.parent.mkdir(parents=True, exist_ok=True)
-        temporary = aside(final)
+        temporary = temporary_path(final)
         try:
             yield temporary
             temporary.replace(final)
@@ -297,17 +265,16 @@ def finish(
     files: dict[str, Any] = {}
     for phase, tasks in phases.items():
         if missing := missing_tasks(folder, phase, tasks):
-            raise TaskError(
-                f"{folder}", f"{len(missing)} of {tasks} tasks of {phase!r} are missing ({missing[:5]} …)", "run again"
-            )
+            wrong = f"{len(missing)} of {tasks} tasks of {phase!r} are missing ({missing[:5]} …)"
+            raise TaskError(str(folder), wrong, "run again")
         for task in range(tasks):
             part = read_sealed(part_path(folder, phase, task))
             counts.update(part["counts"])
             files.update(part["files"])
     for equation, left, right in balances(counts):
         if left != right:
-            wrong = f"the books do not balance: {equation} would be {left} = {right}"
-            raise ArtifactError(str(folder), wrong, "something was lost: remove this folder and run again")
+            wrong = f"the counts do not add up: {equation} would be {left} = {right}"
+            raise ArtifactError(str(folder), wrong, "records were lost: remove this folder and run again")
     shards = list(phases.values())[-1]
     manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": shards}
     manifest |= {"counts": dict(counts), "files": files}

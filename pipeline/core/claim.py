@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from headrace.pipeline.core.owner import Owner, aside
+from headrace.pipeline.core.owner import Owner, temporary_path
 from headrace.pipeline.core.variables import JOB, RESTARTS
 
 HEARTBEAT_SECONDS = 10.0
@@ -165,7 +165,7 @@ def _create(claim: Path, mine: str) -> bool:
 
 def _remove(claim: Path, text: str) -> None:
     """Removes ``claim`` if its text is ``text``. A newer claim of another process is restored."""
-    removed = aside(claim)
+    removed = temporary_path(claim)
     try:
         claim.rename(removed)
     except FileNotFoundError:

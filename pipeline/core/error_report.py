@@ -6,8 +6,8 @@
 import sys
 from pathlib import Path
 
-from headrace.pipeline.core.artifact import read_sealed, write_sealed
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
 
 FILE = "logs/error.json"
 """The path of the file below the artifact's folder."""

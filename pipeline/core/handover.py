@@ -13,8 +13,9 @@ the disk (fsync): losses after a power failure are found here.
 import contextlib
 from pathlib import Path
 
-from headrace.pipeline.core.artifact import HandedFile, TaskOutput, part_path, read_sealed, shard_name
+from headrace.pipeline.core.artifact import HandedFile, TaskOutput, part_path, shard_name
 from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.json_files import read_sealed
 
 
 def handed(out: TaskOutput, source: str, task: int, suffix: str) -> Path:

@@ -45,7 +45,7 @@ class Owner:
 
     @classmethod
     def of_unfinished(cls, name: str) -> "Owner | None":
-        """Returns the process that writes the temporary file ``name``; None when ``aside`` did not make the name."""
+        """Returns the process that writes the temporary file ``name``; None when ``temporary_path`` did not make it."""
         found = NAME.match(name.removeprefix(UNFINISHED))
         return cls.parse(found[0]) if found else None
 
@@ -93,6 +93,6 @@ def _state(pid: int) -> tuple[str, str]:
     return fields[0], fields[19]
 
 
-def aside(path: Path) -> Path:
-    """Returns the temporary path, unique to this process, that is written before it is renamed to ``path``."""
+def temporary_path(path: Path) -> Path:
+    """Returns a temporary path that is unique to this process. It is written first, then renamed to ``path``."""
     return path.with_name(f"{UNFINISHED}{Owner.current()}-{path.name}")

@@ -19,7 +19,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
 
 class Stop(KeyboardInterrupt):
-    """A request to stop by signal ``number``. Its text tells what happened to the work."""
+    """A request to stop by signal ``number``. Its text describes the state of the work."""
 
     def __init__(self, number: int, text: str = "stopped; run the same command again to go on") -> None:
         super().__init__(text)

@@ -125,7 +125,7 @@ class Stage:
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         """Returns the phases for the number of shards of each input. A cluster needs them before any input exists."""
-        raise TypeError(f"{type(self).__name__} does not say what its phases are")
+        raise TypeError(f"{type(self).__name__} does not define its phases")
 
     def show_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Shows the progress of the ranks: the ``rows`` of ``progress_file``, as they are written."""

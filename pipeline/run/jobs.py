@@ -1,10 +1,10 @@
-"""The jobs of a run: their records beside the artifacts, and their states as `headrace status` prints them.
+"""The jobs of a run: their records in the artifacts' folders, and their states, which `headrace status` prints.
 
     <artifact>/logs/jobs.json   {phase: {"job": 117, "log": "<run>/logs/clean.clean-117", "width": 40, ...}}
-    Cluster.states              what the scheduler still knows; it may forget a job after its end
-    part records                the tasks that are done, whatever the scheduler knows
+    Cluster.states              the scheduler's states of jobs; it may forget a job after its end
+    part records                the tasks that are done, independent of the scheduler
 
-The records lie beside the artifact, not in the run: runs of a sweep share the jobs that make their common artifacts.
+The records are stored with the artifact, not with the run: runs of a sweep share the jobs of their common artifacts.
 """
 
 import dataclasses
@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, Entry, Job
 from headrace.pipeline.core import error_report
-from headrace.pipeline.core.artifact import read_sealed, write_sealed
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.run.planner import Step
@@ -75,8 +75,8 @@ def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported:
         if not failure:
             return f"CANCELLED before it ran, job {job.job}"
         return f"{failure} ({reported})" if reported else failure
-    begun = [entry.state for entry in live if entry.state != PENDING]
-    state = (RUNNING if RUNNING in begun else begun[0]) if begun else f"{PENDING} ({live[0].reason})"
+    started = [entry.state for entry in live if entry.state != PENDING]
+    state = (RUNNING if RUNNING in started else started[0]) if started else f"{PENDING} ({live[0].reason})"
     failed = [entry.index or 0 for entry in latest if not entry.is_live and entry.state != COMPLETED]
     failure = _failure(latest, job, failed)
     return f"{state}, {failure}" if failure else f"{state}, job {live[0].job}"

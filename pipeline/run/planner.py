@@ -16,17 +16,10 @@ from typing import Any
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import (
-    FORMAT,
-    Artifact,
-    finish,
-    has_older_format,
-    missing_tasks,
-    part_path,
-    write_sealed,
-)
+from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, has_older_format, missing_tasks, part_path
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ConfigError, RetryableError, suggestion
+from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.settings import decode, digest
 from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained

@@ -4,8 +4,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.artifact import check_format, read_sealed
+from headrace.pipeline.core.artifact import check_format
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.json_files import read_sealed
 
 ROOT_USER = 0
 """Can read and write everything anyway."""

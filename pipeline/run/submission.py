@@ -2,7 +2,7 @@
 
     clean.clean ──> weights.weights ──> scores.scores ──> ...      each job starts when the one before it succeeded
 
-The command returns at once; the jobs do the work. Submitting again submits what is missing and has no job in the queue.
+The command returns at once; the jobs do the work. Submitting again submits only missing tasks without a queued job.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.table import Table
 
 from headrace.pipeline.clusters.base import Job, JobRequest, Scheduler
-from headrace.pipeline.core.artifact import read_sealed, write_sealed
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.run.jobs import job_name, record

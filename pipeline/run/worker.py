@@ -119,7 +119,7 @@ def unexpected(stage_name: str, error: Exception) -> TaskError:
 
 def is_lost_contact(error: Exception) -> bool:
     """Whether ``error`` is only a consequence of another rank's end. That rank reports the reason, or was killed."""
-    return type(error).__name__.startswith("Dist") or any(word in str(error) for word in LOST_CONTACT)
+    return type(error).__name__.startswith("Dist") or any(text in str(error) for text in LOST_CONTACT)
 
 
 def exit_now(status: int) -> None:

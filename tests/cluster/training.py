@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-from headrace.pipeline.core.artifact import read_json
+from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from tests.cluster.line import Line, submit
 from tests.cluster.one_machine import client, until

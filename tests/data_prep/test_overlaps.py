@@ -7,7 +7,7 @@ import pytest
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.decontamination.overlap import read_overlaps
 from headrace.data_prep.overlaps import Overlaps
-from headrace.pipeline.core.artifact import read_json
+from headrace.pipeline.core.json_files import read_json
 from tests.data_prep.decontamination.quiz import Quiz, numbered, quiz
 from tests.unique_documents import unique_documents
 

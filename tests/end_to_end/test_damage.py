@@ -151,7 +151,7 @@ def test_a_damaged_manifest_part_or_run_json_is_named(steps: list[Step], tmp_pat
         path.write_text(text[:digit] + str(int(text[digit]) % 9 + 1) + text[digit + 1 :])
         with pytest.raises(ArtifactError) as error:
             open_it()
-        assert str(error.value) == f"{path}: is damaged (its seal does not fit); remove it and run again"
+        assert str(error.value) == f"{path}: is damaged (its seal does not match); remove it and run again"
         path.write_text(text)
 
 

@@ -27,16 +27,9 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.tokenizer import Tokenizer, Trained
 from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique
-from headrace.pipeline.core.artifact import (
-    Artifact,
-    TaskOutput,
-    finish,
-    missing_tasks,
-    part_path,
-    read_sealed,
-    write_sealed,
-)
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish, missing_tasks, part_path
 from headrace.pipeline.core.errors import ArtifactError, HeadraceError
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Phase, Stage
 from tests.data_prep.decontamination.quiz import quiz
@@ -225,7 +218,7 @@ def test_a_count_that_does_not_fit_the_others_ends_before_the_manifest(line, tmp
     full = next((count for count in sorted(manifest["counts"]) if count.startswith(name)), name)
     values["counts"][full] = values["counts"].get(full, 0) + 1
     write_sealed(part, values)
-    with pytest.raises(ArtifactError, match="the books do not balance") as error:
+    with pytest.raises(ArtifactError, match="the counts do not add up") as error:
         work.finish(folder)
     assert error.value.where == str(folder)
     assert not (folder / "manifest.json").exists()
@@ -244,6 +237,6 @@ def test_the_error_of_unbalanced_books_says_the_sum(line, tmp_path: Path) -> Non
     with pytest.raises(ArtifactError) as error:
         work.finish(folder)
     assert str(error.value) == (
-        f"{folder}: the books do not balance: records_in = kept + dropped would be {records} = 0; "
-        "something was lost: remove this folder and run again"
+        f"{folder}: the counts do not add up: records_in = kept + dropped would be {records} = 0; "
+        "records were lost: remove this folder and run again"
     )

@@ -15,8 +15,9 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.commands import inspect
 from headrace.pipeline.core import error_report
-from headrace.pipeline.core.artifact import Artifact, FileRecord, read_sealed, write_json, write_sealed
+from headrace.pipeline.core.artifact import Artifact, FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_files import read_sealed, write_json, write_sealed
 from headrace.pipeline.report.marking import pages
 from headrace.pipeline.run.planner import load_steps, newest, save
 from headrace.train.checkpoint import store

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.core.artifact import read_json
+from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.data.mixture import Mix, training_data

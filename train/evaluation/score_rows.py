@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.artifact import read_json
+from headrace.pipeline.core.json_files import read_json
 from headrace.train.inference.queries import Tally
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from headrace.pipeline.core import strict_json
-from headrace.pipeline.core.artifact import TaskOutput, write_json
+from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.json_files import json_text, write_json
 from headrace.pipeline.core.progress import TRAIL, Progress
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
@@ -156,4 +156,4 @@ def _write_logs(tasks: Iterable[tuple[str, Rows]], out: TaskOutput) -> dict[str,
 def _write_lines(name: str, rows: Rows, out: TaskOutput) -> None:
     with out.file(name) as path, path.open("w", encoding="utf-8") as stream:
         for row in rows:
-            stream.write(strict_json.dumps(row, path) + "\n")
+            stream.write(json_text(row, path) + "\n")

@@ -22,8 +22,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from headrace.pipeline.core.artifact import write_json
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, WeightNames

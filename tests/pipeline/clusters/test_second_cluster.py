@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core.artifact import read_sealed
+from headrace.pipeline.core.json_files import read_sealed
 from tests.cluster.line import SETTINGS, write_source
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -12,8 +12,9 @@ from headrace.data_prep.tokenization.shards import PackedRows
 from headrace.pipeline.commands import forget
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core.artifact import FORMAT, Artifact, write_sealed
+from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.run.planner import newest, plan, run_folder
 from tests.command_line import headrace, headrace_here

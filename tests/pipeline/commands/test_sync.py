@@ -8,8 +8,9 @@ import pytest
 from headrace.pipeline.commands import sync
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core.artifact import TaskOutput, finish, write_sealed
+from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.run.planner import Step, plan
 from tests.pipeline.report.test_score_history import scored_checkpoint
 

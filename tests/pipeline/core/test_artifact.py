@@ -15,11 +15,9 @@ from headrace.pipeline.core.artifact import (
     finish,
     missing_tasks,
     part_path,
-    read_json,
-    read_sealed,
-    write_json,
 )
 from headrace.pipeline.core.errors import ArtifactError, TaskError
+from headrace.pipeline.core.json_files import read_json, read_sealed, write_json
 
 DESCRIPTION = {"stage": "letters", "version": 1, "settings": {}, "inputs": {}, "raw_files": []}
 
@@ -129,7 +127,7 @@ def test_a_damaged_part_stops_the_finish(tmp_path: Path) -> None:
     part.write_text(part.read_text().replace('"bytes": 2', '"bytes": 3'))
     with pytest.raises(ArtifactError) as raised:
         finish(tmp_path, DESCRIPTION, {"write": 2})
-    assert str(raised.value) == f"{part}: is damaged (its seal does not fit); remove it and run again"
+    assert str(raised.value) == f"{part}: is damaged (its seal does not match); remove it and run again"
     assert not (tmp_path / "manifest.json").exists()
 
 
@@ -187,7 +185,7 @@ def test_json_never_holds_a_number_that_is_not_finite(tmp_path: Path, value: flo
     path.write_text(json.dumps({"acc": value}))  # what older versions left
     with pytest.raises(ArtifactError) as poisoned:
         read_json(path)
-    assert str(poisoned.value) == f"{path}: is not JSON ({json.dumps(value)} is no number); remove it and run again"
+    assert str(poisoned.value) == f"{path}: is not JSON ({json.dumps(value)} is not a number); remove it and run again"
 
 
 def test_json_that_is_nested_too_deep_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from headrace.pipeline.core import claim as claims
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.claim import Waiting, claimed, claimed_when_free
-from headrace.pipeline.core.owner import UNFINISHED, Owner, aside
+from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 from headrace.pipeline.core.variables import JOB, RESTARTS
 
 ELSEWHERE = "node7~4026531836~4711~88231"
@@ -143,7 +143,7 @@ def finished(folder: Path) -> Artifact:
 
 def test_finish_keeps_the_files_of_running_processes(tmp_path: Path, claim: Path) -> None:
     stays = [
-        aside(tmp_path / "documents.bin").name,
+        temporary_path(tmp_path / "documents.bin").name,
         f"{UNFINISHED}{ELSEWHERE}-documents.bin",  # it holds a claim
     ]
     goes = [

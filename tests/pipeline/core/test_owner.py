@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.core.owner import Owner, aside
+from headrace.pipeline.core.owner import Owner, temporary_path
 
 
 def test_a_name_leads_back_to_its_process() -> None:
     me = Owner.current()
     assert me.pid == os.getpid()
     assert Owner.parse(str(me)) == me
-    assert Owner.of_unfinished(aside(Path("clean/00007-of-9.bin")).name) == me
+    assert Owner.of_unfinished(temporary_path(Path("clean/00007-of-9.bin")).name) == me
     assert (me.is_here, me.is_dead) == (True, False)
 
 

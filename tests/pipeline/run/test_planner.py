@@ -11,8 +11,9 @@ from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.tokens import Tokens
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format, read_sealed, write_sealed
+from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import plain, settings
 from headrace.pipeline.core.stage import Stage, address_of
 from headrace.pipeline.run.planner import load, newest, plan, save

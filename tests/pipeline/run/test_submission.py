@@ -16,8 +16,9 @@ from headrace.pipeline.clusters import slurm
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.clusters.slurm import SCRIPTS, Slurm, array_list
 from headrace.pipeline.core import error_report
-from headrace.pipeline.core.artifact import TaskOutput, read_json, write_sealed
+from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.json_files import read_json, write_sealed
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.pipeline.run import jobs

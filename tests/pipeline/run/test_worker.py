@@ -14,9 +14,10 @@ import pytest
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core import error_report
-from headrace.pipeline.core.artifact import TaskOutput, part_path, read_sealed
+from headrace.pipeline.core.artifact import TaskOutput, part_path
 from headrace.pipeline.core.claim import QUIET_SECONDS, claim_of, claimed
 from headrace.pipeline.core.errors import ConfigError, RetryableError
+from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.variables import JOB, RESTARTS
 from headrace.pipeline.run import planner, worker

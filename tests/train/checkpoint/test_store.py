@@ -14,8 +14,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.core.artifact import write_sealed
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
+from headrace.pipeline.core.json_files import write_sealed
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State

@@ -9,8 +9,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2LMHeadModel, GPTNeoXConfig, GPTNeoXForCausalLM
 
-from headrace.pipeline.core.artifact import read_json, write_json
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, TaskError
+from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Tokens
 from headrace.train.inference.transformers_model import open_folder

@@ -1,0 +1,77 @@
+"""JSON files: written whole and flushed to the disk, strict, and sealed with a hash that detects damage.
+
+{"counts": {"kept": 12}, "seal": "b8e44e9d7440"}
+
+Strict means that NaN and infinity are errors: Python writes them, but they are not JSON, and other readers refuse them.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.pipeline.core.errors import ArtifactError, TaskError
+from headrace.pipeline.core.owner import temporary_path
+from headrace.pipeline.core.settings import digest
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Writes ``value`` to ``path`` atomically: the whole file or nothing.
+
+    Raises:
+        TaskError: when it contains NaN or infinity.
+    """
+    text = json_text(value, path, indent=1, sort_keys=True) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = temporary_path(path)
+    with temporary.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)
+
+
+def json_text(value: Any, path: Path, **style: Any) -> str:
+    """Returns ``value`` as JSON text, which the caller writes to ``path``.
+
+    Raises:
+        TaskError: when it contains NaN or infinity.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, **style)
+    except ValueError as error:
+        raise TaskError(str(path), f"cannot be written as JSON ({error})", "look for the source of the NaN") from None
+
+
+def read_json(path: Path) -> Any:
+    """Reads JSON from ``path``.
+
+    Raises:
+        ArtifactError: when the file is not JSON in UTF-8, or too deeply nested.
+    """
+    try:
+        return json.loads(path.read_bytes().decode(), parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(str(path), f"is not JSON ({error})", "remove it and run again") from None
+
+
+def write_sealed(path: Path, values: Mapping[str, Any]) -> None:
+    """Writes ``values`` as JSON with a ``seal``: a hash of the other values."""
+    write_json(path, {**values, "seal": digest(values)})
+
+
+def read_sealed(path: Path) -> dict[str, Any]:
+    """Reads a file of ``write_sealed``, and returns its values without the seal.
+
+    Raises:
+        ArtifactError: when the file is not JSON, or the seal does not match.
+    """
+    values = read_json(path)
+    if not isinstance(values, dict) or values.pop("seal", None) != digest(values):
+        raise ArtifactError(str(path), "is damaged (its seal does not match)", "remove it and run again")
+    return values
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a number")
