@@ -113,7 +113,7 @@ def test_the_kernel_equals_the_readable_search_on_real_text(data_folder):
     from headrace.data_prep.document import read_lines
 
     lines = read_lines(data_folder("text/english_documents.jsonl.zst"))
-    texts = [orjson.loads(line)["text"] for line, _ in zip(lines, range(60), strict=False)]
+    texts = [orjson.loads(line)["text"][:50_000] for line, _ in zip(lines, range(60), strict=False)]
     generator = random.Random(5)
     items = {}
     for number in range(300):
@@ -123,8 +123,8 @@ def test_the_kernel_equals_the_readable_search_on_real_text(data_folder):
     search = Search(NGrams.of({"quiz": Quiz(items)}, 13))
     found: set[int] = set()
     for text in texts:
-        hits = search.hits(text[:200_000])
-        assert np.array_equal(hits, slow_hits(search, text[:200_000]))
+        hits = search.hits(text)
+        assert np.array_equal(hits, slow_hits(search, text))
         found |= set(hits[:, 1].tolist())
     assert len(found) > 500
 
