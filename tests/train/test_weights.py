@@ -81,7 +81,7 @@ KILLS = {
     "the validation after the last step": ["headrace.train.loop.trainer", "validate", 3],
     "the export": ["headrace.train.families.hf_folder", "save_file", 1],
     "the registration": ["headrace.train.weights:shutil", "copyfile", 3],
-    "the scores": ["headrace.train.loop.examination:Examination", "scores", 3],
+    "the scores": ["headrace.train.loop.in_loop_evaluation:InLoopEvaluation", "scores", 3],
 }
 
 

@@ -26,7 +26,7 @@ from headrace.train.evaluation.held_out import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, load_into
 from headrace.train.loop import preflight
-from headrace.train.loop.examination import Examination
+from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
@@ -85,7 +85,7 @@ class Session:
             meter=_meter(stage, vocabulary, train_rows.row_tokens, ranks),
             saver=Saver(folder / CHECKPOINTS, ranks, keeping, watchdog.saving),
             watchdog=watchdog,
-            examination=_examination(stage, inputs, encoder, engine, watchdog),
+            evaluation=_evaluation(stage, inputs, encoder, engine, watchdog),
         )
         data = parts_of_order(stage.training.seed, inputs, stage.mixture)
         return cls(stage, folder, tokenizer_file, vocabulary, job, _take_up(job, data, ranks))
@@ -129,13 +129,13 @@ def _first_model(stage: Pretraining, tokenizer_file: Path, vocabulary: int, rank
     return model
 
 
-def _examination(
+def _evaluation(
     stage: Pretraining, inputs: Inputs, encoder: Encoder, engine: Engine, watchdog: Watchdog
-) -> Examination:
+) -> InLoopEvaluation:
     """Prepares the scoring of ``training.evaluate_every``; finds broken benchmark files before the first step."""
     if stage.training.evaluate_every is not None:
         on_first(engine.ranks, stage.evaluation.raw_files)
-    return Examination(
+    return InLoopEvaluation(
         evaluation=stage.evaluation,
         held_out=HeldOut(inputs["tokens"], inputs["packed"], encoder),
         encoder=encoder,

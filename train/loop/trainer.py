@@ -26,7 +26,7 @@ from headrace.train.distributed.processes import Ranks, StopRequest, stopped, to
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import Optimizer
-from headrace.train.loop.examination import Examination
+from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
 from headrace.train.loop.throughput import Meter
@@ -53,7 +53,7 @@ class Job:
     meter: Meter
     saver: Saver
     watchdog: Watchdog
-    examination: Examination
+    evaluation: InLoopEvaluation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +110,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
             progress.advance(1, loss=loss)
 
         if training.evaluates_at(state.step):
-            scores = job.examination.scores(state.step)
+            scores = job.evaluation.scores(state.step)
             if tracker:
                 tracker.log_scores(state.step, scores)
         values: dict[str, float] = {}

@@ -26,7 +26,7 @@ from headrace.train.inference.sharing import Sharing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Examination:
+class InLoopEvaluation:
     """What is asked of the model under training, and how to get at it."""
 
     evaluation: Evaluation

@@ -57,7 +57,7 @@ def test_no_weight_differs_on_two_ranks_at_any_zero_stage(tmp_path, inputs):
             trainings[str(tmp_path / f"{zero}-{every}")] = values
     spec = {"inputs": {name: str(artifact.folder) for name, artifact in inputs.items()}, "trainings": trainings}
     (tmp_path / "spec.json").write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "tests.train.examination_ranks", str(tmp_path / "spec.json")]
+    command = [sys.executable, "-m", "tests.train.in_loop_evaluation_ranks", str(tmp_path / "spec.json")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     for zero in (0, 1, 2, 3):

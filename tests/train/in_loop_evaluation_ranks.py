@@ -1,6 +1,6 @@
-"""Trainings of two real ranks, with and without benchmarks in the loop; started by test_examination.py.
+"""Trainings of two real ranks, with and without benchmarks in the loop; started by test_in_loop_evaluation.py.
 
-    python -m tests.train.examination_ranks SPEC_JSON
+    python -m tests.train.in_loop_evaluation_ranks SPEC_JSON
 
 The specification has the folders of the inputs, and the settings of each training by its output folder.
 """
