@@ -1,13 +1,13 @@
-"""The settings of training, free of torch so that the pipeline can read them anywhere.
+"""The settings of training. This module imports no torch, so that the pipeline can read them anywhere.
 
-    group       class            what it decides
+    group       class            decides
     model       ModelConfig      the shape of the Transformer
-    training    TrainingConfig   how long, on how much at once, in which precision, what is logged and saved
-    zero        ZeroConfig       how the states are spread over the ranks
-    optimizer   AdamW            how a gradient becomes an update: train/engine/optimizers.py
+    training    TrainingConfig   steps, batch size, precision, logging and saving
+    zero        ZeroConfig       the division of the training state over the ranks
+    optimizer   AdamW            the update from a gradient: train/engine/optimizers.py
     schedule    Schedule         the learning rate of each step: train/loop/schedule.py
 
-Fields marked ``unhashed`` determine how a result is computed, not which result, and are not in the address.
+Fields marked ``unhashed`` determine how a result is computed, not the result, and are not in the address.
 """
 
 from typing import Annotated, Literal
@@ -22,8 +22,8 @@ Epsilon = Annotated[float, Field(gt=0, le=1)]
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 CHUNK_LOGITS = 2**27
-"""The most logits that the output layer holds at once (train/model/head.py), 512 MiB in fp32: 2,670 positions of GPT-2,
-enough to fill a matrix product."""
+"""The maximum number of logits that the output layer holds at once (train/model/head.py): 512 MiB in fp32, or 2,670
+positions of GPT-2, which is enough for an efficient matrix product."""
 
 
 @settings
@@ -45,11 +45,12 @@ class ModelConfig:
     positions: PositionsName = "learned"
     """learned: a table of ``context`` vectors (GPT-2); rope: rotary embedding of queries and keys (Su et al. 2021)."""
     rope_theta: PositiveNumber = 10_000.0
-    """Base of the rotary frequencies; without effect on learned positions."""
+    """Base of the rotary frequencies; learned positions do not use it."""
     norm: NormName = "layernorm"
     """Kind of normalization."""
     norm_place: Literal["pre", "post"] = "pre"
-    """pre: before attention and feed-forward layer, and at the end (GPT-2); post: after each is added (GPT-1)."""
+    """pre: before attention and feed-forward layer, and at the end (GPT-2); post: after each residual addition (GPT-1).
+    """
     norm_epsilon: Epsilon = 1e-5
     """Added to the variance."""
     activation: ActivationName = "gelu"
@@ -83,7 +84,7 @@ class ModelConfig:
         return self.width // self.heads
 
     def parameters(self, vocabulary: int) -> int:
-        """Number of trainable values with a ``vocabulary`` of that many tokens, tied weights counted once."""
+        """Returns the number of parameters with a ``vocabulary`` of that many tokens. Tied weights count once."""
         bias = int(self.bias)
         norm = self.width * NORMS[self.norm].vectors
         norms = 2 * self.layers + (self.norm_place == "pre")
@@ -97,57 +98,58 @@ class ModelConfig:
 
 @settings
 class TrainingConfig:
-    """How long to train, on how much at once, in which precision, and what to keep."""
+    """The length of training, its batch size, precision, validation, logging and checkpoints."""
 
     steps: Positive
     """Number of updates."""
     batch_rows: Positive
-    """Packed rows of one update, over all ranks."""
+    """Packed rows of one update, summed over all ranks."""
     micro_batch_rows: Positive = unhashed(8)
-    """At most that many rows go through the model at once on each rank; lower it when memory is short."""
+    """The maximum number of rows in a micro-batch of one rank; lower it when memory is short."""
     precision: Literal["fp32", "bf16"] = "bf16"
-    """Of the model's arithmetic; the master weights and the optimizer's states are fp32 in both."""
+    """Precision of the model's arithmetic; master weights and optimizer states are fp32 in both."""
     gradient_clip: PositiveNumber | None = 1.0
-    """The gradient's norm is cut to this; null leaves it alone."""
+    """The maximum norm of the gradient; null: no clipping."""
     initial_weights: str | None = unhashed(None)
-    """Folder of a Hugging Face model to go on from, of a family in train/families; null: random weights. Its content
-    decides the result, not its path."""
+    """Folder of a Hugging Face model, of a family in train/families, whose weights training begins from; null: random
+    weights. The result depends on its content, not on its path."""
     seed: Seed = 0
-    """Decides the first weights, the order of rows and dropout."""
+    """Determines the random initial weights, the order of rows and dropout."""
     validate_every: Positive = 250
-    """Steps between two passes over the held-out rows; there is one after the last step too."""
+    """Steps between two validations on held-out rows; there is always one after the last step."""
     validation_rows: Natural = 256
-    """At most that many of the held-out rows, from the first on; 0: no validation."""
+    """The maximum number of held-out rows, beginning with the first; 0: no validation."""
     evaluate_every: Positive | None = unhashed(None)
-    """Steps between two scorings of benchmarks of ``evaluation``; there is one after the last step too. null: never."""
+    """Steps between two scorings of benchmarks of ``evaluation``, with one after the last step; null: never."""
     evaluate: tuple[str, ...] = unhashed(())
-    """Which of them, by name; empty: all."""
+    """Names of the benchmarks to score during training; empty: all."""
     evaluate_items: Positive | None = unhashed(100)
-    """At most that many items of each; null: as many as its own settings say."""
+    """The maximum number of items of each benchmark; null: the number in its own settings."""
     save_every: Positive = unhashed(500)
-    """Steps between two checkpoints; there is one after the last step too."""
+    """Steps between two checkpoints; there is always one after the last step."""
     log_every: Positive = unhashed(1)
     """Steps between two rows of metrics.jsonl."""
     keep_last: Positive = unhashed(2)
-    """That many newest checkpoints are kept."""
+    """The number of newest checkpoints that are kept."""
     keep_every: Positive | None = unhashed(None)
-    """Checkpoints of steps that are multiples of this are kept for ever."""
+    """Checkpoints of steps that are multiples of this are never removed; null: none."""
     spike_sigma: PositiveNumber | None = None
-    """The update of a step is left out when its loss is this many standard deviations above the mean of the steps
-    before it (6 in OLMo-core); null: never."""
+    """The update of a step is skipped when its loss is more than this many standard deviations above the mean of the
+    steps before it (6 in OLMo-core); null: never."""
     spike_window_steps: Annotated[int, Field(ge=4, le=LARGEST)] = 128
-    """The number of steps before it that count; half as many must have gone by."""
+    """The number of earlier steps that the mean is taken of; detection begins after half as many."""
     spike_rollback_every: Positive | None = None
-    """A spike takes the weights back to the checkpoint of the last step that is a multiple of this, which is kept for
-    it; the updates since are left out with that of the spike. null: that one alone, as before the first such step."""
+    """A spike restores the checkpoint of the last step that is a multiple of this number, so the updates since then are
+    skipped too. That checkpoint is kept until it is not needed. null, or before the first such step: only the update of
+    the spike is skipped."""
     hang_seconds: PositiveNumber = unhashed(1800.0)
-    """When no step finishes for this long, every rank shows its stacks and ends, and the run can be started again."""
+    """If no step finishes for this long, every rank prints its stacks and ends, and the run can be started again."""
     save_hang_seconds: PositiveNumber = unhashed(1800.0)
-    """The same for the time that training waits for a checkpoint to be written; no part of a step."""
+    """The same limit for the time that training waits for a checkpoint to be written, which is no part of a step."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
-    """auto: CUDA where there is one."""
+    """auto: CUDA if it is available."""
     compile: Literal["auto", "on", "off"] = unhashed("auto")
-    """Whether each layer becomes one graph of fused kernels (torch.compile); auto: on a GPU, where it pays."""
+    """Whether each layer is compiled to one graph of fused kernels (torch.compile); auto: only on a GPU."""
 
     def __post_init__(self) -> None:
         if self.spike_rollback_every is not None and self.spike_sigma is None:
@@ -155,7 +157,7 @@ class TrainingConfig:
             raise ConfigError("training.spike_rollback_every", wrong, "give a spike_sigma, or null")
 
     def saves_at(self, step: int) -> bool:
-        """Whether there is a checkpoint after ``step``: an ordinary one, one to roll back to, or the last."""
+        """Whether a checkpoint is saved after ``step``: a regular one, one to roll back to, or the last."""
         multiples = (self.save_every, self.spike_rollback_every or self.save_every)
         return step == self.steps or any(step % each == 0 for each in multiples)
 
@@ -170,10 +172,10 @@ class TrainingConfig:
 
 @settings
 class ZeroConfig:
-    """How DeepSpeed's ZeRO spreads the states of training over the ranks (Rajbhandari et al. 2020)."""
+    """The division of the training state over the ranks by DeepSpeed's ZeRO (Rajbhandari et al. 2020)."""
 
     stage: Literal["auto", 0, 1, 2, 3] = "auto"
-    """0: every rank holds everything; 1: optimizer states are split; 2: gradients too; 3: parameters too; auto: 1, and
-    0 on a single rank in fp32, where nothing can be split and the copies that splitting takes would only cost time."""
+    """0: every rank holds everything; 1: optimizer states are divided; 2: gradients too; 3: parameters too; auto: 1, or
+    0 on a single rank in fp32, where nothing can be divided and the copies for it would only cost time."""
     bucket_elements: Positive = 50_000_000
-    """Values that travel between ranks in one message."""
+    """The number of values in one message between ranks."""

@@ -1,4 +1,4 @@
-"""The stages that score a model: of a run, of a folder, of a checkpoint.
+"""The stages that score the model of a run, of a folder or of a checkpoint.
 
 scores.json               per benchmark: metrics, standard errors, intervals, random baselines, truncation; each metric
                           on all items, on clean and on dirty ones
@@ -80,7 +80,7 @@ class FolderScores(Stage):
 
     evaluation: Evaluation
     folder: str = dataclasses.field(metadata={"hashed": False})
-    """Its files decide the result, not its path."""
+    """The result depends on its files, not on its path."""
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("scores", 1, self.run),)
@@ -124,11 +124,11 @@ class CheckpointScores(Stage):
 
     evaluation: Evaluation
     training: str
-    """The address of the training; it decides the weights together with the step."""
+    """The address of the training; address and step together determine the weights."""
     step: int
     model: ModelConfig = dataclasses.field(metadata={"hashed": False})
     checkpoint: str = dataclasses.field(metadata={"hashed": False})
-    """Its folder."""
+    """The folder of the checkpoint."""
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("scores", 1, self.run),)
@@ -160,7 +160,7 @@ class CheckpointScores(Stage):
 
 @contextlib.contextmanager
 def _command_line_errors() -> Iterator[None]:
-    """Turns errors of the folder into errors of the command line that names it: running again cannot help."""
+    """Turns an ArtifactError of the folder into a ConfigError of the command line: running again cannot help."""
     try:
         yield
     except ArtifactError as error:

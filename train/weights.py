@@ -1,13 +1,13 @@
-"""The stage ``weights``: a model trained on the packed rows. One task that all ranks of a launcher enter together.
+"""The stage ``weights``: a model trained on the packed rows. All ranks of a launcher run its single task together.
 
     weights/<address>/
         hf/                     config.json, model.safetensors, tokenizer.json, tokenizer_config.json: the result
         metrics.jsonl           one row per logged step, one per step that benchmarks were scored after
-        checkpoints/step_*/     to go on from; the last one stays (train/checkpoint/store.py)
-        lock                    held while a training writes here
+        checkpoints/step_*/     to resume from; the last one is kept (train/checkpoint/store.py)
+        lock                    locked while a training writes here
 
-Running again goes on from the newest whole checkpoint; in fp32 on a CPU the result is the same bit for bit as without
-the interruption.
+A training that is started again resumes from the newest whole checkpoint. In fp32 on a CPU the result is the same, bit
+for bit, as without the interruption.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from headrace.train.loop.pretraining import Pretraining
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Weights(Pretraining):
-    """Trains, and exports to Hugging Face's format; counts steps, rows, target tokens and parameters."""
+    """Trains a model and exports it in Hugging Face's format; counts steps, rows, target tokens and parameters."""
 
     name: ClassVar[str] = "weights"
     version: ClassVar[int] = 3
@@ -55,7 +55,7 @@ class Weights(Pretraining):
         yield "rows = steps · training.batch_rows", counts["rows"], training.steps * training.batch_rows
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        """Train as one of the ranks; only rank 0 registers files and reports counts.
+        """Trains as one of the ranks. Only rank 0 registers files and returns counts.
 
         Raises:
             ConfigError: when the settings, the ranks and the data do not fit each other.
@@ -86,7 +86,7 @@ class Weights(Pretraining):
 
 
 def _register(out: TaskOutput, exported: Path, step: int) -> None:
-    """Make the export, the metrics and the last checkpoint's manifest files of the artifact."""
+    """Copies the export, the metrics and the last checkpoint's manifest to files of the artifact."""
     sources = {f"hf/{path.name}": path for path in sorted(exported.iterdir())}
     for name in ("metrics.jsonl", f"{CHECKPOINTS}/{checkpoint_name(step)}/{MANIFEST}"):
         sources[name] = out.folder / name

@@ -120,7 +120,7 @@ def die_with_parent() -> None:
 
 
 def total(ranks: Ranks, values: Sequence[float]) -> list[float]:
-    """The sum of each of ``values`` over all ranks, in fp64."""
+    """Returns the sum of each of ``values`` over all ranks, in fp64."""
     sums = torch.tensor(values, dtype=torch.float64, device=ranks.device)
     dist.all_reduce(sums)
     return [float(value) for value in sums.tolist()]

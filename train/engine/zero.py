@@ -1,11 +1,11 @@
-"""Batch arithmetic, and from it DeepSpeed's dictionary.
+"""Batch arithmetic, and DeepSpeed's configuration that follows from it.
 
     batch_rows = world · accumulation · micro_rows
 
-``batch_rows`` is given; the launcher decides ``world``; the largest ``micro_rows`` that is allowed and divides the rest
-follows, then ``accumulation``. DeepSpeed's three batch fields are derived here and typed nowhere, and every default of
-DeepSpeed that has changed between its versions is set explicitly. It accepts misspelled top-level keys in silence: the
-dictionary has no other author than this module, and a test compares its keys with those that DeepSpeed reads.
+``batch_rows`` is a setting and the launcher decides ``world``. ``micro_rows`` is the largest allowed divisor of the
+rows of one rank, and ``accumulation`` follows. DeepSpeed's three batch fields are derived here and are no settings.
+Every default of DeepSpeed that has changed between its versions is set explicitly. DeepSpeed ignores misspelled
+top-level keys without an error, so a test compares the keys of this dictionary with those that DeepSpeed reads.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from headrace.train.config import TrainingConfig, ZeroConfig
 
 @dataclasses.dataclass(frozen=True)
 class BatchPlan:
-    """How the rows of one update are dealt: ``accumulation`` micro-batches of ``micro_rows`` to each rank."""
+    """The division of one update's rows: each rank has ``accumulation`` micro-batches of ``micro_rows``."""
 
     world: int
     accumulation: int
@@ -29,10 +29,10 @@ class BatchPlan:
 
 
 def plan_batches(training: TrainingConfig, world: int) -> BatchPlan:
-    """Deal ``training.batch_rows`` to ``world`` ranks.
+    """Divides ``training.batch_rows`` among ``world`` ranks.
 
     Raises:
-        ConfigError: when they cannot get equal shares.
+        ConfigError: when the ranks cannot have equally many rows.
     """
     if training.batch_rows % world:
         raise ConfigError(
@@ -46,17 +46,17 @@ def plan_batches(training: TrainingConfig, world: int) -> BatchPlan:
 
 
 def stage_on(world: int, training: TrainingConfig, zero: ZeroConfig) -> int:
-    """The ZeRO stage on ``world`` ranks, where ``auto`` is a number."""
+    """Returns the ZeRO stage on ``world`` ranks as a number, also for ``auto``."""
     if zero.stage == "auto":
         return 0 if world == 1 and training.precision == "fp32" else 1
     return zero.stage
 
 
 def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig) -> dict[str, Any]:
-    """What ``deepspeed.initialize`` takes.
+    """Returns the configuration for ``deepspeed.initialize``.
 
     Raises:
-        ConfigError: for stage 0 with bf16, which DeepSpeed 0.19 gets wrong.
+        ConfigError: for stage 0 with bf16, which DeepSpeed 0.19 computes wrongly.
     """
     bf16, stage = training.precision == "bf16", stage_on(plan.world, training, zero)
     if bf16 and stage == 0:
@@ -69,7 +69,7 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
         "train_batch_size": plan.batch_rows,
         "train_micro_batch_size_per_gpu": plan.micro_rows,
         "gradient_accumulation_steps": plan.accumulation,
-        # Stage 0 leaves the norm unreported, so the engine clips there itself.
+        # DeepSpeed does not report the norm at stage 0, so the engine clips there.
         "gradient_clipping": (training.gradient_clip or 0.0) if stage else 0.0,
         "prescale_gradients": False,
         "zero_allow_untested_optimizer": True,
@@ -79,7 +79,7 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
         "fp16": {"enabled": False},
         "zero_optimization": {
             "stage": stage,
-            # Gradients are copied into the buffer that is sent; one rank sends nothing.
+            # This copies gradients into the buffer that is sent; one rank sends nothing.
             "contiguous_gradients": plan.world > 1,
             "overlap_comm": False,
             "reduce_scatter": True,

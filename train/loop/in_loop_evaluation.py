@@ -1,10 +1,11 @@
-"""Benchmarks put to a model while it is being trained, without leaving the training.
+"""Scores benchmarks while the model is being trained.
 
     shares of all ranks ── gathered, as for the export ──> a copy of the model ── sharing.py ──> benchmark → metrics
 
-Each rank scores its part with a copy in the precision and on the device of the evaluation, which is gone afterwards.
-The copy holds what an export would, so its scores are those of ``headrace watch`` and of the stage ``scores``. Nothing
-of the training is touched, and every step seeds its own random numbers: with or without, the weights are the same.
+Each rank scores its part of the queries with a copy of the model, in the precision and on the device of the evaluation,
+and then frees the copy. The copy has the exported weights, so the scores are those of ``headrace watch`` and of the
+stage ``scores``. The training is not changed, and every step seeds its own random numbers. So the trained weights are
+the same with and without evaluation.
 """
 
 import dataclasses
@@ -27,19 +28,19 @@ from headrace.train.inference.sharing import Sharing
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class InLoopEvaluation:
-    """What is asked of the model under training, and how to get at it."""
+    """The benchmarks to score, and access to the model that is being trained."""
 
     evaluation: Evaluation
     held_out: HeldOut
     encoder: Encoder
     model: ModelConfig
     weights: Callable[[], Iterator[tuple[str, Tensor]]]
-    """Name and whole fp32 value of every parameter; all ranks iterate in step."""
+    """Returns name and whole fp32 value of every parameter; all ranks iterate together."""
     ranks: Ranks
     watchdog: Watchdog
 
     def scores(self, step: int) -> dict[str, list[dict[str, Any]]]:
-        """The metrics of each benchmark after ``step``, the same on all ranks, which call it together."""
+        """Returns the metrics of each benchmark after ``step``, the same on all ranks. All ranks call it together."""
         vocabulary = self.encoder.vocabulary_size
         network = assembled(self.weights(), self.model, vocabulary)
         model = prepared(network, self.encoder, vocabulary, self.model.context, self.evaluation, "weights")

@@ -1,4 +1,4 @@
-"""The settings of a training, as the stage ``weights`` holds them and the loop reads them. No torch here."""
+"""The settings of a training, for the stage ``weights`` and the loop. It imports no torch."""
 
 import dataclasses
 from pathlib import Path
@@ -16,12 +16,12 @@ from headrace.train.objectives import AnyObjective
 from headrace.train.objectives.causal import Causal
 
 UNHASHED = {"hashed": False}
-"""The metadata of settings that say how the weights are computed, not which."""
+"""The metadata of settings that determine how the weights are computed, but do not change them."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pretraining(Stage):
-    """A training: the model, how it is trained, and the files that it begins from."""
+    """A training: the model, the settings of its training, and the files that it begins from."""
 
     model: ModelConfig
     optimizer: AnyOptimizer
@@ -44,10 +44,10 @@ class Pretraining(Stage):
         return () if folder is None else initial_weights.raw_files(Path(folder), self.model)
 
     def check_raw_files(self) -> None:
-        """Initial weights are compared where they are loaded (``check_initial_weights``): later they may be removed."""
+        """Checks nothing: ``check_initial_weights`` compares them where they are loaded; later they may be removed."""
 
     def check_initial_weights(self) -> None:
-        """Compare the initial weights with the planned ones.
+        """Checks that the initial weights are those that were planned.
 
         Raises:
             RetryableError: naming the first file that differs.

@@ -1,10 +1,10 @@
-"""The learning rate of each step, as a pure function: nothing to save, nothing to step, nothing to get out of sync.
+"""The learning rate of each step as a pure function: a schedule has no state to save or to step.
 
     cosine     ╱‾‾╲__      warm-up, half a cosine down to final_fraction (Loshchilov and Hutter 2017; GPT-3)
     wsd        ╱‾‾‾‾╲      warm-up, stable, decay (Hu et al. 2024, MiniCPM; Hägele et al. 2024 for the 1-sqrt shape)
     constant   ╱‾‾‾‾‾      warm-up, then the peak
 
-``factor(step, steps)`` is the share of the peak for the update that leads from ``step`` to ``step + 1``, of ``steps``.
+``factor(step, steps)`` is the rate divided by the peak, for the update from ``step`` to ``step + 1`` of ``steps``.
 """
 
 import math
@@ -16,7 +16,7 @@ from headrace.pipeline.core.settings import Fraction, Natural, settings
 
 
 def _warmup(step: int, warmup_steps: int) -> float:
-    """Linear: 1/n for the first update, 1 for the n-th."""
+    """Returns the share of the peak during the linear warm-up: 1/n for the first update, 1 for the n-th."""
     return min(1.0, (step + 1) / warmup_steps) if warmup_steps else 1.0
 
 
@@ -41,11 +41,11 @@ class WarmupStableDecay:
     warmup_steps: Natural
     """Updates over which the rate rises linearly to the peak."""
     decay_fraction: Fraction = 0.2
-    """Share of all steps, the last ones, over which the rate falls."""
+    """The rate falls over the last steps; this is their share of all steps."""
     final_fraction: Fraction = 0.0
     """Share of the peak at the end."""
     shape: Literal["linear", "sqrt"] = "sqrt"
-    """sqrt: falls as 1 - sqrt(progress); linear: as 1 - progress."""
+    """sqrt: the rate falls as 1 - sqrt(progress); linear: as 1 - progress."""
 
     def factor(self, step: int, steps: int) -> float:
         decay_steps = round(self.decay_fraction * steps)

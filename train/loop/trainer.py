@@ -1,7 +1,7 @@
 """The loop: load, update, evaluate, log, validate, save, stop, in the order in which they happen.
 
-Everything that a step needs is a function of ``State``: its rows, its learning rate, its random numbers. So resuming
-means entering the loop with the state of a checkpoint.
+The rows, the learning rate and the random numbers of a step are functions of ``State``. So a training resumes when the
+loop starts with the state of a checkpoint.
 """
 
 import dataclasses
@@ -68,15 +68,39 @@ class Update:
     """Tokens of text, without padding."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Totals:
+    """Sums over all ranks that are known before an update."""
+
+    tokens: int
+    counts: Mapping[str, float]
+    """The count of each term of the loss."""
+    stops: bool
+    """Whether any rank was asked to stop."""
+    failures: bool
+    """Whether a checkpoint could not be saved."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The result of an update, the same on all ranks."""
+
+    sums: Mapping[str, float]
+    """The sum of each term of the loss over the global batch."""
+    loss: float
+    learning_rate: float
+    gradient_norm: float
+
+
 def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
     """Trains from ``state`` to the last step; ``tracker`` and ``progress`` are rank 0's.
 
     Raises:
-        RetryableError: when any rank was asked to stop, a checkpoint of the last whole step lying there; when one could
-            not be saved.
+        RetryableError: when any rank was asked to stop, after a checkpoint of the last whole step; when a checkpoint
+            could not be saved.
         TaskError: when the loss is not finite.
     """
-    training, ranks, weights = job.training, job.engine.ranks, job.objective.weights
+    training, ranks = job.training, job.engine.ranks
     guard = LossGuard.of(training, ranks.first)
     saved_step = state.step
     ahead = Prefetch(lambda rows_seen: load(job, rows_seen))
@@ -84,30 +108,20 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         job.meter.start()
         torch.manual_seed(random_seed(training.seed, state.step, ranks.rank))
         is_last = state.step + 1 == training.steps
-        following = None if is_last else state.rows_seen + training.batch_rows
-        update = ahead.take(state.rows_seen, following)
-        own = [update.counts[name] for name in weights]
-        tokens, stops, failures, *all_counts = total(ranks, [update.tokens, stop.asked, job.saver.failed, *own])
-        counts = dict(zip(weights, all_counts, strict=True))
-        if failures:
+        update = ahead.take(state.rows_seen, None if is_last else state.rows_seen + training.batch_rows)
+        totals = totals_of(job, update, stop)
+        if totals.failures:
             job.saver.wait()
-        if stops:
+        if totals.stops:
             if state.step > saved_step:
                 save(job, state, tracker)
             job.saver.wait()
             raise stopped("weights", f"at step {state.step}")
 
-        learning_rate = job.optimizer.learning_rate * job.schedule.factor(state.step, training.steps)
-        sums = total_of(ranks, job.engine.gradient(job.objective, update.batches, counts))
-        loss = combined(weights, sums, counts)
-        is_spike = guard.is_spike(state, loss)
-        gradient_norm = job.engine.step(learning_rate, applied=not is_spike)
-        state = guard.noted(state.after(training.batch_rows, int(tokens)), loss, is_spike)
-        if is_spike and (kept_step := guard.back_to(state.step)):
-            job.engine.load(job.saver.saved(kept_step))
-        job.meter.stop(tokens, ahead.waited_seconds)
+        state, result = apply(job, guard, state, update, totals)
+        job.meter.stop(totals.tokens, ahead.waited_seconds)
         if progress:
-            progress.advance(1, loss=loss)
+            progress.advance(1, loss=result.loss)
 
         if training.evaluates_at(state.step):
             scores = job.evaluation.scores(state.step)
@@ -115,9 +129,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
                 tracker.log_scores(state.step, scores)
         values: dict[str, float] = {}
         if is_last or state.step % training.log_every == 0:
-            values = losses(job.objective, "loss", sums, counts)
-            values |= {"learning_rate": learning_rate, "gradient_norm": gradient_norm, **job.meter.read()}
-            values |= guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}
+            values |= metrics(job, guard, state, totals, result)
         if is_last or state.step % training.validate_every == 0:
             values |= validate(job)
         if tracker and values:
@@ -128,6 +140,39 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         job.watchdog.beat(state.step)
     job.saver.wait()
     return state
+
+
+def totals_of(job: Job, update: Update, stop: StopRequest) -> Totals:
+    """Sums ``update`` over all ranks, which also agree on whether to stop."""
+    names = list(job.objective.weights)
+    own = [update.tokens, stop.asked, job.saver.failed, *(update.counts[name] for name in names)]
+    tokens, stops, failures, *counts = total(job.engine.ranks, own)
+    return Totals(int(tokens), dict(zip(names, counts, strict=True)), stops > 0, failures > 0)
+
+
+def apply(job: Job, guard: LossGuard, state: State, update: Update, totals: Totals) -> tuple[State, Result]:
+    """Applies ``update`` and returns the state after it; a loss spike is skipped and may restore older weights.
+
+    Raises:
+        TaskError: when the loss is not finite.
+    """
+    training, objective = job.training, job.objective
+    learning_rate = job.optimizer.learning_rate * job.schedule.factor(state.step, training.steps)
+    sums = total_of(job.engine.ranks, job.engine.gradient(objective, update.batches, totals.counts))
+    loss = combined(objective.weights, sums, totals.counts)
+    is_spike = guard.is_spike(state, loss)
+    gradient_norm = job.engine.step(learning_rate, applied=not is_spike)
+    state = guard.noted(state.after(training.batch_rows, totals.tokens), loss, is_spike)
+    if is_spike and (kept_step := guard.back_to(state.step)):
+        job.engine.load(job.saver.saved(kept_step))
+    return state, Result(sums, loss, learning_rate, gradient_norm)
+
+
+def metrics(job: Job, guard: LossGuard, state: State, totals: Totals, result: Result) -> dict[str, float]:
+    """Returns one row of the log: losses, learning rate, gradient norm, speed, skipped steps, tokens and epochs."""
+    values = losses(job.objective, "loss", result.sums, totals.counts)
+    values |= {"learning_rate": result.learning_rate, "gradient_norm": result.gradient_norm, **job.meter.read()}
+    return values | guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}
 
 
 def save(job: Job, state: State, tracker: Tracker | None) -> None:

@@ -1,4 +1,4 @@
-"""Functions as fused kernels, compiled where first called: importing the compiler alone takes seconds."""
+"""Compiles functions to fused kernels at their first call: importing the compiler alone takes seconds."""
 
 import functools
 from collections.abc import Callable
@@ -11,8 +11,11 @@ R = TypeVar("R")
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
-    """``function`` by torch.compile; itself where a graph around it is compiled, of which it becomes a part."""
-    return function if torch.compiler.is_compiling() else _kept(function)
+    """Returns ``function`` compiled by torch.compile.
+
+    While a graph around it is compiled, ``function`` itself is returned and becomes a part of that graph.
+    """
+    return function if torch.compiler.is_compiling() else _compiled_once(function)
 
 
-_kept = functools.cache(torch.compile)
+_compiled_once = functools.cache(torch.compile)

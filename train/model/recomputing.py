@@ -1,4 +1,4 @@
-"""A model that cannot keep keys and values, behind the calls of one that can: it reads every sequence from its start.
+"""KV-cache interface for models without a cache: recomputes every sequence from its start.
 
 Shapes: B rows, T positions, P new tokens of all rows, V vocabulary.
 """
@@ -15,17 +15,17 @@ from headrace.train.model.transformer import Transformer
 
 
 class Model(Protocol):
-    """A causal language model: int64 tokens, positions from 0, document numbers (-1 = padding) -> logits_BTV."""
+    """A causal language model: int64 tokens, positions from 0 and document numbers (-1 = padding) → logits_BTV."""
 
     def __call__(self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor) -> Tensor: ...
 
     def attention_weights(self, tokens_BT: Tensor) -> Iterable[Tensor]:
-        """weights_BNTT of each layer: how much the query at a position attends to each of the keys."""
+        """Returns weights_BNTT of each layer: the attention of the query at each position to each key."""
         ...
 
 
 class Sequences:
-    """The tokens of each row so far: what a ``Recomputing`` has for a cache."""
+    """The cache of a ``Recomputing``: the tokens of each row so far."""
 
     bytes_per_row = 0
 
@@ -33,12 +33,12 @@ class Sequences:
         self.tokens_BT, self.lengths_B = tokens_BT, lengths_B
 
     def of_rows(self, rows_B: Tensor, tokens: int = 0) -> "Sequences":
-        """A cache whose row i goes on from row ``rows_B[i]`` of this one."""
+        """Returns a cache whose row i continues row ``rows_B[i]`` of this one."""
         return Sequences(self.tokens_BT[rows_B], self.lengths_B[rows_B])
 
 
 class Recomputing:
-    """``model`` with the methods of a Transformer that its cache needs."""
+    """Gives ``model`` the methods with which a Transformer uses its cache."""
 
     keeps_prefixes = False
 
@@ -51,7 +51,7 @@ class Recomputing:
 
     @torch.inference_mode()
     def extend(self, cache: Sequences, tokens_P: Tensor, sizes_B: Tensor) -> Tensor:
-        """logits_PV after each new token, those of one row after those of the other."""
+        """Returns logits_PV after each new token, in the order of the rows."""
         new = NewTokens(cache.lengths_B, sizes_B)
         length = int(new.lengths_B.max())
         tokens_BT = functional.pad(cache.tokens_BT, (0, length - cache.tokens_BT.shape[1]))
@@ -71,5 +71,5 @@ AnyCache = Cache | Sequences
 
 
 def extendable(model: Model, device: torch.device) -> Extendable:
-    """``model`` itself where it can keep keys and values."""
+    """Returns ``model`` itself if it has a KV cache, else a ``Recomputing`` of it."""
     return model if isinstance(model, Transformer) else Recomputing(model, device)
