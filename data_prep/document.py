@@ -9,7 +9,7 @@ A document's id is ``<source file>:<record>`` and never changes. Shards are numb
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,16 +66,6 @@ def read_lines(path: Path) -> Iterator[bytes]:
     with io.BufferedReader(zstandard.open(path, "rb"), 1 << 20) as stream:
         for line in stream:
             yield line.rstrip(b"\n")
-
-
-def write_documents(path: Path, documents: Iterable[Document]) -> int:
-    """Writes ``documents`` as one shard and returns their number."""
-    number = 0
-    with DocumentWriter(path) as writer:
-        for document in documents:
-            writer.write(document)
-            number += 1
-    return number
 
 
 def digest_of(text: str) -> bytes:

@@ -3,14 +3,14 @@
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import zstandard
 from datatrove.data import Document
 
-from headrace.data_prep.document import write_documents
+from headrace.data_prep.document import DocumentWriter
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 
@@ -32,6 +32,13 @@ class GivenDocuments(Stage):
         with out.shard("documents", "jsonl.zst") as path:
             write_documents(path, (Document(text=t, id=i) for t, i in zip(self.texts[task], ids, strict=True)))
         return Counter(kept=len(ids), bytes=sum(len(text.encode()) for text in self.texts[task]))
+
+
+def write_documents(path: Path, documents: Iterable[Document]) -> None:
+    """Writes ``documents`` as one shard."""
+    with DocumentWriter(path) as writer:
+        for document in documents:
+            writer.write(document)
 
 
 def unique_documents(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.clean import Clean, Cleaning
-from headrace.data_prep.document import read_documents, write_documents
+from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.commands import inspect
@@ -22,6 +22,7 @@ from headrace.pipeline.report.marking import pages
 from headrace.pipeline.run.planner import load_steps, newest, save
 from headrace.train.checkpoint import store
 from tests.small_runs import Corpus, build, c4_corpus
+from tests.unique_documents import write_documents
 
 STAND_INS = {
     "scontrol": 'case "$*" in *hostnames*) echo n1;; *job*) echo JobState=RUNNING;; *) echo NodeAddr=n1;; esac',

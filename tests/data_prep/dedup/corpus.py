@@ -8,12 +8,13 @@ from pathlib import Path
 from datatrove.data import Document
 
 from headrace.data_prep.dedup.config import Dedup
-from headrace.data_prep.document import read_documents, write_documents
+from headrace.data_prep.document import read_documents
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.unique import Unique
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from tests.stage_run import RunStage
+from tests.unique_documents import write_documents
 
 Texts = dict[str, str]
 """Document id → text."""

@@ -17,7 +17,7 @@ from datatrove.pipeline.writers import JsonlWriter
 from pydantic import TypeAdapter
 
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.document import Drop, read_documents, write_documents
+from headrace.data_prep.document import Drop, read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.c4.page_length import PageLength
@@ -26,6 +26,7 @@ from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import Filter
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical, decode
+from tests.unique_documents import write_documents
 
 TEXT = "The mill stood at the end of it. The wheel was turning all day. Nobody came to see it."
 

@@ -20,7 +20,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.data_prep.clean import Clean, Cleaning
-from headrace.data_prep.document import write_documents
 from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.c4.rules import FewWords
 from headrace.data_prep.sources.jsonl import Jsonl
@@ -34,6 +33,7 @@ from headrace.pipeline.report.scores import ScoreTable
 from headrace.pipeline.report.sections import Fact, epochs
 from headrace.pipeline.report.stage import Report
 from headrace.pipeline.report.tallies import histogram, shortened, tallies
+from tests.unique_documents import write_documents
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=http://evil.example/x onerror=\"document.title='owned'\">"
