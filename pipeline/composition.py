@@ -14,7 +14,7 @@ from hydra.errors import ConfigCompositionException, HydraException, MissingConf
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from headrace.pipeline.conf_folder import CONF
+from headrace.pipeline.conf_folder import CONF, EXPERIMENT, groups
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import refuse_secrets
 
@@ -31,7 +31,7 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     refuse_secrets_of(overrides)
     with hydra.initialize_config_dir(str(CONF), version_base=HYDRA_VERSION_BASE):
         try:
-            return _plain(hydra.compose("config", overrides=list(overrides)))
+            return _plain(hydra.compose("config", overrides=[_settable(override) for override in overrides]))
         except MissingConfigException as error:
             raise _missing_option(error) from None
         except MissingMandatoryValue as error:
@@ -50,10 +50,10 @@ def sweep(overrides: Sequence[str], start: Callable[[dict[str, Any], list[str]],
     """
 
     def one(config: DictConfig) -> None:
-        start(_plain(config), list(HydraConfig.get().overrides.task))
+        start(_plain(config), [_as_typed(override) for override in HydraConfig.get().overrides.task])
 
     refuse_secrets_of(overrides)
-    sys.argv = ["headrace", "--multirun", *overrides]
+    sys.argv = ["headrace", "--multirun", *(_settable(override) for override in overrides)]
     hydra.main(version_base=HYDRA_VERSION_BASE, config_path=str(CONF), config_name="config")(one)()
 
 
@@ -66,6 +66,22 @@ def refuse_secrets_of(overrides: Sequence[str]) -> None:
     for override in overrides:
         key, _, value = override.partition("=")
         refuse_secrets(value, key if value else "command line")
+
+
+def _settable(override: str) -> str:
+    """Returns ``override`` in the form in which Hydra also takes a field of a group that no file of conf/ lists.
+
+    So a field with a default needs no line in any file. Decoding refuses what is no field.
+    """
+    settings = "|".join(groups().keys() - {EXPERIMENT})
+    is_field = re.match(rf"({settings})\.\w+=", override)
+    return f"++{override}" if is_field else override
+
+
+def _as_typed(override: str) -> str:
+    """Undoes ``_settable``."""
+    typed = override.removeprefix("++")
+    return typed if _settable(typed) == override else override
 
 
 def _plain(config: DictConfig) -> dict[str, Any]:
