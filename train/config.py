@@ -143,13 +143,13 @@ class TrainingConfig:
     skipped too. That checkpoint is kept until it is not needed. null, or before the first such step: only the update of
     the spike is skipped."""
     hang_seconds: PositiveNumber = unhashed(1800.0)
-    """If no step finishes for this long, every rank prints its stacks and ends, and the run can be started again."""
+    """The limit for one step. After it every rank prints its stacks and ends, and the run can be started again."""
     save_hang_seconds: PositiveNumber = unhashed(1800.0)
     """The same limit for the time that training waits for a checkpoint to be written, which is no part of a step."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """auto: CUDA if it is available."""
     compile: Literal["auto", "on", "off"] = unhashed("auto")
-    """Whether each layer is compiled to one graph of fused kernels (torch.compile); auto: only on a GPU."""
+    """Compilation of each layer to one graph of fused kernels (torch.compile); auto: only on a GPU."""
 
     def __post_init__(self) -> None:
         if self.spike_rollback_every is not None and self.spike_sigma is None:

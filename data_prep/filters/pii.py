@@ -58,7 +58,7 @@ class Email(PiiKind):
 
 @settings
 class IpAddress(PiiKind):
-    """Public IP addresses, versions 4 and 6. Private and reserved addresses identify nobody and are kept.
+    """Public IP addresses, versions 4 and 6. Private and reserved addresses identify no person and are kept.
 
     datatrove's PIIFormatter (FineWeb) masks public addresses of version 4. Python's ``ipaddress`` has the ranges of
     IANA's special-purpose registries. Of version 6 only global unicast (2000::/3) is in use. A number that follows

@@ -27,8 +27,9 @@ FIRST_BYTES = 512
 HISTORY_BYTES = 2 * PIECE_BYTES
 """Bytes of a broken member that are searched again for the start of the next member."""
 MAX_REREADS = 16
-"""How often the bytes of a file may be read again, on average, to search a broken member for other members. Real damage
-needs one or two times. The limit stops hostile files in which each member seems to begin inside the one before."""
+"""The maximum number of times that the bytes of a file are read again, on average, to search a broken member for other
+members. Real damage needs one or two. The limit stops hostile files in which each member seems to begin inside the one
+before."""
 
 
 class Mark(enum.Enum):

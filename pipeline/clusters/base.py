@@ -78,7 +78,7 @@ class Entry:
 
 
 class Cluster(Protocol):
-    """Where the work of a run happens."""
+    """The machine or cluster that runs the tasks and the ranks of a run."""
 
     job_variables: ClassVar[Mapping[str, str]]
     """Variables of core/variables.py → the launcher's names of them, for every process of a job."""
@@ -94,7 +94,7 @@ class Cluster(Protocol):
 
     @staticmethod
     def states(names: Sequence[str]) -> dict[str, list[Entry]]:
-        """The entries of the jobs with these ``names``, whoever submitted them with whatever settings.
+        """Returns the entries of the jobs with these ``names``, from any user and with any settings.
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.

@@ -45,11 +45,11 @@ class Attempt:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What happens next, and the line that says so."""
+    """The next step after an attempt, and its message."""
 
     again: bool
     message: str = ""
-    """Empty when the error of the ranks says everything."""
+    """Empty when the error of the ranks is enough."""
 
 
 def decide(attempt: Attempt) -> Decision:

@@ -40,9 +40,9 @@ ENDED = frozenset(
 """The states that a job does not leave by itself (squeue's manual, JOB STATE CODES)."""
 
 TimeLimit = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$")]
-"""As sbatch reads it: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
+"""A time in the syntax of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
 Memory = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
-"""As sbatch reads it: megabytes, or a number with a unit."""
+"""A size in the syntax of sbatch: megabytes, or a number with a unit."""
 
 
 @settings

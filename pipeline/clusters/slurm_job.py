@@ -36,7 +36,7 @@ class Ranks:
 
     def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
         self.out_of_time = False
-        """Whether SLURM sent USR2, which it does some time before the time limit."""
+        """True after SLURM sent USR2, which it does some time before the time limit."""
         self._process: subprocess.Popen[bytes] | None = None
         signal.signal(signal.SIGUSR2, self._time_is_short)
         signal.signal(signal.SIGTERM, self._ask_to_stop)  # the nodes are needed for another job, or by request

@@ -57,7 +57,7 @@ class Contestant:
     name: str
     scores: Artifact
     benchmarks: Mapping[str, BenchmarkScores]
-    """By name."""
+    """The scores of each benchmark, by its name."""
 
     @classmethod
     def of(cls, name: str, scores: Artifact) -> "Contestant":

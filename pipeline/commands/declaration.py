@@ -1,4 +1,4 @@
-"""How a command is declared: one module of this folder, with a function of the module's name.
+"""The declaration of a command: one module of this folder, with a function of the module's name.
 
     @command
     @click.argument("document", metavar="DOCUMENT_ID|URL")

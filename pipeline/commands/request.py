@@ -1,4 +1,4 @@
-"""What a command works on: the settings, or the run, that its overrides ask for.
+"""Finds the settings, or the run, that the overrides of a command ask for.
 
 headrace why numpy:2                        the newest run below the default root
 headrace why numpy:2 root=/data/runs        the newest run below another root

@@ -33,7 +33,7 @@ from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 FORMAT = 3
 """The rules of addresses, manifests, run.json and step.json. Formats 1 and 2 belong to versions before 0.1.0."""
 _FORMAT_LINE = re.compile(rb'^ "format": (\d+),?$', re.MULTILINE)
-"""How ``write_json`` writes the format at the top level of a manifest."""
+"""The line with the format at the top level of a manifest, as ``write_json`` writes it."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Stage:
     distributed: ClassVar[bool] = False
     """True when many ranks enter the stage's single task together (training)."""
     remedy: ClassVar[str] = "run again"
-    """What to do when a rank of a distributed stage was killed."""
+    """The remedy in the message when a rank of a distributed stage was killed."""
     progress_file: ClassVar[str] = TRAIL
     """The file below the artifact's folder in which the ranks of a distributed stage write their progress."""
 

@@ -30,7 +30,7 @@ class Score:
 
 
 def accuracies(found: Sequence[Score]) -> Figure | None:
-    """A row for each name, in their order, with a mark for each number of shots; None where there is no score."""
+    """Returns a row for each name, in their order, with a mark for each number of shots; None without scores."""
     if not found:
         return None
     shots = sorted({one.shots for one in found})
@@ -53,17 +53,17 @@ def accuracies(found: Sequence[Score]) -> Figure | None:
         hovertemplate="%{x:.1%}",
     )
     marks = [
-        _marks([one for one in found if one.shots == number], rows, place, len(shots))
-        for place, number in enumerate(shots)
+        _marks([one for one in found if one.shots == number], rows, index, len(shots))
+        for index, number in enumerate(shots)
     ]
     label = "Accuracies with 95 % intervals beside random guessing"
     return Figure("scores", layout["height"], label, go.Figure([guess, *marks], layout).to_json())
 
 
-def _marks(own: Sequence[Score], rows: Mapping[str, int], place: int, of: int) -> go.Scatter:
-    """The marks of one number of shots, the ``place``-th ``of`` so many."""
-    share = place / (of - 1) if of > 1 else 1.0
-    down = 0.7 * ((place + 0.5) / of - 0.5)
+def _marks(own: Sequence[Score], rows: Mapping[str, int], index: int, of: int) -> go.Scatter:
+    """Returns the marks of the number of shots with this ``index`` among ``of`` numbers."""
+    share = index / (of - 1) if of > 1 else 1.0
+    down = 0.7 * ((index + 0.5) / of - 0.5)
     number = own[0].shots
     intervals = [one.interval or (one.value, one.value) for one in own]
     return go.Scatter(

@@ -1,11 +1,11 @@
-"""Which lines of a text are in a later version of it, in little more time than both are long.
+"""Finds the lines of a text that are also in a later version of it, in nearly linear time.
 
-    menu         0        lines that are once in each, in an order that both have:    A sentence. (1, 0)
-    A sentence.  1   0    between those, from above, the next line that is the same
+    menu         0        lines that occur once in each, in an order that both have:    A sentence. (1, 0)
+    A sentence.  1   0    between those, from the top, the next line that is the same
     menu         2
     Changed.     3   1
 
-``difflib`` finds longer runs and takes the cube of the number of equal lines: minutes for one page of 174 kB.
+``difflib`` finds longer runs, but its time is cubic in the number of equal lines: minutes for one page of 174 kB.
 """
 
 import bisect
@@ -14,30 +14,30 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 Pair = tuple[int, int]
-"""The number of a line in one text, and in the other."""
+"""The number of a line in one text and in the other."""
 
 
 def aligned(one: Sequence[str], other: Sequence[str]) -> Iterator[Pair]:
-    """Pairs of equal lines of ``one`` and ``other``, both numbers rising."""
-    places = defaultdict[str, list[int]](list)
+    """Yields pairs of equal lines of ``one`` and ``other``; both numbers rise."""
+    numbers = defaultdict[str, list[int]](list)
     for number, line in enumerate(other):
-        places[line].append(number)
+        numbers[line].append(number)
     times = Counter(one)
-    only = [(n, places[line][0]) for n, line in enumerate(one) if times[line] == len(places.get(line, ())) == 1]
+    only = [(n, numbers[line][0]) for n, line in enumerate(one) if times[line] == len(numbers.get(line, ())) == 1]
     anchors = [*longest_rising(only), (len(one), len(other))]
     for (before, above), (end, last) in itertools.pairwise([(-1, -1), *anchors]):
         for number in range(before + 1, end):
-            same = places.get(one[number], [])
-            place = bisect.bisect_right(same, above)
-            if place < len(same) and same[place] < last:
-                above = same[place]
+            same = numbers.get(one[number], [])
+            index = bisect.bisect_right(same, above)
+            if index < len(same) and same[index] < last:
+                above = same[index]
                 yield number, above
         if end < len(one):
             yield end, last
 
 
 def longest_rising(pairs: Sequence[Pair]) -> list[Pair]:
-    """The most of ``pairs``, of rising first numbers, whose second numbers rise too."""
+    """Returns the longest part of ``pairs``, sorted by first number, whose second numbers rise too."""
     ends: list[int] = []
     chains: list[int] = []
     before: list[int] = []

@@ -1,9 +1,9 @@
-"""Facts for a person in a terminal: one a line, its name first. Plain when piped, so that grep and cut work on them.
+"""Prints facts on a terminal: one on each line, its name first. Piped output is plain text for grep and cut.
 
     id              pages.jsonl:2
     dropped by      c4_lines.sentences
 
-What comes from the web is shown with its control characters made visible: a page cannot steer a terminal.
+Control characters in text from the web are shown as U+FFFD, so a page cannot control the terminal.
 """
 
 import itertools
@@ -23,23 +23,23 @@ Fact = tuple[str, str]
 NAME_WIDTH = 18
 VALUE_CHARACTERS = 1_000
 MANY = 20
-"""Of a list that may be long, so many facts are shown."""
+"""The maximum number of facts of a list that may be long."""
 
 
 def show(facts: Iterable[Fact]) -> None:
-    """Print ``facts`` as they come; one without a name is an empty line."""
+    """Prints each of ``facts`` at once; a fact without a name is an empty line."""
     console = terminal()
     for name, value in facts:
         console.print(Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), one_line(value)) if name else "")
 
 
 def one_line(value: str, characters: int = VALUE_CHARACTERS) -> str:
-    """The beginning of ``value`` on one line: ends of lines as ⏎, control characters as U+FFFD."""
+    """Returns the beginning of ``value`` on one line: ends of lines as ⏎, control characters as U+FFFD."""
     return " ⏎ ".join(visible(value, characters).replace("\t", " ").splitlines())
 
 
 def few(facts: Iterable[Fact], what: str) -> Iterable[Fact]:
-    """The first ``MANY`` facts, and how many more there are."""
+    """Yields the first ``MANY`` facts, and the number of the others."""
     found = list(facts)
     yield from found[:MANY]
     if len(found) > MANY:
@@ -47,6 +47,6 @@ def few(facts: Iterable[Fact], what: str) -> Iterable[Fact]:
 
 
 def alternately(groups: Iterable[Sequence[T]]) -> list[T]:
-    """The first of each group, then the second of each, and so on."""
+    """Returns the first item of each group, then the second of each, and so on."""
     rounds = itertools.zip_longest(*groups)
     return [item for one in rounds for item in one if item is not None]

@@ -1,6 +1,6 @@
-"""The figures, as plotly's JSON. Colours and fonts are names of CSS variables, which page.js looks up when it draws.
+"""The figures as plotly's JSON. Colours and fonts are names of CSS variables, which page.js looks up when it draws.
 
-That way one figure serves a light screen, a dark one and paper. A figure without data is None: the page says so.
+So one figure works on a light screen, a dark screen and paper. A figure without data is None; the page reports that.
 """
 
 import dataclasses
@@ -15,18 +15,20 @@ FONT = "var(--font)"
 INK, MUTED, LINE, GRID = "var(--ink)", "var(--muted)", "var(--line)", "var(--grid)"
 BLUE, RED, PALE = "var(--accent)", "var(--second)", "var(--bar)"
 SERIES = tuple(f"var(--series-{letter})" for letter in "abcdefgh")
-"""Colours of lines that stand beside each other; the first two are BLUE and RED."""
+"""Colours of the lines in one figure; the first two are BLUE and RED."""
 
 MAX_POINTS = 1_000
-"""Points of a curve; a chart of this page is about as many pixels wide."""
+"""The maximum number of points of a curve: about the width of a chart in pixels."""
 LEAST_COLUMNS = 8
-"""A histogram has room for as many columns, so that two of them do not look like walls."""
+"""The minimum number of columns that a histogram has space for; a column of a histogram with two would be too wide."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A figure ready for the page: an id, its height in pixels, what a screen reader says, plotly's JSON. A page that
-    is narrower than the least width, in pixels, scrolls it."""
+    """A figure for the page: its id, height in pixels, label for screen readers and plotly's JSON.
+
+    A page narrower than ``least_width``, in pixels, scrolls it.
+    """
 
     id: str
     height: int
@@ -36,7 +38,7 @@ class Figure:
 
 
 def funnel(steps: Sequence[tuple[str, int]]) -> Figure | None:
-    """How many documents are left after each step."""
+    """Returns the number of documents that are left after each step."""
     if not steps or not steps[0][1]:
         return None
     names, values = [name for name, _ in steps], [value for _, value in steps]
@@ -57,7 +59,7 @@ def funnel(steps: Sequence[tuple[str, int]]) -> Figure | None:
 
 
 def columns(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figure | None:
-    """A histogram over named intervals: ``(name of the interval, count)``; ``x`` and ``y`` say what the axes are."""
+    """Returns a histogram over named intervals, ``(name of the interval, count)``; ``x`` and ``y`` name the axes."""
     if not any(n for _, n in bars):
         return None
     trace = go.Bar(
@@ -77,7 +79,7 @@ def columns(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figure 
 
 
 def loss(training: Points, validation: Points) -> Figure | None:
-    """Training and validation loss over optimizer steps."""
+    """Returns training and validation loss over optimizer steps."""
     if not training and not validation:
         return None
     traces = [_curve("training", training, PALE, 1.5), _curve("validation", validation, RED, 2.5, markers=True)]
@@ -87,7 +89,7 @@ def loss(training: Points, validation: Points) -> Figure | None:
 
 
 def curve(id: str, points: Points, label: str) -> Figure | None:
-    """One quantity over optimizer steps."""
+    """Returns one quantity over optimizer steps."""
     if not points:
         return None
     layout = base_layout(200, x="optimizer step")
@@ -95,7 +97,7 @@ def curve(id: str, points: Points, label: str) -> Figure | None:
 
 
 def thinned(points: Points, limit: int = MAX_POINTS) -> Points:
-    """At most ``limit`` of the ``points``: the lowest and the highest of each stretch, so that no spike is lost."""
+    """Returns at most ``limit`` of ``points``: the lowest and highest of each interval, so that no spike is lost."""
     if len(points) <= limit:
         return points
     stretch = -(-len(points) * 2 // (limit - 2))
@@ -120,7 +122,7 @@ def _curve(name: str, points: Points, color: str, width: float, markers: bool = 
 
 
 def base_layout(height: int, x: str = "", y: str = "") -> dict[str, Any]:
-    """What all figures have in common; ``x`` and ``y`` name the axes."""
+    """Returns the layout that all figures share; ``x`` and ``y`` name the axes."""
     axis = {
         "automargin": True,
         "zeroline": False,

@@ -1,4 +1,4 @@
-"""Differences between runs with their 95 % intervals, one below the other: a forest plot (Lewis and Clarke 2001)."""
+"""Draws differences between runs with their 95 % intervals as a forest plot (Lewis and Clarke 2001)."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -20,11 +20,14 @@ class Interval:
     low: float
     high: float
     stars: str
-    """Of its significance; empty where it may be luck."""
+    """Stars for its significance; empty for a difference that may be chance."""
 
 
 def forest(id: str, found: Sequence[Interval], x: str) -> Figure | None:
-    """A line for each row, on it a mark for each run, hollow where the difference may be luck; ``x`` says of what."""
+    """Returns a line for each row, with a mark for each run; it is hollow if the difference may be chance.
+
+    ``x`` names the quantity.
+    """
     if not found:
         return None
     rows, runs = (list(dict.fromkeys(getattr(one, name) for one in found)) for name in ("row", "run"))
@@ -41,7 +44,7 @@ def forest(id: str, found: Sequence[Interval], x: str) -> Figure | None:
 
 
 def _marks(number: int, own: Sequence[Interval], rows: Sequence[str], runs: int) -> go.Scatter:
-    """The differences of one run, the ``number``-th of so many ``runs``, a little above or below their rows."""
+    """Returns the marks of run ``number`` of ``runs``, a little above or below their rows."""
     color = SERIES[(number + 1) % len(SERIES)]
     above = 0.6 * ((number + 0.5) / runs - 0.5)
     return go.Scatter(

@@ -1,4 +1,4 @@
-"""How numbers, hostile text and settings are written on the page."""
+"""Formats numbers, hostile text and settings for the page."""
 
 import json
 import unicodedata
@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 NONE = "none"
-"""What stands where a number is not known."""
+"""The text for a number that is not known."""
 
 INVISIBLE = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
 """Characters that turn the direction of text around, and the byte order mark."""
 
 
 def count(number: float | None) -> str:
-    """``1234567`` → ``1,234,567``; ``none`` for None."""
+    """Formats ``1234567`` as ``1,234,567``; None as ``none``."""
     return NONE if number is None else f"{number:,.0f}"
 
 
 def short(number: float | None) -> str:
-    """``1234567`` → ``1.23 M``: from a million on, three digits and a unit (B: 10^9, T: 10^12)."""
+    """Formats ``1234567`` as ``1.23 M``: from a million on, three digits and a unit (B: 10^9, T: 10^12)."""
     if number is None:
         return NONE
     for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
@@ -28,21 +28,21 @@ def short(number: float | None) -> str:
 
 
 def decimal(number: float | None, digits: int = 3) -> str:
-    """``3.14159`` → ``3.142``; very large numbers as powers of ten."""
+    """Formats ``3.14159`` as ``3.142``; very large numbers as powers of ten."""
     if number is None:
         return NONE
     return f"{number:.2e}" if abs(number) >= 1e6 else f"{number:,.{digits}f}"
 
 
 def percent(share: float | None) -> str:
-    """``0.0421`` → ``4.2 %``; what would read as 0.0 but is not: ``< 0.1 %``."""
+    """Formats ``0.0421`` as ``4.2 %``; a share above 0 that would read as 0.0 as ``< 0.1 %``."""
     if share is None:
         return NONE
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
 
 
 def visible(text: str, characters: int) -> str:
-    """The first ``characters`` of ``text``, its control characters and direction marks shown as U+FFFD."""
+    """Returns the first ``characters`` of ``text``, with control characters and direction marks as U+FFFD."""
     cut = text[:characters]
     clean = "".join("\ufffd" if _is_hidden(character) else character for character in cut)
     return clean + ("…" if len(text) > characters else "")
@@ -53,7 +53,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Nested settings as ``(dotted path, JSON value)``, in their own order."""
+    """Yields nested settings as ``(dotted path, JSON value)``, in their own order."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from flat(item, f"{path}.{key}" if path else str(key))

@@ -1,12 +1,12 @@
-"""A page as it was read, line by line, with what cleaning took from it marked by the rule that did.
+"""Marks the lines of a page that cleaning removed, each with the rule that removed it.
 
     the source's record    menu             - c4_lines.end_mark
     (read again)           A sentence.
                            Shared words.    - unique_lines
     the stage's document   A sentence.
 
-What a filter decides line by line is asked again of its own rules. What else is missing from the document was taken by
-the rules that it names in its metadata: by name where that is one, else as ``removed``.
+Filters that decide line by line are applied again. All other lines that the document lacks were removed by the rules in
+its metadata: they are marked with the name of the rule if there is only one, else with ``removed``.
 """
 
 import dataclasses
@@ -26,12 +26,12 @@ from headrace.pipeline.report.alignment import aligned
 
 REMOVED = "removed"
 REWRITTEN = "rewritten"
-"""What stands for a rule that is not known."""
+"""The marks of a line that was removed or rewritten by a rule that is not known."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A line of a page, and the rule that removed it, or that dropped the page for it; empty when it stayed."""
+    """A line of a page, and the rule that removed it or dropped the page because of it; empty for a kept line."""
 
     text: str
     rule: str = ""
@@ -39,7 +39,7 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """A document and its lines; only those that stayed where its record could not be read again."""
+    """A document and its lines; only the kept ones if its record could not be read again."""
 
     document: Document
     lines: list[Line]
@@ -51,10 +51,10 @@ class Page:
 
 
 def pages(documents: Sequence[Document], clean: Clean, records: int | None = None) -> list[Page]:
-    """``documents`` that the stage ``clean``, or unique behind it, kept or dropped, with their lines.
+    """Returns ``documents`` that the stage ``clean``, or unique after it, kept or dropped, with their lines.
 
-    Files of the source are read from their beginnings, so a record far into a large one takes long: with ``records``,
-    only that many of each file are looked at.
+    Files of the source are read from their beginnings, so a late record of a large file takes long. ``records`` is the
+    maximum number of records that are read of each file.
     """
     originals = records_again(clean.source, [document.id for document in documents], records)
     return [
@@ -64,14 +64,13 @@ def pages(documents: Sequence[Document], clean: Clean, records: int | None = Non
 
 
 def records_again(source: AnySource, ids: Collection[str], records: int | None = None) -> dict[str, str]:
-    """The texts of the documents ``ids`` as ``source`` gives them; without those whose file is not there any more.
+    """Returns the texts of the documents ``ids`` in ``source``, without those whose file no longer exists.
 
-    An id is whatever stands in an artifact, which another user may have written: no file is opened that the source
-    does not list.
+    Another user may have written the artifact with these ids, so only files that the source lists are opened.
     """
     try:
         listed = {file.name for file in source.listing()} if ids else set()
-    except ConfigError:  # none of the source's files is left
+    except ConfigError:  # no file of the source exists any more
         return {}
     wanted: dict[str, set[int]] = defaultdict(set)
     for file, record in map(split_id, ids):
@@ -89,7 +88,7 @@ def records_again(source: AnySource, ids: Collection[str], records: int | None =
 
 
 def marked(document: Document, original: str | None, clean: Clean) -> list[Line]:
-    """The lines of ``original`` that are not blank, as they stayed in ``document`` or with the rule that took them."""
+    """Returns the lines of ``original`` that are not blank: as in ``document``, or with the rule that removed them."""
     filters = clean.cleaning.filters
     drop = str((document.metadata.get("drop") or {}).get("rule", ""))
     decided = next((n for n, one in enumerate(filters) if drop.partition(".")[0] == one.type), len(filters))
@@ -106,7 +105,7 @@ def _filled(text: str) -> list[str]:
 
 
 def _judged(lines: list[Line], filters: Iterable[object]) -> list[Line]:
-    """``lines`` after ``filters``, as far as these judge line by line."""
+    """Returns ``lines`` after those of ``filters`` that decide line by line."""
     for one in filters:
         if isinstance(one, LineFilter):
             lines = [line if line.rule else _judged_line(line.text, one) for line in lines]
@@ -127,7 +126,7 @@ def _other_rule(document: Document, filters: Iterable[object]) -> str:
 
 
 def _aligned(lines: Sequence[Line], known: Sequence[str], rule: str) -> Iterator[Line]:
-    """``lines`` with those marked by ``rule`` that are missing from ``known``, which may hold rewritten ones."""
+    """Marks those of ``lines`` with ``rule`` that are missing from ``known``, which may hold rewritten ones."""
     left = [line.text for line in lines if not line.rule]
     first, *edits = _deletions(left, known, rule) or _edits(left, known, rule)
     remaining = iter(edits)
@@ -140,17 +139,18 @@ def _aligned(lines: Sequence[Line], known: Sequence[str], rule: str) -> Iterator
 
 
 def _deletions(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
-    """``_edits`` where ``known`` is ``left`` with some taken out; else nothing."""
-    place, found = 0, [list[Line]()]
+    """Returns ``_edits`` if ``known`` is ``left`` without some lines; else nothing."""
+    index, found = 0, [list[Line]()]
     for text in left:
-        stays = place < len(known) and known[place] == text
-        place += stays
-        found.append([Line(text, "" if stays else rule)])
-    return found if place == len(known) else []
+        is_kept = index < len(known) and known[index] == text
+        index += is_kept
+        found.append([Line(text, "" if is_kept else rule)])
+    return found if index == len(known) else []
 
 
 def _edits(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
-    """What stands before ``left``, then for each of its lines: itself, or marked; and what stands in its place."""
+    """Returns the lines before ``left``, then for each of its lines the line, marked if it was removed, and the lines
+    that replace it."""
     found = [list[Line](), *([Line(text)] for text in left)]
     rewriting = REWRITTEN if rule == REMOVED else rule
     pairs = [(-1, -1), *aligned(left, known), (len(left), len(known))]
@@ -162,8 +162,10 @@ def _edits(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Li
 
 
 def folded(lines: Sequence[Line], number: int, rule: str = "") -> list[Line | int]:
-    """``number`` of ``lines``: those that ``rule``, or any, removed and their neighbours come first, then the page's
-    first lines. Between them, how many are left out."""
+    """Returns ``number`` of ``lines`` in their order, and between them the number of lines that are left out.
+
+    Lines that ``rule`` (or any rule) removed and their neighbours are taken first, then the page's first lines.
+    """
     wanted = [n for n, line in enumerate(lines) if line.rule and is_by(rule, line.rule)]
     near = {n + offset for n in wanted for offset in (-1, 0, 1)}
     chosen = sorted(sorted(range(len(lines)), key=lambda n: (n not in near, n))[:number])
@@ -177,5 +179,5 @@ def folded(lines: Sequence[Line], number: int, rule: str = "") -> list[Line | in
 
 
 def is_by(rule: str, name: str) -> bool:
-    """Whether ``name`` is ``rule``, or a rule of the filter ``rule``; any is where ``rule`` is empty."""
+    """Whether ``name`` is ``rule`` or a rule of the filter ``rule``; true for an empty ``rule``."""
     return not rule or name == rule or name.startswith(f"{rule}.")

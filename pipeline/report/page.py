@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """The page that ``template`` makes of ``values``."""
+    """Returns the page that ``template`` makes from ``values``."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -45,10 +45,10 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 def embed(json: str) -> Markup:
-    """``json`` as it may stand inside a script element: no text in it can end the element."""
+    """Escapes ``json`` for a script element, so that no text in it can end the element."""
     return Markup(json.replace("<", "\\u003c"))
 
 
 def source_hash(script: str) -> str:
-    """The name of an inline script in a Content-Security-Policy (CSP Level 3, §2.3.1 ``hash-source``)."""
+    """Returns the name of an inline script in a Content-Security-Policy (CSP Level 3, §2.3.1 ``hash-source``)."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""Near duplicates to look at side by side, and how large the clusters are.
+"""Samples near duplicates to show side by side, and counts clusters by their size.
 
 duplicates/removed/00007.npy    row, survivor (shard · 2^32 + row), survivor_id, jaccard, exact
 clean/documents/00007.jsonl.zst    the texts of both
@@ -27,7 +27,7 @@ Place = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """A document that was removed and the one that stayed for it; ``jaccard`` is of their shingle sets."""
+    """A document that was removed and the one that was kept; ``jaccard`` is of their shingle sets."""
 
     jaccard: float
     removed_id: str
@@ -37,7 +37,7 @@ class Pair:
 
 
 def sample(clean: Artifact, duplicates: Artifact) -> list[Pair]:
-    """Up to ``PAIRS`` near duplicates out of a few shards, from the most alike to the least."""
+    """Returns up to ``PAIRS`` near duplicates from a few shards, the most similar first."""
     by_similarity = {round(candidate[0], 2): candidate for candidate in sorted(_candidates(duplicates), reverse=True)}
     chosen = sorted(spread(sorted(by_similarity.values()), PAIRS), reverse=True)
     texts = _documents(clean, [place for _, removed, survivor in chosen for place in (removed, survivor)])
@@ -55,7 +55,7 @@ def sample(clean: Artifact, duplicates: Artifact) -> list[Pair]:
 
 
 def cluster_sizes(duplicates: Artifact) -> list[tuple[str, int]]:
-    """``("2", n), ("3–4", n), ("5–8", n), …``: clusters by their number of documents, the one that stays included."""
+    """Returns clusters by their number of documents, with the kept one: ``("2", n), ("3–4", n), ("5–8", n), …``."""
     removed: Counter[int] = Counter()
     for name in names(duplicates, "removed"):
         survivors, numbers = np.unique(np.load(duplicates.path(name))["survivor"], return_counts=True)
@@ -71,7 +71,7 @@ def _sizes(power: int) -> str:
 
 
 def _candidates(duplicates: Artifact) -> Iterable[tuple[float, Place, Place]]:
-    """``(jaccard, removed, survivor)`` of near duplicates that lie near the beginnings of their shards."""
+    """Yields ``(jaccard, removed, survivor)`` of near duplicates that are near the beginnings of their shards."""
     for name in spread(names(duplicates, "removed"), SHARDS):
         table: Any = np.load(duplicates.path(name))
         near = table[~table["exact"] & (table["row"] < DOCUMENTS_PER_SHARD)]
@@ -82,7 +82,7 @@ def _candidates(duplicates: Artifact) -> Iterable[tuple[float, Place, Place]]:
 
 
 def _documents(clean: Artifact, places: Iterable[Place]) -> dict[Place, Document]:
-    """The documents at ``places``, reading each shard once and no further than needed."""
+    """Returns the documents at ``places``; it reads each shard once and no further than needed."""
     rows: dict[int, set[int]] = defaultdict(set)
     for shard, row in places:
         rows[shard].add(row)

@@ -18,18 +18,18 @@ PANEL_LEAST_WIDTH = 200
 TITLE_PIXELS = 36
 LEGEND_PIXELS = 40
 DASHES = ("solid", "dash", "dot")
-"""Lines beyond the number of colours are told apart by these."""
+"""Dash patterns of the lines beyond the number of colours."""
 
 
 def grid(titles: Sequence[str], columns: int, **options: Any) -> go.Figure:
-    """Empty panels, so many ``columns`` in a row."""
+    """Returns empty panels, ``columns`` of them in a row."""
     rows = -(-len(titles) // columns)
     gap = 2 * TITLE_PIXELS / (rows * PANEL_PIXELS)
     return make_subplots(rows, columns, subplot_titles=titles, vertical_spacing=gap if rows > 1 else 0, **options)
 
 
 def finished(id: str, chart: go.Figure, height: int, label: str, columns: int = COLUMNS, **own: Any) -> Figure:
-    """``chart``, of so many ``columns``, in the look of the page, its legend on top, but for its ``own`` layout."""
+    """Gives ``chart``, with ``columns`` panels in a row, the layout of the page, except for its ``own`` layout."""
     layout = base_layout(height)
     axis_x, axis_y = layout.pop("xaxis"), layout.pop("yaxis")
     axis_x["title"].pop("text"), axis_y["title"].pop("text")
@@ -43,7 +43,7 @@ def finished(id: str, chart: go.Figure, height: int, label: str, columns: int = 
 
 
 def few_shot(panels: Sequence[Panel]) -> Figure | None:
-    """A panel for each benchmark, a line for each model."""
+    """Returns a panel for each benchmark, with a line for each model."""
     if not panels:
         return None
     names = list(dict.fromkeys(name for panel in panels for name in panel.curves))
@@ -56,7 +56,7 @@ def few_shot(panels: Sequence[Panel]) -> Figure | None:
 
 
 def few_shot_groups(panels: Sequence[Panel]) -> list[Figure]:
-    """A figure for each of ``panels``, with a line for each group of its benchmark: so many that none has intervals."""
+    """Returns a figure for each of ``panels``, with a line for each group of its benchmark, without intervals."""
     return [_of_groups(f"few_shot_groups_{number}", panel) for number, panel in enumerate(panels)]
 
 
@@ -72,7 +72,7 @@ def _of_groups(id: str, panel: Panel) -> Figure:
 
 
 def _of_shots(panels: Sequence[Panel], names: Sequence[str], chart: go.Figure, columns: int) -> go.Figure:
-    """``chart`` with the curves of ``panels`` and a legend of their ``names``."""
+    """Returns ``chart`` with the curves of ``panels`` and a legend of their ``names``."""
     shots = [shot for panel in panels for curve in panel.curves.values() for shot in curve]
     order = [str(number) for number in sorted({shot.shots for shot in shots})]
     for number, panel in enumerate(panels):
@@ -94,7 +94,8 @@ def _of_shots(panels: Sequence[Panel], names: Sequence[str], chart: go.Figure, c
 
 
 def _curve(name: str, curve: Sequence[Shot], number: int) -> go.Scatter:
-    """A line with its intervals; points of prompts that did not fit are hollow. Without points it is for the legend."""
+    """Returns a line with its intervals, or without points for the legend. Points of prompts that did not fit are
+    hollow."""
     nothing: list[Any] = [None]
     color = SERIES[number % len(SERIES)]
     ends = [shot.interval or (shot.value, shot.value) for shot in curve]

@@ -1,10 +1,10 @@
-"""A few documents to look at for each rule: one that was kept beside one that was dropped, removed lines marked.
+"""Samples a few documents for each rule: a kept and a dropped one side by side, with removed lines marked.
 
-    rule that drops           any kept document          | a document that it dropped
-    rule that removes lines   one that it took some from | a document that its filter dropped
+    rule that drops           any kept document              | a document that it dropped
+    rule that removes lines   one that it removed lines from | a document that its filter dropped
 
-Only a few shards, spread evenly, are opened, and each only as far as needed; of raw files, to mark what was removed,
-only the first records are read again: a report costs the same for a terabyte.
+Only a few shards at equal distances are opened, and each is read only as far as needed. To mark removed lines, only the
+first records of raw files are read again. So the cost of a report does not grow with the data.
 """
 
 import dataclasses
@@ -25,27 +25,27 @@ from headrace.pipeline.report.marking import Line, Page, folded, pages
 
 T = TypeVar("T")
 Rules = Mapping[str, int]
-"""How many documents are wanted of each rule."""
+"""The number of documents to find for each rule."""
 
 SHARDS = 8
 """Shards that samples are taken from."""
 DOCUMENTS_PER_SHARD = 5_000
-"""How far a shard is read in search of rules that seldom decide."""
+"""The maximum number of documents of a shard that are searched for rare rules."""
 RECORDS_PER_FILE = 500
-"""How far a raw file is read again."""
+"""The maximum number of records of a raw file that are read again."""
 PER_RULE = 3
 KEPT = 12
-"""Kept documents that stand beside what rules dropped, in turn."""
+"""The number of kept documents that are shown beside dropped ones, in turn."""
 CHARACTERS = 300
 VALUE_CHARACTERS = 150
 LINES = 6
 ANY = ""
-"""Stands for a rule where any document will do."""
+"""The rule of every document."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A document on the page: some of its lines, removed ones with their rules, and how many lie between them."""
+    """A document on the page: some of its lines, removed ones with their rules, and the numbers of lines left out."""
 
     id: str
     url: str
@@ -56,7 +56,7 @@ class Sample:
 
     @classmethod
     def of(cls, page: Page, rule: str) -> "Sample":
-        """``page`` as an example of what ``rule`` does."""
+        """Returns ``page`` as an example of the effect of ``rule``."""
         document = page.document
         return cls(
             visible(document.id, CHARACTERS),
@@ -82,8 +82,10 @@ class Pair:
 def side_by_side(
     artifact: Artifact, clean: Clean, dropping: Sequence[str], removing: Sequence[str] = (), kept: int = KEPT
 ) -> dict[str, list[Pair]]:
-    """Up to ``PER_RULE`` pairs for each rule that dropped documents or removed parts of those that stayed; ``kept``
-    different documents stand beside what was dropped."""
+    """Returns up to ``PER_RULE`` pairs for each rule that dropped documents or removed parts of kept ones.
+
+    ``kept`` is the number of different kept documents beside dropped ones.
+    """
     any_kept = {ANY: kept} if kept else {}
     left = chosen(artifact, "documents", any_kept | dict.fromkeys(removing, PER_RULE), _removed_by)
     wanted = dict.fromkeys([*dropping, *map(_filter, removing)], PER_RULE)
@@ -109,7 +111,7 @@ def side_by_side(
 def chosen(
     artifact: Artifact, kind: str, wanted: Rules, rules_of: Callable[[Document], Collection[str]]
 ) -> dict[str, list[Document]]:
-    """As many documents of ``kind`` as are ``wanted`` of each rule, out of several shards."""
+    """Returns up to the ``wanted`` number of documents of ``kind`` for each rule, from several shards."""
     found: dict[str, list[list[Document]]] = defaultdict(list)
     for name in spread(names(artifact, kind), SHARDS) if wanted else []:
         for rule, documents in _of_shard(artifact.path(name), wanted, rules_of).items():
@@ -118,7 +120,7 @@ def chosen(
 
 
 def _of_shard(path: Path, wanted: Rules, rules_of: Callable[[Document], Collection[str]]) -> dict[str, list[Document]]:
-    """The first documents of a shard for each rule; stops when all rules have theirs."""
+    """Returns the first documents of a shard for each rule; it stops when all rules have theirs."""
     found: dict[str, list[Document]] = defaultdict(list)
     missing = dict(wanted)
     for document in itertools.islice(read_documents(path), DOCUMENTS_PER_SHARD):
@@ -146,11 +148,11 @@ def _removed_by(document: Document) -> Collection[str]:
 
 
 def names(artifact: Artifact, kind: str) -> list[str]:
-    """The shards of ``kind`` by name: unlike ``Artifact.shards``, none is opened."""
+    """Returns the names of the shards of ``kind``; unlike ``Artifact.shards``, it opens none."""
     return sorted(name for name in artifact.manifest["files"] if name.startswith(f"{kind}/"))
 
 
 def spread(items: Sequence[T], wanted: int) -> list[T]:
-    """At most ``wanted`` of the ``items``, at even distances, the first among them."""
+    """Returns at most ``wanted`` of the ``items``, at equal distances, beginning with the first."""
     step = max(1.0, len(items) / wanted)
     return [items[int(i * step)] for i in range(min(wanted, len(items)))]

@@ -1,8 +1,8 @@
-"""From artifacts to what each section of the page shows: plain values, figures and samples.
+"""Collects the content of each section of the page from artifacts: plain values, figures and samples.
 
     Artifact.counts, metrics.jsonl, scores.json, dropped/*, removed/* ──> {"title": …, "funnel": …, "drops": …, …}
 
-Whatever an artifact lacks is None here and ``none`` on the page: a report is made of what there is.
+A value that an artifact lacks is None here and ``none`` on the page.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ from headrace.pipeline.report.tallies import Tally, histogram, shortened, tallie
 
 LANGUAGES_SHOWN = 12
 EPOCH_OF = "epoch:"
-"""How the metrics begin that say how often a source of a mixture was gone through."""
+"""The prefix of the metrics with the number of epochs over one source of a mixture."""
 REMOVED = {"lines": "removed_lines:", "sentences": "removed_sentences:"}
-"""Parts of documents that rules take away, and the counts of ``clean`` that say how many."""
+"""Parts of documents that rules remove, and the prefix of their counts in ``clean``."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Fact:
 
 @dataclasses.dataclass(frozen=True)
 class Drops:
-    """What a stage dropped, by rule."""
+    """The documents that a stage dropped, by rule."""
 
     rules: list[Tally]
     total: int
@@ -49,7 +49,7 @@ class Drops:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """What is left after one step of the funnel; ``bytes`` of UTF-8 text."""
+    """The documents that are left after one step of the funnel; ``bytes`` of UTF-8 text."""
 
     name: str
     documents: int
@@ -57,7 +57,7 @@ class Step:
 
 
 def sections(inputs: Inputs, cleaning: Clean) -> dict[str, Any]:
-    """Everything that the page shows, by the name the template knows it under."""
+    """Returns all content of the page, by its name in the template."""
     clean, unique = inputs["clean"].counts, inputs["unique"].counts
     metrics = read_metrics(inputs["weights"].path("metrics.jsonl"))
     table = ScoreTable.of(inputs["scores"])
@@ -84,24 +84,24 @@ def sections(inputs: Inputs, cleaning: Clean) -> dict[str, Any]:
 
 
 def sum_of(counts: Counter[str], prefix: str) -> int:
-    """The sum of the counts whose keys begin with ``prefix``."""
+    """Returns the sum of the counts whose keys begin with ``prefix``."""
     return sum(n for key, n in counts.items() if key.startswith(prefix))
 
 
 def last_of(metrics: Sequence[dict[str, Any]], name: str) -> float | None:
-    """The newest value of ``name`` in the log."""
+    """Returns the newest value of ``name`` in the log."""
     return next((row[name] for row in reversed(metrics) if row.get(name) is not None), None)
 
 
 def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> tuple[float | None, float | None, str]:
-    """Loss, bits per byte, and of what: all held-out text if it was scored, else the rows training validated on."""
+    """Returns loss, bits per byte and their text: all held-out text if it was scored, else held-out rows."""
     if {"loss", "bits_per_byte"} <= table.held_out.keys():
         return table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text"
     return last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte"), "held-out rows"
 
 
 def series(metrics: Sequence[dict[str, Any]], name: str) -> figures.Points:
-    """``(step, value)`` of every row that has ``name``."""
+    """Returns ``(step, value)`` of every row that has ``name``."""
     return [(row["step"], row[name]) for row in metrics if row.get(name) is not None]
 
 
@@ -152,7 +152,7 @@ def _drops(counts: Counter[str], of: int) -> Drops:
 def _samples(
     inputs: Inputs, clean: Clean, drops: Drops, removed: Mapping[str, list[Tally]], duplicates: Drops
 ) -> dict[str, list[samples.Pair]]:
-    """What each rule of cleaning did to documents, and documents that deduplication dropped."""
+    """Returns examples of the effect of each cleaning rule, and documents that deduplication dropped."""
     removing = [tally.name for ranked in removed.values() for tally in ranked]
     found = samples.side_by_side(inputs["clean"], clean, [tally.name for tally in drops.rules], removing)
     return found | samples.side_by_side(inputs["unique"], clean, [tally.name for tally in duplicates.rules], kept=0)
@@ -183,7 +183,7 @@ def _training(metrics: Sequence[dict[str, Any]]) -> list[Fact]:
 
 
 def epochs(metrics: Sequence[dict[str, Any]]) -> list[Fact]:
-    """How often the rows were gone through: of each source of a mixture, or of the run's own."""
+    """Returns the number of epochs: over each source of a mixture, or over the run's own rows."""
     sources = [name.removeprefix(EPOCH_OF) for row in metrics[-1:] for name in row if name.startswith(EPOCH_OF)]
     if not sources:
         return [Fact("epochs", decimal(last_of(metrics, "epoch"), 2), "over the training rows")]
@@ -225,10 +225,10 @@ def _ratio(top: float | None, bottom: float | None) -> float | None:
 
 
 def _lengths(clean: Counter[str]) -> list[tuple[str, int]]:
-    """Documents by length, each interval named by the least number of characters in it."""
+    """Returns documents by length; the name of an interval is its lowest number of characters."""
     return [(_power(low), n) for low, n in histogram(clean, "length:")]
 
 
 def _power(low: int) -> str:
-    """``2048`` → ``2K``."""
+    """Formats ``2048`` as ``2K``."""
     return f"{low >> 20}M" if low >= 1 << 20 else f"{low >> 10}K" if low >= 1 << 10 else str(low)

@@ -1,10 +1,10 @@
-"""The stage ``report``: everything that a run came to, on one page that needs no network.
+"""The stage ``report``: all results of a run on one page that needs no network.
 
     counts, samples, metrics.jsonl, scores.json of all stages ──> report.html
     raw files, the first records ──> removed lines of samples      as far as the files are still there
     checkpoint_scores ──> curves                                   of the checkpoints that are scored by then
 
-The page is made in report_page/: sections.py finds what to show, page.py writes it.
+sections.py collects the content of the page, page.py renders it.
 """
 
 import dataclasses
@@ -42,10 +42,10 @@ class Report(Stage):
     root: str = dataclasses.field(default="", metadata={"hashed": False})
     """The folder that artifacts are written below."""
     clean: Clean = dataclasses.field(metadata={"hashed": False})
-    """What cleaned the documents, by this run's own settings: an artifact in a shared root may tell of other files."""
+    """The cleaning stage by this run's settings: the manifest in a shared root may name other files."""
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
-        """With the scores of checkpoints that are there: when there are more, a page with them is made."""
+        """Includes the scored checkpoints: when there are more of them, a new page is made."""
         scored = watched(Path(self.root) / "weights" / addresses["weights"])
         more = {"checkpoint_scores": [artifact.folder.name for artifact in scored]} if scored else {}
         return super().description(addresses) | more

@@ -20,7 +20,7 @@ class Tally:
 
 
 def tallies(counts: Mapping[str, int], prefix: str, of: int) -> list[Tally]:
-    """The counts whose keys begin with ``prefix``, largest first, as shares of ``of`` (unknown when 0)."""
+    """Returns the counts whose keys begin with ``prefix``, largest first, as shares of ``of`` (unknown when 0)."""
     found = {key.removeprefix(prefix): n for key, n in counts.items() if key.startswith(prefix) and n > 0}
     largest = max(found.values(), default=1)
     ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
@@ -28,7 +28,7 @@ def tallies(counts: Mapping[str, int], prefix: str, of: int) -> list[Tally]:
 
 
 def shortened(ranked: list[Tally], shown: int) -> list[Tally]:
-    """The first ``shown`` of ``ranked``; the others, when there are more than one, as a single row."""
+    """Returns the first ``shown`` of ``ranked``, and the others, when there are several, as a single row."""
     if len(ranked) <= shown + 1:
         return ranked
     rest, largest = ranked[shown:], ranked[0].count
@@ -38,7 +38,7 @@ def shortened(ranked: list[Tally], shown: int) -> list[Tally]:
 
 
 def histogram(counts: Mapping[str, int], prefix: str) -> list[tuple[int, int]]:
-    """``(lower bound, count)`` for keys ``<prefix><power of two>``, ascending, with the empty powers between them."""
+    """Returns ``(lower bound, count)`` of keys ``<prefix><power of two>``, ascending, with the empty powers."""
     found = {int(key.removeprefix(prefix)): n for key, n in counts.items() if key.startswith(prefix)}
     if not found:
         return []

@@ -115,7 +115,9 @@ class Saver:
         problems = "; ".join(problem for _, problem in both if problem)
         if problems:
             wrong = f"the checkpoint of step {state.step} could not be saved ({problems})"
-            raise RetryableError(str(self.folder), wrong, "make room there and run again: the one before is in force")
+            raise RetryableError(
+                str(self.folder), wrong, "free space there and run again: the checkpoint before it is kept"
+            )
         return [result for results, _ in both for result in results]
 
     def _commit(self, writing: Path, state: State, records: dict[str, FileRecord]) -> None:

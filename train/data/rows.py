@@ -17,7 +17,7 @@ from headrace.data_prep.tokenization.shards import PackedRows, TokenShards
 from headrace.pipeline.core.artifact import Artifact
 
 Pieces = Sequence[NDArray[Any]]
-"""For each span of a row its token ids, (length + 1,)."""
+"""The token ids of each span of a row, (length + 1,)."""
 
 
 class Rows:

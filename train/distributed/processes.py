@@ -29,7 +29,7 @@ from headrace.pipeline.core.variables import CORES
 T = TypeVar("T")
 
 TIMEOUT = datetime.timedelta(minutes=30)
-"""How long a rank waits for the others: a checkpoint of a large model may take minutes."""
+"""The time that a rank waits for the others: a checkpoint of a large model may take minutes."""
 
 _PR_SET_PDEATHSIG = 1
 

@@ -107,7 +107,7 @@ class Engine:
             )[0]
             self._linear = nn.functional.linear
         if self._stage == 0 and ranks.world == 1:
-            self._engine.enable_backward_allreduce = False  # it would copy all gradients only to send them to nobody
+            self._engine.enable_backward_allreduce = False  # one rank would only copy all its gradients
         processes.wait_equally()
         if first:
             partitions.restore_master_weights(self._engine, self._stage, ranks.rank, first)

@@ -1,4 +1,4 @@
-"""Where DeepSpeed keeps the fp32 master values and the optimizer's moments on this rank, as fragments of parameters.
+"""The fragments of parameters whose fp32 master values and optimizer moments DeepSpeed keeps on this rank.
 
     stage 0     every rank     each parameter whole; the optimizer runs over the parameters themselves
     stage 1, 2  flat tensors   the parameters of a group one after the other, cut into equal parts: one for each rank

@@ -153,7 +153,7 @@ STRAIGHT = Detokenizer(
 )  # fmt: skip
 WIKITEXT = dataclasses.replace(STRAIGHT, between={"@-@": "-", "@,@": ",", "@.@": ".", "/": "/"})
 PENN_TREEBANK = Detokenizer(after="%", before=CURRENCIES, suffixes=("n't", *CONTRACTED))
-"""For the lower-case words without punctuation of Mikolov's files."""
+"""The detokenizer for Mikolov's files of lower-case words without punctuation."""
 TREEBANK_TEXT = Detokenizer(
     after=CLOSING,
     before="([" + CURRENCIES,
@@ -161,7 +161,7 @@ TREEBANK_TEXT = Detokenizer(
     spelled={"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]"},
     quotes=("``", "''"),
 )
-"""For whole sentences cut as in the Penn Treebank: the Children's Book Test."""
+"""The detokenizer for whole sentences that are split as in the Penn Treebank: the Children's Book Test."""
 DETOKENIZERS: Mapping[str, Callable[[str], str]] = {
     "none": str,
     "wikitext": WIKITEXT.text,
@@ -169,4 +169,4 @@ DETOKENIZERS: Mapping[str, Callable[[str], str]] = {
     "one_billion_words": STRAIGHT.text,
     "lm_eval_wikitext": lm_eval_wikitext,
 }
-"""By their names in settings."""
+"""The detokenizers by their names in settings."""

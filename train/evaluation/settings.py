@@ -108,7 +108,7 @@ class Evaluation(Inference):
     task_limit: Positive | None = None
     """At most this many items of each of these tasks; None takes all."""
     hang_seconds: PositiveNumber = unhashed(1800.0)
-    """When no round of queries is answered for this long, every rank prints its stacks and ends; nothing is lost."""
+    """The limit for one round of queries. After it every rank prints its stacks and ends; no answer is lost."""
     seed: Seed = 0
     """Decides every random choice, except worked examples (a benchmark's ``shot_seed``)."""
 

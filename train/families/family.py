@@ -39,7 +39,7 @@ class Preset:
     vocabulary: int
     """Tokens that its authors used."""
     parameters: float
-    """As published."""
+    """The published number of parameters."""
     rounding: float = 0.0
     """The relative error of a published number that is rounded; 0: it is exact."""
 

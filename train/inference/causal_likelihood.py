@@ -83,7 +83,7 @@ class CausalLikelihood:
     """Rows times positions of a batch, padding and cached beginnings included; a longer row is a batch of its own."""
     device: torch.device
     origin: str = "evaluation"
-    """Where the model comes from, for errors."""
+    """The name of the model in errors."""
 
     def answers(self, queries: Sequence[Tokens]) -> list[Answer]:
         """Returns one answer per query, in the order of the queries. Equal windows are computed once.

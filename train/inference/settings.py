@@ -15,22 +15,22 @@ from headrace.pipeline.core.settings import NaturalNumber, Positive, Seed, setti
 
 @settings
 class Inference:
-    """How a model reads and writes."""
+    """The batch size, precision and device of a model's forward passes."""
 
     batch_tokens: Positive = 4096
     """A batch holds as many queries of similar length as fit into this many tokens, each padded to the longest."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """Of weights and activations; log-probabilities are always taken in fp32."""
+    """Precision of weights and activations; log-probabilities are always computed in fp32."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
-    """Where the model runs; auto takes the GPU if there is one."""
+    """The device of the model; auto takes the GPU if there is one."""
 
 
 @settings
 class Sampling:
-    """How a model continues a text."""
+    """The choice of tokens when a model continues a text."""
 
     max_tokens: Positive = 128
-    """The most new tokens of a text."""
+    """The maximum number of new tokens of a text."""
     temperature: NaturalNumber = 0.0
     """Divides the logits; 0 takes the most likely token."""
     top_k: Positive | None = None

@@ -36,7 +36,7 @@ from headrace.train.parts import FP32
 CLOCKS_SECONDS = 10.0
 """Clocks may differ by so much; NTP keeps them within milliseconds, so more means that it does not run."""
 SHOWING_SECONDS = 60.0
-"""How long a network file system may hide what another node wrote (NFS caches folders so long: acdirmax)."""
+"""The time after which a network file system shows a file of another node (the limit of NFS's cache, acdirmax)."""
 LIBRARIES = ("torch", "deepspeed", "numpy")
 SOURCES = Path(__file__).resolve().parents[2]
 

@@ -31,7 +31,7 @@ class RmsNorm(nn.Module):
 
 
 NORMS: Mapping[NormName, Callable[[int, float], nn.Module]] = {"layernorm": nn.LayerNorm, "rmsnorm": RmsNorm}
-"""From width and ε."""
+"""The norm layer of each name, made from width and ε."""
 
 
 def gelu(inner_BTF: Tensor) -> Tensor:

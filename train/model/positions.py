@@ -62,8 +62,10 @@ class RotaryPositions(Positions):
     """
 
     def forward(self, x_BTM: Tensor, positions_BT: Tensor) -> tuple[Tensor, Rotation | None]:
-        """The angles are computed anew from the positions, in fp32: a table in the module would be rounded to bf16
-        together with its weights."""
+        """Computes the angles from the positions in each call, in fp32.
+
+        A table in the module would be rounded to bf16 together with its weights.
+        """
         k_K = torch.arange(0, self.config.head_width, 2, dtype=torch.float32, device=positions_BT.device)
         frequencies_K = 1.0 / self.config.rope_theta ** (k_K / self.config.head_width)
         angles_B1TK = positions_BT[:, None, :, None].float() * frequencies_K

@@ -42,7 +42,7 @@ class Transformer(nn.Module):
     """One stack of Transformer layers between an embedding and an output layer."""
 
     keeps_prefixes = True
-    """Whether a cache of a prefix saves its computation; a model that recomputes has none (recomputing.py)."""
+    """A cache of a prefix saves its computation. A model without a cache has False here (recomputing.py)."""
 
     def __init__(self, config: ModelConfig, vocabulary: int) -> None:
         super().__init__()

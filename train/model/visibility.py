@@ -31,7 +31,7 @@ Bias = OfIndices
 
 @dataclasses.dataclass(frozen=True)
 class Visibility:
-    """Which keys each query may see."""
+    """The keys that each query may see."""
 
     sees: OfIndices
     """True where the query sees the key."""

@@ -1,4 +1,4 @@
-"""What a model is trained to do: the protocol of objectives, and how the loop uses one.
+"""The protocol of training objectives, and the functions with which the loop uses one.
 
     pieces of a row ── row ──> named arrays ── counts ──> how many values each term of the loss has
                                     │

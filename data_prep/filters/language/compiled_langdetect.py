@@ -40,7 +40,7 @@ FAR_PARTS = np.uint64(0x1_0001_0001 * (0xFFFF & ~NEAR))
 ONE, TWO, THREE = np.uint64(0xFFFF), np.uint64(0xFFFFFFFF), np.uint64(0xFFFFFFFFFFFF)
 """Masks of the last one, two and three characters of a key."""
 COMPENSATED_SUM = sum([1.0, 1e100, 1.0, -1e100]) == 2.0
-"""Whether Python's ``sum`` compensates rounding errors (since 3.12). The result of langdetect depends on it."""
+"""True if Python's ``sum`` compensates rounding errors (since 3.12). The result of langdetect depends on it."""
 
 
 class Tables(NamedTuple):

@@ -233,7 +233,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_in_force(folder):
             saves.wait()
     assert str(error.value).startswith(f"{folder}: the checkpoint of step 14 could not be saved (rank 0: ")
     assert "File too large" in str(error.value)
-    assert str(error.value).endswith("); make room there and run again: the one before is in force")
+    assert str(error.value).endswith("); free space there and run again: the checkpoint before it is kept")
     assert steps(folder) == [2, 4, 10, 12]
     assert store.newest(folder) == (folder / "step_00000012", state(12))
     with saves:
@@ -250,7 +250,7 @@ def test_a_failed_save_is_told_at_the_next_boundary(folder):
         saves.begin(state(16), Engine())
     assert str(error.value) == (
         f"{folder}: the checkpoint of step 14 could not be saved (rank 0: [Errno 28] No space left on device); "
-        "make room there and run again: the one before is in force"
+        "free space there and run again: the checkpoint before it is kept"
     )
     assert not saves.failed
 

@@ -79,7 +79,7 @@ def test_what_is_not_utf8(write_lines):
         ({"paths": ("quiz.jsonl",), "shots": 1}, "1 shots of 1 records; ask for fewer shots"),
         (
             {"paths": ("quiz.jsonl", "more/quiz.jsonl")},
-            "two files have one name, by which items are told apart: quiz.jsonl, more/quiz.jsonl; rename one",
+            "two files have one name, but names distinguish their items: quiz.jsonl, more/quiz.jsonl; rename one",
         ),
     ],
 )

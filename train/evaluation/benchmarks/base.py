@@ -152,7 +152,7 @@ class FileBenchmark(Benchmark, Generic[T]):
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
         files = tuple(benchmark_file(data / path) for path in self.paths)
         if len({file.name for file in files}) < len(files):
-            wrong = f"two files have one name, by which items are told apart: {', '.join(self.paths)}"
+            wrong = f"two files have one name, but names distinguish their items: {', '.join(self.paths)}"
             raise ConfigError("evaluation.benchmarks", wrong, "rename one")
         self.read(data)
         return files
