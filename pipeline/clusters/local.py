@@ -25,5 +25,5 @@ class Local:
 
     @staticmethod
     def states(names: Sequence[str]) -> dict[str, list[Entry]]:
-        """No entries: there are no jobs."""
+        """Returns no entries: there are no jobs."""
         return {name: [] for name in names}

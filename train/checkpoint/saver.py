@@ -121,7 +121,7 @@ class Saver:
         return [result for results, _ in both for result in results]
 
     def _commit(self, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
-        """On the first rank, when all files are on the disk: commits the checkpoint, and removes older ones."""
+        """Commits the checkpoint and removes older ones, on the first rank, after all files are on the disk."""
         if not self._ranks.first:
             return
         store.commit(self.folder, writing, state, records)

@@ -125,7 +125,10 @@ class Footprint:
         return self.value_bytes * (inner + 2 * self.model.width)
 
     def _mask_bytes_per_token(self) -> int:
-        """On a CPU each layer keeps the mask as numbers; with dropout also the attention weights, before and after."""
+        """Returns the bytes of the mask, which a CPU keeps as numbers.
+
+        With dropout, the attention weights before and after it are added.
+        """
         seen = self.value_bytes * self.row_tokens if self.device == "cpu" else 0
         weights = self.model.heads * self.row_tokens * (2 * self.value_bytes + 1)
         return seen + (weights if self.model.dropout else 0)

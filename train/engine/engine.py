@@ -99,7 +99,7 @@ class Engine:
         if training.precision == "bf16":
             first = {name: value.detach() for name, value in model.named_parameters()}  # DeepSpeed replaces their data
         # `import deepspeed.comm.torch` binds another module of that name.
-        sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]  # a module
+        sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]  # on a module
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         with _launcher_variables(ranks), _linear_layers(nn.functional.linear):
             self._engine: Any = deepspeed.initialize(

@@ -167,7 +167,7 @@ class ForwardPass:
             tokens_P = np.concatenate([extension.segment.tokens for extension in batch])
             sizes_B = self._tensor([len(extension.segment.tokens) for extension in batch])
             new_P = torch.from_numpy(tokens_P).to(self._device)
-            x_PM = self._network.extend(cache, new_P, sizes_B)  # type: ignore[arg-type]  # its own kind of cache
+            x_PM = self._network.extend(cache, new_P, sizes_B)  # type: ignore[arg-type]  # the cache is of this network
             self._predict([extension.segment for extension in batch], x_PM)
             following = [Extension(after, row) for row, one in enumerate(batch) for after in one.segment.next]
             if following:

@@ -172,7 +172,7 @@ def _parameters(folder: Path) -> int:
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     check_layers(folder, getattr(config, "num_hidden_layers", None) or 1)
     with torch.device("meta"):
-        blank: torch.nn.Module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)  # type: ignore[no-untyped-call]  # transformers
+        blank: torch.nn.Module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)  # type: ignore[no-untyped-call]  # transformers does not annotate it
     return sum(value.numel() for value in blank.parameters())
 
 

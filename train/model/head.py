@@ -35,7 +35,7 @@ class Head(nn.Linear):
         if targets_BT is None:
             return functional.linear(x_BTM, self.weight)
         is_training = torch.is_grad_enabled()
-        nll: Tensor = ChunkedNll.apply(x_BTM.flatten(0, 1), self.weight, targets_BT.flatten(), is_training)  # type: ignore[no-untyped-call]  # torch
+        nll: Tensor = ChunkedNll.apply(x_BTM.flatten(0, 1), self.weight, targets_BT.flatten(), is_training)  # type: ignore[no-untyped-call]  # torch does not annotate it
         return nll
 
 

@@ -43,7 +43,7 @@ class Causal:
     def row(
         self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
     ) -> dict[str, NDArray[np.int64]]:
-        """Nothing is drawn from ``generator``."""
+        """Returns the arrays of one row; it draws nothing from ``generator``."""
         padding = {"inputs": 0, "targets": IGNORED, "positions": 0, "documents": -1}
         arrays = {name: np.full(row_tokens, value, dtype=np.int64) for name, value in padding.items()}
         begin = 0

@@ -225,7 +225,7 @@ def largest_file(bytes_: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_leaves_the_checkpoint_before_in_force(folder):
+def test_a_full_disk_keeps_the_checkpoint_before(folder):
     saves = saver(folder)
     with largest_file(100_000):
         saves.begin(state(14), Engine(values=1_000_000))

@@ -131,7 +131,7 @@ class Generator:
         """Returns logits_BV after the last of each row's ``new`` tokens; arbitrary values for a row without any."""
         sizes_B = torch.tensor([len(ids) for ids in new], device=self._device)
         tokens_P = torch.tensor([token for ids in new for token in ids], dtype=torch.int64, device=self._device)
-        x_PM = self._network.extend(cache, tokens_P, sizes_B)  # type: ignore[arg-type]  # its own kind of cache
+        x_PM = self._network.extend(cache, tokens_P, sizes_B)  # type: ignore[arg-type]  # the cache is of this network
         return self._network.logits(x_PM[(sizes_B.cumsum(0) - 1).clamp(min=0)]).float()
 
 
