@@ -43,13 +43,13 @@ class Row:
 
     @property
     def cells(self) -> dict[str, str]:
-        """The cells of the table by column."""
+        """The numbers of the row, by the heading of their column."""
         metric = self.metric
         parts = {"clean": metric.clean, "dirty": metric.dirty}
         return {
             "value": self.text(metric.value),
-            "error": "" if metric.standard_error is None else f"± {self.text(metric.standard_error)}",
-            "interval": "–" if metric.interval is None else " to ".join(self.text(end) for end in metric.interval),
+            "standard error": "" if metric.standard_error is None else f"± {self.text(metric.standard_error)}",
+            "95 % interval": "–" if metric.interval is None else " to ".join(self.text(end) for end in metric.interval),
             "random": self.text(metric.random),
             "items": count(metric.items),
             **{name: f"{self.text(one.value)} ({count(one.items)})" if one else "–" for name, one in parts.items()},

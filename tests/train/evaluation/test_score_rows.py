@@ -54,7 +54,7 @@ def test_an_added_metric_is_in_every_view(tmp_path) -> None:
     assert exported["results"]["quiz"]["wrong_share,none"] == 0.25
     assert exported["higher_is_better"] == {"quiz": {"wrong_share": False}}
     (row,) = ScoreTable.of(one).rows
-    assert (row.cells["value"], row.cells["error"], row.title) == ("25.0 %", "± 5.0 %", "quiz wrong share")
+    assert (row.cells["value"], row.cells["standard error"], row.title) == ("25.0 %", "± 5.0 %", "quiz wrong share")
     (compared,) = rows_of([Contestant.of("a", one), Contestant.of("b", other)])
     assert compared.differences[0].value == 0.5, "0.5 · (wrong of b − wrong of a) / tries"
     (shown,) = cells([compared])
