@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.document import LEVEL, SCRATCH_LEVEL, DocumentWriter, Drop, read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
-from headrace.data_prep.filters.filter import Filter, GlobalFilter
+from headrace.data_prep.filters.filter import Filter, GlobalFilter, removed_parts
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources.source import Record, Section
@@ -292,8 +292,7 @@ def count_kept(document: Document, counts: "Counter[str]") -> None:
     counts["bytes_kept"] += len(document.text.encode("utf-8"))
     counts[f"length:{1 << characters.bit_length() >> 1}"] += 1
     counts[f"language:{document.metadata.get('language') or 'unknown'}"] += 1
-    for unit in ("lines", "sentences"):
-        for rule, number in document.metadata.get(f"removed_{unit}", {}).items():
-            counts[f"removed_{unit}:{rule}"] += number
+    for unit, rule, number in removed_parts(document):
+        counts[f"removed_{unit}:{rule}"] += number
     for kind, number in document.metadata.get("masked_pii", {}).items():
         counts[f"masked:{kind}"] += number

@@ -14,7 +14,7 @@ from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.report.stage import Report
+from headrace.pipeline.report.report import Report
 from headrace.train.data.mixture import Mix
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights

@@ -10,6 +10,7 @@ datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direc
 
 import abc
 import dataclasses
+from collections.abc import Iterator
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -22,6 +23,9 @@ from headrace.pipeline.core.settings import STRICT
 from headrace.pipeline.core.stage import RawFile
 
 F = TypeVar("F")
+
+REMOVED_UNITS = ("lines", "sentences")
+"""The units of text that filters remove from documents that are kept."""
 
 
 @dataclass_transform(kw_only_default=True)
@@ -81,6 +85,13 @@ def count_removed(document: Document, rule: str, number: int, unit: str = "lines
     if number:
         removed = document.metadata.setdefault(f"removed_{unit}", {})
         removed[rule] = removed.get(rule, 0) + number
+
+
+def removed_parts(document: Document) -> Iterator[tuple[str, str, int]]:
+    """Yields (unit, rule, number) for each rule that removed parts of ``document``."""
+    for unit in REMOVED_UNITS:
+        for rule, number in document.metadata.get(f"removed_{unit}", {}).items():
+            yield unit, rule, number
 
 
 def ratio(part: float, whole: float) -> float:

@@ -1,12 +1,12 @@
 """The page of ``headrace compare --page FILE``: the table, differences as forest plots, curves over worked examples.
 
-A single HTML file without other files, as the report is (pipeline/report/page.py).
+A single HTML file without other files, as the report is (pipeline/report/html_page.py).
 """
 
 from collections.abc import Mapping, Sequence
 
-from headrace.pipeline.report import page, panels
-from headrace.pipeline.report.few_shot import panels_of
+from headrace.pipeline.report import html_page
+from headrace.pipeline.report.few_shot import few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.forest import Interval, forest
 from headrace.train.evaluation.score_rows import BenchmarkScores
 
@@ -29,7 +29,7 @@ def render(
     """
     first, *_ = runs
     by_shots = panels_of(runs)
-    return page.render(
+    return html_page.render(
         "comparison.html",
         {
             "runs": list(runs),
@@ -38,7 +38,7 @@ def render(
             "note": note,
             "shares": forest("shares", shares, f"percentage points more than {first}"),
             "others": forest("others", others, f"more than {first}, in the units of the table"),
-            "few_shot": panels.few_shot([panel for panel in by_shots if not panel.is_by_group]),
-            "few_shot_groups": panels.few_shot_groups([panel for panel in by_shots if panel.is_by_group]),
+            "few_shot": few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
+            "few_shot_groups": group_figures([panel for panel in by_shots if panel.is_by_group]),
         },
     )

@@ -20,7 +20,7 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report.scores import ScoreTable
+from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
 from headrace.pipeline.run.planner import Step, announce_recomputation, execute, save_step
 from headrace.train.scores import FolderScores

@@ -28,7 +28,9 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.packed import SPLITS, forgotten_ids
 from headrace.data_prep.tokenization.shards import key_of
+from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import Fact, few
 from headrace.pipeline.commands.lookup import need, whole
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import decision, rows_of
@@ -37,8 +39,6 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import address_of
-from headrace.pipeline.report import facts
-from headrace.pipeline.report.facts import Fact, few
 from headrace.pipeline.run.line import carry_out
 from headrace.pipeline.run.planner import Run, Step, plan
 from headrace.pipeline.run.saved import is_own, read_saved

@@ -22,23 +22,24 @@ from rich.text import Text
 
 from headrace.data_prep.clean import Clean
 from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
 from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import cleaning, decision
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report.facts import NAME_WIDTH, Fact, alternately, one_line
-from headrace.pipeline.report.marking import Line, Page, folded, is_by, pages
-from headrace.pipeline.report.samples import names, spread
+from headrace.pipeline.report.document_samples import alternately, names, spread
+from headrace.pipeline.report.marking import Line, Page, excerpt, matches, pages
 from headrace.pipeline.run.planner import Step
 
 STAGES = ("clean", "unique")
 """The stages that keep documents and drop others."""
 KEPT = "kept"
 DROPPED = ("dropped:",)
-REMOVED = ("removed_lines:", "removed_sentences:")
+REMOVED = tuple(f"removed_{unit}:" for unit in REMOVED_UNITS)
 """The beginnings of the names of counts of a rule."""
 NUMBER = 5
 LINES = 12
@@ -96,11 +97,11 @@ def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept 
     dropping, removing = _rules(artifact, DROPPED), _rules(artifact, REMOVED)
     dropping |= {name.partition(".")[0] for name in dropping}
     if not rule or rule in dropping:
-        return lambda document: True, lambda document: is_by(rule, _rule_of(document))
+        return lambda document: True, lambda document: matches(rule, _rule_of(document))
     if rule == KEPT:
         return lambda document: True, None
     if rule in removing:
-        return lambda document: _lost_by(rule, document), lambda document: is_by(_filter(rule), _rule_of(document))
+        return lambda document: _lost_by(rule, document), lambda document: matches(_filter(rule), _rule_of(document))
     known = {KEPT, *dropping, *removing}
     raise ConfigError("RULE", f"{stage} dropped and removed nothing by {rule!r}", suggestion(rule, known))
 
@@ -149,7 +150,7 @@ def _column(page: Page, rule: str) -> Text:
     text = Text()
     for name, value in _heading(page):
         text.append(f"{name}  ", "bold").append(f"{one_line(value)}\n")
-    for line in folded(page.lines, LINES, rule):
+    for line in excerpt(page.lines, LINES, rule):
         if isinstance(line, int):
             text.append(f"… {line:,} more\n", "dim")
         elif line.rule:
@@ -162,7 +163,7 @@ def _column(page: Page, rule: str) -> Text:
 def facts_of(page: Page, rule: str = "") -> Iterator[Fact]:
     """Yields a page as facts: its facts, then its lines, removed ones after a ``-`` and with their rules."""
     yield from _heading(page)
-    for line in folded(page.lines, LINES, rule):
+    for line in excerpt(page.lines, LINES, rule):
         if isinstance(line, int):
             yield "text", f"… {line:,} more"
         elif line.rule:
@@ -197,7 +198,7 @@ def _filter(rule: str) -> str:
 
 def _lost_by(rule: str, document: Document) -> bool:
     """Whether ``rule`` removed lines or sentences of the document."""
-    return any(rule in document.metadata.get(f"removed_{unit}", {}) for unit in ("lines", "sentences"))
+    return any(name == rule for _, name, _ in removed_parts(document))
 
 
 def _positive(text: str) -> int:

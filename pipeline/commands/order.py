@@ -17,14 +17,14 @@ from collections.abc import Iterator, Sequence
 import click
 
 from headrace.data_prep.tokenization.shards import TokenShards
+from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import Identity, identities_in_rows, need
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_sealed
-from headrace.pipeline.report import facts
-from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Run, Step
 from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 from headrace.train.data.mixture import Mix, training_data

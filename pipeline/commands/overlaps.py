@@ -12,14 +12,14 @@ from typing import Any
 import click
 
 from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps
+from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import Fact, few
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.report import facts
-from headrace.pipeline.report.facts import Fact, few
 from headrace.pipeline.run.planner import Step
 
 STAGES = ("unique", "overlaps")

@@ -18,14 +18,14 @@ import click
 from pydantic import Field
 from rich.table import Table
 
+from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report import facts
-from headrace.pipeline.report.facts import Fact
 from headrace.train.config import ZeroConfig
 from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
 from headrace.train.cost.memory import Footprint, Memory

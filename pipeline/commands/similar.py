@@ -12,12 +12,12 @@ import click
 
 from headrace.data_prep.dedup.similar import similar as similar_documents
 from headrace.data_prep.text.words import words
+from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.report import facts
-from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Step
 
 

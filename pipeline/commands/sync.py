@@ -10,16 +10,16 @@ resumed). metrics.jsonl has neither.
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.tracker import Product, rebuild
-from headrace.pipeline.report import facts
-from headrace.pipeline.report.facts import Fact
-from headrace.pipeline.report.score_history import rows_of, source_of, watched
+from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.run.planner import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 from headrace.train.weights import Weights
@@ -46,7 +46,7 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
         raise ConfigError("until", f"{steps[-1].name!r} is before the training", "name a run that trains")
     run_id = read_sealed(newest_checkpoint(step.folder))["run_id"]
     made = products(steps)
-    beside = [(one.settings["step"], source_of(one), rows_of(one)) for one in watched(step.folder)]
+    beside = [(one.settings["step"], source_of(one), metric_rows(one)) for one in checkpoint_artifacts(step.folder)]
     where = rebuild(step.folder, step.stage.tracking, run_id, plain(step.stage), made, beside)
     yield "run", run_id
     yield "now at", where

@@ -14,14 +14,14 @@ import numpy as np
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.shards import TokenShards
+from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import document_in_row, document_named, need
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import identity
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.report import facts
-from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Step
 
 CONTEXT_TOKENS = 16

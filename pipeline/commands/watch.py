@@ -24,7 +24,7 @@ from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.report.score_history import Point, of_checkpoint
+from headrace.pipeline.report.score_history import Point, checkpoint_points
 from headrace.pipeline.run.planner import Run, Step, execute, save_step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
 from headrace.train.evaluation.score_rows import Metric
@@ -56,7 +56,7 @@ def show(run: Run, once: bool) -> None:
     for path in appearing(training, once):
         artifact = score(run, training, path)
         if artifact is not None:
-            print(line(list(of_checkpoint(artifact))), flush=True)
+            print(line(list(checkpoint_points(artifact))), flush=True)
             scored += 1
     print(f"{scored} checkpoints scored; a report that is made from now on shows their curves", file=sys.stderr)
 

@@ -23,13 +23,13 @@ from headrace.data_prep.dedup.numbering import look_up, numbers_of
 from headrace.data_prep.document import split_id
 from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.sources import AnySource
+from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import Fact, few
 from headrace.pipeline.commands.lookup import Found, document_named, find, need, whole
 from headrace.pipeline.commands.overlaps import of_document
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report import facts
-from headrace.pipeline.report.facts import Fact, few
 from headrace.pipeline.run.planner import Step
 
 Artifacts = Mapping[str, Artifact]

@@ -1,6 +1,6 @@
-"""The main accuracy of each benchmark with its 95 % interval, beside guessing: a row for each benchmark.
+"""Draws the main accuracy of each benchmark with its 95 % interval and the accuracy of random guessing.
 
-piqa acc      |      0 shots  ──●──          fewer worked examples are paler and stand above more of them
+piqa acc      |      0 shots  ──●──          one mark for each number of worked examples, fewer are paler
               |      4 shots    ──●──
 copa acc      |   …
 """
@@ -19,8 +19,8 @@ PALEST = 0.35
 
 
 @dataclasses.dataclass(frozen=True)
-class Score:
-    """One mark; ``interval`` is the 95 % confidence interval, ``random`` what guessing gives."""
+class Accuracy:
+    """One mark of the figure; ``interval`` is the 95 % confidence interval, ``random`` the accuracy of guessing."""
 
     name: str
     shots: int
@@ -29,12 +29,12 @@ class Score:
     random: float | None
 
 
-def accuracies(found: Sequence[Score]) -> Figure | None:
-    """Returns a row for each name, in their order, with a mark for each number of shots; None without scores."""
+def accuracies(found: Sequence[Accuracy]) -> Figure | None:
+    """Returns a row for each name with a mark for each number of shots; None without scores."""
     if not found:
         return None
-    shots = sorted({one.shots for one in found})
-    rows = {name: number for number, name in enumerate(dict.fromkeys(one.name for one in found))}
+    shots = sorted({score.shots for score in found})
+    rows = {name: number for number, name in enumerate(dict.fromkeys(score.name for score in found))}
     row_pixels = ROW_PIXELS + MARK_PIXELS * len(shots)
     layout = base_layout(row_pixels * len(rows) + LEGEND_PIXELS, x="score")
     layout.update(showlegend=True, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0})
@@ -42,7 +42,7 @@ def accuracies(found: Sequence[Score]) -> Figure | None:
     layout["yaxis"].update(range=[len(rows) - 0.5, -0.5], showgrid=True, **ticks)
     layout["xaxis"].update(range=[0, 1], tickformat=".0%", dtick=0.2, showgrid=True, ticklabeloverflow="allow")
     layout["margin"].update(r=24)
-    random = {one.name: one.random for one in found if one.random is not None}
+    random = {score.name: score.random for score in found if score.random is not None}
     guess = go.Scatter(
         x=list(random.values()),
         y=[rows[name] for name in random],
@@ -53,35 +53,35 @@ def accuracies(found: Sequence[Score]) -> Figure | None:
         hovertemplate="%{x:.1%}",
     )
     marks = [
-        _marks([one for one in found if one.shots == number], rows, index, len(shots))
+        _marks([score for score in found if score.shots == number], rows, index, len(shots))
         for index, number in enumerate(shots)
     ]
-    label = "Accuracies with 95 % intervals beside random guessing"
+    label = "Accuracies with 95 % intervals and random guessing"
     return Figure("scores", layout["height"], label, go.Figure([guess, *marks], layout).to_json())
 
 
-def _marks(own: Sequence[Score], rows: Mapping[str, int], index: int, of: int) -> go.Scatter:
-    """Returns the marks of the number of shots with this ``index`` among ``of`` numbers."""
-    share = index / (of - 1) if of > 1 else 1.0
-    down = 0.7 * ((index + 0.5) / of - 0.5)
-    number = own[0].shots
-    intervals = [one.interval or (one.value, one.value) for one in own]
+def _marks(shown: Sequence[Accuracy], rows: Mapping[str, int], index: int, total: int) -> go.Scatter:
+    """Returns the marks of the number of shots with this ``index`` of the ``total`` numbers of shots."""
+    share = index / (total - 1) if total > 1 else 1.0
+    down = 0.7 * ((index + 0.5) / total - 0.5)
+    number = shown[0].shots
+    intervals = [score.interval or (score.value, score.value) for score in shown]
     return go.Scatter(
-        x=[one.value for one in own],
-        y=[rows[one.name] + down for one in own],
-        name="this model" if of == 1 else f"{number} shot{'s' * (number != 1)}",
+        x=[score.value for score in shown],
+        y=[rows[score.name] + down for score in shown],
+        name="this model" if total == 1 else f"{number} shot{'s' * (number != 1)}",
         mode="markers",
         cliponaxis=False,
         opacity=PALEST + (1 - PALEST) * share,
-        marker={"size": 9 if of == 1 else 7, "color": BLUE},
+        marker={"size": 9 if total == 1 else 7, "color": BLUE},
         error_x={
             "type": "data",
-            "array": [high - one.value for one, (_, high) in zip(own, intervals, strict=True)],
-            "arrayminus": [one.value - low for one, (low, _) in zip(own, intervals, strict=True)],
+            "array": [high - score.value for score, (_, high) in zip(shown, intervals, strict=True)],
+            "arrayminus": [score.value - low for score, (low, _) in zip(shown, intervals, strict=True)],
             "color": BLUE,
             "thickness": 1.5,
             "width": 0,
         },
-        hovertext=[one.name for one in own],
+        hovertext=[score.name for score in shown],
         hovertemplate="%{hovertext}: %{x:.1%}",
     )

@@ -1,11 +1,12 @@
-"""Finds the lines of a text that are also in a later version of it, in nearly linear time.
+"""Finds the lines of a text that a later version of it still has (a patience diff), in O(n log n) time.
 
-    menu         0        lines that occur once in each, in an order that both have:    A sentence. (1, 0)
-    A sentence.  1   0    between those, from the top, the next line that is the same
+    menu         0        1. lines that occur once in each text, in the same order:  A sentence. (1, 0)
+    A sentence.  1   0    2. between these, from the top, the next equal line
     menu         2
     Changed.     3   1
 
-``difflib`` finds longer runs, but its time is cubic in the number of equal lines: minutes for one page of 174 kB.
+``difflib`` finds longer runs, but its time grows with the cube of the number of equal lines: minutes for one page of
+174 kB.
 """
 
 import bisect
@@ -13,31 +14,33 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-Pair = tuple[int, int]
-"""The number of a line in one text and in the other."""
+IndexPair = tuple[int, int]
+"""The index of a line in the old text, and in the new one."""
 
 
-def aligned(one: Sequence[str], other: Sequence[str]) -> Iterator[Pair]:
-    """Yields pairs of equal lines of ``one`` and ``other``; both numbers rise."""
-    numbers = defaultdict[str, list[int]](list)
-    for number, line in enumerate(other):
-        numbers[line].append(number)
-    times = Counter(one)
-    only = [(n, numbers[line][0]) for n, line in enumerate(one) if times[line] == len(numbers.get(line, ())) == 1]
-    anchors = [*longest_rising(only), (len(one), len(other))]
+def aligned_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[IndexPair]:
+    """Yields the indices of equal lines of ``old`` and ``new``; both indices increase."""
+    indices = defaultdict[str, list[int]](list)
+    for number, line in enumerate(new):
+        indices[line].append(number)
+    occurrences = Counter(old)
+    unique = [
+        (n, indices[line][0]) for n, line in enumerate(old) if occurrences[line] == len(indices.get(line, ())) == 1
+    ]
+    anchors = [*longest_increasing(unique), (len(old), len(new))]
     for (before, above), (end, last) in itertools.pairwise([(-1, -1), *anchors]):
         for number in range(before + 1, end):
-            same = numbers.get(one[number], [])
+            same = indices.get(old[number], [])
             index = bisect.bisect_right(same, above)
             if index < len(same) and same[index] < last:
                 above = same[index]
                 yield number, above
-        if end < len(one):
+        if end < len(old):
             yield end, last
 
 
-def longest_rising(pairs: Sequence[Pair]) -> list[Pair]:
-    """Returns the longest part of ``pairs``, sorted by first number, whose second numbers rise too."""
+def longest_increasing(pairs: Sequence[IndexPair]) -> list[IndexPair]:
+    """Returns the longest subsequence of ``pairs`` with increasing second numbers; the first ones must increase."""
     ends: list[int] = []
     chains: list[int] = []
     before: list[int] = []
@@ -46,7 +49,7 @@ def longest_rising(pairs: Sequence[Pair]) -> list[Pair]:
         before.append(chains[length - 1] if length else -1)
         ends[length : length + 1] = [second]
         chains[length : length + 1] = [number]
-    found: list[Pair] = []
+    found: list[IndexPair] = []
     number = chains[-1] if chains else -1
     while number >= 0:
         found.append(pairs[number])

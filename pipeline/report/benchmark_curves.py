@@ -1,7 +1,7 @@
-"""A small figure for each benchmark: its main metric over the steps of the training, with intervals.
+"""Draws a panel for each benchmark: its main metric over the steps of the training, with intervals.
 
-Scores by the training itself and by ``headrace watch`` are separate lines. Guessing is a dotted line in figures of
-shares; in others it would be far away.
+Scores by the training itself and by ``headrace watch`` are separate lines. Random guessing is a dotted line for
+shares; for other metrics it would be far outside the range of the scores.
 """
 
 from collections import defaultdict
@@ -10,8 +10,16 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from headrace.pipeline.report.figures import MUTED, SERIES, Figure
-from headrace.pipeline.report.panels import COLUMNS, LEGEND_PIXELS, PANEL_PIXELS, finished, grid
+from headrace.pipeline.report.figures import (
+    COLUMNS,
+    LEGEND_PIXELS,
+    MUTED,
+    PANEL_PIXELS,
+    SERIES,
+    Figure,
+    panel_figure,
+    panel_grid,
+)
 from headrace.pipeline.report.score_history import Point
 
 Curves = Mapping[str, Mapping[str, list[Point]]]
@@ -36,19 +44,21 @@ def benchmark_curves(points: Sequence[Point]) -> Figure | None:
     sources = sorted({point.source for point in points})
     columns, names = min(COLUMNS, len(curves)), sorted(curves)
     firsts = {name: next(iter(curves[name].values()))[0].metric for name in names}
-    chart = grid([f"{name} {firsts[name].name}".replace("_", " ") for name in names], columns)
+    chart = panel_grid([f"{name} {firsts[name].name}".replace("_", " ") for name in names], columns)
     for number, name in enumerate(names):
-        place = {"row": number // columns + 1, "col": number % columns + 1}
+        cell = {"row": number // columns + 1, "col": number % columns + 1}
         if firsts[name].kind.is_share:
-            chart.add_trace(_guess(curves[name]), **place)
-            chart.update_yaxes(tickformat=".0%", **place)
+            chart.add_trace(_guess(curves[name]), **cell)
+            chart.update_yaxes(tickformat=".0%", **cell)
         for source, line in curves[name].items():
-            chart.add_trace(_line(source, line, sources), **place)
+            chart.add_trace(_line(source, line, sources), **cell)
     for source in sources:
         chart.add_trace(_line(source, [], sources).update(showlegend=True), row=1, col=1)
     rows = -(-len(names) // columns)
     chart.update_xaxes(title_text="optimizer step", row=rows)
-    return finished("benchmarks", chart, rows * PANEL_PIXELS + LEGEND_PIXELS, "Benchmarks by optimizer step", columns)
+    return panel_figure(
+        "benchmarks", chart, rows * PANEL_PIXELS + LEGEND_PIXELS, "Benchmarks by optimizer step", columns
+    )
 
 
 def _line(source: str, line: Sequence[Point], sources: Sequence[str]) -> go.Scatter:

@@ -1,6 +1,6 @@
-"""The figures as plotly's JSON. Colours and fonts are names of CSS variables, which page.js looks up when it draws.
+"""Draws the figures as plotly's JSON. Colours and fonts are names of CSS variables, which page.js looks up.
 
-So one figure works on a light screen, a dark screen and paper. A figure without data is None; the page reports that.
+So the same figure works on a light screen, on a dark screen and on paper. A figure without data is None.
 """
 
 import dataclasses
@@ -8,37 +8,47 @@ from collections.abc import Sequence
 from typing import Any
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 Points = Sequence[tuple[float, float]]
+"""(step, value) of a curve."""
 
 FONT = "var(--font)"
-INK, MUTED, LINE, GRID = "var(--ink)", "var(--muted)", "var(--line)", "var(--grid)"
+INK, MUTED, LINE, GRID = "var(--ink)", "var(--muted)", "var(--line)", "var(--panel_grid)"
 BLUE, RED, PALE = "var(--accent)", "var(--second)", "var(--bar)"
 SERIES = tuple(f"var(--series-{letter})" for letter in "abcdefgh")
-"""Colours of the lines in one figure; the first two are BLUE and RED."""
+"""Colours of the lines of one figure; the first two are BLUE and RED."""
 
 MAX_POINTS = 1_000
-"""The maximum number of points of a curve: about the width of a chart in pixels."""
-LEAST_COLUMNS = 8
-"""The minimum number of columns that a histogram has space for; a column of a histogram with two would be too wide."""
+"""The number of points of a curve; a chart of this page is about as many pixels wide."""
+MIN_BARS = 8
+"""A bar chart has room for at least this number of bars, so that two bars are not too wide."""
+
+COLUMNS = 3
+"""The number of panels in a row."""
+PANEL_PIXELS = 230
+PANEL_MIN_WIDTH = 200
+TITLE_PIXELS = 36
+LEGEND_PIXELS = 40
 
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A figure for the page: its id, height in pixels, label for screen readers and plotly's JSON.
-
-    A page narrower than ``least_width``, in pixels, scrolls it.
-    """
+    """A figure ready for the page."""
 
     id: str
     height: int
+    """In pixels."""
     label: str
+    """A description for screen readers."""
     json: str
-    least_width: int = 0
+    """plotly's JSON."""
+    min_width: int = 0
+    """In pixels; a narrower page scrolls the figure."""
 
 
 def funnel(steps: Sequence[tuple[str, int]]) -> Figure | None:
-    """Returns the number of documents that are left after each step."""
+    """Returns the number of documents after each step; None without documents."""
     if not steps or not steps[0][1]:
         return None
     names, values = [name for name, _ in steps], [value for _, value in steps]
@@ -58,8 +68,8 @@ def funnel(steps: Sequence[tuple[str, int]]) -> Figure | None:
     return _figure("funnel", [bars], layout, "Documents left after each step")
 
 
-def columns(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figure | None:
-    """Returns a histogram over named intervals, ``(name of the interval, count)``; ``x`` and ``y`` name the axes."""
+def bar_chart(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figure | None:
+    """Returns a bar for each (name, count); None if all are 0. ``x`` and ``y`` are the labels of the axes."""
     if not any(n for _, n in bars):
         return None
     trace = go.Bar(
@@ -70,7 +80,7 @@ def columns(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figure 
     )
     layout = base_layout(260, x=x, y=y)
     layout.update(bargap=0.08)
-    layout["xaxis"].update(type="category", tickangle=0, range=[-0.5, max(len(bars), LEAST_COLUMNS) - 0.5])
+    layout["xaxis"].update(type="category", tickangle=0, range=[-0.5, max(len(bars), MIN_BARS) - 0.5])
     most = max(n for _, n in bars)
     layout["yaxis"].update(
         rangemode="tozero", tickformat=",~s" if most >= 1000 else ",d", dtick=1 if most < 5 else None
@@ -79,7 +89,7 @@ def columns(id: str, bars: Sequence[tuple[str, int]], x: str, y: str) -> Figure 
 
 
 def loss(training: Points, validation: Points) -> Figure | None:
-    """Returns training and validation loss over optimizer steps."""
+    """Returns training and validation loss over optimizer steps; None without points."""
     if not training and not validation:
         return None
     traces = [_curve("training", training, PALE, 1.5), _curve("validation", validation, RED, 2.5, markers=True)]
@@ -89,7 +99,7 @@ def loss(training: Points, validation: Points) -> Figure | None:
 
 
 def curve(id: str, points: Points, label: str) -> Figure | None:
-    """Returns one quantity over optimizer steps."""
+    """Returns one quantity over optimizer steps; None without points."""
     if not points:
         return None
     layout = base_layout(200, x="optimizer step")
@@ -97,13 +107,13 @@ def curve(id: str, points: Points, label: str) -> Figure | None:
 
 
 def thinned(points: Points, limit: int = MAX_POINTS) -> Points:
-    """Returns at most ``limit`` of ``points``: the lowest and highest of each interval, so that no spike is lost."""
+    """Returns at most ``limit`` of the ``points``: the minimum and maximum of each block, so that no spike is lost."""
     if len(points) <= limit:
         return points
-    stretch = -(-len(points) * 2 // (limit - 2))
+    block_size = -(-len(points) * 2 // (limit - 2))
     kept = {0, len(points) - 1}
-    for start in range(0, len(points), stretch):
-        block = range(start, min(start + stretch, len(points)))
+    for start in range(0, len(points), block_size):
+        block = range(start, min(start + block_size, len(points)))
         kept |= {min(block, key=lambda i: points[i][1]), max(block, key=lambda i: points[i][1])}
     return [points[i] for i in sorted(kept)]
 
@@ -122,7 +132,7 @@ def _curve(name: str, points: Points, color: str, width: float, markers: bool = 
 
 
 def base_layout(height: int, x: str = "", y: str = "") -> dict[str, Any]:
-    """Returns the layout that all figures share; ``x`` and ``y`` name the axes."""
+    """Returns the layout that all figures share; ``x`` and ``y`` are the labels of the axes."""
     axis = {
         "automargin": True,
         "zeroline": False,
@@ -153,6 +163,32 @@ def base_layout(height: int, x: str = "", y: str = "") -> dict[str, Any]:
         },
         "yaxis": {**axis, "title": {"text": y, "font": small}, "tickfont": small, "showgrid": True},
     }
+
+
+def panel_grid(titles: Sequence[str], columns: int, **options: Any) -> go.Figure:
+    """Returns empty panels with these ``titles``, ``columns`` in a row."""
+    rows = -(-len(titles) // columns)
+    gap = 2 * TITLE_PIXELS / (rows * PANEL_PIXELS)
+    return make_subplots(rows, columns, subplot_titles=titles, vertical_spacing=gap if rows > 1 else 0, **options)
+
+
+def panel_figure(
+    id: str, chart: go.Figure, height: int, label: str, columns: int = COLUMNS, **layout_options: Any
+) -> Figure:
+    """Returns ``chart``, with this number of ``columns``, in the style of the page, with the legend on top.
+
+    ``layout_options`` override parts of the layout.
+    """
+    layout = base_layout(height)
+    axis_x, axis_y = layout.pop("xaxis"), layout.pop("yaxis")
+    axis_x["title"].pop("text"), axis_y["title"].pop("text")
+    layout["margin"].update(t=TITLE_PIXELS + LEGEND_PIXELS)
+    legend = {"orientation": "h", "yref": "container", "y": 1, "yanchor": "top", "x": 0}
+    chart.update_layout(layout, showlegend=True, legend=legend).update_layout(layout_options)
+    chart.update_xaxes(axis_x)
+    chart.update_yaxes(axis_y)
+    chart.update_annotations(font={"size": 13, "color": INK})
+    return Figure(id, height, label, chart.to_json(), PANEL_MIN_WIDTH * columns if columns > 1 else 0)
 
 
 def _figure(id: str, traces: Sequence[Any], layout: dict[str, Any], label: str) -> Figure:

@@ -1,4 +1,4 @@
-"""Formats numbers, hostile text and settings for the page."""
+"""Formats numbers, text from the web and settings for the page and the terminal."""
 
 import json
 import unicodedata
@@ -6,19 +6,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 NONE = "none"
-"""The text for a number that is not known."""
+"""Shown for an unknown number."""
 
 INVISIBLE = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
-"""Characters that turn the direction of text around, and the byte order mark."""
+"""Characters that change the direction of text, and the byte order mark."""
 
 
 def count(number: float | None) -> str:
-    """Formats ``1234567`` as ``1,234,567``; None as ``none``."""
+    """Returns an integer with separators: 1234567 → ``1,234,567``; ``none`` for None."""
     return NONE if number is None else f"{number:,.0f}"
 
 
 def short(number: float | None) -> str:
-    """Formats ``1234567`` as ``1.23 M``: from a million on, three digits and a unit (B: 10^9, T: 10^12)."""
+    """Returns a number with three digits and a unit from a million on: 1234567 → ``1.23 M`` (B: 10^9, T: 10^12)."""
     if number is None:
         return NONE
     for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6)):
@@ -28,14 +28,14 @@ def short(number: float | None) -> str:
 
 
 def decimal(number: float | None, digits: int = 3) -> str:
-    """Formats ``3.14159`` as ``3.142``; very large numbers as powers of ten."""
+    """Returns a decimal number: 3.14159 → ``3.142``; from a million on in scientific notation."""
     if number is None:
         return NONE
     return f"{number:.2e}" if abs(number) >= 1e6 else f"{number:,.{digits}f}"
 
 
 def percent(share: float | None) -> str:
-    """Formats ``0.0421`` as ``4.2 %``; a share above 0 that would read as 0.0 as ``< 0.1 %``."""
+    """Returns a share in percent: 0.0421 → ``4.2 %``; a positive share that would round to 0.0 is ``< 0.1 %``."""
     if share is None:
         return NONE
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
@@ -53,7 +53,7 @@ def _is_hidden(character: str) -> bool:
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yields nested settings as ``(dotted path, JSON value)``, in their own order."""
+    """Yields nested settings as (dotted path, JSON value), in their order."""
     if isinstance(value, Mapping) and value:
         for key, item in value.items():
             yield from flat(item, f"{path}.{key}" if path else str(key))

@@ -1,12 +1,12 @@
-"""Marks the lines of a page that cleaning removed, each with the rule that removed it.
+"""Compares cleaned documents with their raw records, and marks each removed line with the rule that removed it.
 
-    the source's record    menu             - c4_lines.end_mark
-    (read again)           A sentence.
-                           Shared words.    - unique_lines
-    the stage's document   A sentence.
+    raw record (read again)   menu             - c4_lines.end_mark
+                              A sentence.
+                              Shared words.    - unique_lines
+    cleaned document          A sentence.
 
-Filters that decide line by line are applied again. All other lines that the document lacks were removed by the rules in
-its metadata: they are marked with the name of the rule if there is only one, else with ``removed``.
+Rules that judge single lines are applied again. The other missing lines were removed by rules that the document's
+metadata names: if there is one such rule, the lines are marked with its name, else with ``removed``.
 """
 
 import dataclasses
@@ -19,19 +19,20 @@ from datatrove.data import Document
 
 from headrace.data_prep.clean import Clean
 from headrace.data_prep.document import split_id
+from headrace.data_prep.filters.filter import removed_parts
 from headrace.data_prep.filters.line_rules import LineFilter, apply_rules
 from headrace.data_prep.sources import AnySource
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.report.alignment import aligned
+from headrace.pipeline.report.alignment import aligned_lines
 
 REMOVED = "removed"
 REWRITTEN = "rewritten"
-"""The marks of a line that was removed or rewritten by a rule that is not known."""
+"""Marks of lines that an unknown rule removed or replaced."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """A line of a page, and the rule that removed it or dropped the page because of it; empty for a kept line."""
+    """A line of a page, with the rule that removed it or dropped the page because of it; empty for a kept line."""
 
     text: str
     rule: str = ""
@@ -39,38 +40,40 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """A document and its lines; only the kept ones if its record could not be read again."""
+    """A document with its lines. If its raw record could not be read again, only kept lines are known."""
 
     document: Document
     lines: list[Line]
     is_compared: bool
+    """Whether its raw record was read again."""
 
     @property
     def drop(self) -> Mapping[str, Any]:
+        """The rule and the value that dropped it; empty for a kept document."""
         return self.document.metadata.get("drop") or {}
 
 
 def pages(documents: Sequence[Document], clean: Clean, records: int | None = None) -> list[Page]:
-    """Returns ``documents`` that the stage ``clean``, or unique after it, kept or dropped, with their lines.
+    """Returns ``documents`` of the stage ``clean``, or of unique after it, with their lines.
 
-    Files of the source are read from their beginnings, so a late record of a large file takes long. ``records`` is the
-    maximum number of records that are read of each file.
+    Raw files are read from the beginning, so a record far into a large file takes long. ``records`` limits the number
+    of records that are read of each file.
     """
-    originals = records_again(clean.source, [document.id for document in documents], records)
+    originals = original_texts(clean.source, [document.id for document in documents], records)
     return [
-        Page(document, marked(document, originals.get(document.id), clean), document.id in originals)
+        Page(document, marked_lines(document, originals.get(document.id), clean), document.id in originals)
         for document in documents
     ]
 
 
-def records_again(source: AnySource, ids: Collection[str], records: int | None = None) -> dict[str, str]:
-    """Returns the texts of the documents ``ids`` in ``source``, without those whose file no longer exists.
+def original_texts(source: AnySource, ids: Collection[str], records: int | None = None) -> dict[str, str]:
+    """Returns the raw texts of the documents ``ids``, read from ``source``; files that no longer exist are left out.
 
-    Another user may have written the artifact with these ids, so only files that the source lists are opened.
+    Another user may have written the artifact that the ids come from. So only files that the source lists are opened.
     """
     try:
         listed = {file.name for file in source.listing()} if ids else set()
-    except ConfigError:  # no file of the source exists any more
+    except ConfigError:  # none of the source's files exists any more
         return {}
     wanted: dict[str, set[int]] = defaultdict(set)
     for file, record in map(split_id, ids):
@@ -87,46 +90,49 @@ def records_again(source: AnySource, ids: Collection[str], records: int | None =
     return found
 
 
-def marked(document: Document, original: str | None, clean: Clean) -> list[Line]:
-    """Returns the lines of ``original`` that are not blank: as in ``document``, or with the rule that removed them."""
+def marked_lines(document: Document, original: str | None, clean: Clean) -> list[Line]:
+    """Returns the non-blank lines of ``original``, those missing from ``document`` with the rule that removed them.
+
+    Without ``original``, these are the lines of ``document``.
+    """
     filters = clean.cleaning.filters
     drop = str((document.metadata.get("drop") or {}).get("rule", ""))
-    decided = next((n for n, one in enumerate(filters) if drop.partition(".")[0] == one.type), len(filters))
-    known = _filled(document.text)
+    deciding = next((n for n, one in enumerate(filters) if drop.partition(".")[0] == one.type), len(filters))
+    known = _non_blank(document.text)
     lines = [Line(text) for text in known]
-    if original is not None and _filled(original) != known:
-        lines = _judged([Line(text) for text in _filled(original)], filters[:decided])
+    if original is not None and _non_blank(original) != known:
+        lines = _judged([Line(text) for text in _non_blank(original)], filters[:deciding])
         lines = list(_aligned(lines, known, _other_rule(document, filters)))
-    return _judged(lines, filters[decided : decided + 1])
+    return _judged(lines, filters[deciding : deciding + 1])
 
 
-def _filled(text: str) -> list[str]:
+def _non_blank(text: str) -> list[str]:
     return list(filter(None, map(str.strip, text.splitlines())))
 
 
 def _judged(lines: list[Line], filters: Iterable[object]) -> list[Line]:
-    """Returns ``lines`` after those of ``filters`` that decide line by line."""
-    for one in filters:
-        if isinstance(one, LineFilter):
-            lines = [line if line.rule else _judged_line(line.text, one) for line in lines]
+    """Returns ``lines`` after those of the ``filters`` that judge single lines."""
+    for line_filter in filters:
+        if isinstance(line_filter, LineFilter):
+            lines = [line if line.rule else _judged_line(line.text, line_filter) for line in lines]
     return lines
 
 
-def _judged_line(text: str, one: LineFilter) -> Line:
-    text, failed = apply_rules(one.rules, text)
-    return Line(text.strip()) if failed is None else Line(text, one.reason(failed.type))
+def _judged_line(text: str, line_filter: LineFilter) -> Line:
+    text, failed = apply_rules(line_filter.rules, text)
+    return Line(text.strip()) if failed is None else Line(text, line_filter.reason(failed.type))
 
 
 def _other_rule(document: Document, filters: Iterable[object]) -> str:
     """Returns the only rule that removed parts of ``document`` and is not applied again here, else ``REMOVED``."""
-    asked = {one.type for one in filters if isinstance(one, LineFilter)}
-    names = {name for unit in ("lines", "sentences") for name in document.metadata.get(f"removed_{unit}", {})}
-    others = {name for name in names if name.partition(".")[0] not in asked}
+    line_filters = {one.type for one in filters if isinstance(one, LineFilter)}
+    names = {name for _, name, _ in removed_parts(document)}
+    others = {name for name in names if name.partition(".")[0] not in line_filters}
     return others.pop() if len(others) == 1 else REMOVED
 
 
 def _aligned(lines: Sequence[Line], known: Sequence[str], rule: str) -> Iterator[Line]:
-    """Marks those of ``lines`` with ``rule`` that are missing from ``known``, which may hold rewritten ones."""
+    """Yields ``lines``; those missing from ``known`` are marked with ``rule``, and rewritten lines are inserted."""
     left = [line.text for line in lines if not line.rule]
     first, *edits = _deletions(left, known, rule) or _edits(left, known, rule)
     remaining = iter(edits)
@@ -139,7 +145,7 @@ def _aligned(lines: Sequence[Line], known: Sequence[str], rule: str) -> Iterator
 
 
 def _deletions(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
-    """Returns ``_edits`` if ``known`` is ``left`` without some lines; else nothing."""
+    """Returns ``_edits`` if lines were only removed from ``left``; else an empty list."""
     index, found = 0, [list[Line]()]
     for text in left:
         is_kept = index < len(known) and known[index] == text
@@ -149,11 +155,13 @@ def _deletions(left: Sequence[str], known: Sequence[str], rule: str) -> list[lis
 
 
 def _edits(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
-    """Returns the lines before ``left``, then for each of its lines the line, marked if it was removed, and the lines
-    that replace it."""
+    """Returns the lines inserted before ``left``, then for each of its lines: itself and the lines inserted after it.
+
+    Lines that are missing from ``known`` are marked.
+    """
     found = [list[Line](), *([Line(text)] for text in left)]
     rewriting = REWRITTEN if rule == REMOVED else rule
-    pairs = [(-1, -1), *aligned(left, known), (len(left), len(known))]
+    pairs = [(-1, -1), *aligned_lines(left, known), (len(left), len(known))]
     for (before, above), (end, last) in itertools.pairwise(pairs):
         name = rewriting if last > above + 1 else rule
         found[before + 2 : end + 1] = [[Line(text, name)] for text in left[before + 1 : end]]
@@ -161,13 +169,13 @@ def _edits(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Li
     return found
 
 
-def folded(lines: Sequence[Line], number: int, rule: str = "") -> list[Line | int]:
-    """Returns ``number`` of ``lines`` in their order, and between them the number of lines that are left out.
+def excerpt(lines: Sequence[Line], number: int, rule: str = "") -> list[Line | int]:
+    """Returns at most ``number`` of ``lines`` in their order, and between them the number of lines left out.
 
-    Lines that ``rule`` (or any rule) removed and their neighbours are taken first, then the page's first lines.
+    Lines that ``rule`` removed (any rule if it is empty) and their neighbours are preferred, then the first lines.
     """
-    wanted = [n for n, line in enumerate(lines) if line.rule and is_by(rule, line.rule)]
-    near = {n + offset for n in wanted for offset in (-1, 0, 1)}
+    removed = [n for n, line in enumerate(lines) if line.rule and matches(rule, line.rule)]
+    near = {n + offset for n in removed for offset in (-1, 0, 1)}
     chosen = sorted(sorted(range(len(lines)), key=lambda n: (n not in near, n))[:number])
     found: list[Line | int] = []
     for before, n in itertools.pairwise([-1, *chosen, len(lines)]):
@@ -178,6 +186,6 @@ def folded(lines: Sequence[Line], number: int, rule: str = "") -> list[Line | in
     return found
 
 
-def is_by(rule: str, name: str) -> bool:
-    """Whether ``name`` is ``rule`` or a rule of the filter ``rule``; true for an empty ``rule``."""
+def matches(rule: str, name: str) -> bool:
+    """Whether ``name`` is ``rule`` or a rule of the filter ``rule``; an empty ``rule`` matches every name."""
     return not rule or name == rule or name.startswith(f"{rule}.")

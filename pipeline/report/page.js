@@ -1,19 +1,18 @@
 "use strict";
-// Draws the figures: unpacks plotly.js, looks up the colours of the scheme in use, draws again when the scheme changes.
-// Filters questions.
+// Draws the figures with the colours of the current scheme, and again when the scheme changes. Filters questions.
 
 const root = document.documentElement;
 
 async function loadPlotly() {
-  const packed = atob(document.getElementById("plotly").textContent.trim());
-  const bytes = Uint8Array.from(packed, (character) => character.charCodeAt(0));
+  const compressed = atob(document.getElementById("plotly").textContent.trim());
+  const bytes = Uint8Array.from(compressed, (character) => character.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   const script = document.createElement("script");
   script.textContent = await new Response(stream).text();
   document.head.append(script);
 }
 
-// Replaces "var(--name)" by the value of that CSS variable, everywhere in a figure.
+// Replaces "var(--name)" with the value of that CSS variable, everywhere in a figure.
 function resolved(value, style) {
   if (typeof value === "string") {
     return value.replace(/var\((--[a-z-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
@@ -26,22 +25,22 @@ function resolved(value, style) {
 function draw(width) {
   const style = getComputedStyle(root);
   for (const source of document.querySelectorAll("script[data-figure]")) {
-    const place = document.getElementById(source.dataset.figure);
+    const plot = document.getElementById(source.dataset.figure);
     const figure = resolved(JSON.parse(source.textContent), style);
-    if (width) figure.layout.width = width / (place.closest(".pair") ? 2 : 1) - 16;
-    if (!place.dataset.drawn) place.textContent = "";
-    Plotly.react(place, figure.data, figure.layout, { displayModeBar: false, responsive: !width });
-    place.dataset.drawn = "yes";
+    if (width) figure.layout.width = width / (plot.closest(".pair") ? 2 : 1) - 16;
+    if (!plot.dataset.drawn) plot.textContent = "";
+    Plotly.react(plot, figure.data, figure.layout, { displayModeBar: false, responsive: !width });
+    plot.dataset.drawn = "yes";
   }
 }
 
-// Text figures must be legible on paper whatever the screen's scheme is; 680 px fit between A4's margins.
+// Figures must be legible on paper, whatever the screen's scheme is. 680 px fit between the margins of A4.
 function print(begin) {
   root.classList.toggle("printing", begin);
   draw(begin ? 680 : undefined);
 }
 
-// The questions of a browser that its filters let through, a few at a time.
+// Shows the questions that pass the filters, a few at a time.
 function browse(box) {
   const step = 10;
   const [filters, more] = [box.querySelector(".filters"), box.querySelector(":scope > button")];

@@ -1,4 +1,4 @@
-"""Questions of benchmarks with the model's answers, right and wrong ones, for the page.
+"""Chooses questions of benchmarks that the model answered right and wrong, for the page.
 
 scores/…/samples/piqa.jsonl    {"name": "piqa.jsonl:7", "prompts": ["…"], "continuations": ["…", "…"], …}
 """
@@ -10,19 +10,19 @@ from typing import Any
 import orjson
 
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.report.document_samples import CHARACTERS
 from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.report.samples import CHARACTERS
 from headrace.train.evaluation.score_rows import BenchmarkScores, split_filter
 
 PER_BENCHMARK = 24
-ON_THE_PAGE = 480
-"""Questions of all benchmarks; they take about 2 kB each."""
+MAX_QUESTIONS = 480
+"""The number of questions of all benchmarks; each takes about 2 kB of the page."""
 PROMPT_CHARACTERS = 400
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
-    """A continuation that was scored: its log-likelihood, whether it was right and whether the model liked it best."""
+    """A choice of a question: the log-likelihood of its text, whether it is right, and whether the model chose it."""
 
     text: str
     log_likelihood: str
@@ -31,66 +31,67 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True)
-class Question:
+class AnsweredQuestion:
     """An item of a benchmark with the model's answers."""
 
     benchmark: str
     name: str
     verdict: str
-    """``right`` or ``wrong``; empty where the main metric is of another kind."""
+    """``right`` or ``wrong``; empty when the main metric has other values."""
     overlap: str
-    """``clean``, ``dirty`` or ``too short``; empty where nothing was searched for."""
+    """``clean``, ``dirty`` or ``too short``; empty when overlaps were not searched for."""
     prompt: str
     choices: list[Choice]
 
 
-def questions(artifact: Artifact, benchmarks: Sequence[BenchmarkScores]) -> list[Question]:
+def questions(artifact: Artifact, benchmarks: Sequence[BenchmarkScores]) -> list[AnsweredQuestion]:
     """Returns the first right and the first wrong questions of each benchmark with text, equally many if possible."""
-    most = max(2, min(PER_BENCHMARK, ON_THE_PAGE // max(1, len(benchmarks))))
+    number = max(2, min(PER_BENCHMARK, MAX_QUESTIONS // max(1, len(benchmarks))))
     found = []
     for scores in benchmarks:
         name = f"samples/{scores.name}.jsonl"
         if name in artifact.manifest["files"]:
             records = [orjson.loads(line) for line in artifact.path(name).read_bytes().splitlines()]
-            asked = [
+            answered = [
                 _question(scores, record) for record in records if record["continuations"] or record.get("written")
             ]
-            found += [asked[index] for index in _chosen([question.verdict for question in asked], most)]
+            found += [answered[index] for index in _chosen([question.verdict for question in answered], number)]
     return found
 
 
-def _chosen(verdicts: Sequence[str], most: int) -> list[int]:
-    """Returns the indices of ``most`` questions: the first of each verdict, in turn, in their order."""
+def _chosen(verdicts: Sequence[str], number: int) -> list[int]:
+    """Returns the indices of ``number`` questions, in their order: the first of each verdict, in turn."""
     turns: dict[str, int] = {}
     ranks = []
     for index, verdict in enumerate(verdicts):
         turns[verdict] = turns.get(verdict, -1) + 1
         ranks.append((turns[verdict], index))
-    return sorted(index for _, index in sorted(ranks)[:most])
+    return sorted(index for _, index in sorted(ranks)[:number])
 
 
-def _question(scores: BenchmarkScores, record: Mapping[str, Any]) -> Question:
-    """Returns the question of a line of samples/*.jsonl.
+def _question(scores: BenchmarkScores, record: Mapping[str, Any]) -> AnsweredQuestion:
+    """Returns the question of a record of samples/*.jsonl.
 
-    A prompt of a choice's own comes before the choice. A written answer is a choice beside the right answer.
+    If each choice has a prompt of its own, the prompt precedes the choice. A written answer is shown as a choice,
+    followed by the right answer.
     """
     prompts, texts, likelihoods = record["prompts"], record["continuations"], record["log_likelihoods"]
     shared = prompts[0] if len(prompts) == 1 else ""
-    own = prompts if len(prompts) == len(texts) > 1 else [""] * len(texts)
+    own_prompts = prompts if len(prompts) == len(texts) > 1 else [""] * len(texts)
     best = max(range(len(texts)), key=lambda i: likelihoods[i], default=None)
     verdict = _verdict(scores, record["outcome"])
     choices = [
         Choice(
             text=_end(prompt + text),
             log_likelihood=f"{likelihood:.2f}".replace("-", "−"),
-            right=number == record["gold"],
-            chosen=number == best if len(texts) > 1 else bool(record["greedy"][0]),
+            right=index == record["gold"],
+            chosen=index == best if len(texts) > 1 else bool(record["greedy"][0]),
         )
-        for number, (prompt, text, likelihood) in enumerate(zip(own, texts, likelihoods, strict=True))
+        for index, (prompt, text, likelihood) in enumerate(zip(own_prompts, texts, likelihoods, strict=True))
     ]
     choices += [Choice(_end(text), "", right=verdict == "right", chosen=True) for text in record.get("written", ())]
     choices += [Choice(_end(text), "", right=True, chosen=False) for text in record.get("right_answers", ())[:1]]
-    return Question(
+    return AnsweredQuestion(
         benchmark=scores.name,
         name=visible(str(record["name"]), CHARACTERS),
         verdict=verdict,
@@ -107,6 +108,6 @@ def _verdict(scores: BenchmarkScores, outcome: Mapping[str, float]) -> str:
 
 
 def _end(text: str) -> str:
-    """Returns the end of a prompt, which the answer depends on most."""
+    """Returns the end of ``text``: the answer depends on it most."""
     cut = len(text) > PROMPT_CHARACTERS
     return ("…" if cut else "") + visible(text[-PROMPT_CHARACTERS:], PROMPT_CHARACTERS)

@@ -19,7 +19,7 @@ from headrace.pipeline.core.tracker import EVALUATION, Scores
 from headrace.train.evaluation.score_rows import Metric, read_scores
 
 CHECKPOINT_SCORES = "checkpoint_scores"
-"""The folder that ``headrace watch`` writes to, beside that of the weights."""
+"""The folder that ``headrace watch`` writes to, in the same root as the weights."""
 IN_LOOP = "while training"
 
 
@@ -30,17 +30,17 @@ class Point:
     step: int
     benchmark: str
     source: str
-    """``IN_LOOP``, or ``watch`` with a hash of the evaluation's settings: points of one source can be compared."""
+    """``IN_LOOP``, or ``watch`` with a hash of the evaluation's settings: only points of one source can be compared."""
     metric: Metric
 
 
 def points(training: Path) -> list[Point]:
     """Returns all scores of the training in the folder ``training``, by source and step."""
-    found = list(in_loop(read_metrics(training / "metrics.jsonl")))
-    return found + [point for artifact in watched(training) for point in of_checkpoint(artifact)]
+    found = list(loop_points(read_metrics(training / "metrics.jsonl")))
+    return found + [point for artifact in checkpoint_artifacts(training) for point in checkpoint_points(artifact)]
 
 
-def in_loop(metrics: Sequence[Mapping[str, Any]]) -> Iterator[Point]:
+def loop_points(metrics: Sequence[Mapping[str, Any]]) -> Iterator[Point]:
     """Yields the points in rows of metrics.jsonl."""
     for row in metrics:
         for benchmark, found in row.get(EVALUATION, {}).items():
@@ -48,10 +48,10 @@ def in_loop(metrics: Sequence[Mapping[str, Any]]) -> Iterator[Point]:
                 yield Point(row["step"], benchmark, IN_LOOP, Metric.read(metric))
 
 
-def watched(training: Path) -> list[Artifact]:
+def checkpoint_artifacts(training: Path) -> list[Artifact]:
     """Returns the scores of single checkpoints of ``training`` that exist now, by settings and step.
 
-    Scores of an older format are of other trainings, whose addresses are older, too.
+    Scores of an older format are left out: they belong to trainings whose addresses have the older format, too.
     """
     manifests = (training.parent.parent / CHECKPOINT_SCORES).glob("*/manifest.json")
     artifacts = (Artifact(path.parent) for path in manifests if not has_older_format(path.parent))
@@ -59,7 +59,7 @@ def watched(training: Path) -> list[Artifact]:
     return sorted(found, key=lambda artifact: (source_of(artifact), artifact.settings["step"]))
 
 
-def of_checkpoint(artifact: Artifact) -> Iterator[Point]:
+def checkpoint_points(artifact: Artifact) -> Iterator[Point]:
     """Yields the points of a checkpoint's scores."""
     step, source = artifact.settings["step"], source_of(artifact)
     for scores in read_scores(artifact.path("scores.json")):
@@ -67,8 +67,8 @@ def of_checkpoint(artifact: Artifact) -> Iterator[Point]:
             yield Point(step, scores.name, source, metric)
 
 
-def rows_of(artifact: Artifact) -> Scores:
-    """Returns the metrics of each benchmark of a checkpoint, as metrics.jsonl has those of a training."""
+def metric_rows(artifact: Artifact) -> Scores:
+    """Returns benchmark → metrics of a scored checkpoint, in the format of metrics.jsonl."""
     return {one.name: [metric.row() for metric in one.metrics] for one in read_scores(artifact.path("scores.json"))}
 
 

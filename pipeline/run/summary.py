@@ -16,7 +16,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.report.scores import ScoreTable
+from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.sections import held_out
 from headrace.pipeline.run.planner import Step
 
@@ -55,18 +55,19 @@ def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
 
 def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str]:
     """Yields the validation loss in nats per token, and in bits per byte."""
-    loss, bits, where = held_out(metrics, table)
-    yield f"{'validation loss':<20}{decimal(loss, 4):>12}  {where}"
-    yield f"{'bits per byte':<20}{decimal(bits, 4):>12}  {where}"
+    loss, bits, text = held_out(metrics, table)
+    yield f"{'validation loss':<20}{decimal(loss, 4):>12}  {text}"
+    yield f"{'bits per byte':<20}{decimal(bits, 4):>12}  {text}"
 
 
 def scores(table: ScoreTable) -> Table:
     """Returns the table of benchmarks, without their groups. Clean and dirty scores are shown if any exist."""
     view = Table("benchmark", "shots", "metric", box=None, header_style="bold", pad_edge=False)
-    columns = ["value", "error", "interval", "random", "items"]
-    columns += ["clean", "dirty"] if any(line.metric.clean or line.metric.dirty for line in table.rows) else []
+    has_parts = any(line.metric.clean or line.metric.dirty for line in table.rows)
+    hidden = () if has_parts else ("clean", "dirty")
+    columns = [column for line in table.rows[:1] for column in line.cells if column not in hidden]
     for column in columns:
-        view.add_column("95 % interval" if column == "interval" else column, justify="right")
+        view.add_column(column, justify="right")
     for line in table.rows:
         cells = line.cells
         view.add_row(

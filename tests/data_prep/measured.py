@@ -45,7 +45,7 @@ from headrace.data_prep.sources.warc_records import warc_records
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
 from headrace.data_prep.tokenizer import Trained
-from headrace.pipeline.report.marking import marked
+from headrace.pipeline.report.marking import marked_lines
 from tests.data_prep.adversarial import TEXTS
 from tests.data_prep.sources.warc_bytes import http, record
 
@@ -175,7 +175,7 @@ def marking(text: str) -> object:
     """The lines of a page of which every third was lost and every seventh rewritten."""
     lines = text.splitlines()
     left = [f"{line}!" if n % 7 == 3 else line for n, line in enumerate(lines) if n % 3]
-    return marked(Document(text="\n".join(left), id="a:0"), text, CLEAN)
+    return marked_lines(Document(text="\n".join(left), id="a:0"), text, CLEAN)
 
 
 MAGIC = {"gzip": b"\x1f\x8b\x08\0", "zstd": b"\x28\xb5\x2f\xfd", "bz2": b"BZh9"}

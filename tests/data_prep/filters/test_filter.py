@@ -23,7 +23,7 @@ from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.c4.page_length import PageLength
 from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
 from headrace.data_prep.filters.fasttext_model import language_model
-from headrace.data_prep.filters.filter import Filter
+from headrace.data_prep.filters.filter import REMOVED_UNITS, Filter, count_removed, removed_parts
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical, decode
 from tests.unique_documents import write_documents
@@ -286,3 +286,10 @@ def outcome(call):
         return call(), None
     except ImportError as error:
         return None, str(error)
+
+
+def test_removed_parts_of_every_unit_are_listed():
+    document = Document("text", "a:0")
+    for unit in REMOVED_UNITS:
+        count_removed(document, "rule", 2, unit)
+    assert list(removed_parts(document)) == [(unit, "rule", 2) for unit in REMOVED_UNITS]

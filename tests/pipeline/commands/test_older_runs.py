@@ -11,7 +11,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.report import pairs
+from headrace.pipeline.report import near_duplicates
 from headrace.pipeline.run.planner import Step, load, plan, save
 from tests.small_runs import page
 
@@ -67,7 +67,7 @@ def test_why_names_the_older_document(folder, against):
 
 def test_the_report_shows_no_pair_whose_survivor_lies_elsewhere(against):
     _, steps, _ = against
-    assert pairs.sample(Artifact(steps[0].folder), Artifact(steps[2].folder)) == []
+    assert near_duplicates.sample(Artifact(steps[0].folder), Artifact(steps[2].folder)) == []
 
 
 def test_workers_find_the_same_run(against, tmp_path):

@@ -10,12 +10,12 @@ import pytest
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.commands import order
+from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Run, plan
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.mixture import Mix, training_data

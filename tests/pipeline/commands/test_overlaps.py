@@ -8,12 +8,12 @@ import pytest
 
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.commands import overlaps, why
+from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.report.facts import Fact
 from headrace.pipeline.run.planner import Step, plan
 
 PASSAGES = [

@@ -17,10 +17,9 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenizer import Tokenizer, Trained
 from headrace.data_prep.tokens import Tokens
-from headrace.pipeline.commands import lookup, trace, why
+from headrace.pipeline.commands import facts, lookup, trace, why
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.report import facts
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, c4_corpus, page, plain_corpus
 from tests.unique_documents import unique_documents

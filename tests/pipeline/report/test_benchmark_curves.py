@@ -1,11 +1,11 @@
-"""The pictures of benchmarks over steps: which points they show, and that a page has them."""
+"""Figures of benchmarks over steps: their points, and their place on the page."""
 
 import json
 from pathlib import Path
 
 from headrace.pipeline.report.benchmark_curves import benchmark_curves, main_metrics
+from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_history import IN_LOOP, Point
-from headrace.pipeline.report.stage import Report
 from headrace.train.evaluation.score_rows import Metric
 from tests.pipeline.report.test_report import CLEAN, full_run, write_report
 from tests.pipeline.report.test_score_history import scored_checkpoint
@@ -28,7 +28,7 @@ POINTS = [
 ]
 
 
-def test_the_main_metric_of_each_benchmark_by_source_and_step():
+def test_main_metric_of_each_benchmark_by_source_and_step():
     found = main_metrics(POINTS)
     assert {
         name: {source: [p.metric.value for p in line] for source, line in of.items()} for name, of in found.items()
@@ -43,21 +43,21 @@ def test_a_panel_for_each_benchmark_with_intervals_and_guessing():
     chart = json.loads(figure.json)
     assert [title["text"] for title in chart["layout"]["annotations"]] == ["piqa acc", "validation bits per byte"]
     drawn = [trace for trace in chart["data"] if trace["x"] != [None]]
-    guess, first, beside, bits = drawn
+    guess, first, second, bits = drawn
     assert (guess["x"], guess["y"], guess["line"]["dash"]) == ([4, 6, 8], [0.25, 0.25, 0.25], "dot")
     assert (first["x"], first["y"]) == ([4, 8], [0.5, 0.6])
     assert [round(length, 6) for length in first["error_y"]["array"]] == [0.2, 0.2]
     assert [round(length, 6) for length in first["error_y"]["arrayminus"]] == [0.1, 0.1]
-    assert beside["line"]["color"] != first["line"]["color"] == bits["line"]["color"]
+    assert second["line"]["color"] != first["line"]["color"] == bits["line"]["color"]
     legend = [trace["name"] for trace in chart["data"] if trace.get("showlegend")]
     assert legend == ["watch 0a1b2c", IN_LOOP]
 
 
-def test_without_scores_on_the_way_there_is_no_picture():
+def test_no_figure_without_scores():
     assert benchmark_curves([]) is None
 
 
-def test_the_page_has_the_pictures_of_what_was_scored(tmp_path: Path):
+def test_page_has_a_figure_when_a_checkpoint_is_scored(tmp_path: Path):
     inputs = full_run(tmp_path)
     assert 'id="figure-benchmarks"' not in write_report(inputs, tmp_path / "before").read_text()
     scored_checkpoint(tmp_path, inputs["weights"].folder.name, 100, 0.5)
@@ -66,7 +66,7 @@ def test_the_page_has_the_pictures_of_what_was_scored(tmp_path: Path):
     assert "blimp acc" in page
 
 
-def test_a_page_is_made_anew_when_more_checkpoints_are_scored(tmp_path: Path):
+def test_new_checkpoint_scores_change_the_address(tmp_path: Path):
     addresses = dict.fromkeys(Report.inputs, "abc")
     before = Report(root=str(tmp_path), clean=CLEAN).address(addresses)
     assert before == Report(root=str(tmp_path / "elsewhere"), clean=CLEAN).address(addresses)

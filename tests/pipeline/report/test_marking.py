@@ -1,4 +1,4 @@
-"""Marked pages: what is marked is what the filters counted, and what is not marked is the document."""
+"""Marked pages: marked lines equal the counts of the filters, unmarked lines equal the document."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.report.marking import REMOVED, REWRITTEN, Line, folded, is_by, marked, pages
+from headrace.pipeline.report.marking import REMOVED, REWRITTEN, Line, excerpt, marked_lines, matches, pages
 
 WORDS = "river water mill wheel stone grain flour channel gate power bread town season winter".split()  # noqa: SIM905
 PARTS = (
@@ -68,7 +68,7 @@ def c4(run_stage, tmp_path_factory) -> tuple[Clean, Artifact]:
     return cleaned(tmp_path_factory.mktemp("c4"), "c4", [page(rng) for _ in range(150)], run_stage)
 
 
-def test_every_mark_of_a_kept_page_is_one_that_a_filter_counted(c4: tuple[Clean, Artifact]) -> None:
+def test_marks_of_kept_pages_equal_the_counts_of_filters(c4: tuple[Clean, Artifact]) -> None:
     clean, artifact = c4
     seen: Counter[str] = Counter()
     for one in pages(read(artifact, "documents"), clean):
@@ -85,7 +85,7 @@ def test_every_mark_of_a_kept_page_is_one_that_a_filter_counted(c4: tuple[Clean,
     )
 
 
-def test_a_dropped_page_shows_the_line_that_decided(c4: tuple[Clean, Artifact]) -> None:
+def test_a_dropped_page_marks_the_line_that_caused_it(c4: tuple[Clean, Artifact]) -> None:
     clean, artifact = c4
     dropped = [one for one in pages(read(artifact, "dropped"), clean) if one.drop["rule"] == "c4_lines.curly_bracket"]
     assert len(dropped) > 3
@@ -95,7 +95,7 @@ def test_a_dropped_page_shows_the_line_that_decided(c4: tuple[Clean, Artifact]) 
         assert len(one.lines) == len(filled(one.document.text))
 
 
-def test_a_page_that_a_later_filter_dropped_shows_what_earlier_ones_took(tmp_path: Path, run_stage) -> None:
+def test_a_page_dropped_by_a_later_filter_marks_lines_removed_by_earlier_ones(tmp_path: Path, run_stage) -> None:
     text = "\n".join(["menu", *(f"Das ist der Satz Nummer {n} auf dieser langen deutschen Seite." for n in range(5))])
     clean, artifact = cleaned(tmp_path, "c4", [text], run_stage)
     (one,) = pages(read(artifact, "dropped"), clean)
@@ -103,7 +103,7 @@ def test_a_page_that_a_later_filter_dropped_shows_what_earlier_ones_took(tmp_pat
     assert [line.rule for line in one.lines] == ["c4_lines.end_mark", *[""] * 5]
 
 
-def test_sentences_taken_out_of_lines(tmp_path: Path, run_stage) -> None:
+def test_sentences_removed_from_lines(tmp_path: Path, run_stage) -> None:
     """Spans of three sentences that two pages share: the shortened line comes after its original."""
     rng = random.Random(3)
     lines = [[" ".join(rng.choices(WORDS, k=8)).capitalize() + "." for _ in range(6)] for _ in range(8)]
@@ -116,8 +116,8 @@ def test_sentences_taken_out_of_lines(tmp_path: Path, run_stage) -> None:
     assert [line.rule for line in one.lines if line.rule.startswith("unique")] == ["unique_spans"]
 
 
-def test_lines_that_are_corrected(tmp_path: Path, run_stage) -> None:
-    """A phrase is cut out of a line that stays, others are removed."""
+def test_corrected_lines(tmp_path: Path, run_stage) -> None:
+    """A phrase is removed from one line; other lines are removed whole."""
     body = [f"This is sentence number {n} of a page with many words in all of its lines." for n in range(30)]
     text = "\n".join([*body, "1,234 likes", "HOME AND NEWS", "", "Two items in cart"])
     clean = Clean(source=Jsonl(paths=(str(tmp_path / "pages.jsonl"),)), cleaning=Cleaning(filters=(LineCorrections(),)))
@@ -143,30 +143,30 @@ def c4_stage() -> Clean:
         ({}, [REMOVED]),
     ],
 )
-def test_a_rule_that_cannot_be_named(metadata: dict[str, object], rules: list[str]) -> None:
+def test_unknown_rules_are_marked_as_removed(metadata: dict[str, object], rules: list[str]) -> None:
     first, second = ("This is a sentence with a number of words.", "Here is another one with even more words.")
-    lines = marked(Document(text=second, id="a:0", metadata=metadata), f"{first}\n{second}", c4_stage())
+    lines = marked_lines(Document(text=second, id="a:0", metadata=metadata), f"{first}\n{second}", c4_stage())
     assert lines == [Line(first, rules[0]), Line(second)]
 
 
-def test_lines_in_place_of_others() -> None:
+def test_rewritten_lines() -> None:
     first, second = ("Write to us at ann@example.org if you like it.", "Here is another one with even more words.")
     changed = first.replace("ann@example.org", "email@example.com")
-    lines = marked(Document(text=f"{changed}\n{second}", id="a:0", metadata={}), f"{first}\n{second}", c4_stage())
+    lines = marked_lines(Document(text=f"{changed}\n{second}", id="a:0", metadata={}), f"{first}\n{second}", c4_stage())
     assert lines == [Line(first, REWRITTEN), Line(changed), Line(second)]
-    alone = marked(Document(text="New.", id="a:0", metadata={}), "menu", c4_stage())
+    alone = marked_lines(Document(text="New.", id="a:0", metadata={}), "menu", c4_stage())
     assert alone == [Line("New."), Line("menu", "c4_lines.end_mark")]
 
 
 @given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd")))
-def test_whatever_changed_the_document_is_shown_whole(before: list[str], after: list[str]) -> None:
+def test_all_lines_of_the_document_are_shown(before: list[str], after: list[str]) -> None:
     clean = Clean(source=Jsonl(paths=("none.jsonl",)), cleaning=Cleaning(filters=()))
-    lines = marked(Document(text="\n".join(after), id="a:0", metadata={}), "\n".join(before), clean)
+    lines = marked_lines(Document(text="\n".join(after), id="a:0", metadata={}), "\n".join(before), clean)
     assert [line.text for line in lines if not line.rule] == after
     assert Counter(before) - Counter(line.text for line in lines) == Counter()
 
 
-def test_a_record_far_into_its_file_is_not_looked_for(c4: tuple[Clean, Artifact]) -> None:
+def test_records_far_into_a_file_are_not_read(c4: tuple[Clean, Artifact]) -> None:
     clean, artifact = c4
     documents = read(artifact, "documents")
     assert [one.is_compared for one in pages(documents, clean, records=40)] == [
@@ -174,24 +174,24 @@ def test_a_record_far_into_its_file_is_not_looked_for(c4: tuple[Clean, Artifact]
     ]
 
 
-def test_long_pages_are_folded_around_what_was_removed() -> None:
+def test_excerpts_of_long_pages_prefer_removed_lines() -> None:
     lines = [Line(str(n), "a.x" if n == 10 else "b" if n == 20 else "") for n in range(30)]
     first, ten, twenty = (
         [Line("0")],
         [Line("9"), Line("10", "a.x"), Line("11")],
         [Line("19"), Line("20", "b"), Line("21")],
     )
-    assert folded(lines, 7) == [*first, 8, *ten, 7, *twenty, 8]
-    assert folded(lines, 4, "a") == [*first, 8, *ten, 18]
-    assert folded(lines, 3, "b") == [19, *twenty, 8]
-    assert folded(lines[:3], 7) == lines[:3]
-    assert folded(lines, 2, "none") == [Line("0"), Line("1"), 28]
-    assert folded([], 3) == []
+    assert excerpt(lines, 7) == [*first, 8, *ten, 7, *twenty, 8]
+    assert excerpt(lines, 4, "a") == [*first, 8, *ten, 18]
+    assert excerpt(lines, 3, "b") == [19, *twenty, 8]
+    assert excerpt(lines[:3], 7) == lines[:3]
+    assert excerpt(lines, 2, "none") == [Line("0"), Line("1"), 28]
+    assert excerpt([], 3) == []
 
 
-def test_a_rule_is_meant_by_its_name_or_its_filter() -> None:
-    assert is_by("", "language")
-    assert is_by("c4_lines", "c4_lines.end_mark")
-    assert is_by("c4_lines.end_mark", "c4_lines.end_mark")
-    assert not is_by("c4", "c4_lines.end_mark")
-    assert not is_by("c4_lines.end_mark", "c4_lines.end")
+def test_a_rule_matches_its_name_and_its_filter() -> None:
+    assert matches("", "language")
+    assert matches("c4_lines", "c4_lines.end_mark")
+    assert matches("c4_lines.end_mark", "c4_lines.end_mark")
+    assert not matches("c4", "c4_lines.end_mark")
+    assert not matches("c4_lines.end_mark", "c4_lines.end")

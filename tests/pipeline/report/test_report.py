@@ -25,14 +25,14 @@ from headrace.data_prep.filters.c4.rules import FewWords
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import plain
-from headrace.pipeline.report import figures, samples
+from headrace.pipeline.report import document_samples, figures
+from headrace.pipeline.report.count_rows import count_rows, histogram, shortened
 from headrace.pipeline.report.formatting import flat, percent, short, visible
+from headrace.pipeline.report.html_page import embed
 from headrace.pipeline.report.marking import Line
-from headrace.pipeline.report.page import embed
-from headrace.pipeline.report.scores import ScoreTable
-from headrace.pipeline.report.sections import Fact, epochs
-from headrace.pipeline.report.stage import Report
-from headrace.pipeline.report.tallies import histogram, shortened, tallies
+from headrace.pipeline.report.report import Report
+from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.sections import Statistic, epochs
 from tests.unique_documents import write_documents
 
 HOSTILE = (
@@ -246,7 +246,7 @@ class Reader(html.parser.HTMLParser):
             self.text += data
 
 
-def test_the_numbers_a_reader_wants_are_there(page: Path) -> None:
+def test_main_numbers_are_on_the_page(page: Path) -> None:
     text = " ".join(Reader(page.read_text()).text.split())
     assert "10,000 records, 2.48 M tokens, one model" in text
     assert "unique documents 4,200 tokens 2.48 M parameters 3.41 M" in text
@@ -265,7 +265,7 @@ def test_the_numbers_a_reader_wants_are_there(page: Path) -> None:
     assert "cleaning.filters[0].rules[0].min_words 5" in text
 
 
-def test_without_a_score_the_headline_is_the_last_validation(tmp_path: Path) -> None:
+def test_without_scores_the_headline_is_the_last_validation_loss(tmp_path: Path) -> None:
     inputs = full_run(tmp_path / "full") | {"scores": empty_run(tmp_path / "empty")["scores"]}
     text = " ".join(Reader(write_report(inputs, tmp_path / "report").read_text()).text.split())
     assert "validation loss 3.637 nats per token, held-out rows bits per byte 1.193 held-out rows" in text
@@ -274,13 +274,13 @@ def test_without_a_score_the_headline_is_the_last_validation(tmp_path: Path) -> 
 def test_a_mixture_has_epochs_of_each_source() -> None:
     mixed = [{"step": 9, "epoch:crawl": 0.1}, {"step": 10, "epoch:crawl": 0.4444, "epoch:wiki": 3.4}]
     assert epochs(mixed) == [
-        Fact("epochs of crawl", "0.44", "a source of the mixture"),
-        Fact("epochs of wiki", "3.40", "a source of the mixture"),
+        Statistic("epochs of crawl", "0.44", "a source of the mixture"),
+        Statistic("epochs of wiki", "3.40", "a source of the mixture"),
     ]
-    assert epochs(metrics(300)) == [Fact("epochs", "2.00", "over the training rows")]
+    assert epochs(metrics(300)) == [Statistic("epochs", "2.00", "over the training rows")]
 
 
-def test_samples_are_few_and_from_several_shards(page: Path) -> None:
+def test_samples_come_from_several_shards(page: Path) -> None:
     text = Reader(page.read_text()).text
     assert [name in text for name in ("gz:10 ·", "gz:11 ·", "gz:12 ·", "gz:15 ·", "gz:16 ·")] == [
         True,
@@ -291,10 +291,10 @@ def test_samples_are_few_and_from_several_shards(page: Path) -> None:
     ]
     assert "crawl-0.warc.gz:10 ·" in text
     assert "crawl-1.warc.gz:10 ·" in text
-    assert text.count("decided by") == 3 + 3 + 2, "two rules of clean, one of unique that has two documents"
+    assert text.count("deciding value") == 3 + 3 + 2, "two rules of clean, one of unique that has two documents"
 
 
-def test_near_duplicates_stand_side_by_side_the_most_alike_first(page: Path) -> None:
+def test_near_duplicates_stand_side_by_side_the_most_similar_first(page: Path) -> None:
     text = " ".join(Reader(page.read_text()).text.split())
     first, second = text.index("J = 0.970 kept · crawl-0.warc.gz:0"), text.index("J = 0.875 kept · crawl-1.warc.gz:0")
     assert first < second
@@ -328,7 +328,7 @@ def test_hostile_text_stays_text(page: Path) -> None:
     assert f"Which one? {shown}" in reader.text
 
 
-def test_nothing_is_loaded_from_anywhere(page: Path) -> None:
+def test_the_page_loads_nothing(page: Path) -> None:
     text = page.read_text()
     for tag, attributes in Reader(text).elements:
         assert not {"src", "srcset", "action", "data", "poster"} & set(attributes), tag
@@ -339,7 +339,7 @@ def test_nothing_is_loaded_from_anywhere(page: Path) -> None:
     assert "default-src 'none'" in text
 
 
-def test_a_run_without_anything_says_none(empty_page: Path) -> None:
+def test_the_page_of_an_empty_run_shows_none(empty_page: Path) -> None:
     reader = Reader(empty_page.read_text())
     assert "0 records, 0 tokens, one model" in reader.text
     assert not [found for _, found in reader.elements if "data-figure" in found]
@@ -351,7 +351,7 @@ def test_the_page_depends_on_its_inputs_alone(page: Path, tmp_path: Path) -> Non
     assert write_report(full_run(tmp_path), tmp_path / "report").read_bytes() == page.read_bytes()
 
 
-def test_samples_are_looked_for_in_few_shards_and_not_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_are_searched_in_the_beginnings_of_few_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drop = {"rule": "rare", "value": "1"}
 
     def shard(out: TaskOutput) -> Mapping[str, int]:
@@ -364,8 +364,8 @@ def test_samples_are_looked_for_in_few_shards_and_not_far(tmp_path: Path, monkey
     opened: list[str] = []
     path = made.path
     monkeypatch.setattr(made, "path", lambda name: opened.append(name) or path(name))
-    monkeypatch.setattr(samples, "DOCUMENTS_PER_SHARD", 11)
-    found = samples.chosen(
+    monkeypatch.setattr(document_samples, "DOCUMENTS_PER_SHARD", 11)
+    found = document_samples.chosen(
         made, "dropped", {"rare": 3, "common": 3, "never": 3}, lambda one: {one.metadata["drop"]["rule"]}
     )
     assert opened == [f"dropped/{number:05d}.jsonl.zst" for number in range(0, 40, 5)]
@@ -380,7 +380,7 @@ SENTENCES = [f"The sentence with the number {n} has a number of words." for n in
 
 @pytest.fixture
 def cleaned(tmp_path: Path) -> tuple[Clean, Artifact]:
-    """Twenty pages with a menu of which every fourth is too short, and the raw file that they were read from."""
+    """Twenty cleaned pages with a menu, and their raw file. Every fourth page is too short."""
     raw = tmp_path / "pages.jsonl"
     texts = ["\n".join([MENU, *SENTENCES[: 1 if n % 4 == 3 else 4]]) for n in range(20)]
     raw.write_text(
@@ -395,7 +395,7 @@ def cleaned(tmp_path: Path) -> tuple[Clean, Artifact]:
 def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Clean, Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
     stage, made = cleaned
     short, menu = "c4_lines.sentences", "c4_lines.end_mark"
-    found = samples.side_by_side(made, stage, [short, "never"], [menu])
+    found = document_samples.side_by_side(made, stage, [short, "never"], [menu])
     file = stage.source.listing()[0].name
     assert set(found) == {short, menu}
     assert [(pair.kept.id, pair.dropped.id) for pair in found[short]] == [
@@ -407,15 +407,15 @@ def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Clean, Artifact], mo
     assert [(pair.kept.id, pair.dropped.id) for pair in found[menu]] == [
         (f"{file}:{kept}", f"{file}:{dropped}") for kept, dropped in ((0, 3), (1, 7), (2, 11))
     ]
-    assert all(pair.kept is None for pair in samples.side_by_side(made, stage, [short], kept=0)[short])
-    monkeypatch.setattr(samples, "RECORDS_PER_FILE", 5)
-    second = samples.side_by_side(made, stage, [short])[short][1]
+    assert all(pair.kept is None for pair in document_samples.side_by_side(made, stage, [short], kept=0)[short])
+    monkeypatch.setattr(document_samples, "RECORDS_PER_FILE", 5)
+    second = document_samples.side_by_side(made, stage, [short])[short][1]
     assert second.kept.lines[0] == Line(MENU, menu)
     assert second.dropped.lines == [Line(MENU, menu), Line(SENTENCES[0])], (
-        "what dropped it is judged without its record"
+        "the rule that dropped it is applied without its record"
     )
     Path(file).unlink()
-    assert samples.side_by_side(made, stage, [short])[short][1].kept.lines == [*map(Line, SENTENCES)]
+    assert document_samples.side_by_side(made, stage, [short])[short][1].kept.lines == [*map(Line, SENTENCES)]
 
 
 def test_removed_lines_are_struck_through(cleaned: tuple[Clean, Artifact], tmp_path: Path) -> None:
@@ -425,16 +425,18 @@ def test_removed_lines_are_struck_through(cleaned: tuple[Clean, Artifact], tmp_p
     assert text.count('<div class="side-by-side">') == 3 + 3
 
 
-def test_tallies_are_ranked_and_the_small_ones_summed_up() -> None:
-    ranked = tallies({"dropped:b": 1, "dropped:a": 1, "dropped:c": 6, "dropped:zero": 0, "kept": 12}, "dropped:", of=20)
-    assert [(tally.name, tally.count, tally.share) for tally in ranked] == [
+def test_counts_are_ranked_and_small_ones_are_summed_up() -> None:
+    ranked = count_rows(
+        {"dropped:b": 1, "dropped:a": 1, "dropped:c": 6, "dropped:zero": 0, "kept": 12}, "dropped:", total=20
+    )
+    assert [(row.name, row.count, row.share) for row in ranked] == [
         ("c", 6, 0.3),
         ("a", 1, 0.05),
         ("b", 1, 0.05),
     ]
-    assert [tally.name for tally in shortened(ranked, 2)] == ["c", "a", "b"]
-    assert [(tally.name, tally.count) for tally in shortened(ranked, 1)] == [("c", 6), ("2 others", 2)]
-    assert tallies({"dropped:a": 3}, "dropped:", of=0)[0].share is None
+    assert [row.name for row in shortened(ranked, 2)] == ["c", "a", "b"]
+    assert [(row.name, row.count) for row in shortened(ranked, 1)] == [("c", 6), ("2 others", 2)]
+    assert count_rows({"dropped:a": 3}, "dropped:", total=0)[0].share is None
 
 
 @given(st.dictionaries(st.sampled_from([0] + [1 << n for n in range(20)]), st.integers(1, 99), min_size=1))
@@ -465,7 +467,7 @@ def test_shown_text_cannot_change_its_surroundings(text: str, characters: int) -
     assert json.loads(embed(json.dumps(text))) == text
 
 
-def test_numbers_read_well() -> None:
+def test_numbers_are_formatted() -> None:
     assert [short(n) for n in (None, 0, 999_999, 1_234_567, 12_345_678, 123_456_789, 1.5e9, 2e12)] == [
         "none", "0", "999,999", "1.23 M", "12.3 M", "123 M", "1.50 B", "2.00 T",
     ]  # fmt: skip
@@ -499,9 +501,7 @@ def browse(tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
     return run
 
 
-def test_a_browser_draws_every_figure_without_a_complaint(
-    page: Path, browse: Callable[..., tuple[str, list[str]]]
-) -> None:
+def test_a_browser_draws_every_figure_without_errors(page: Path, browse: Callable[..., tuple[str, list[str]]]) -> None:
     tree, console = browse(page, "--dump-dom")
     assert console == []
     assert "<title>Headrace report</title>" in tree
@@ -518,9 +518,7 @@ def test_a_browser_draws_every_figure_without_a_complaint(
     assert "var(--" not in "".join(re.findall(r"<svg.*?</svg>", tree, flags=re.DOTALL))
 
 
-def test_a_browser_makes_a_picture_of_the_page(
-    page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]
-) -> None:
+def test_a_browser_makes_a_screenshot(page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]) -> None:
     picture = tmp_path / "report.png"
     browse(page, f"--screenshot={picture}", "--window-size=1280,2000")
     content = picture.read_bytes()
@@ -529,10 +527,10 @@ def test_a_browser_makes_a_picture_of_the_page(
     assert len(content) > 60_000, "a blank page of this size has some 10 kB"
 
 
-def test_the_browser_runs_no_script_but_the_pages_own(
+def test_the_browser_runs_only_scripts_of_the_page(
     page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]
 ) -> None:
-    """The second lock: even on a page whose escaping failed, a script from the web does not run."""
+    """The second protection: if escaping failed, a script from the web still does not run."""
     pierced = tmp_path / "pierced.html"
     pierced.write_text(page.read_text().replace("</footer>", "<script>document.title='owned'</script>" + "</footer>"))
     tree, console = browse(pierced, "--dump-dom")
@@ -578,7 +576,8 @@ def test_scores_show_clean_and_dirty_items(tmp_path: Path) -> None:
         ("–", "–"),
     ]
     assert [(row.cells["clean"], row.cells["dirty"]) for row in table.groups] == [("–", "–")]
-    assert "agreement: 4 items overlap with training documents, 1,100 do not, 0 are too short to tell." in table.notes
+    assert "agreement: 4 items overlap with training documents, 1,100 do not, 0 are too short to decide." in table.notes
     inputs = full_run(tmp_path / "run") | {"scores": artifact(tmp_path, "split", {}, scores)}
     page = write_report(inputs, tmp_path / "report" / "0123456789ab").read_text()
     assert '<td class="number">70.0 % (1,100)</td><td class="number">81.2 % (4)</td>' in page
+    assert "".join(f'<th class="number">{column}</th>' for column in table.rows[0].cells) in page

@@ -6,14 +6,13 @@ import re
 import pytest
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
-from headrace.pipeline.report import panels
-from headrace.pipeline.report.accuracies import Score, accuracies
-from headrace.pipeline.report.few_shot import Shot, panels_of
+from headrace.pipeline.report.accuracies import Accuracy, accuracies
+from headrace.pipeline.report.few_shot import Shot, few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.forest import Interval, forest
-from headrace.pipeline.report.phases import phase_change
+from headrace.pipeline.report.phase_change import phase_change
 from headrace.pipeline.report.questions import PER_BENCHMARK, questions
 from headrace.pipeline.report.score_history import Point
-from headrace.pipeline.report.scores import ScoreTable
+from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.inference.queries import Tally
 from tests.pipeline.report.test_report import artifact, browse, full_run, write_report
@@ -30,7 +29,7 @@ def entry(name, shots, value, groups=(), truncated=0):
 
 
 def named_after(name, metric):
-    """The scores of a benchmark that has one metric."""
+    """Returns the scores of a benchmark with one metric."""
     return BenchmarkScores(name, metrics=(Metric(metric, 0.5, None, None, None, 1),))
 
 
@@ -42,7 +41,7 @@ def traces(figure):
 
 
 def named(figure, name):
-    """The traces of this name that are no legend's."""
+    """Returns the traces of this name, without those for the legend."""
     return [trace for trace in traces(figure) if trace["name"] == name and trace["x"] != [None]]
 
 
@@ -58,7 +57,7 @@ def test_scores_of_one_benchmark_are_a_curve_in_the_order_of_shots():
     }
 
 
-def test_several_models_share_a_panel_and_groups_have_one_for_each():
+def test_models_share_a_panel_and_have_a_panel_each_for_groups():
     sums = [entry(f"sums_{k}shot", k, 0.2, [("plus", 0.3), ("minus", k / 10)]) for k in (0, 4)]
     found = panels_of({"a": [*QUIZ, *sums], "b": QUIZ[:2]})
     assert [(panel.title, list(panel.curves)) for panel in found] == [
@@ -71,8 +70,8 @@ def test_several_models_share_a_panel_and_groups_have_one_for_each():
     assert alone.title == "sums"
 
 
-def test_prompts_that_did_not_fit_are_hollow_and_the_legend_says_so():
-    figure = panels.few_shot(panels_of({"a": QUIZ}))
+def test_points_of_truncated_prompts_are_hollow_and_in_the_legend():
+    figure = few_shot_figure(panels_of({"a": QUIZ}))
     (curve,) = named(figure, "a")
     assert (curve["x"], curve["y"]) == (["0", "2", "16"], [0.3, 0.4, 0.5])
     assert curve["marker"]["symbol"] == ["circle", "circle", "circle-open"]
@@ -80,13 +79,13 @@ def test_prompts_that_did_not_fit_are_hollow_and_the_legend_says_so():
     assert named(figure, "random guessing")[0]["y"] == [0.25] * 3
     legend = [trace["name"] for trace in traces(figure) if trace.get("showlegend", True)]
     assert legend == ["a", "some prompts did not fit the window", "random guessing"]
-    assert "did not fit" not in panels.few_shot(panels_of({"a": [QUIZ[0], QUIZ[2]]})).json
-    assert panels.few_shot([]) is None
+    assert "did not fit" not in few_shot_figure(panels_of({"a": [QUIZ[0], QUIZ[2]]})).json
+    assert few_shot_figure([]) is None
 
 
-def test_a_benchmark_has_one_row_for_all_its_numbers_of_shots():
-    found = [Score("quiz acc", 0, 0.3, (0.2, 0.5), 0.25), Score("quiz acc", 16, 0.5, None, 0.25),
-             Score("sums acc", 0, 0.0, (0.0, 0.1), None)]  # fmt: skip
+def test_all_numbers_of_shots_share_a_row():
+    found = [Accuracy("quiz acc", 0, 0.3, (0.2, 0.5), 0.25), Accuracy("quiz acc", 16, 0.5, None, 0.25),
+             Accuracy("sums acc", 0, 0.0, (0.0, 0.1), None)]  # fmt: skip
     guess, zero, many = traces(accuracies(found))
     assert (guess["x"], guess["y"]) == ([0.25], [0])
     assert (zero["name"], zero["x"], zero["y"]) == ("0 shots", [0.3, 0.0], pytest.approx([-0.175, 0.825]))
@@ -101,7 +100,7 @@ def test_a_benchmark_has_one_row_for_all_its_numbers_of_shots():
     assert accuracies([]) is None
 
 
-def test_rows_of_one_metric_stand_beneath_each_other_by_shots(tmp_path):
+def test_rows_of_one_metric_are_sorted_by_shots(tmp_path):
     def fill(out):
         with out.file("scores.json") as path:
             path.write_text(json.dumps({"benchmarks": [one.row() for one in QUIZ]}))
@@ -116,7 +115,7 @@ def test_rows_of_one_metric_stand_beneath_each_other_by_shots(tmp_path):
 
 def test_no_two_of_twenty_lines_look_alike():
     groups = [entry(f"sums_{k}shot", k, 0.2, [(f"set_{n}", 0.3) for n in range(20)]) for k in (0, 4)]
-    (figure,) = panels.few_shot_groups([panel for panel in panels_of({"a": groups}) if panel.is_by_group])
+    (figure,) = group_figures([panel for panel in panels_of({"a": groups}) if panel.is_by_group])
     looks = [(one["line"]["color"], one["line"]["dash"]) for n in range(20) for one in named(figure, f"set {n}")]
     assert len(looks) == len(set(looks)) == 20
 
@@ -142,12 +141,12 @@ def test_the_phase_change_has_loss_score_and_heads():
     assert json.loads(figure.json)["layout"]["yaxis3"]["range"] == [0, 1]
 
 
-def test_there_is_a_phase_change_only_where_there_are_scores():
+def test_no_phase_change_without_scores():
     assert phase_change([(5, 4.0)], [point(10, "acc", 0.5)]) is None
     assert len(traces(phase_change([], [point(10, "in_context_score", 0.5)]))) == 1
 
 
-def test_differences_stand_on_their_rows():
+def test_forest_plot_of_differences():
     found = [Interval("quiz acc", "b", 2.0, -1.0, 4.0, ""), Interval("quiz acc", "c", 5.0, 4.0, 7.0, "**"),
              Interval("sums acc", "b", -3.0, -4.0, -2.5, "*")]  # fmt: skip
     figure = forest("shares", found, "points")
@@ -182,12 +181,12 @@ def samples(folder, verdicts):
         ([0.5, 1.0, 0.0], [0, 1, 2]),
     ],
 )
-def test_questions_are_right_and_wrong_as_far_as_there_are(tmp_path, verdicts, expected):
+def test_questions_are_half_right_and_half_wrong_if_possible(tmp_path, verdicts, expected):
     found = questions(samples(tmp_path / "s", verdicts), [named_after("quiz", "acc")])
     assert [question.name for question in found] == [f"f:{n}" for n in expected]
     assert len(found) <= PER_BENCHMARK
-    words = {1.0: "right", 0.0: "wrong", 0.5: ""}
-    assert [question.verdict for question in found] == [words[verdicts[n]] for n in expected]
+    names = {1.0: "right", 0.0: "wrong", 0.5: ""}
+    assert [question.verdict for question in found] == [names[verdicts[n]] for n in expected]
     assert {question.overlap for question in found} == {"too short"}
 
 
@@ -228,7 +227,7 @@ def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
 
 
 @pytest.mark.parametrize(("value", "verdict"), [(1.0, "right"), (0.0, "wrong")])
-def test_what_was_written_stands_beside_the_right_answer(tmp_path, value, verdict):
+def test_a_written_answer_is_shown_with_the_right_answer(tmp_path, value, verdict):
     row = {
         "name": "f:1",
         "prompts": ["Q"],
@@ -247,5 +246,5 @@ def test_what_was_written_stands_beside_the_right_answer(tmp_path, value, verdic
     scores = finish(tmp_path / "s", {"stage": "scores"}, {"scores": 1})
     (question,) = questions(scores, [named_after("trivia", "exact_match (x)")])
     assert (question.prompt, question.verdict) == ("Q", verdict)
-    told = [(choice.text, choice.right, choice.chosen) for choice in question.choices]
-    assert told == [(" Onion", verdict == "right", True), ("Onion", True, False)]
+    shown = [(choice.text, choice.right, choice.chosen) for choice in question.choices]
+    assert shown == [(" Onion", verdict == "right", True), ("Onion", True, False)]

@@ -1,4 +1,4 @@
-"""Points of the curves of benchmarks, from the metrics of a training and from the scores of its checkpoints."""
+"""Points of the curves of benchmarks: from metrics.jsonl and from the scores of checkpoints."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def metric(name: str, value: float, group: str = "") -> dict[str, Any]:
 
 
 def training_with_scores(folder: Path) -> Path:
-    """The folder of a training that scored itself after steps 2 and 4."""
+    """Returns the folder of a training with scores after steps 2 and 4."""
     folder.mkdir(parents=True)
     tracker = Tracker(folder, Tracking(wandb="off"), "run", 0, {})
     for step, value in ((2, 0.5), (4, 0.75)):
@@ -30,7 +30,7 @@ def training_with_scores(folder: Path) -> Path:
 
 
 def scored_checkpoint(root: Path, training: str, step: int, value: float, seed: int = 0) -> None:
-    """Writes the files that ``headrace watch`` leaves of one checkpoint."""
+    """Writes the files of ``headrace watch`` for one checkpoint."""
     folder = root / CHECKPOINT_SCORES / f"{training}-{step}-{seed}"
     out = TaskOutput(folder, "scores", 0)
     entries = [{"name": "blimp", "metrics": [metric("acc", value), metric("acc", 1.0, "anaphor")]}]
@@ -65,9 +65,9 @@ def test_other_settings_are_another_source(tmp_path: Path) -> None:
     for step in (1, 2):
         for seed in (0, 1):
             scored_checkpoint(tmp_path, "abc", step, 0.5, seed)
-    beside = [(p.source, p.step) for p in points(training) if p.source != IN_LOOP and not p.metric.group]
-    assert [step for _, step in beside] == [1, 2, 1, 2]
-    assert len(set(beside)) == 4
+    points_found = [(p.source, p.step) for p in points(training) if p.source != IN_LOOP and not p.metric.group]
+    assert [step for _, step in points_found] == [1, 2, 1, 2]
+    assert len(set(points_found)) == 4
 
 
 def test_a_training_without_scores_has_no_points(tmp_path: Path) -> None:

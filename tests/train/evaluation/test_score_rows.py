@@ -10,7 +10,7 @@ from headrace.pipeline.commands.watch import line
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.tracker import curves
 from headrace.pipeline.report.score_history import Point
-from headrace.pipeline.report.scores import ScoreTable
+from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation import score_rows
 from headrace.train.evaluation.benchmarks.agreement import Agreement
 from headrace.train.evaluation.contamination import metrics_by_part

@@ -1,4 +1,4 @@
-"""The rise of in-context learning: its score and each head's prefix matching over the steps of a training.
+"""Draws the in-context-learning score and each head's prefix matching over the steps of a training.
 
 The "phase change" of Olsson et al. 2022 (Argument 1): induction heads form within a short stretch of the training; in
 it the in-context-learning score falls, and the loss has a bump.
@@ -9,8 +9,19 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from headrace.pipeline.report.figures import BLUE, MUTED, PALE, SERIES, Figure, Points, thinned
-from headrace.pipeline.report.panels import LEGEND_PIXELS, PANEL_PIXELS, finished, grid
+from headrace.pipeline.report.figures import (
+    BLUE,
+    LEGEND_PIXELS,
+    MUTED,
+    PALE,
+    PANEL_PIXELS,
+    SERIES,
+    Figure,
+    Points,
+    panel_figure,
+    panel_grid,
+    thinned,
+)
 from headrace.pipeline.report.score_history import Point
 from headrace.train.evaluation.metrics import Z95
 from headrace.train.evaluation.score_rows import Metric
@@ -23,14 +34,14 @@ NAMED_HEADS = len(SERIES)
 def phase_change(loss: Points, points: Sequence[Point]) -> Figure | None:
     """Returns validation loss, in-context-learning score and heads over optimizer steps.
 
-    None when there is neither of the latter two. Of several sources (evaluations with different settings) the source
-    with the most points is shown.
+    None if there are neither scores nor heads. If there are several sources (evaluations with different settings), the
+    source with the most points is shown.
     """
-    own = [point for point in points if _is_shown(point.metric)]
-    if not own:
+    scored = [point for point in points if _is_shown(point.metric)]
+    if not scored:
         return None
-    (source, _), *_ = Counter(point.source for point in own).most_common(1)
-    shown = sorted((point for point in own if point.source == source), key=lambda point: point.step)
+    (source, _), *_ = Counter(point.source for point in scored).most_common(1)
+    shown = sorted((point for point in scored if point.source == source), key=lambda point: point.step)
     scores = [point for point in shown if point.metric.name == SCORE]
     heads: dict[str, list[Point]] = defaultdict(list)
     for point in shown:
@@ -42,7 +53,7 @@ def phase_change(loss: Points, points: Sequence[Point]) -> Figure | None:
         "prefix matching of each head": _heads(heads),
     }
     filled = {title: traces for title, traces in panels.items() if traces}
-    chart = grid(list(filled), 1, shared_xaxes=True)
+    chart = panel_grid(list(filled), 1, shared_xaxes=True)
     for row, traces in enumerate(filled.values(), start=1):
         for trace in traces:
             chart.add_trace(trace, row, 1)
@@ -52,7 +63,7 @@ def phase_change(loss: Points, points: Sequence[Point]) -> Figure | None:
     chart.update_layout(legend_traceorder="reversed")
     height = len(filled) * PANEL_PIXELS + LEGEND_PIXELS
     label = "In-context learning and induction heads by optimizer step"
-    return finished("phase_change", chart, height, label, 1)
+    return panel_figure("phase_change", chart, height, label, 1)
 
 
 def _is_shown(metric: Metric) -> bool:

@@ -1,16 +1,16 @@
-"""Samples a few documents for each rule: a kept and a dropped one side by side, with removed lines marked.
+"""Chooses a few documents for each rule: a kept and a dropped one side by side, with removed lines marked.
 
-    rule that drops           any kept document              | a document that it dropped
-    rule that removes lines   one that it removed lines from | a document that its filter dropped
+    rule that drops           any kept document                | a document that it dropped
+    rule that removes lines   a kept document that lost lines  | a document that its filter dropped
 
-Only a few shards at equal distances are opened, and each is read only as far as needed. To mark removed lines, only the
-first records of raw files are read again. So the cost of a report does not grow with the data.
+Only a few evenly spaced shards are read, each only as far as needed. To mark removed lines, only the first records of
+raw files are read again. So the cost of a report does not grow with the data.
 """
 
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,34 +18,34 @@ from datatrove.data import Document
 
 from headrace.data_prep.clean import Clean
 from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.filter import removed_parts
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.facts import alternately
 from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.report.marking import Line, Page, folded, pages
+from headrace.pipeline.report.marking import Line, Page, excerpt, pages
 
 T = TypeVar("T")
 Rules = Mapping[str, int]
-"""The number of documents to find for each rule."""
+"""Rule → the number of documents that are wanted."""
 
 SHARDS = 8
-"""Shards that samples are taken from."""
+"""The number of shards that samples are taken from."""
 DOCUMENTS_PER_SHARD = 5_000
-"""The maximum number of documents of a shard that are searched for rare rules."""
+"""The number of documents of a shard that are searched for rules that seldom apply."""
 RECORDS_PER_FILE = 500
-"""The maximum number of records of a raw file that are read again."""
+"""The number of records of a raw file that are read again."""
 PER_RULE = 3
-KEPT = 12
-"""The number of kept documents that are shown beside dropped ones, in turn."""
+KEPT_SAMPLES = 12
+"""The number of different kept documents that are shown beside dropped ones."""
 CHARACTERS = 300
 VALUE_CHARACTERS = 150
 LINES = 6
 ANY = ""
-"""The rule of every document."""
+"""In place of a rule: any document is accepted."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """A document on the page: some of its lines, removed ones with their rules, and the numbers of lines left out."""
+    """A document on the page."""
 
     id: str
     url: str
@@ -53,17 +53,18 @@ class Sample:
     """The rule that dropped it; empty when it was kept."""
     value: str
     lines: list[Line | int]
+    """Some of its lines, removed ones with their rules; a number counts lines that are left out."""
 
     @classmethod
     def of(cls, page: Page, rule: str) -> "Sample":
-        """Returns ``page`` as an example of the effect of ``rule``."""
+        """Returns the sample of ``page`` that shows the effect of ``rule``."""
         document = page.document
         return cls(
             visible(document.id, CHARACTERS),
             visible(str(document.metadata.get("url") or ""), CHARACTERS),
             str(page.drop.get("rule", "")),
             visible(str(page.drop.get("value", "")), VALUE_CHARACTERS),
-            [line if isinstance(line, int) else _shown(line) for line in folded(page.lines, LINES, rule)],
+            [line if isinstance(line, int) else _shown(line) for line in excerpt(page.lines, LINES, rule)],
         )
 
 
@@ -72,7 +73,7 @@ def _shown(line: Line) -> Line:
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
+class SamplePair:
     """A kept document and a dropped one; either may be missing."""
 
     kept: Sample | None
@@ -80,11 +81,16 @@ class Pair:
 
 
 def side_by_side(
-    artifact: Artifact, clean: Clean, dropping: Sequence[str], removing: Sequence[str] = (), kept: int = KEPT
-) -> dict[str, list[Pair]]:
-    """Returns up to ``PER_RULE`` pairs for each rule that dropped documents or removed parts of kept ones.
+    artifact: Artifact, clean: Clean, dropping: Sequence[str], removing: Sequence[str] = (), kept: int = KEPT_SAMPLES
+) -> dict[str, list[SamplePair]]:
+    """Returns up to ``PER_RULE`` pairs for each rule.
 
-    ``kept`` is the number of different kept documents beside dropped ones.
+    Args:
+        artifact: of clean or unique, with kept and dropped documents.
+        clean: the stage that cleaned them, to find removed lines.
+        dropping: rules that dropped documents.
+        removing: rules that removed parts of kept documents.
+        kept: the number of different kept documents that are shown beside dropped ones.
     """
     any_kept = {ANY: kept} if kept else {}
     left = chosen(artifact, "documents", any_kept | dict.fromkeys(removing, PER_RULE), _removed_by)
@@ -98,13 +104,13 @@ def side_by_side(
 
     contrast = itertools.cycle(left.get(ANY) or [None])
     found = {
-        rule: [Pair(sample(next(contrast), ANY), sample(one, rule)) for one in right[rule]]
+        rule: [SamplePair(sample(next(contrast), ANY), sample(one, rule)) for one in right[rule]]
         for rule in dropping
         if rule in right
     }
     for rule in removing:
         both = itertools.zip_longest(left.get(rule, []), right.get(_filter(rule), []))
-        found[rule] = [Pair(sample(kept_one, rule), sample(dropped_one, rule)) for kept_one, dropped_one in both]
+        found[rule] = [SamplePair(sample(kept_one, rule), sample(dropped_one, rule)) for kept_one, dropped_one in both]
     return found
 
 
@@ -120,7 +126,7 @@ def chosen(
 
 
 def _of_shard(path: Path, wanted: Rules, rules_of: Callable[[Document], Collection[str]]) -> dict[str, list[Document]]:
-    """Returns the first documents of a shard for each rule; it stops when all rules have theirs."""
+    """Returns the first documents of a shard for each rule; stops reading when all are found."""
     found: dict[str, list[Document]] = defaultdict(list)
     missing = dict(wanted)
     for document in itertools.islice(read_documents(path), DOCUMENTS_PER_SHARD):
@@ -144,15 +150,21 @@ def _filter(rule: str) -> str:
 
 
 def _removed_by(document: Document) -> Collection[str]:
-    return {ANY, *document.metadata.get("removed_lines", {}), *document.metadata.get("removed_sentences", {})}
+    return {ANY, *(rule for _, rule, _ in removed_parts(document))}
 
 
 def names(artifact: Artifact, kind: str) -> list[str]:
-    """Returns the names of the shards of ``kind``; unlike ``Artifact.shards``, it opens none."""
+    """Returns the names of the shards of ``kind``; unlike ``Artifact.shards``, this opens none."""
     return sorted(name for name in artifact.manifest["files"] if name.startswith(f"{kind}/"))
 
 
+def alternately(groups: Iterable[Sequence[T]]) -> list[T]:
+    """Returns the first item of each group, then the second of each, and so on."""
+    rounds = itertools.zip_longest(*groups)
+    return [item for group_round in rounds for item in group_round if item is not None]
+
+
 def spread(items: Sequence[T], wanted: int) -> list[T]:
-    """Returns at most ``wanted`` of the ``items``, at equal distances, beginning with the first."""
+    """Returns at most ``wanted`` of the ``items``, evenly spaced, beginning with the first."""
     step = max(1.0, len(items) / wanted)
     return [items[int(i * step)] for i in range(min(wanted, len(items)))]

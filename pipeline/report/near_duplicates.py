@@ -1,4 +1,4 @@
-"""Samples near duplicates to show side by side, and counts clusters by their size.
+"""Chooses near duplicates that the page shows side by side, and counts the sizes of clusters.
 
 duplicates/removed/00007.npy    row, survivor (shard · 2^32 + row), survivor_id, jaccard, exact
 clean/documents/00007.jsonl.zst    the texts of both
@@ -16,18 +16,18 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.report.document_samples import CHARACTERS, DOCUMENTS_PER_SHARD, SHARDS, names, spread
 from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.report.samples import CHARACTERS, DOCUMENTS_PER_SHARD, SHARDS, names, spread
 
-PAIRS = 6
+MAX_PAIRS = 6
 
-Place = tuple[int, int]
+Location = tuple[int, int]
 """(document shard, row)."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Pair:
-    """A document that was removed and the one that was kept; ``jaccard`` is of their shingle sets."""
+class NearDuplicate:
+    """A removed document and the document that was kept instead; ``jaccard`` compares their shingle sets."""
 
     jaccard: float
     removed_id: str
@@ -36,13 +36,13 @@ class Pair:
     survivor_text: str
 
 
-def sample(clean: Artifact, duplicates: Artifact) -> list[Pair]:
-    """Returns up to ``PAIRS`` near duplicates from a few shards, the most similar first."""
+def sample(clean: Artifact, duplicates: Artifact) -> list[NearDuplicate]:
+    """Returns up to ``MAX_PAIRS`` near duplicates from a few shards, the most similar first."""
     by_similarity = {round(candidate[0], 2): candidate for candidate in sorted(_candidates(duplicates), reverse=True)}
-    chosen = sorted(spread(sorted(by_similarity.values()), PAIRS), reverse=True)
-    texts = _documents(clean, [place for _, removed, survivor in chosen for place in (removed, survivor)])
+    chosen = sorted(spread(sorted(by_similarity.values()), MAX_PAIRS), reverse=True)
+    texts = _documents(clean, [location for _, removed, survivor in chosen for location in (removed, survivor)])
     return [
-        Pair(
+        NearDuplicate(
             jaccard,
             visible(texts[removed].id, CHARACTERS),
             visible(texts[removed].text, CHARACTERS),
@@ -55,7 +55,7 @@ def sample(clean: Artifact, duplicates: Artifact) -> list[Pair]:
 
 
 def cluster_sizes(duplicates: Artifact) -> list[tuple[str, int]]:
-    """Returns clusters by their number of documents, with the kept one: ``("2", n), ("3–4", n), ("5–8", n), …``."""
+    """Returns the number of clusters by size: ``("2", n), ("3–4", n), ("5–8", n), …``. Kept documents count, too."""
     removed: Counter[int] = Counter()
     for name in names(duplicates, "removed"):
         survivors, numbers = np.unique(np.load(duplicates.path(name))["survivor"], return_counts=True)
@@ -70,8 +70,8 @@ def _sizes(power: int) -> str:
     return f"{low}–{high}" if high > low else str(low)
 
 
-def _candidates(duplicates: Artifact) -> Iterable[tuple[float, Place, Place]]:
-    """Yields ``(jaccard, removed, survivor)`` of near duplicates that are near the beginnings of their shards."""
+def _candidates(duplicates: Artifact) -> Iterable[tuple[float, Location, Location]]:
+    """Yields (jaccard, removed, survivor) of near duplicates near the beginnings of their shards."""
     for name in spread(names(duplicates, "removed"), SHARDS):
         table: Any = np.load(duplicates.path(name))
         near = table[~table["exact"] & (table["row"] < DOCUMENTS_PER_SHARD)]
@@ -81,10 +81,10 @@ def _candidates(duplicates: Artifact) -> Iterable[tuple[float, Place, Place]]:
                 yield jaccard, (int(PurePath(name).stem.split(".")[0]), row), (shard, survivor_row)
 
 
-def _documents(clean: Artifact, places: Iterable[Place]) -> dict[Place, Document]:
-    """Returns the documents at ``places``; it reads each shard once and no further than needed."""
+def _documents(clean: Artifact, locations: Iterable[Location]) -> dict[Location, Document]:
+    """Returns the documents at ``locations``; reads each shard once, and only as far as needed."""
     rows: dict[int, set[int]] = defaultdict(set)
-    for shard, row in places:
+    for shard, row in locations:
         rows[shard].add(row)
     found = {}
     for shard, wanted in sorted(rows.items()):

@@ -1,10 +1,10 @@
-"""One HTML file that needs nothing else: style, script, figures and plotly.js inside, nothing loaded from anywhere.
+"""Renders a self-contained HTML file: style, script, figures and plotly.js are inside, nothing is loaded.
 
     sections ── template.html ──> report.html         layout.html: style.css, page.js, plotly.js (compressed) inlined
     runs ── comparison.html ──> the page of ``headrace compare``
 
-The page shows text from the web, so it has two locks. Jinja escapes every value; and the page's own
-Content-Security-Policy lets only the two scripts run that were put in here, by their SHA-256, and nothing be fetched.
+The page shows text from the web, so it has two protections. Jinja escapes every value. The page's
+Content-Security-Policy allows only our two scripts, by their SHA-256, and no requests.
 """
 
 import base64
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parent
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
-    """Returns the page that ``template`` makes from ``values``."""
+    """Returns the HTML page of ``template`` with ``values``."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
@@ -45,10 +45,10 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 
 def embed(json: str) -> Markup:
-    """Escapes ``json`` for a script element, so that no text in it can end the element."""
+    """Returns ``json`` with ``<`` escaped, so that no text in it can end a script element."""
     return Markup(json.replace("<", "\\u003c"))
 
 
 def source_hash(script: str) -> str:
-    """Returns the name of an inline script in a Content-Security-Policy (CSP Level 3, §2.3.1 ``hash-source``)."""
+    """Returns the ``hash-source`` of an inline script for a Content-Security-Policy (CSP Level 3, §2.3.1)."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

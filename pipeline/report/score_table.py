@@ -1,22 +1,21 @@
-"""The scores on the page: rows of scores.json, accuracies as a figure, curves over shots, questions with answers."""
+"""The scores of the page and the summary: rows of scores.json, figures, and questions with answers."""
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report import panels
-from headrace.pipeline.report.accuracies import Score, accuracies
-from headrace.pipeline.report.few_shot import panels_of
+from headrace.pipeline.report.accuracies import Accuracy, accuracies
+from headrace.pipeline.report.few_shot import few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.figures import Figure
 from headrace.pipeline.report.formatting import count, decimal
-from headrace.pipeline.report.questions import Question, questions
+from headrace.pipeline.report.questions import AnsweredQuestion, questions
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
 HEADLINES = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class ScoreRow:
     """One metric of one benchmark, or of a group within it."""
 
     benchmark: BenchmarkScores
@@ -28,11 +27,11 @@ class Row:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """A key that is equal for rows that differ only by their shots."""
+        """Equal for rows that differ only in their shots."""
         return self.benchmark.base_name, self.metric.group, self.metric.name
 
     def text(self, value: float | None) -> str:
-        """Returns ``value`` in the unit of this metric, with at most as many digits as its main value has."""
+        """Returns ``value`` in the unit of this metric, with at most as many digits as its main value."""
         if value is None:
             return "–"
         kind = self.metric.kind
@@ -58,24 +57,24 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class ScoreTable:
-    """The scores on the page."""
+    """The scores of a run, ready to be shown."""
 
-    rows: list[Row]
-    groups: list[Row]
+    rows: list[ScoreRow]
+    groups: list[ScoreRow]
     notes: list[str]
-    """Limits of the scores that a reader must know."""
+    """Limitations of the scores: truncated contexts, missing items, overlaps with training documents."""
     held_out: Mapping[str, float]
-    """Metric → value over all held-out documents; the training's own validation is a sample of them."""
+    """Metric → value over all held-out documents; the validation during training uses a sample of them."""
     figure: Figure | None
     few_shot: Figure | None
     few_shot_groups: list[Figure]
-    questions: list[Question]
+    questions: list[AnsweredQuestion]
 
     @classmethod
     def of(cls, scores: Artifact) -> "ScoreTable":
         """Returns the table of ``scores``."""
         benchmarks = sorted(read_scores(scores.path("scores.json")), key=lambda one: one.order)
-        rows = [Row(one, metric) for one in benchmarks for metric in one.metrics]
+        rows = [ScoreRow(one, metric) for one in benchmarks for metric in one.metrics]
         whole = [row for row in rows if not row.metric.group]
         shown = first_accuracies(whole, lambda row: row.benchmark.name)
         by_shots = panels_of({"this model": benchmarks})
@@ -84,41 +83,41 @@ class ScoreTable:
             groups=_by_shots([row for row in rows if row.metric.group]),
             notes=list(dict.fromkeys(note for one in benchmarks for note in _notes(one))),
             held_out={m.name: m.value for one in benchmarks if one.type == "validation" for m in one.metrics},
-            figure=accuracies([_mark(row) for row in shown]),
-            few_shot=panels.few_shot([panel for panel in by_shots if not panel.is_by_group]),
-            few_shot_groups=panels.few_shot_groups([panel for panel in by_shots if panel.is_by_group]),
+            figure=accuracies([_accuracy(row) for row in shown]),
+            few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
+            few_shot_groups=group_figures([panel for panel in by_shots if panel.is_by_group]),
             questions=questions(scores, benchmarks),
         )
 
-    def headlines(self) -> list[Row]:
+    def headlines(self) -> list[ScoreRow]:
         """Returns the first accuracy of each of the first benchmarks, with the fewest worked examples."""
         return first_accuracies(self.rows, lambda row: row.benchmark.base_name)[:HEADLINES]
 
 
-def first_accuracies(rows: Sequence[Row], name: Callable[[Row], str]) -> list[Row]:
+def first_accuracies(rows: Sequence[ScoreRow], name: Callable[[ScoreRow], str]) -> list[ScoreRow]:
     """Returns for each ``name`` the first row that is a share of right answers."""
-    firsts: dict[str, Row] = {}
+    firsts: dict[str, ScoreRow] = {}
     for row in rows:
         if row.metric.kind.is_share:
             firsts.setdefault(name(row), row)
     return list(firsts.values())
 
 
-def _mark(row: Row) -> Score:
+def _accuracy(row: ScoreRow) -> Accuracy:
     metric = row.metric
-    return Score(row.title, row.benchmark.shots, metric.value, metric.interval, metric.random)
+    return Accuracy(row.title, row.benchmark.shots, metric.value, metric.interval, metric.random)
 
 
-def _by_shots(rows: Sequence[Row]) -> list[Row]:
+def _by_shots(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     """Returns ``rows``; rows that differ only by their shots follow each other."""
-    found: dict[tuple[str, str, str], list[Row]] = {}
+    found: dict[tuple[str, str, str], list[ScoreRow]] = {}
     for row in rows:
         found.setdefault(row.key, []).append(row)
     return [row for alike in found.values() for row in alike]
 
 
 def _notes(scores: BenchmarkScores) -> Iterator[str]:
-    """Yields whether the benchmark had no items, contexts were cut, or items overlap with training documents."""
+    """Yields the limitations: no items, truncated contexts, overlaps with training documents."""
     tally = scores.tally
     if not scores.metrics:
         yield f"{scores.name}: no items."
@@ -131,4 +130,4 @@ def _notes(scores: BenchmarkScores) -> Iterator[str]:
     if overlap and (overlap["dirty"] or overlap["too_short"]):
         clean, dirty, short = (count(overlap[part]) for part in ("clean", "dirty", "too_short"))
         found = f"{dirty} items overlap with training documents, {clean} do not"
-        yield f"{scores.base_name}: {found}, {short} are too short to tell."
+        yield f"{scores.base_name}: {found}, {short} are too short to decide."

@@ -1,10 +1,10 @@
-"""The stage ``report``: all results of a run on one page that needs no network.
+"""The stage ``report``: the results of a run on one HTML page that needs no network.
 
     counts, samples, metrics.jsonl, scores.json of all stages ──> report.html
-    raw files, the first records ──> removed lines of samples      as far as the files are still there
-    checkpoint_scores ──> curves                                   of the checkpoints that are scored by then
+    raw files, the first records ──> removed lines of samples      if the files still exist
+    checkpoint_scores ──> curves                                   of the checkpoints that are scored so far
 
-sections.py collects the content of the page, page.py renders it.
+sections.py collects the content, html_page.py renders it.
 """
 
 import dataclasses
@@ -16,17 +16,17 @@ from typing import ClassVar
 from headrace.data_prep.clean import Clean
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
-from headrace.pipeline.report.page import render
-from headrace.pipeline.report.score_history import watched
+from headrace.pipeline.report.html_page import render
+from headrace.pipeline.report.score_history import checkpoint_artifacts
 from headrace.pipeline.report.sections import sections
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report(Stage):
-    """``report.html``; counts ``page_bytes``."""
+    """Writes ``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     inputs: ClassVar[tuple[str, ...]] = (
         "clean",
         "signatures",
@@ -40,15 +40,18 @@ class Report(Stage):
     )
 
     root: str = dataclasses.field(default="", metadata={"hashed": False})
-    """The folder that artifacts are written below."""
+    """The root folder of all artifacts."""
     clean: Clean = dataclasses.field(metadata={"hashed": False})
-    """The cleaning stage by this run's settings: the manifest in a shared root may name other files."""
+    """The stage that cleaned the documents, with the settings of this run.
+
+    The settings in the artifact are not used: in a shared root, another user may have written them.
+    """
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
-        """Includes the scored checkpoints: when there are more of them, a new page is made."""
-        scored = watched(Path(self.root) / "weights" / addresses["weights"])
-        more = {"checkpoint_scores": [artifact.folder.name for artifact in scored]} if scored else {}
-        return super().description(addresses) | more
+        """Returns the description with the scores of checkpoints that exist, so new scores lead to a new page."""
+        scored = checkpoint_artifacts(Path(self.root) / "weights" / addresses["weights"])
+        scores = {"checkpoint_scores": [artifact.folder.name for artifact in scored]} if scored else {}
+        return super().description(addresses) | scores
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("report", 1, self._run),)
