@@ -48,13 +48,14 @@ from numpy.typing import NDArray
 from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.dedup.minhash import permutations, signature
 from headrace.data_prep.dedup.shingles import shingle_hashes, shingles
-from headrace.data_prep.document import Drop, write_documents
+from headrace.data_prep.document import Drop
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.sources.extraction import extract
 from headrace.data_prep.text.words import words
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import decode
+from tests.unique_documents import write_documents
 
 WORDS = 5
 SEEDS = 50
