@@ -123,7 +123,7 @@ def test_its_time_is_nearly_up_then_the_disk_is_full_until_somebody_makes_room(
     (small_disk / "of somebody else").unlink()
     training.wait_for_end("COMPLETED")
     assert steps_asked_to_stop_at(training) == [training.starts[1][1]] * 2, "both ranks, and no step is done again"
-    full = r"could not be saved \(rank \d: .*No space left on device.*\); free space there and run again: the checkpoint before"
+    full = r"could not be saved \(rank \d: .*No space left on device.*\); free space there and run again"
     assert re.search(
         rf"^headrace: {training.folder}/checkpoints: the checkpoint of step \d+ {full}", training.words, re.M
     )
