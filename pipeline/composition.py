@@ -99,6 +99,8 @@ def _unknown_key(error: Exception, overrides: Sequence[str]) -> ConfigError:
     chosen = [override for override in overrides if (CONF / override.partition("=")[0]).is_dir()]
     known = _dotted(OmegaConf.to_container(hydra.compose("config", overrides=chosen)))
     for override in overrides:
+        if _settable(override) != override:
+            continue  # a field that no file lists is taken here, and decoding refuses what is no field
         key = override.split("=")[0].lstrip("~").split("@")[0]
         if not key.startswith("+") and key not in known and key != "experiment":
             added = f" (one of your own: +{key}=…)" if key.startswith("evaluation.benchmarks.") else ""

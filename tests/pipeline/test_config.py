@@ -68,6 +68,11 @@ def test_a_field_that_no_file_lists_can_be_set(tmp_path: Path, monkeypatch: pyte
     assert decoded(compose(["training.log_every=7"])).training.log_every == 7
 
 
+def test_a_field_that_no_file_lists_is_not_blamed_for_another_mistake() -> None:
+    with pytest.raises(ConfigError, match=r"^command line: unknown key 'modell'; did you mean 'model'\?$"):
+        compose(["objective.nothing=1", "modell=gpt1"])
+
+
 def test_a_sweep_has_the_overrides_as_they_were_typed(tmp_path: Path) -> None:
     typed = ["training.seed=1,2", "+evaluation.benchmarks.mine.type=agreement", f"root={tmp_path}"]
     program = "import sys; from headrace.pipeline.composition import sweep; "
