@@ -38,7 +38,8 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
             key = re.sub(r"\[(\d+)\]", r".\1", str(error.full_key))
             raise ConfigError(key, "has no value", f"give it one: {key}=…") from None
         except OverrideParseException as error:
-            raise ConfigError("command line", f"{error.override!r} is not an override", "write KEY=VALUE") from None
+            wrong = f"{_in_typed_form(str(error.override), overrides)!r} is not an override"
+            raise ConfigError("command line", wrong, "write KEY=VALUE") from None
         except (ConfigCompositionException, HydraException, OmegaConfBaseException) as error:
             raise _unknown_key(error, overrides) from None
 
@@ -84,6 +85,13 @@ def _as_typed(override: str) -> str:
     return typed if _settable(typed) == override else override
 
 
+def _in_typed_form(text: str, overrides: Sequence[str]) -> str:
+    """Returns ``text``, of Hydra, with the ``overrides`` as the user typed them."""
+    for override in overrides:
+        text = text.replace(_settable(override), override)
+    return text
+
+
 def _plain(config: DictConfig) -> dict[str, Any]:
     values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(values, dict)
@@ -105,7 +113,8 @@ def _unknown_key(error: Exception, overrides: Sequence[str]) -> ConfigError:
         if not key.startswith("+") and key not in known and key != "experiment":
             added = f" (one of your own: +{key}=…)" if key.startswith("evaluation.benchmarks.") else ""
             return ConfigError("command line", f"unknown key {key!r}", suggestion(key, known) + added)
-    return ConfigError("command line", str(error).splitlines()[0], "correct the override")
+    wrong = _in_typed_form(str(error).splitlines()[0], overrides)
+    return ConfigError("command line", wrong, "correct the override")
 
 
 def _dotted(values: Any, prefix: str = "") -> set[str]:
