@@ -43,7 +43,10 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own, overrides = self.split(args)
         with plain_errors(ctx):
-            ctx.args = [*overrides, *super().parse_args(ctx, own)]
+            left = super().parse_args(ctx, [*own])  # click empties its list
+            if left and "--" in own and not ctx.resilient_parsing:
+                raise click.UsageError(f"too many arguments: {' '.join(left)}")
+        ctx.args = [*overrides, *left]
         return ctx.args
 
     def split(self, args: list[str]) -> tuple[list[str], list[str]]:
