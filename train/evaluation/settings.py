@@ -121,11 +121,17 @@ class Evaluation(Inference):
         """Returns the same evaluation written out: ``shots`` and ``limit`` are in the benchmarks' own settings.
 
         Stages and addresses hold this form, so the short form and the long one are one artifact.
+
+        Raises:
+            ConfigError: when two benchmarks get one name.
         """
-        benchmarks = {
-            name: dataclasses.replace(one, limit=least(one.limit, self.limit)) for name, one in self._each_shots()
-        }
-        task_limit = least(self.task_limit, self.limit)
+        benchmarks: dict[str, AnyBenchmark] = {}
+        for name, one in self._each_shots():
+            if name in benchmarks:
+                wrong = f"two benchmarks are named {name!r} with evaluation.shots={list(self.shots)}"
+                raise ConfigError("evaluation.benchmarks", wrong, "rename one, or leave evaluation.shots out")
+            benchmarks[name] = dataclasses.replace(one, limit=least(one.limit, self.limit))
+        task_limit = least(self.task_limit, self.limit) if self.tasks else self.task_limit
         return dataclasses.replace(self, benchmarks=benchmarks, task_limit=task_limit, shots=(), limit=None)
 
     def _each_shots(self) -> Iterator[tuple[str, AnyBenchmark]]:

@@ -17,6 +17,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_config import read_model_config
+from headrace.train.parts import POSITIONS
 
 SETTING = "training.initial_weights"
 WEIGHTS = "*.safetensors"
@@ -40,9 +41,9 @@ def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
 
 
 def _check_shape(folder: Path, shape: ModelConfig, model: ModelConfig) -> None:
-    """Compares all fields but those that no weight depends on: dropout, and for learned positions the base of
-    rotations, for rotary positions the context."""
-    free = ("dropout", "rope_theta" if model.positions == "learned" else "context")
+    """Compares all fields but those that no weight depends on: dropout, and with a table of positions the base of
+    rotations, without one the context."""
+    free = ("dropout", "rope_theta" if POSITIONS[model.positions].vectors_per_position else "context")
     for field in dataclasses.fields(ModelConfig):
         theirs, ours = getattr(shape, field.name), getattr(model, field.name)
         if theirs != ours and field.name not in free:

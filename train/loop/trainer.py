@@ -200,7 +200,7 @@ def validate(job: Job) -> dict[str, float]:
         add(text_bytes, job.objective.text_bytes(part.arrays, job.token_bytes))
     sums, counts, text_bytes = (total_of(ranks, own) for own in (sums, counts, text_bytes))
     values = losses(job.objective, "validation_loss", sums, counts)
-    if text_bytes:
+    if any(text_bytes.values()):
         nll_nats = sum(sums[name] for name in text_bytes)
         values["bits_per_byte"] = bits_per_byte(nll_nats, sum(text_bytes.values()))
     return values
@@ -209,7 +209,12 @@ def validate(job: Job) -> dict[str, float]:
 def losses(
     objective: Objective, metric: str, sums: Mapping[str, float], counts: Mapping[str, float]
 ) -> dict[str, float]:
-    """Returns the loss under the name ``metric`` and, of several terms, the mean of each as ``metric:term``."""
+    """Returns the loss under the name ``metric`` and, of several terms, the mean of each as ``metric:term``.
+
+    Without a single value there is no loss: 0 would look like a perfect one.
+    """
+    if not any(counts.values()):
+        return {}
     found = {metric: combined(objective.weights, sums, counts)}
     if len(objective.weights) > 1:
         found |= {f"{metric}:{name}": sums[name] / counts[name] for name in objective.weights if counts[name]}

@@ -92,7 +92,10 @@ class LayerCache:
         slots = rounded_up(int(end), SLOT_MULTIPLE)
         keys_BGSD, values_BGSD = self.keys_BGSD[:, :, :slots], self.values_BGSD[:, :, :slots]
         rows, heads = q_BNTD.shape[:2]
-        mask = logit_mask(self.visibility, self.bias, rows, heads, positions_BT, keys_BGSD.shape[2])
+        mask = logit_mask(self.visibility, self.bias, rows, heads, positions_BT, slots)
+        if self.visibility.looks_ahead:  # slots after a row's last token are empty
+            filled_B11S = torch.arange(slots, device=q_BNTD.device) < self.new.lengths_B[:, None, None, None]
+            mask = dataclasses.replace(mask, visible_BNTS=mask.visible_BNTS & filled_B11S)
         if q_BNTD.is_cuda:
             return functional.scaled_dot_product_attention(
                 q_BNTD, keys_BGSD, values_BGSD, attn_mask=mask.for_sdpa(q_BNTD.dtype), enable_gqa=True

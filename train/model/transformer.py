@@ -135,8 +135,8 @@ class Transformer(nn.Module):
         """Chooses how to compute attention: FlexAttention on a GPU in training, where it has no dropout to apply."""
         if not (tokens_BT.is_cuda and self.training and not self.config.dropout):
             return DenseAttention(self._dense_mask(visibility, tokens_BT))
-        rows, positions = tokens_BT.shape
-        return BlockAttention(block_mask(visibility, rows, positions, tokens_BT.device), self.positions.bias())
+        (rows, positions), heads = tokens_BT.shape, self.config.heads
+        return BlockAttention(block_mask(visibility, rows, heads, positions, tokens_BT.device), self.positions.bias())
 
     def _dense_mask(self, visibility: Visibility, tokens_BT: Tensor) -> LogitMask:
         rows, positions = tokens_BT.shape

@@ -37,6 +37,8 @@ class Visibility:
     """True where the query sees the key."""
     looks_ahead: bool = False
     """Whether a query may see keys at higher indices than its own; a KV cache reads fewer keys otherwise."""
+    by_head: bool = False
+    """Whether heads differ in what they see. FlexAttention evaluates one mask for all heads otherwise."""
 
 
 def _causal(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
@@ -91,10 +93,11 @@ def logit_mask(
     return LogitMask(visibility.sees(*indices), None if bias is None else bias(*indices))
 
 
-def block_mask(visibility: Visibility, rows: int, positions: int, device: torch.device) -> BlockMask:
+def block_mask(visibility: Visibility, rows: int, heads: int, positions: int, device: torch.device) -> BlockMask:
     """Returns which blocks of 128 x 128 pairs FlexAttention (Dong et al. 2024) has to compute: the empty ones are
     skipped. Tensors that ``visibility`` captures are inputs of its kernel: other documents need no other kernel."""
-    return compiled(create_block_mask)(visibility.sees, rows, None, positions, positions, device=str(device))
+    mask_heads = heads if visibility.by_head else None
+    return compiled(create_block_mask)(visibility.sees, rows, mask_heads, positions, positions, device=str(device))
 
 
 def score_mod(bias: Bias | None) -> Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] | None:

@@ -97,9 +97,23 @@ def test_every_way_to_compute_attention_is_the_naive_one(has_prefix, has_bias):
     bias = alibi(4) if has_bias else None
     mask = logit_mask(visibility, bias, 2, 4, torch.arange(9)[None], 9)
     with torch.no_grad(), torch.compiler.set_stance("force_eager"):
-        blocks = BlockAttention(block_mask(visibility, 2, 9, torch.device("cpu")), bias)
+        blocks = BlockAttention(block_mask(visibility, 2, 4, 9, torch.device("cpu")), bias)
         for way in (DenseAttention(mask), WeightRecorder(mask), blocks):
             torch.testing.assert_close(way.attend(*qkv, 0.0), expected, rtol=0, atol=1e-5)
+
+
+@torch.compiler.set_stance("force_eager")
+@torch.no_grad()
+def test_heads_may_see_different_keys():
+    """Even heads see all blocks, odd ones only the last 40 tokens: a block that is full for one is not for another."""
+
+    def sees(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        return (key <= query) & ((head % 2 == 0) | (query - key < 40))
+
+    visibility, qkv = Visibility(sees, by_head=True), random_qkv(2, 256)
+    expected = dense(visibility, None, 2, 4, 256).attend(*qkv, 0.0)
+    found = BlockAttention(block_mask(visibility, 2, 4, 256, torch.device("cpu")), None).attend(*qkv, 0.0)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
 class AlibiPositions(Positions):
@@ -161,19 +175,33 @@ def test_flex_attention_is_attention_and_is_not_compiled_again_for_other_documen
         visibility = within_documents(CAUSAL, layout)
         expected = dense(visibility, bias, 2, 4, 256).attend(*qkv, 0.0)
         with torch.compiler.set_stance("fail_on_recompile" if number else "default"):
-            found = BlockAttention(block_mask(visibility, 2, 256, layout.device), bias).attend(*qkv, 0.0)
+            found = BlockAttention(block_mask(visibility, 2, 4, 256, layout.device), bias).attend(*qkv, 0.0)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
 @torch.compiler.set_stance("force_eager")
 def test_both_masks_let_the_same_pairs_through():
     visibility = within_documents(CAUSAL, documents(256, [[100], [3, 130, 200]], padding=7))
-    found = create_mask(block_mask(visibility, 2, 256, torch.device("cpu")).mask_mod, 2, 1, 256, 256, device="cpu")
+    found = create_mask(block_mask(visibility, 2, 4, 256, torch.device("cpu")).mask_mod, 2, 1, 256, 256, device="cpu")
     assert torch.equal(found, visible(visibility, 2, 256))
 
 
 @torch.compiler.set_stance("force_eager")
 def test_blocks_that_hold_no_visible_pair_are_skipped():
     visibility = within_documents(CAUSAL, documents(512, [[256]], padding=0))
-    computed = block_mask(visibility, 1, 512, torch.device("cpu")).to_dense()[0, 0]
+    computed = block_mask(visibility, 1, 4, 512, torch.device("cpu")).to_dense()[0, 0]
     assert computed.int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
+
+
+@torch.inference_mode()
+def test_a_visibility_that_looks_ahead_sees_no_empty_slot_of_the_cache():
+    """Rows of other lengths in the batch do not change what a row reads."""
+    model = random_model(LLAMA)
+    sees_all = Visibility(lambda row, head, query, key: key >= 0, looks_ahead=True)
+    rows = [torch.randint(VOCABULARY, (length,), generator=torch.Generator().manual_seed(length)) for length in (7, 4)]
+    sizes = torch.tensor([len(row) for row in rows])
+    found = model.logits(model.extend(model.new_cache(2), torch.cat(rows), sizes, sees_all)).split(sizes.tolist())
+    for tokens, logits in zip(rows, found, strict=True):
+        positions = torch.arange(len(tokens))[None]
+        expected = model(tokens[None], positions, torch.zeros_like(tokens)[None], None, sees_all)[0]
+        torch.testing.assert_close(logits, expected, rtol=0, atol=1e-5)
