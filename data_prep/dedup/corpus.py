@@ -91,10 +91,12 @@ class OlderRun:
 def _compare(folder: str, manifest: dict[str, Any], signatures: Stage) -> None:
     """Raises ConfigError if the older signatures were made with other settings or by another version of the stage."""
     hashed, their_hashed = canonical(signatures), manifest["hashed"]
-    differ = [name for name in sorted(hashed | their_hashed) if hashed.get(name) != their_hashed.get(name)]
+    absent = object()  # a field at its default is left out, and null is a value
+    names = sorted(hashed | their_hashed)
+    differ = [name for name in names if hashed.get(name, absent) != their_hashed.get(name, absent)]
     ours, theirs = plain(signatures), manifest["settings"]
     if differ:
-        old, new = (", ".join(f"{name}={one.get(name)}" for name in differ) for one in (theirs, ours))
+        old, new = (", ".join(f"{name}={one.get(name, '(absent)')}" for name in differ) for one in (theirs, ours))
         remedy = "use the older run's dedup settings, or run it again with these"
         raise ConfigError(SETTING, f"signatures of {folder!r} were made with {old}, ours with {new}", remedy)
     if manifest["version"] != signatures.version:

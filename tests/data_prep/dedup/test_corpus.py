@@ -10,9 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headrace.data_prep.dedup import corpus
 from headrace.data_prep.dedup.config import Dedup
 from headrace.data_prep.duplicates import Duplicates
+from headrace.data_prep.signatures import Signatures
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.settings import canonical, plain
 from tests.data_prep.dedup.corpus import Deduplicated, Texts, deal, deduplicate, family, slow_jaccard
 from tests.stage_run import RunStage
 
@@ -74,6 +77,21 @@ def test_two_runs_keep_what_one_run_over_both_keeps(run_against: Against) -> Non
         assert all(max(slow_jaccard(one, two) for two in texts) >= 0.8 for one in dropped)
     assert second
     assert len(second) < len(new) / 2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowedSignatures(Signatures):
+    """Signatures of a later version, with a setting whose value null is not its default."""
+
+    window: int | None = 3
+
+
+def test_a_setting_of_null_differs_from_one_at_its_default() -> None:
+    older = Signatures.of(DEDUP)
+    manifest = {"hashed": canonical(older), "settings": plain(older), "version": older.version}
+    corpus._compare("old", manifest, WindowedSignatures(**vars(older)))
+    with pytest.raises(ConfigError, match=r"were made with window=\(absent\), ours with window=None; use"):
+        corpus._compare("old", manifest, WindowedSignatures(**vars(older), window=None))
 
 
 @pytest.mark.parametrize("n_shards", [1, 4])
