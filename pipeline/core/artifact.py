@@ -90,10 +90,11 @@ def check_format(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def has_older_format(folder: Path) -> bool:
-    """Whether ``folder`` is a finished artifact of an older format. Looks for the number only, which is fast."""
-    manifest = folder / "manifest.json"
-    found = _FORMAT_LINE.search(manifest.read_bytes()) if manifest.is_file() else None
-    return found is not None and int(found[1]) < FORMAT
+    """Whether ``folder`` is a finished artifact of an older format, as far as this user can read it. This is fast."""
+    with contextlib.suppress(OSError):  # it is unfinished, it belongs to another user, or it was removed meanwhile
+        found = _FORMAT_LINE.search((folder / "manifest.json").read_bytes())
+        return found is not None and int(found[1]) < FORMAT
+    return False
 
 
 def refuse_outside(manifest: Path, names: Iterable[str]) -> None:
@@ -275,8 +276,7 @@ def finish(
         if left != right:
             wrong = f"the counts do not add up: {equation} would be {left} = {right}"
             raise ArtifactError(str(folder), wrong, "records were lost: remove this folder and run again")
-    shards = list(phases.values())[-1]
-    manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": shards}
+    manifest = {"format": FORMAT, **description, "phases": dict(phases), "shards": list(phases.values())[-1]}
     manifest |= {"counts": dict(counts), "files": files}
     shutil.rmtree(folder / "scratch", ignore_errors=True)
     _sweep(folder)

@@ -4,6 +4,7 @@ import os
 import sys
 from collections import Counter
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from headrace.pipeline.core.artifact import (
     TaskOutput,
     _verified,
     finish,
+    has_older_format,
     missing_tasks,
     part_path,
 )
@@ -42,6 +44,16 @@ def test_a_finished_artifact_lists_files_and_sums_counts(artifact: Artifact) -> 
     assert artifact.counts["letters"] == 5
     assert [path.read_text() for path in artifact.shards("letters")] == ["abc", "de"]
     assert not (artifact.folder / "scratch").exists()
+
+
+def test_a_manifest_that_cannot_be_read_has_no_older_format(artifact: Artifact, monkeypatch) -> None:
+    """It belongs to another user, or its folder was removed after it was listed."""
+    write_json(artifact.folder / "manifest.json", {"format": 2})
+    assert has_older_format(artifact.folder)
+    for error in (PermissionError, FileNotFoundError):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", Mock(side_effect=error))
+            assert not has_older_format(artifact.folder)
 
 
 def test_finish_refuses_while_a_task_is_missing(tmp_path: Path) -> None:
