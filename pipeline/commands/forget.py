@@ -10,6 +10,7 @@ Ids of documents in tokens are found by their keys, without reading a text. The 
 clean and over the documents that unique dropped.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -36,7 +37,7 @@ from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import decision, rows_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.run.line import carry_out
@@ -61,9 +62,10 @@ def forget(overrides: Sequence[str], ids: str) -> None:
     if not any(fate.is_in_tokens for fate in fates):
         facts.show([("forgotten", "nothing: no row holds any of them")])
         return
+    seen = list(seen_by(Path(run.config.root), [fate.id for fate in fates if fate.is_in_tokens]))
     remaining = without(run, fates)
     carry_out(remaining)
-    facts.show(outcome(remaining, fates))
+    facts.show(outcome(remaining, fates, seen))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,8 +217,8 @@ def quoted(value: str) -> str:
     return "'" + re.sub(r"(\\*)('|$)", lambda m: m[1] * 2 + ("\\'" if m[2] else ""), value) + "'"
 
 
-def outcome(run: Run, fates: Sequence[Fate]) -> Iterator[Fact]:
-    """Yields what was forgotten, how to train without it, and which weights were trained with it."""
+def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fact]:
+    """Yields what was forgotten, how to train without it, and which weights were trained with it (``seen_by``)."""
     artifacts = whole(run.steps)
     found = {fate.place for fate in fates if fate.place is not None}
     tokens = sum(last - first - 1 for first, last in (_bounds(artifacts["tokens"], place) for place in found))
@@ -224,22 +226,33 @@ def outcome(run: Run, fates: Sequence[Fate]) -> Iterator[Fact]:
     yield "list", str(run.config.packing.forget)
     yield "packed", str(run.steps[-1].folder)
     yield "train without", shlex.join(["headrace", *run.overrides])
-    seen = list(seen_by(Path(run.config.root), [fate.id for fate in fates if fate.is_in_tokens]))
-    for folder, documents in seen:
-        yield "seen by", f"{folder}, trained on {documents:,} of them"
-    if not seen:
-        yield "seen by", f"no weights below {run.config.root}"
+    yield from (("seen by", weights) for weights in seen or [f"no weights below {run.config.root}"])
     stages = ", ".join(str(artifacts[stage].folder) for stage in ("clean", "unique", "tokens"))
     yield "still on disk", f"their texts, in {stages}"
 
 
-def seen_by(root: Path, ids: Collection[str]) -> Iterator[tuple[Path, int]]:
-    """Yields the weights below ``root``, finished or with a checkpoint, and how many documents of ``ids`` they saw."""
-    runs = [read_saved(path) for path in sorted(root.glob("runs/*/run.json")) if is_own(path)]
+def seen_by(root: Path, ids: Collection[str]) -> Iterator[str]:
+    """Yields the weights below ``root``, finished or with a checkpoint, and how many documents of ``ids`` they saw.
+
+    The number is unknown when the weights, or the rows that they read, are damaged or have an older format.
+    """
+    runs = list(_readable_runs(root))
     for folder in sorted((root / "weights").glob("*")):
-        trained = {identity for packed in _packed_of(folder, runs) for identity in _in_training_rows(packed, ids)}
+        try:
+            trained = {identity for packed in _packed_of(folder, runs) for identity in _in_training_rows(packed, ids)}
+        except ArtifactError as error:
+            yield f"unknown for {folder}: {error.where} {error.wrong}"
+            continue
         if trained:
-            yield folder, len(trained)
+            yield f"{folder}, trained on {len(trained):,} of them"
+
+
+def _readable_runs(root: Path) -> Iterator[Mapping[str, Any]]:
+    """Yields the values of this user's run.json below ``root``, without damaged ones and those of an older format."""
+    for path in sorted(root.glob("runs/*/run.json")):
+        with contextlib.suppress(ArtifactError):
+            if is_own(path):
+                yield read_saved(path)
 
 
 def _in_training_rows(packed_folder: Path, ids: Collection[str]) -> Iterator[str]:
@@ -257,14 +270,18 @@ def _packed_of(weights: Path, runs: Sequence[Mapping[str, Any]]) -> list[Path]:
     """Returns the packed artifacts that ``weights`` was trained on: the one of its run and those of its mixture.
 
     The manifest of ``weights`` lists their addresses. Until it is written, one of ``runs`` (read from run.json) does.
+
+    Raises:
+        ArtifactError: when the manifest cannot be read, or no run describes weights with a checkpoint.
     """
-    description: Mapping[str, Any] | None = None
     if (weights / "manifest.json").is_file():
-        description = Artifact(weights).manifest
+        description: Mapping[str, Any] = Artifact(weights).manifest
     elif checkpoints(weights / CHECKPOINTS):
-        planned = (run["descriptions"].get("weights") for run in runs)
-        description = {address_of(one): one for one in planned if one is not None}.get(weights.name)
-    if description is None:
+        planned = {address_of(run["descriptions"]["weights"]): run for run in runs if "weights" in run["descriptions"]}
+        if weights.name not in planned:
+            raise ArtifactError(str(weights), "is unfinished, and no readable run.json describes it", "run it again")
+        description = planned[weights.name]["descriptions"]["weights"]
+    else:
         return []
     mixed = description.get("settings", {}).get("mixture", {}).get("sources", [])
     addresses = [description["inputs"]["packed"], *(source["packed"] for source in mixed if source["packed"])]

@@ -184,8 +184,8 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     (root / "weights/not-begun").mkdir()
     run_json = {"format": FORMAT, "config": {}, "descriptions": {"weights": description}}
     write_sealed(run_folder(plain.config) / "run.json", run_json)
-    out = dict(list(forget.seen_by(root, ids)))
-    assert out == {root / "weights" / name: 2 for name in ("finished", "mixed", address_of(description))}
+    names = sorted(("finished", "mixed", address_of(description)))
+    assert list(forget.seen_by(root, ids)) == [f"{root}/weights/{name}, trained on 2 of them" for name in names]
     assert list(forget.seen_by(root, [])) == []
 
 
@@ -197,7 +197,35 @@ def test_a_source_of_a_mixture_below_another_root(plain: Corpus, tmp_path: Path)
     run_json = {"format": FORMAT, "config": {"mixture": mixture}, "descriptions": {}}
     write_sealed(root / "runs/0/run.json", run_json)
     ids = [name for name in (f"{plain.first}:{record}" for record in range(9)) if ("split", "train") in plain.why(name)]
-    assert dict(forget.seen_by(root, ids)) == {root / "weights/mixed": len(ids)}
+    assert list(forget.seen_by(root, ids)) == [f"{root}/weights/mixed, trained on {len(ids)} of them"]
+
+
+def test_weights_of_an_older_version_are_reported_as_unknown(plain: Corpus, tmp_path: Path) -> None:
+    """The root also holds weights, rows and run.json files that this version cannot read."""
+    root, packed = Path(plain.config.root), plain.artifact("packed").folder
+    write_manifest(root / "weights/a-new", packed.name)
+    write_sealed(root / "weights/b-old/manifest.json", {"format": 2})
+    write_manifest(root / "weights/c-old-rows", "rows")
+    write_sealed(root / "packed/rows/manifest.json", {"format": 2})
+    (root / "weights/d-unfinished/checkpoints/step_00000001").mkdir(parents=True)
+    write_sealed(root / "runs/0/run.json", {"config": {}, "descriptions": {}})
+    (root / "runs/1").mkdir()
+    (root / "runs/1/run.json").write_text("{")
+    name = next(one for one in (f"{plain.first}:{n}" for n in range(9)) if ("split", "train") in plain.why(one))
+    older = f"has format 2; this version of headrace reads format {FORMAT}"
+    expected = [
+        f"{root}/weights/a-new, trained on 1 of them",
+        f"unknown for {root}/weights/b-old: {root}/weights/b-old {older}",
+        f"unknown for {root}/weights/c-old-rows: {root}/packed/rows {older}",
+        f"unknown for {root}/weights/d-unfinished: {root}/weights/d-unfinished is unfinished, and no readable run.json "
+        "describes it",
+    ]
+    assert list(forget.seen_by(root, [name])) == expected
+
+    (tmp_path / "ids.txt").write_text(name)
+    result = headrace_here("forget", "--ids", str(tmp_path / "ids.txt"), *plain.overrides)
+    assert result.returncode == 0, result.stderr
+    assert [line.split(None, 2)[2] for line in result.stdout.splitlines() if line.startswith("seen by")] == expected
 
 
 def test_nothing_is_packed_when_no_row_holds_them(plain: Corpus, tmp_path: Path) -> None:
