@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.pipeline.clusters.base import WORKER
-from headrace.pipeline.clusters.recovery import START, Attempt, decide, number_of_attempt
+from headrace.pipeline.clusters.recovery import START, Attempt, Decision, decide, number_of_attempt
 from headrace.pipeline.clusters.slurm import ask
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import HeadraceError, TaskError
@@ -29,6 +29,10 @@ FIRST_PORT, PORTS = 15000, 15000
 """The ports of rendezvous: below those that the kernel assigns, and one for each job."""
 REQUEUE_SECONDS = 60
 """SLURM ends this process within this time after it put the job back into the queue."""
+PATIENCE_SECONDS = 300.0
+"""The time during which a failing scontrol is asked again: a controller that restarts must not cost the job."""
+PAUSE_SECONDS = 10.0
+"""The pause before scontrol is asked again."""
 
 
 class Ranks:
@@ -92,13 +96,20 @@ def attempt(run_json: str, stage: str, folder: Path, limit: int) -> int:
     ]
     ranks = Ranks(command, os.environ | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
     status = ranks.wait()
-    reported, after = error_report.read(folder), newest_checkpoint(folder)
-    decision = decide(Attempt(stage, status, reported, ranks.out_of_time, before, after, number, limit))
+    try:
+        reported, after = error_report.read(folder), newest_checkpoint(folder)
+        conclude(job, decide(Attempt(stage, status, reported, ranks.out_of_time, before, after, number, limit)))
+    except (HeadraceError, OSError) as error:  # the exit status of the ranks must not be lost
+        print(f"headrace: {error}", file=sys.stderr, flush=True)
+    return status
+
+
+def conclude(job: str, decision: Decision) -> None:
+    """Prints the decision and carries it out. A job that was cancelled stays as it is."""
     if decision.message and is_running(job):
         print(f"headrace: {decision.message}", file=sys.stdout if decision.again else sys.stderr, flush=True)
         if decision.again:
             requeue(job)
-    return status
 
 
 def newest_checkpoint(folder: Path) -> str:
@@ -111,31 +122,48 @@ def rendezvous(job: str, nodes: str) -> tuple[str, int]:
     """The address and port at which the ranks meet: the address of the first node, whose name may not resolve.
 
     Raises:
-        TaskError: when scontrol does not name the nodes.
+        TaskError: when scontrol names neither the nodes nor the address.
     """
-    names = ask(["scontrol", "show", "hostnames", nodes])
-    if names.returncode:
-        raise TaskError("cluster=slurm", f"scontrol failed: {names.stderr.strip()}", "run again when SLURM is up")
-    first = names.stdout.split("\n")[0]
-    found = re.search(r"\bNodeAddr=(\S+)", ask(["scontrol", "--oneliner", "show", "node", first]).stdout)
+    first = ask_patiently(["scontrol", "show", "hostnames", nodes]).split("\n")[0]
+    found = re.search(r"\bNodeAddr=(\S+)", ask_patiently(["scontrol", "--oneliner", "show", "node", first]))
     return (found[1] if found else first), FIRST_PORT + int(job) % PORTS
 
 
 def is_running(job: str) -> bool:
     """Whether the job still runs: it was not cancelled, and SLURM has not put it back into the queue."""
-    answer = ask(["scontrol", "--oneliner", "show", "job", job])
-    return re.search(r"\bJobState=RUNNING\b", answer.stdout) is not None
+    answer = ask_patiently(["scontrol", "--oneliner", "show", "job", job])
+    return re.search(r"\bJobState=RUNNING\b", answer) is not None
 
 
 def requeue(job: str) -> None:
     """Puts the job back into the queue. SLURM then ends this process."""
-    for number in (signal.SIGTERM, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_DFL)
-    answer = ask(["scontrol", "requeue", job])
-    if answer.returncode:
-        print(f"headrace: scontrol requeue failed: {answer.stderr.strip()}", file=sys.stderr, flush=True)
-        return
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # the time may become short while SLURM is asked
+    ask_patiently(["scontrol", "requeue", job])
     time.sleep(REQUEUE_SECONDS)
+
+
+def ask_patiently(command: Sequence[str]) -> str:
+    """Returns the output of a SLURM client, which is asked again for ``PATIENCE_SECONDS`` when it fails.
+
+    An answer that SLURM does not have such an object is returned at once (a site may hide its nodes).
+
+    Raises:
+        TaskError: when it still fails.
+    """
+    end = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            answer = ask(command)
+            if answer.returncode == 0 or "not found" in answer.stdout:
+                return answer.stdout
+            wrong = f"{' '.join(command)} failed: {answer.stderr.strip()}"
+            failure = TaskError("cluster=slurm", wrong, "is the controller up (scontrol ping)?")
+        except TaskError as error:
+            failure = error
+        if time.monotonic() >= end:
+            raise failure
+        time.sleep(PAUSE_SECONDS)
 
 
 if __name__ == "__main__":
