@@ -12,6 +12,7 @@ taken for a command. A job that fails removes those that wait for it from the qu
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -120,6 +121,11 @@ class Slurm:
         if "\\" in str(run_json.resolve()):
             wrong = f"{str(run_json.resolve())!r} holds a backslash: SLURM puts no log there"
             raise ConfigError("root", wrong, "rename it")
+        limit = _seconds(self.train_time)
+        if limit and self.signal_seconds >= limit:
+            wrong = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
+            remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
+            raise ConfigError("cluster.signal_seconds", wrong, remedy)
         for option in self.options:
             if not option.startswith("--"):
                 raise ConfigError("cluster.options", f"{option!r} is not an option of sbatch", "write --name=value")
@@ -190,6 +196,18 @@ class Slurm:
 
 def _memory(memory: str | None) -> list[str]:
     return [] if memory is None else [f"--mem={memory}"]
+
+
+def _seconds(limit: str) -> int | None:
+    """Returns a time limit of sbatch in seconds (0: no limit); None when it is not a time."""
+    found = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", limit)
+    if found is None:
+        return None
+    days, *clock = (int(number or 0) for number in found.groups())
+    if found[1] is None and found[4] is None:
+        clock = [0, *clock[:2]]  # minutes, or minutes:seconds
+    hours, minutes, seconds = clock
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def array_list(indices: Iterable[int], running: int | None) -> str:

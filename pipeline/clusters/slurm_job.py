@@ -36,15 +36,21 @@ PAUSE_SECONDS = 10.0
 
 
 class Ranks:
-    """The ranks that srun runs. While they run, USR2 and TERM to this process ask them to save and stop."""
+    """The ranks that srun runs. USR2 and TERM to this process ask them to save and stop, also before their start."""
 
-    def __init__(self, command: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(self) -> None:
         self.out_of_time = False
         """True after SLURM sent USR2, which it does some time before the time limit."""
+        self._asked_to_stop = False
         self._process: subprocess.Popen[bytes] | None = None
         signal.signal(signal.SIGUSR2, self._time_is_short)
         signal.signal(signal.SIGTERM, self._ask_to_stop)  # the nodes are needed for another job, or by request
+
+    def start(self, command: Sequence[str], environment: dict[str, str]) -> None:
+        """Starts the ranks, and passes an earlier signal on to them."""
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, env=environment)
+        if self._asked_to_stop:
+            self._ask_to_stop()
 
     def wait(self) -> int:
         """Waits for the end of the ranks and returns the exit status, 128 + number when a signal ended srun."""
@@ -57,23 +63,25 @@ class Ranks:
         self._ask_to_stop()
 
     def _ask_to_stop(self, *_: object) -> None:
+        self._asked_to_stop = True
         if self._process:
             self._process.send_signal(signal.SIGUSR2)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs one attempt and returns its exit status."""
+    ranks = Ranks()  # first: a signal that comes now must not end this process
     run_json, stage, folder, limit = arguments
     try:
         with system_errors_explained(Path(folder)):
-            return attempt(run_json, stage, Path(folder), int(limit))
+            return attempt(ranks, run_json, stage, Path(folder), int(limit))
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         return error.exit_status
 
 
-def attempt(run_json: str, stage: str, folder: Path, limit: int) -> int:
-    """Starts the ranks of ``stage``, waits for them, and puts the job back into the queue if that may help."""
+def attempt(ranks: Ranks, run_json: str, stage: str, folder: Path, limit: int) -> int:
+    """Starts the ``ranks`` of ``stage``, waits for them, and puts the job back into the queue if that may help."""
     job, restarts = os.environ["SLURM_JOB_ID"], int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     error_report.clear(folder)
@@ -94,7 +102,7 @@ def attempt(run_json: str, stage: str, folder: Path, limit: int) -> int:
         run_json,
         stage,
     ]
-    ranks = Ranks(command, os.environ | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
+    ranks.start(command, os.environ | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
     status = ranks.wait()
     try:
         reported, after = error_report.read(folder), newest_checkpoint(folder)

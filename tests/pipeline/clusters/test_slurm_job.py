@@ -1,13 +1,19 @@
 """One attempt inside a SLURM job, with stand-ins for scontrol and srun. tests/cluster has the same on a real SLURM."""
 
+import contextlib
+import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headrace.pipeline.clusters import slurm_job
-from headrace.pipeline.clusters.slurm_job import ask_patiently, main
+from headrace.pipeline.clusters.slurm import Slurm
+from headrace.pipeline.clusters.slurm_job import Ranks, ask_patiently, main
+from headrace.pipeline.core.errors import ConfigError
 
 SCONTROL = """
 case "$*" in
@@ -68,6 +74,43 @@ def test_an_error_at_the_end_keeps_the_status_of_the_ranks(
     monkeypatch.setattr(slurm_job.error_report, "read", stale)
     assert run(tmp_path / "artifact") == 75
     assert "headrace: [Errno 116] Stale file handle" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "message"), [("USR2", "within its time limit"), ("TERM", "back into the queue")])
+def test_a_signal_before_the_ranks_start_asks_them_to_stop(
+    name: str, message: str, tool: Tool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tool("scontrol", f"[[ $* == *hostnames* ]] && kill -{name} $PPID\n{SCONTROL.format(requeue='true')}")
+    tool("srun", "exec sleep 60")
+    assert run(tmp_path / "artifact") == 128 + signal.SIGUSR2
+    assert message in "".join(capfd.readouterr())
+
+
+def test_a_signal_while_the_ranks_start_asks_them_to_stop(tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SignalledAtOnce(subprocess.Popen[bytes]):
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            super().__init__(*arguments, **more)
+            os.kill(os.getpid(), signal.SIGUSR2)
+
+    monkeypatch.setattr(subprocess, "Popen", SignalledAtOnce)
+    ranks = Ranks()
+    ranks.start(["sleep", "60"], dict(os.environ))
+    assert ranks.wait() == 128 + signal.SIGUSR2
+    assert ranks.out_of_time
+
+
+@pytest.mark.parametrize(
+    ("limit", "refused"),
+    [
+        *((limit, True) for limit in ("10", "9:59", "00:10:00", "0-00:10")),
+        *((limit, False) for limit in ("0", "0-0", "11", "10:01", "1:00:00", "0-1", "1-00:00:00")),
+    ],
+)
+def test_a_signal_at_the_start_of_the_time_is_refused(limit: str, refused: bool, tool: Tool, tmp_path: Path) -> None:
+    tool("sbatch", "true")
+    message = r"^cluster.signal_seconds: 600 s is not below cluster.train_time \(.*\); lower it, or raise"
+    with pytest.raises(ConfigError, match=message) if refused else contextlib.nullcontext():
+        Slurm(train_time=limit, signal_seconds=600).check(tmp_path / "run.json")
 
 
 def test_a_node_that_the_site_hides_is_met_by_its_name_at_once(tool: Tool, tmp_path: Path) -> None:
