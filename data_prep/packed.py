@@ -73,10 +73,10 @@ class Packed(Stage):
         forgotten_ids(self.packing.forget)
         return (raw_file("forget", Path(self.packing.forget)),)
 
-    def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
+    def without_raw_files(self, addresses: Mapping[str, str]) -> dict[str, object]:
         """Leaves out the path of the list of forgotten documents: ``raw_files`` has its content."""
         stage = dataclasses.replace(self, packing=dataclasses.replace(self.packing, forget=None))
-        return super().description(addresses) | {"settings": plain(stage), "hashed": canonical(stage)}
+        return super().without_raw_files(addresses) | {"settings": plain(stage), "hashed": canonical(stage)}
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         groups = -(-shards["tokens"] // self.packing.group_shards)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from headrace.data_prep.dedup.numbering import Numbers, numbers_of, shards_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import canonical, plain, unhashed
+from headrace.pipeline.core.settings import canonical, differing, plain, unhashed
 from headrace.pipeline.core.stage import Inputs, Stage
 
 SETTING = "dedup.against"
@@ -90,10 +90,7 @@ class OlderRun:
 
 def _compare(folder: str, manifest: dict[str, Any], signatures: Stage) -> None:
     """Raises ConfigError if the older signatures were made with other settings or by another version of the stage."""
-    hashed, their_hashed = canonical(signatures), manifest["hashed"]
-    absent = object()  # a field at its default is left out, and null is a value
-    names = sorted(hashed | their_hashed)
-    differ = [name for name in names if hashed.get(name, absent) != their_hashed.get(name, absent)]
+    differ = differing(canonical(signatures), manifest["hashed"])
     ours, theirs = plain(signatures), manifest["settings"]
     if differ:
         old, new = (", ".join(f"{name}={one.get(name, '(absent)')}" for name in differ) for one in (theirs, ours))

@@ -130,6 +130,13 @@ def canonical(value: Any) -> Any:
     return _json_values(value, lambda field, item: field.name == TAG or not _is_default(field, item))
 
 
+def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Returns the sorted names that only one mapping has, or whose values differ. None is a value like any other."""
+    absent = object()
+    names = sorted(one.keys() | other.keys())
+    return [name for name in names if one.get(name, absent) != other.get(name, absent)]
+
+
 def _json_values(value: Any, keeps: Callable[["dataclasses.Field[Any]", Any], bool]) -> Any:
     """Returns ``value`` as JSON values. For a dataclass, these are the hashed fields that ``keeps`` accepts."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -140,7 +140,12 @@ class Stage:
         return ()
 
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
-        """Returns everything that decides the result, as JSON values. ``address_of`` hashes it.
+        """Returns everything that decides the result, as JSON values. ``address_of`` hashes it."""
+        files = [dataclasses.asdict(file) for file in self.raw_files()]
+        return {**self.without_raw_files(addresses), "raw_files": files}
+
+    def without_raw_files(self, addresses: Mapping[str, str]) -> dict[str, object]:
+        """Returns the part of ``description`` for which no raw file is read.
 
         ``settings`` are for readers: a manifest can be read without the code that wrote it. ``hashed`` are the same
         settings without those at their default: a new field with a default changes no address.
@@ -151,7 +156,6 @@ class Stage:
             "settings": plain(self),
             "hashed": canonical(self),
             "inputs": {name: addresses[name] for name in self.inputs},
-            "raw_files": [dataclasses.asdict(file) for file in self.raw_files()],
         }
 
     def address(self, addresses: Mapping[str, str]) -> str:

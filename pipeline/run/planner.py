@@ -20,7 +20,7 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, has_older_
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.core.settings import decode, digest
+from headrace.pipeline.core.settings import decode, differing, digest
 from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
@@ -79,6 +79,21 @@ class Step:
         if not self.is_whole and not any(self.missing(phase) for phase in self.phases):
             self.finish()
 
+    def refuse_other_version(self) -> None:
+        """Compares the description with the one that this version's code makes, unless the artifact is finished.
+
+        The address of a saved step hashes its saved description, so only that version's code may compute it.
+
+        Raises:
+            ConfigError: naming what differs.
+        """
+        if self.is_whole:
+            return
+        ours = self.stage.without_raw_files({name: folder.name for name, folder in self.inputs.items()})
+        if names := differing(_decisive(self.description), _decisive(ours)):
+            wrong = f"was planned by another version of headrace (different: {', '.join(names)})"
+            raise ConfigError(self.name, wrong, "run the command that planned it again, with its overrides")
+
     @classmethod
     def of(
         cls,
@@ -95,6 +110,12 @@ class Step:
         description = description or stage.description({name: folder.name for name, folder in inputs.items()})
         address = address_of(description)
         return cls(stage.planned_as(description), address, root / stage.name / address, inputs, shards, description)
+
+
+def _decisive(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the version, the settings and the addresses of the inputs of ``description``, by their names."""
+    inputs = {f"inputs.{name}": address for name, address in description["inputs"].items()}
+    return {"version": description["version"], **inputs, **description["hashed"]}
 
 
 @dataclasses.dataclass(frozen=True)

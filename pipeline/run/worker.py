@@ -94,7 +94,10 @@ def main(arguments: Sequence[str]) -> int:
         step = steps[stage_name]
         folder = step.folder
         with system_errors_explained(folder):
-            finish_inputs([steps[name] for name in step.inputs if name in steps])
+            inputs = [steps[name] for name in step.inputs if name in steps]
+            for one in (*inputs, step):
+                one.refuse_other_version()
+            finish_inputs(inputs)
             if task:
                 run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
             else:

@@ -20,9 +20,9 @@ from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.variables import JOB, RESTARTS
-from headrace.pipeline.run import planner, worker
+from headrace.pipeline.run import line, planner, worker
 from headrace.pipeline.run.executor import TaskExecutor
-from headrace.pipeline.run.planner import Step, load, plan, save
+from headrace.pipeline.run.planner import Run, Step, load, plan, save
 
 SENTENCE = "The old mill stands beside the quiet river and grinds the grain of the whole village."
 
@@ -132,6 +132,38 @@ def test_an_input_that_is_not_there_is_an_error_that_says_so(
         "wrong": "is not a finished artifact (no manifest.json)",
         "remedy": "run its stage first",
     }
+
+
+def test_a_step_that_another_version_planned_is_refused(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its address belongs to that version's code. What is finished can still be read."""
+    clean, signatures = steps_of(run_json)
+    remedy = "run the command that planned it again, with its overrides\n"
+    for step in (clean, signatures):
+        monkeypatch.setattr(type(step.stage), "version", step.stage.version + 1)
+    assert run(run_json, "clean", "0-filter", "0", "1") == 2
+    expected = f"headrace: clean: was planned by another version of headrace (different: version); {remedy}"
+    assert capsys.readouterr().err == expected
+    assert not (clean.folder / "parts").exists()
+    monkeypatch.setattr(type(clean.stage), "version", clean.stage.version - 1)
+    assert run(run_json, "clean", "0-filter", "0", "1") == 0
+    assert run(run_json, "signatures", "signatures", "0", "1") == 2
+    monkeypatch.setattr(type(clean.stage), "version", clean.stage.version + 1)
+    assert [step.is_whole for step in steps_of(run_json)] == [True, False], "commands that only read go on"
+    steps_of(run_json)[0].refuse_other_version()
+
+
+def test_a_default_that_another_version_changed_is_refused(run_json: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, steps = load(run_json)
+    signatures = steps[1]
+    changed = dataclasses.replace(signatures, stage=dataclasses.replace(signatures.stage, seed=7))
+    wrong = r"^signatures: was planned by another version of headrace \(different: seed\); "
+    with pytest.raises(ConfigError, match=wrong):
+        changed.refuse_other_version()
+    monkeypatch.setattr(line, "save", lambda *_: pytest.fail("run.json was written"))
+    with pytest.raises(ConfigError, match=wrong):
+        line.carry_out(Run(config, {}, [steps[0], changed], []))
 
 
 def test_in_a_job_it_waits_for_what_the_file_system_shows_late(run_json: Path, monkeypatch: pytest.MonkeyPatch) -> None:
