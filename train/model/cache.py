@@ -89,7 +89,7 @@ class LayerCache:
     def _mixed(self, q_BNTD: Tensor, positions_BT: Tensor) -> Tensor:
         """Returns what the queries at ``positions_BT`` read from the slots that they see."""
         end = self.new.lengths_B.max() if self.visibility.looks_ahead else positions_BT.max() + 1
-        slots = rounded_up(int(end), SLOT_MULTIPLE)
+        slots = min(rounded_up(int(end), SLOT_MULTIPLE), self.keys_BGSD.shape[2])
         keys_BGSD, values_BGSD = self.keys_BGSD[:, :, :slots], self.values_BGSD[:, :, :slots]
         rows, heads = q_BNTD.shape[:2]
         mask = logit_mask(self.visibility, self.bias, rows, heads, positions_BT, slots)
