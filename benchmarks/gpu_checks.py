@@ -62,9 +62,9 @@ def flex_attention() -> dict[str, float]:
         wide = [tensor.detach().float().requires_grad_() for tensor in inputs]
         visibility = within_documents(CAUSAL, documents_BT)
         mask = logit_mask(visibility, None, 2, 12, torch.arange(1024, device=CUDA)[None], 1024)
-        expected = DenseAttention(mask).attend(*wide, 0.0)
+        expected = DenseAttention(mask).attend(*wide, dropout=0.0)
         with torch.compiler.set_stance("fail_on_recompile" if seed else "default"):
-            found = BlockAttention(block_mask(visibility, 2, 1024, CUDA), None).attend(*inputs, 0.0)
+            found = BlockAttention(block_mask(visibility, 2, 12, 1024, CUDA), None).attend(*inputs, dropout=0.0)
             gradients = torch.autograd.grad(found, inputs, output_gradient)
         errors.append(
             worst([found, *gradients], [expected, *torch.autograd.grad(expected, wide, output_gradient.float())])
@@ -117,8 +117,10 @@ def bf16_resume() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "state.pt"
         torch.save([first.model.state_dict(), first.masters.state_dict(), first.adamw.state_dict()], path)
-        for part, state in zip((second.model, second.masters, second.adamw), torch.load(path), strict=True):
-            part.load_state_dict(state)
+        model, masters, adamw = torch.load(path)
+        second.model.load_state_dict(model)
+        second.masters.load_state_dict(masters)
+        second.adamw.load_state_dict(adamw)
     found += run(second, range(4, 8))
     different = sum(a != b for a, b in zip(losses, found, strict=True))
     for a, b in zip(whole.masters, second.masters, strict=True):

@@ -74,7 +74,7 @@ class Command:
         self.is_hit = False
 
     @property
-    def run_bounds(self) -> bool:
+    def runs(self) -> bool:
         return self.process.poll() is None
 
     def kill(self, chance: random.Random) -> str:

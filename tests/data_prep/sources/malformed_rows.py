@@ -35,8 +35,8 @@ def odd_line(field: str, limit_bytes: int, chance: Random) -> bytes:
         row = {key: json.dumps(value) for key, value in ((field, text), ("url", url), ("id", 1), ("date", "2026"))}
         for key in chance.sample([*row, "other", "", "\\ud800"], chance.choice([1, 2])):
             row[key] = chance.choice(VALUES)
-        line = "{" + ", ".join(f'"{key}": {value}' for key, value in row.items()) + "}"
-        return line.encode("utf-8", "surrogatepass") + chance.choice([b"\n", b"\r\n", b"\r", b"\n\n", b"", b"\0\n"])
+        written = "{" + ", ".join(f'"{key}": {value}' for key, value in row.items()) + "}"
+        return written.encode("utf-8", "surrogatepass") + chance.choice([b"\n", b"\r\n", b"\r", b"\n\n", b"", b"\0\n"])
     if kind < 0.7:
         return json.dumps({field: sentence(3)}).encode(chance.choice(["utf-16", "utf-32", "utf-16-be"])) + b"\n"
     line = good_line(field, chance, 4)
