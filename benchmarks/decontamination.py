@@ -15,7 +15,6 @@ should be found, none of the second. ``items_in_documents``: the number of items
 """
 
 import argparse
-import functools
 import json
 import os
 import platform
@@ -37,7 +36,7 @@ from headrace.data_prep.document import read_lines
 from headrace.data_prep.text.words import words
 from headrace.pipeline.core.settings import decode
 from headrace.train.evaluation.settings import Evaluation
-from tests.data_prep.decontamination.test_search import slow_hits
+from tests.data_prep.decontamination.test_search import slow_search
 
 STANDARD = Path(__file__).parents[1] / "conf" / "evaluation" / "standard.yaml"
 PERMUTATIONS = permutations(112, 1)
@@ -99,10 +98,7 @@ def main() -> None:
         "search 13": (searches[13].hits, texts),
         "search 8": (searches[8].hits, texts),
         "signature": (sketch, texts),
-        "readable search 13": (
-            functools.partial(slow_hits, searches[13]),
-            ["\n".join(texts[: max(1, len(texts) // 10)])],
-        ),
+        "readable search 13": (slow_search(searches[13]), texts[: max(1, len(texts) // 10)]),
     }
     rates: dict[str, list[float]] = defaultdict(list)
     for run in range(options.runs + 1):

@@ -1,6 +1,7 @@
 """The kernel finds what the readable search finds, and both find what was planted."""
 
 import random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,18 +17,23 @@ ITEM = "In my palm is a clear stone, and inside it is a small ivory statuette."
 LETTERS = st.lists(st.sampled_from(["a", "b", "é", "名", "a\u0301"]), max_size=60)
 
 
-def slow_hits(search: Search, text: str, ignored: frozenset[int] = frozenset()) -> np.ndarray:
+def slow_search(search: Search, ignored: frozenset[int] = frozenset()) -> Callable[[str], np.ndarray]:
     """``search.hits`` in plain Python: looks up every run of words in a table of the n-grams."""
     ngrams = search.ngrams
     by_text = {ngrams.ngram(number): number for number in range(ngrams.keys.size) if number not in ignored}
-    parts = [word.encode("utf-8", "surrogatepass") for word in words(text)]
-    found = {
-        (first, number)
-        for first in range(len(parts))
-        for length in np.unique(ngrams.lengths).tolist()
-        if (number := by_text.get(b" ".join(parts[first : first + length]))) is not None
-    }
-    return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
+    lengths = np.unique(ngrams.lengths).tolist()
+
+    def hits(text: str) -> np.ndarray:
+        parts = [word.encode("utf-8", "surrogatepass") for word in words(text)]
+        found = {
+            (first, number)
+            for first in range(len(parts))
+            for length in lengths
+            if (number := by_text.get(b" ".join(parts[first : first + length]))) is not None
+        }
+        return np.array(sorted(found), dtype=np.int64).reshape(-1, 2)
+
+    return hits
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,7 @@ def test_ignored_ngrams_are_not_found():
     ignored = np.array([ngram.startswith(b"word1 ") for ngram in map(ngrams.ngram, range(3))])
     search = Search(ngrams, ignored)
     assert search.hits(numbered(0, 15))[:, 0].tolist() == [0, 2]
-    expected = slow_hits(search, numbered(0, 15), frozenset(np.flatnonzero(ignored).tolist()))
+    expected = slow_search(search, frozenset(np.flatnonzero(ignored).tolist()))(numbered(0, 15))
     assert np.array_equal(expected, search.hits(numbered(0, 15)))
 
 
@@ -101,7 +107,7 @@ def test_the_kernel_equals_the_readable_search(items, text, ngram_words, space):
     search = Search(NGrams.of({"quiz": Quiz(given_items)}, ngram_words))
     joined = space.join(text)
     hits = search.hits(joined)
-    assert hits.tolist() == slow_hits(search, joined).tolist()
+    assert hits.tolist() == slow_search(search)(joined).tolist()
     for word, number in hits.tolist():
         ngram = search.ngrams.ngram(number).decode()
         assert " ".join(words(joined)[word:]).startswith(ngram)
@@ -121,10 +127,10 @@ def test_the_kernel_equals_the_readable_search_on_real_text(data_folder):
         start = generator.randrange(len(text))
         items[f"i{number}"] = (text[start : start + generator.randrange(20, 400)],)
     search = Search(NGrams.of({"quiz": Quiz(items)}, 13))
-    found: set[int] = set()
+    slow_hits, found = slow_search(search), set[int]()
     for text in texts:
         hits = search.hits(text)
-        assert np.array_equal(hits, slow_hits(search, text))
+        assert np.array_equal(hits, slow_hits(text))
         found |= set(hits[:, 1].tolist())
     assert len(found) > 500
 
