@@ -22,6 +22,7 @@ from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.weights import Weights
+from tests.train import forks
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,11 +84,8 @@ if __name__ == "__main__":
     spec = json.loads(Path(sys.argv[1]).read_text())
     if "RANK" in os.environ:
         run(spec, *spec["runs"][0])
-    for module in (
-        "torch._dynamo",
-        "headrace.train.loop.session",
-    ):  # torch.optim needs the first: load both once, not in every fork
-        importlib.import_module(module)
+    forks.load_once()
+    importlib.import_module("headrace.train.loop.session")
     ends = []
     for arguments in spec["runs"]:
         child = os.fork() or run(spec, *arguments)
