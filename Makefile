@@ -5,7 +5,7 @@ DATA ?= ../shared/data
 VENV := .venv
 HEADRACE := $(VENV)/bin/headrace
 PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest
-PROCESSES ?= 2
+PROCESSES ?= 3
 SPREAD := -n $(PROCESSES) --dist loadscope
 
 .PHONY: demo demo-web test test-slow test-slurm check format clean

@@ -32,10 +32,14 @@ def checkpoints(root: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize(
-    ("number", "send"),
-    [(signal.SIGINT, os.killpg), (signal.SIGINT, os.kill), (signal.SIGTERM, os.kill), (signal.SIGHUP, os.kill)],
+    ("number", "send", "ranks"),
+    [
+        (signal.SIGINT, os.killpg, 2),
+        (signal.SIGINT, os.kill, 1),
+        (signal.SIGTERM, os.kill, 2),
+        (signal.SIGHUP, os.kill, 1),
+    ],
 )
 def test_a_stopped_training_loses_no_step(
     whole: Path, tmp_path: Path, number: signal.Signals, send, ranks: int
