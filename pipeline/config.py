@@ -3,7 +3,9 @@
 import dataclasses
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.decontamination.config import Decontamination
@@ -24,11 +26,16 @@ from headrace.train.loop.schedule import Schedule
 from headrace.train.objectives import AnyObjective
 from headrace.train.objectives.causal import Causal
 
+RunName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
+"""A name of up to 64 letters, digits, ``_``, ``.`` and ``-``: it is also a part of file names and of job names."""
+
 
 @settings
 class RunConfig:
     """All settings of a run."""
 
+    name: RunName | None = unhashed(None)
+    """The name of the run, for people and commands; the results do not depend on it."""
     root: str = unhashed("runs")
     """The folder below which artifacts are written."""
     until: str = unhashed("report")

@@ -112,7 +112,7 @@ def all_meanings(cls: type) -> dict[str, str]:
 
 def test_where_and_how_fast_is_not_part_of_the_result() -> None:
     here = decoded(compose([]))
-    there = decoded(compose(["root=elsewhere", "workers=7", "ranks=2", "until=tokens"]))
+    there = decoded(compose(["name=mine", "root=elsewhere", "workers=7", "ranks=2", "until=tokens"]))
     assert canonical(here) == canonical(there)
 
 
