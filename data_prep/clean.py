@@ -117,7 +117,7 @@ class Clean(Stage):
     """Reads the source's records and keeps the documents that pass all filters."""
 
     name: ClassVar[str] = "clean"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     source: AnySource
     """The source of the records."""
     cleaning: Cleaning
@@ -231,8 +231,8 @@ class Clean(Stage):
     def _records(self, number: int, task: int, out: TaskOutput) -> Iterator[Record]:
         """Yields the input of pass ``number``: the source's records, or the documents that the previous pass kept."""
         if number == 0:
-            for section in self._groups[task]:
-                yield from self._section(section, task, out)
+            sections = self._groups[task]
+            yield from self.source.guarded(lambda: (r for one in sections for r in self._section(one, task, out)))
         else:
             for document in read_documents(handed(out, f"{filter_phase(number - 1)}/survivors", task, DOCUMENTS)):
                 yield document, None

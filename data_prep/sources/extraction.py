@@ -5,16 +5,19 @@
 C4's line rules need each paragraph on one line, and every extractor here returns it so.
 """
 
+import functools
 import importlib.util
-import itertools
 import re
 from collections.abc import Callable
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.html import HTMLTree
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.kernel import kernel
 from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.isolation import isolated
 from headrace.pipeline.core.errors import ConfigError
@@ -39,7 +42,10 @@ NOT_NESTING = (
     "|p|li|dd|dt|tr|td|th|tbody|thead|tfoot|colgroup|option|optgroup|html|head|body"  # optional end tags
     "|path|circle|rect|use|line|polygon|polyline|ellipse|stop|animate"  # SVG elements without children
 )
+"""Names of tags that do not count for the depth."""
 NESTING_TAG = re.compile(rf"<(?!/?(?:{NOT_NESTING})\b)(/?)[a-z]", re.IGNORECASE)
+NAME_BYTES = 8
+"""The longest name in NOT_NESTING."""
 HTML_START = re.compile(
     rb"(?:\s|<!--(?:(?!-->).){0,2000}-->|<\?xml(?:(?!\?>).){0,200}\?>)*"
     rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|table|div|h1|p|a|br)\b",
@@ -83,7 +89,59 @@ def depth(html: str) -> int:
     """Returns the depth to which elements nest, by start and end tags; 0 if it cannot exceed MAX_DEPTH."""
     if html.count("<") <= MAX_DEPTH:
         return 0
-    return max(itertools.accumulate(-1 if slash else 1 for slash in NESTING_TAG.findall(html)), default=0)
+    levels = int(_depth(np.frombuffer(html.encode("utf-8", "surrogatepass"), np.uint8), _names()))
+    return levels if levels >= 0 else depth_by_expression(html)
+
+
+def depth_by_expression(html: str) -> int:
+    """Returns the depth of ``html`` by NESTING_TAG, which defines it."""
+    level = deepest = 0
+    for slash in NESTING_TAG.findall(html):
+        level += -1 if slash else 1
+        deepest = max(deepest, level)
+    return deepest
+
+
+@functools.cache
+def _names() -> NDArray[np.uint64]:
+    """Returns NOT_NESTING as sorted numbers: the bytes of a name, the first one highest."""
+    return np.sort(np.array([int.from_bytes(name.encode(), "big") for name in NOT_NESTING.split("|")], np.uint64))
+
+
+@kernel
+def _depth(page: NDArray[np.uint8], names: NDArray[np.uint64]) -> int:
+    """Returns the depth of the UTF-8 ``page`` like ``depth_by_expression``.
+
+    Returns -1 when a tag has characters beyond ASCII: some count as letters of a name or fold to ASCII ones.
+    """
+    level = deepest = 0
+    for start in range(page.size - 1):
+        if page[start] != 0x3C:  # <
+            continue
+        at = start + 1
+        step = 1
+        if page[at] == 0x2F:  # /
+            at, step = at + 1, -1
+        first, name = at, np.uint64(0)
+        while at < page.size and _is_word(page[at]):
+            lower = page[at] | 0x20 if 0x41 <= page[at] <= 0x5A else page[at]
+            name = name << np.uint64(8) | np.uint64(lower)
+            at += 1
+        if at < page.size and page[at] >= 0x80:
+            return -1
+        if at == first or not 0x41 <= page[first] & 0xDF <= 0x5A:
+            continue
+        index = np.searchsorted(names, name)
+        if at - first > NAME_BYTES or index == names.size or names[index] != name:
+            level += step
+            deepest = max(deepest, level)
+    return deepest
+
+
+@kernel
+def _is_word(character: int) -> bool:
+    """Whether an ASCII character is a letter, a digit or an underscore."""
+    return 0x30 <= character <= 0x39 or 0x41 <= character & 0xDF <= 0x5A or character == 0x5F
 
 
 def _resiliparse(html: str) -> str:

@@ -38,20 +38,25 @@ class FieldSource(FileSource):
     extractor: Extractor = "resiliparse"
     """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
     section_bytes: Positive = 64_000_000
-    """Size of a section. A file is read in as many sections of at least this size as fit, each a task of its own."""
+    """Size of a section, less for small inputs (``piece_bytes``). A file is read in as many sections of at least this
+    size as fit, each a task of its own."""
 
     def __post_init__(self) -> None:
         if self.html_field is not None:
             require_extractor(self.extractor)
 
-    def sections(self, file: ListedFile | RawFile) -> int:
+    @property
+    def extracts(self) -> bool:
+        return self.html_field is not None
+
+    def sections(self, file: ListedFile | RawFile, most_bytes: int) -> int:
         """Returns the number of sections of ``file``: 1 if its name shows that it is compressed.
 
         Raises:
             ConfigError: when there would be more than ``MAX_SECTIONS``.
         """
         is_compressed = file.name.lower().endswith(COMPRESSIONS[1:])
-        sections = 1 if is_compressed else max(1, file.bytes // self.section_bytes)
+        sections = 1 if is_compressed else max(1, file.bytes // min(self.section_bytes, most_bytes))
         if sections > MAX_SECTIONS:
             wrong = f"{self.section_bytes:,} cuts {file.name!r} into {sections:,} tasks"
             least = file.bytes // MAX_SECTIONS + 1

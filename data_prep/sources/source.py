@@ -16,16 +16,22 @@ A record that cannot be read is not an error. It is returned with the Drop that 
 
 import abc
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.isolation import supervised
 from headrace.pipeline.core.settings import Positive
 from headrace.pipeline.core.stage import RawFile, changed
 
 Record = tuple[Document, Drop | None]
 """One record of a source: the document, and the reason to drop it if it could not be read completely."""
+
+PIECES = 32
+"""Tasks of an input that is smaller than as many times ``task_bytes``: enough to share it among the cores."""
+LEAST_BYTES = 1_000_000
+"""A smaller task is not worth its start."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +71,8 @@ class Source(abc.ABC):
     """A source of raw documents. Subclasses add their ``type`` tag and settings."""
 
     task_bytes: Positive = 64_000_000
-    """Approximate size of a task. Files are grouped into tasks in the order of their names."""
+    """Approximate size of a task, less for small inputs (``piece_bytes``). Files are grouped in the order of their
+    names."""
 
     @abc.abstractmethod
     def listing(self) -> tuple[ListedFile, ...]:
@@ -120,8 +127,17 @@ class Source(abc.ABC):
         if self.state(name) != state:
             raise changed(name, "has changed")
 
-    def sections(self, file: ListedFile | RawFile) -> int:
-        """Returns the number of sections in which ``file`` is read."""
+    @property
+    def extracts(self) -> bool:
+        """Whether reading calls ``isolated`` (isolation.py)."""
+        return True
+
+    def guarded(self, records: Callable[[], Iterator[Record]]) -> Iterator[Record]:
+        """Yields ``records()``: the records of a task. If the source extracts text, a separate process reads them."""
+        return supervised(records) if self.extracts else records()
+
+    def sections(self, file: ListedFile | RawFile, most_bytes: int) -> int:
+        """Returns the number of sections of about ``most_bytes`` in which ``file`` is read."""
         return 1
 
     def read_section(self, section: Section, first: int) -> Iterator[Record]:
@@ -136,15 +152,23 @@ class Source(abc.ABC):
         """Groups ``files`` (default: ``listing``) into tasks of consecutive files with at least ``task_bytes``.
 
         A section of a file always ends its task, so the sections of a file are the last ones of consecutive tasks.
+        Small inputs get smaller tasks (``piece_bytes``). The tasks do not depend on the number of workers.
         """
+        files = list(self.listing() if files is None else files)
+        most_bytes = piece_bytes(sum(file.bytes for file in files))
         groups: list[list[Section]] = []
         free_bytes = 0
-        for file in self.listing() if files is None else files:
-            sections = self.sections(file)
+        for file in files:
+            sections = self.sections(file, most_bytes)
             for number in range(sections):
                 if free_bytes <= 0:
                     groups.append([])
-                    free_bytes = self.task_bytes
+                    free_bytes = min(self.task_bytes, most_bytes)
                 groups[-1].append(Section(file.name, file.bytes, number, sections))
                 free_bytes = free_bytes - file.bytes if sections == 1 else 0
         return list(groups)
+
+
+def piece_bytes(total_bytes: int) -> int:
+    """Returns the largest size of a task for an input of ``total_bytes``: PIECES tasks, none below LEAST_BYTES."""
+    return max(LEAST_BYTES, total_bytes // PIECES)

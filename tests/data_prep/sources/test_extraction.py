@@ -4,9 +4,21 @@ import importlib.util
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as some
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.extraction import EXTRACTORS, Extractor, extract, looks_like_html, require_extractor
+from headrace.data_prep.sources.extraction import (
+    EXTRACTORS,
+    MAX_DEPTH,
+    NOT_NESTING,
+    Extractor,
+    depth,
+    depth_by_expression,
+    extract,
+    looks_like_html,
+    require_extractor,
+)
 from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.errors import ConfigError
@@ -107,3 +119,26 @@ def test_an_extractor_that_is_not_installed(monkeypatch):
     Jsonl(paths=("x",), extractor="trafilatura")
     with pytest.raises(ConfigError):
         Jsonl(paths=("x",), extractor="trafilatura", html_field="html")
+
+
+NAMES = some.sampled_from(
+    [*NOT_NESTING.split("|"), "div", "span", "P", "bR", "h1", "p1", "p_", "ſource", "trac\u212a", "ı", "pé", "日", ""]
+)
+TAGS = some.tuples(
+    some.sampled_from(["<", "</", "<//", "< ", "<<"]), NAMES, some.sampled_from([">", " a=b>", "/>", "", "-x>", "é>"])
+)
+
+
+@given(some.lists(TAGS.map("".join), max_size=40))
+def test_the_compiled_depth_is_that_of_the_expression(tags):
+    """With enough void elements before them that the tags are looked at."""
+    page = "<br>" * (MAX_DEPTH + 1) + "".join(tags)
+    assert depth(page) == depth_by_expression(page)
+
+
+def test_depth():
+    assert depth("<div>" * MAX_DEPTH) == 0, "it cannot exceed the limit"
+    assert depth("<div><p>" * 2000 + "</div>" * 2000) == 2000
+    assert depth("</div>" * 2000) == 0
+    assert depth("<div>\N{LATIN SMALL LETTER E WITH ACUTE}" * 2000) == 2000
+    assert extract("<div>" * 1001, "resiliparse") == Drop("too_nested", "1001")

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 from headrace.data_prep.sources import AnySource
 from headrace.data_prep.sources import files as files_module
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.source import ListedFile
 from headrace.data_prep.sources.warc import Warc
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode, settings
@@ -53,6 +54,32 @@ def test_a_section_of_a_file_closes_its_task(tmp_path):
     assert found == [
         ["a 0-40", "b 0-33"], ["b 33-66"], ["b 66-100"], ["c 0-100", "d 0-59"], ["e 0-30"], ["e 30-60"], ["e 60-90"],
     ]  # fmt: skip
+
+
+MB = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tasks"),
+    [
+        ([16 * MB] * 4, 4),  # a compressed WARC file is not cut
+        ([MB // 2] * 130, 26),
+        ([MB // 10] * 30, 3),
+        ([MB // 10] * 5, 1),
+        ([1000 * MB] * 40, 40),
+        ([32 * MB] * 400, 200),
+    ],
+)
+def test_a_small_input_has_many_tasks(sizes, tasks):
+    files = [ListedFile(f"{number:03}.warc.gz", size) for number, size in enumerate(sizes)]
+    groups = Warc(paths=("x",)).groups(files)
+    assert [section.name for group in groups for section in group] == [file.name for file in files]
+    assert len(groups) == tasks
+
+
+@pytest.mark.parametrize(("size", "tasks"), [(66 * MB, 32), (7 * MB, 7), (MB, 1), (10_000 * MB, 156)])
+def test_a_file_of_rows_is_cut_into_as_many_tasks(size, tasks):
+    assert len(Jsonl(paths=("x",)).groups([ListedFile("a.jsonl", size)])) == tasks
 
 
 def test_groups_read_no_content(tmp_path, monkeypatch):
