@@ -38,8 +38,10 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
             key = re.sub(r"\[(\d+)\]", r".\1", str(error.full_key))
             raise ConfigError(key, "has no value", f"give it one: {key}=…") from None
         except OverrideParseException as error:
-            wrong = f"{_in_typed_form(str(error.override), overrides)!r} is not an override"
-            raise ConfigError("command line", wrong, "write KEY=VALUE") from None
+            typed = _in_typed_form(str(error.override), overrides)
+            has_more = "=" in typed.partition("=")[2]
+            remedy = "put a value that holds '=' in quotes: KEY=['--name=value']" if has_more else "write KEY=VALUE"
+            raise ConfigError("command line", f"{typed!r} is not an override", remedy) from None
         except (ConfigCompositionException, HydraException, OmegaConfBaseException) as error:
             raise _unknown_key(error, overrides) from None
 

@@ -12,10 +12,15 @@ import dataclasses
 import os
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 WORKER = "headrace.pipeline.run.worker"
-"""The module that a job runs for each array index or rank: ``python -m WORKER RUN_JSON STAGE [PHASE INDEX WIDTH]``."""
+"""The module that a job runs for each array index or rank: ``python -m WORKER RUN_JSON STAGE [PHASE INDEX WIDTH]``; for
+several data stages in one job: ``python -m WORKER RUN_JSON FIRST..LAST WORKERS``."""
+
+Kind = Literal["tasks", "stages", "ranks"]
+"""The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a
+distributed stage."""
 
 PENDING, RUNNING, COMPLETED = "PENDING", "RUNNING", "COMPLETED"
 """The states of an entry that have a meaning here. All other states are only printed."""
@@ -23,28 +28,34 @@ PENDING, RUNNING, COMPLETED = "PENDING", "RUNNING", "COMPLETED"
 
 @dataclasses.dataclass(frozen=True)
 class JobRequest:
-    """A job to submit: the missing tasks of a phase, or all ranks of a distributed stage."""
+    """A job to submit."""
 
+    kind: Kind
     name: str
-    """The name of the job: the same in every command that writes to the same folder."""
+    """The name that the queue shows."""
     run_json: Path
     stage: str
+    """The stage; the first one of several."""
+    last: str
+    """The last one of several stages; else the stage."""
     phase: str
+    """The phase; that of the first stage of several."""
     folder: Path
-    """The folder of the artifact."""
+    """The folder of the artifact of the stage."""
     tasks: int
     """The number of tasks of the phase."""
     missing: Sequence[int]
-    """The tasks that are not done."""
-    distributed: bool
-    """Whether all ranks run the single task of the phase together."""
+    """The tasks of the phase that are not done."""
     after: int | None
     """The job that must succeed before this one starts."""
+    ended: int | None = None
+    """The cancelled job that must have ended before this one starts, because both write to the same folder."""
 
     @property
     def log(self) -> Path:
         """The common beginning of the paths of the logs."""
-        return self.run_json.parent / "logs" / f"{self.stage}.{self.phase}"
+        work = self.phase if self.stage == self.last else self.last
+        return self.run_json.parent / "logs" / f"{self.stage}.{work}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,12 +65,16 @@ class Job:
     job: int
     log: str
     width: int | None
-    """Array index i runs tasks i, i + width, ...; None for a distributed stage, which is no array."""
+    """Array index i runs tasks i, i + width, ...; None for a job that is no array."""
     cluster: str = "slurm"
     """The type of the cluster that it was submitted to. Records of earlier versions have none: those were SLURM's."""
+    name: str = ""
+    """The name that the queue shows; empty in records of earlier versions."""
+    resources: Sequence[str] = ()
+    """The resources that it asked for; empty in records of earlier versions."""
 
     def log_of(self, index: int) -> Path:
-        """The log of array index ``index``; of all ranks for a distributed stage."""
+        """The log of array index ``index``; of the whole job when it is no array."""
         return Path(f"{self.log}.log" if self.width is None else f"{self.log}_{index}.log")
 
 
@@ -93,8 +108,8 @@ class Cluster(Protocol):
         """The number of ranks of a training. ``ranks`` is their number where the command itself does the work."""
 
     @staticmethod
-    def states(names: Sequence[str]) -> dict[str, list[Entry]]:
-        """Returns the entries of the jobs with these ``names``, from any user and with any settings.
+    def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
+        """Returns the entries of each of ``jobs``, by its number, whoever submitted it and with any settings.
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.
@@ -112,12 +127,29 @@ class Scheduler(Cluster, Protocol):
             ConfigError: naming the setting and its value.
         """
 
+    def joins(self, raw_bytes: int) -> bool:
+        """Whether the data stages of ``raw_bytes`` bytes of raw files run in one job, instead of one job a phase."""
+
+    def resources(self, kind: Kind) -> tuple[str, ...]:
+        """The resources that a job of ``kind`` asks for: a job whose resources differ may be replaced."""
+
+    def replaces(self, is_running: bool) -> bool:
+        """Whether a submission with other resources replaces a job of the run that is running, or still waits."""
+
     def submit(self, request: JobRequest) -> Job:
-        """Submits one job. The job writes ``Job.log_of`` and runs ``WORKER``: once for each array index, or once
-        for each rank.
+        """Submits one job. The job writes ``Job.log_of`` and runs ``WORKER``: once for each array index, once for
+        each rank, or once for several stages.
 
         Raises:
             TaskError: with the scheduler's message, when it refuses the job.
+        """
+
+    @staticmethod
+    def cancel(jobs: Sequence[int]) -> None:
+        """Cancels ``jobs``; one that has ended stays as it is.
+
+        Raises:
+            ConfigError, TaskError: when the scheduler cannot be asked.
         """
 
     def cancel_command(self, jobs: Sequence[int]) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
-from headrace.pipeline.clusters.base import Entry, Scheduler
+from headrace.pipeline.clusters.base import Entry, Job, Scheduler
 from headrace.pipeline.core.settings import settings
 
 
@@ -24,6 +24,6 @@ class Local:
         return ranks
 
     @staticmethod
-    def states(names: Sequence[str]) -> dict[str, list[Entry]]:
+    def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         """Returns no entries: there are no jobs."""
-        return {name: [] for name in names}
+        return {job.job: [] for job in jobs}

@@ -1,6 +1,7 @@
 """A SLURM cluster: settings become options of sbatch and arguments of the scripts in slurm/.
 
-    clean.clean        array 0-39     sbatch array.sbatch run.json clean clean 40 python
+    clean … packed     one job        sbatch data.sbatch run.json clean..packed 4 python      small data
+    clean.clean        array 0-39     sbatch array.sbatch run.json clean clean 40 python      large data: each phase
       | afterok
     weights.weights    2 x 8 ranks    sbatch train.sbatch run.json weights <folder> 3 python
       | afterok
@@ -14,42 +15,33 @@ taken for a command. A job that fails removes those that wait for it from the qu
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Scheduler
-from headrace.pipeline.core.errors import ConfigError, TaskError
-from headrace.pipeline.core.settings import Natural, Positive, settings
+from headrace.pipeline.clusters import slurm_client
+from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, settings
 from headrace.pipeline.core.variables import CORES, JOB, RESTARTS
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
-
-ANSWER_SECONDS = 60.0
-"""SLURM's clients wait very long when the controller is away."""
-
-ENDED = frozenset(
-    {
-        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
-        *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
-    }
-)
-"""The states that a job does not leave by itself (squeue's manual, JOB STATE CODES)."""
 
 TimeLimit = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$")]
 """A time in the syntax of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
 Memory = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
 """A size in the syntax of sbatch: megabytes, or a number with a unit."""
+Gpus = Annotated[str, BeforeValidator(str), Field(pattern=r"^([\w.-]+:)?\d{1,4}$")]
+"""A number of GPUs, or a type and a number: 8, h100:8."""
 
 
 @settings
 class Slurm:
-    """A SLURM cluster: a chain of jobs. A phase of a data stage is an array job. Training and scoring are a multi-node
-    job each."""
+    """A SLURM cluster: a chain of jobs. The data stages are one job when the data are small; else each of their phases
+    is an array job. Training and scoring are a multi-node job each. The report is a data job, too."""
 
     type: Literal["slurm"] = "slurm"
     partition: str | None = None
@@ -58,8 +50,18 @@ class Slurm:
     """Account to charge; None takes the user's default."""
     qos: str | None = None
     """Quality of service; None takes the default."""
+    options: tuple[str, ...] = ()
+    """More options of sbatch for every job, such as --constraint=h100."""
+    data_partition: str | None = None
+    """Partition of the data jobs; None takes ``partition``."""
+    data_account: str | None = None
+    """Account of the data jobs; None takes ``account``."""
+    data_qos: str | None = None
+    """Quality of service of the data jobs; None takes ``qos``."""
+    data_options: tuple[str, ...] = ()
+    """More options of sbatch for the data jobs, after ``options``."""
     data_time: TimeLimit = "04:00:00"
-    """Time limit of one array index of a data stage."""
+    """Time limit of one array index of a data stage, or of the one job of all data stages."""
     data_cpus: Positive = 1
     """Cores of one array index."""
     data_memory: Memory | None = None
@@ -68,28 +70,50 @@ class Slurm:
     """Most array indices of one job (the cluster's MaxArraySize − 1); more tasks than that share an index."""
     array_running: Positive | None = None
     """Most array indices that run at once; None sets no limit."""
+    one_job: Literal["auto", "always", "never"] = "auto"
+    """Whether all data stages run in one job instead of one job a phase: ``auto`` when the raw files have at most
+    ``one_job_bytes`` bytes."""
+    one_job_bytes: Positive = 1_000_000_000
+    """Most bytes of raw files, as they are stored, that ``auto`` takes for small."""
+    one_job_tasks: Positive = 4
+    """Tasks that run at once in the one job. It has the cores and the memory of so many array indices."""
+    train_partition: str | None = None
+    """Partition of the training job and of the scoring job; None takes ``partition``. The settings below are for these
+    jobs, too."""
+    train_account: str | None = None
+    """Account of these jobs; None takes ``account``."""
+    train_qos: str | None = None
+    """Quality of service of these jobs; None takes ``qos``."""
+    train_options: tuple[str, ...] = ()
+    """More options of sbatch for these jobs, after ``options``."""
     train_time: TimeLimit = "24:00:00"
-    """Time limit of the training job and of the scoring job. An unfinished training goes back into the queue and
-    resumes."""
+    """Time limit. An unfinished training goes back into the queue and resumes."""
     signal_seconds: Annotated[int, Field(ge=0, le=65535)] = 600
     """Seconds before the time limit at which the training is asked to save and stop."""
     train_attempts: Positive = 3
     """A training whose ranks were killed, hung or found a full disk goes back into the queue, unless so many attempts
     in a row began from the same checkpoint."""
     nodes: Positive = 1
-    """Nodes of the training job and of the scoring job. The settings below are for these jobs, too."""
+    """Nodes."""
     ranks_per_node: Positive = 1
     """Ranks on each node: one for each GPU."""
-    gpus_per_node: Natural = 0
-    """GPUs requested on each node (--gres=gpu:N); 0 works on CPU."""
+    gpus_per_node: Gpus = "0"
+    """GPUs requested on each node: 8, or h100:8 with their type (--gres=gpu:h100:8); 0 works on CPU."""
     train_cpus: Positive = 1
     """Cores of one rank."""
     train_memory: Memory | None = None
-    """Memory of one node of the training job; None takes the default."""
+    """Memory of one node; None takes the default."""
+    launcher: tuple[str, ...] = ()
+    """A command that starts the Python of every task and rank, such as [apptainer, exec, --nv, image.sif]."""
+    srun_options: tuple[str, ...] = ()
+    """More options of srun, such as pyxis' --container-image=…; when there are some, srun starts data jobs, too."""
+    python: str | None = None
+    """The Python of tasks and ranks, as a path inside the container; None takes the Python of this command."""
+    replaced_jobs: Literal["pending", "all", "none"] = "pending"
+    """The jobs of a run that are replaced when it is submitted with other resources: those that wait, all (running ones
+    are cancelled; finished tasks and checkpoints are kept), or none."""
     site_env: str | None = None
     """A shell file that every job sources first (modules, proxies). Example: slurm/site.env.example."""
-    options: tuple[str, ...] = ()
-    """More options for every sbatch, such as --constraint=h100."""
 
     job_variables: ClassVar[Mapping[str, str]] = {
         JOB: "SLURM_JOB_ID",
@@ -126,12 +150,24 @@ class Slurm:
             wrong = f"{self.signal_seconds} s is not below cluster.train_time ({self.train_time}, {limit} s)"
             remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
             raise ConfigError("cluster.signal_seconds", wrong, remedy)
-        for option in self.options:
-            if not option.startswith("--"):
-                raise ConfigError("cluster.options", f"{option!r} is not an option of sbatch", "write --name=value")
+        for name in ("options", "data_options", "train_options", "srun_options"):
+            if refused := [option for option in getattr(self, name) if not option.startswith("--")]:
+                program = "srun" if name == "srun_options" else "sbatch"
+                wrong = f"{refused[0]!r} is not an option of {program}"
+                raise ConfigError(f"cluster.{name}", wrong, "write --name=value")
         if self.site_env is not None and not Path(self.site_env).is_file():
             wrong = f"no file {self.site_env!r}"
             raise ConfigError("cluster.site_env", wrong, "copy slurm/site.env.example and name it")
+
+    def joins(self, raw_bytes: int) -> bool:
+        return self.one_job == "always" or (self.one_job == "auto" and raw_bytes <= self.one_job_bytes)
+
+    def replaces(self, is_running: bool) -> bool:
+        return self.replaced_jobs == "all" or (self.replaced_jobs == "pending" and not is_running)
+
+    def resources(self, kind: Kind) -> tuple[str, ...]:
+        own = self.train_options if kind == "ranks" else self.data_options
+        return (*self._placement(kind), *self._sizes(kind), *self.options, *own)
 
     def submit(self, request: JobRequest) -> Job:
         """Submits one job with sbatch.
@@ -139,63 +175,93 @@ class Slurm:
         Raises:
             TaskError: with the message of sbatch, when it refuses the job.
         """
-        width = None if request.distributed else min(request.tasks, self.array_tasks)
-        options = [*self._common_options(), f"--job-name={request.name}"]
-        if request.after is not None:
-            options.append(f"--dependency=afterok:{request.after}")
+        resources = self.resources(request.kind)
+        options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}", *_dependency(request)]
         log = str(request.log).replace("%", "%%")  # in --output a % begins a replacement
+        width = min(request.tasks, self.array_tasks) if request.kind == "tasks" else None
         if width is None:
-            options += [f"--output={log}-%j.log", *self._rank_options()]
-            script = ["train.sbatch", str(request.run_json), request.stage]
-            script += [str(request.folder.resolve()), str(self.train_attempts)]
+            options.append(f"--output={log}-%j.log")
         else:
             indices = array_list({task % width for task in request.missing}, self.array_running)
-            options += [f"--output={log}-%A_%a.log", f"--array={indices}", *self._task_options()]
-            script = ["array.sbatch", str(request.run_json), request.stage, request.phase, str(width)]
-        site_env = [] if self.site_env is None else [str(Path(self.site_env).resolve())]
-        command = [str(SCRIPTS / script[0]), *script[1:], sys.executable, *site_env]
-        number = _sbatch([*options, *self.options, *command], request.stage)
-        return Job(number, f"{request.log}-{number}", width)
+            options += [f"--output={log}-%A_%a.log", f"--array={indices}"]
+        number = slurm_client.sbatch([*options, *resources, *self._script(request, width)], request.stage)
+        return Job(number, f"{request.log}-{number}", width, self.type, request.name, resources)
+
+    @staticmethod
+    def cancel(jobs: Sequence[int]) -> None:
+        slurm_client.cancel(jobs)
 
     def cancel_command(self, jobs: Sequence[int]) -> str:
         return " ".join(["scancel", *map(str, jobs)])
 
     @staticmethod
-    def states(names: Sequence[str]) -> dict[str, list[Entry]]:
-        """The entries of squeue for the jobs with these ``names``. Without accounting, SLURM forgets a job minutes
-        after its end.
+    def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
+        return slurm_client.queued(jobs)
 
-        Raises:
-            ConfigError, TaskError: see ``ask``; also when squeue fails.
-        """
-        answer = ask(["squeue", "--noheader", "--states=all", f"--name={','.join(names)}", "--format=%j|%F|%K|%T|%r"])
-        if answer.returncode:
-            raise TaskError("cluster=slurm", f"squeue failed: {answer.stderr.strip()}", "run again when SLURM is up")
-        entries: dict[str, list[Entry]] = {name: [] for name in names}
-        for line in answer.stdout.splitlines():
-            name, job, index, state, reason = line.split("|", 4)
-            if name in entries:
-                number = int(index) if index.isdigit() else None
-                entries[name].append(Entry(int(job), number, state, state not in ENDED, reason))
-        return entries
+    def _placement(self, kind: Kind) -> list[str]:
+        """Returns the options of partition, account and QOS: those of the kind of job, else those of every job."""
+        if kind == "ranks":
+            own = (self.train_partition, self.train_account, self.train_qos)
+        else:
+            own = (self.data_partition, self.data_account, self.data_qos)
+        every = {"partition": self.partition, "account": self.account, "qos": self.qos}
+        chosen = (other if given is None else given for given, other in zip(own, every.values(), strict=True))
+        return [f"--{name}={value}" for name, value in zip(every, chosen, strict=True) if value is not None]
 
-    def _common_options(self) -> list[str]:
-        given = {"partition": self.partition, "account": self.account, "qos": self.qos}
-        return [f"--chdir={os.getcwd()}", *(f"--{name}={value}" for name, value in given.items() if value is not None)]
+    def _sizes(self, kind: Kind) -> list[str]:
+        """Returns the options of nodes, cores, time, memory and GPUs."""
+        if kind != "ranks":
+            return [self._data_cores(kind), f"--time={self.data_time}", *_memory(self.data_memory, self._indices(kind))]
+        sizes = [f"--nodes={self.nodes}", f"--ntasks-per-node={self.ranks_per_node}"]
+        sizes += [f"--cpus-per-task={self.train_cpus}", f"--time={self.train_time}"]
+        sizes += [f"--signal=B:USR2@{self.signal_seconds}", *_memory(self.train_memory)]
+        has_gpus = int(self.gpus_per_node.rpartition(":")[2]) > 0
+        return sizes + [f"--gres=gpu:{self.gpus_per_node}"] * has_gpus
 
-    def _rank_options(self) -> list[str]:
-        options = [f"--nodes={self.nodes}", f"--ntasks-per-node={self.ranks_per_node}"]
-        options += [f"--cpus-per-task={self.train_cpus}", f"--time={self.train_time}"]
-        options += [f"--signal=B:USR2@{self.signal_seconds}"]
-        options += _memory(self.train_memory)
-        return options + [f"--gres=gpu:{self.gpus_per_node}"] * (self.gpus_per_node > 0)
+    def _data_cores(self, kind: Kind) -> str:
+        return f"--cpus-per-task={self.data_cpus * self._indices(kind)}"
 
-    def _task_options(self) -> list[str]:
-        return [f"--cpus-per-task={self.data_cpus}", f"--time={self.data_time}", *_memory(self.data_memory)]
+    def _indices(self, kind: Kind) -> int:
+        """Returns the number of array indices whose resources a data job of ``kind`` has."""
+        return self.one_job_tasks if kind == "stages" else 1
+
+    def _script(self, request: JobRequest, width: int | None) -> list[str]:
+        """Returns the path of the script of ``request``, and its arguments."""
+        run_json, stage = str(request.run_json), request.stage
+        if request.kind == "ranks":
+            name, arguments = "train", [run_json, stage, str(request.folder.resolve()), str(self.train_attempts)]
+        elif request.kind == "stages":
+            name, arguments = "data", [run_json, f"{stage}..{request.last}", str(self.one_job_tasks)]
+        else:
+            name, arguments = "array", [run_json, stage, request.phase, str(width)]
+        site_env = "" if self.site_env is None else str(Path(self.site_env).resolve())
+        python, *launcher = self._start(request.kind)
+        last = [site_env, *launcher] if site_env or launcher else []
+        return [str(SCRIPTS / f"{name}.sbatch"), *arguments, python, *last]
+
+    def _start(self, kind: Kind) -> list[str]:
+        """Returns the Python that the script of a job calls, and the arguments that start a task or a rank."""
+        python = self.python or sys.executable
+        if kind == "ranks":  # the script calls slurm_job.py, which starts srun with these arguments
+            start = [*self.srun_options, *self.launcher, python]
+            return [sys.executable, *(start if start != [sys.executable] else [])]
+        srun = ["srun", self._data_cores(kind), *self.srun_options] if self.srun_options else []
+        return [python, *srun, *self.launcher]
 
 
-def _memory(memory: str | None) -> list[str]:
-    return [] if memory is None else [f"--mem={memory}"]
+def _dependency(request: JobRequest) -> list[str]:
+    """Returns the option of the jobs that ``request`` waits for."""
+    conditions = {"afterok": request.after, "afterany": request.ended}
+    given = [f"{condition}:{job}" for condition, job in conditions.items() if job is not None]
+    return [f"--dependency={','.join(given)}"] if given else []
+
+
+def _memory(memory: str | None, indices: int = 1) -> list[str]:
+    """Returns the option of ``memory`` for each of so many array ``indices``."""
+    if memory is None or indices == 1:
+        return [] if memory is None else [f"--mem={memory}"]
+    number = memory.rstrip("KMGTkmgt")
+    return [f"--mem={int(number) * indices}{memory[len(number) :]}"]
 
 
 def _seconds(limit: str) -> int | None:
@@ -219,40 +285,3 @@ def array_list(indices: Iterable[int], running: int | None) -> str:
         else:
             spans.append([index])
     return ",".join("-".join(map(str, span)) for span in spans) + ("" if running is None else f"%{running}")
-
-
-def _sbatch(arguments: Sequence[str], stage: str) -> int:
-    """Submits one job and returns its number.
-
-    Raises:
-        TaskError: with the whole message of sbatch, when it refuses the job.
-    """
-    answer = ask(["sbatch", "--parsable", *arguments])
-    number = answer.stdout.strip().split(";")[0]
-    if answer.returncode or not number.isdigit():
-        message = ", ".join((answer.stderr + answer.stdout).strip().splitlines())
-        remedy = "correct the cluster settings and run again (jobs submitted before this one stay in the queue)"
-        raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", remedy)
-    return int(number)
-
-
-def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    """Runs a SLURM client. Options and values are separate arguments: no shell reads them.
-
-    Raises:
-        ConfigError: when this machine has no such client.
-        TaskError: when it does not answer in time.
-    """
-    # In a job, SLURM_* describe that job: clients would read them as options of the new one.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-    if "SLURM_CONF" in os.environ:
-        environment["SLURM_CONF"] = os.environ["SLURM_CONF"]
-    try:
-        return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_SECONDS, env=environment
-        )
-    except FileNotFoundError:
-        raise ConfigError("cluster=slurm", f"no {command[0]} on this machine", "run on a login node") from None
-    except subprocess.TimeoutExpired:
-        wrong = f"{command[0]} gave no answer within {ANSWER_SECONDS:.0f} s"
-        raise TaskError("cluster=slurm", wrong, "is the controller up (scontrol ping)? then run again") from None

@@ -5,26 +5,30 @@
     part records                the tasks that are done, independent of the scheduler
 
 The records are stored with the artifact, not with the run: runs of a sweep share the jobs of their common artifacts.
+One job may be recorded for several phases and stages.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 
 from headrace.pipeline.clusters import CLUSTERS
-from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, Entry, Job
+from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, Entry, Job, Scheduler
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.run.planner import Step
 
 JOBS = "logs/jobs.json"
 
 
-def job_name(step: Step, phase: Phase) -> str:
-    """Returns the name of the job of ``phase``, which is the same in every command that writes to the same folder."""
-    return f"{step.name}.{phase.name}-{step.address}-{digest(str(step.folder.resolve()))[:6]}"
+@dataclasses.dataclass(frozen=True)
+class Queued:
+    """A job that waits or runs."""
+
+    job: Job
+    is_running: bool
+    """Whether it has started, for an array any of its indices."""
 
 
 def record(step: Step, phase: Phase, job: Job) -> None:
@@ -37,6 +41,21 @@ def records(step: Step) -> dict[str, Job]:
     """Returns the latest job of each phase of ``step`` that was ever submitted."""
     path = step.folder / JOBS
     return {phase: Job(**fields) for phase, fields in read_sealed(path).items()} if path.is_file() else {}
+
+
+def queued(work: Sequence[tuple[Step, Phase]], scheduler: Scheduler) -> dict[tuple[str, str], Queued]:
+    """Returns the jobs of these phases that wait or run on ``scheduler``, by the names of stage and phase.
+
+    Raises:
+        ConfigError, TaskError: when the scheduler cannot be asked.
+    """
+    recorded = {(step.name, phase.name): records(step).get(phase.name) for step, phase in work}
+    jobs = {key: job for key, job in recorded.items() if job and CLUSTERS.get(job.cluster) is type(scheduler)}
+    entries = scheduler.states(list(jobs.values()))
+    live = {key: [entry for entry in entries[job.job] if entry.is_live] for key, job in jobs.items()}
+    return {
+        key: Queued(jobs[key], any(entry.state != PENDING for entry in found)) for key, found in live.items() if found
+    }
 
 
 def states(steps: Sequence[Step]) -> dict[str, str]:
@@ -56,34 +75,41 @@ def states(steps: Sequence[Step]) -> dict[str, str]:
 def _states_on(cluster: str, waiting: Mapping[str, tuple[Phase, Step, Job]]) -> dict[str, str]:
     """Returns the states of the steps ``waiting``, which were submitted to ``cluster``."""
     try:
-        entries = CLUSTERS[cluster].states([job_name(step, phase) for phase, step, _ in waiting.values()])
+        entries = CLUSTERS[cluster].states([job for _, _, job in waiting.values()])
     except (ConfigError, TaskError) as error:
         return {name: f"submitted as job {job.job} ({error.wrong})" for name, (_, _, job) in waiting.items()}
-    return {
-        name: _state(entries[job_name(step, phase)], job, step.missing(phase), error_report.read(step.folder))
-        for name, (phase, step, job) in waiting.items()
-    }
+    found: dict[str, str] = {}
+    shown: dict[int, str] = {}
+    for name, (phase, step, job) in waiting.items():
+        earlier = shown.setdefault(job.job, name)
+        if earlier != name and any(entry.is_live for entry in entries[job.job]):
+            found[name] = f"{PENDING} (after {earlier}), job {job.job}"
+        else:
+            found[name] = _state(entries[job.job], job, step.missing(phase), error_report.read(step.folder))
+    return found
 
 
 def _state(entries: Sequence[Entry], job: Job, missing: Sequence[int], reported: HeadraceError | None) -> str:
-    """Returns the state of a phase. Its tasks ``missing`` are not done; ``reported`` is their last error."""
+    """Returns the state of a phase from the ``entries`` of its ``job``.
+
+    Its tasks ``missing`` are not done; ``reported`` is their last error.
+    """
     live = [entry for entry in entries if entry.is_live]
-    latest = [entry for entry in entries if entry.job == job.job]
     if not live:
         indices = sorted({0 if job.width is None else task % job.width for task in missing})
-        failure = _failure(latest, job, indices)
+        failure = _failure(entries, job, indices)
         if not failure:
             return f"CANCELLED before it ran, job {job.job}"
         return f"{failure} ({reported})" if reported else failure
     started = [entry.state for entry in live if entry.state != PENDING]
     state = (RUNNING if RUNNING in started else started[0]) if started else f"{PENDING} ({live[0].reason})"
-    failed = [entry.index or 0 for entry in latest if not entry.is_live and entry.state != COMPLETED]
-    failure = _failure(latest, job, failed)
+    failed = [entry.index or 0 for entry in entries if not entry.is_live and entry.state != COMPLETED]
+    failure = _failure(entries, job, failed)
     return f"{state}, {failure}" if failure else f"{state}, job {live[0].job}"
 
 
-def _failure(latest: Sequence[Entry], job: Job, indices: Sequence[int]) -> str:
+def _failure(entries: Sequence[Entry], job: Job, indices: Sequence[int]) -> str:
     """Returns ``FAILED, see <log>`` for the first of the array ``indices`` that has a log; else an empty text."""
-    states: Mapping[int, str] = {entry.index or 0: entry.state for entry in latest if not entry.is_live}
+    states: Mapping[int, str] = {entry.index or 0: entry.state for entry in entries if not entry.is_live}
     ran = [index for index in indices if job.log_of(index).is_file()]
     return f"{states.get(ran[0], 'FAILED')}, see {job.log_of(ran[0])}" if ran else ""

@@ -65,6 +65,12 @@ class Step:
             PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks, workers
         )
 
+    def run_tasks(self, workers: int) -> None:
+        """Runs the missing tasks of all phases with a pool of ``workers``. The stage is not distributed."""
+        for phase in self.phases:
+            if self.missing(phase):
+                self.executor(phase, workers).run()
+
     def finish(self) -> Artifact:
         """Writes the manifest, unless another process has written it. All part records must exist."""
         with claimed_when_free(self.folder / "logs" / "finish.claim", f"{self.name}.finish"):
@@ -165,15 +171,12 @@ def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
     adopt_job(CLUSTERS.values())
     with system_errors_explained(step.folder):
         step.folder.mkdir(parents=True, exist_ok=True)
-        for phase in step.phases:
-            if not step.missing(phase):
-                continue
-            if step.stage.distributed:
-                with claimed_when_free(claim_of(part_path(step.folder, phase.name, 0)), step.name):
-                    if step.missing(phase):
-                        launch(step.stage, step.folder, file, config.ranks)
-            else:
-                step.executor(phase, config.worker_processes).run()
+        if not step.stage.distributed:
+            step.run_tasks(config.worker_processes)
+        elif step.missing(phase := step.phases[0]):
+            with claimed_when_free(claim_of(part_path(step.folder, phase.name, 0)), step.name):
+                if step.missing(phase):
+                    launch(step.stage, step.folder, file, config.ranks)
         return step.finish()
 
 

@@ -1,22 +1,50 @@
 """Submission of a run to a cluster: the same steps as on one machine, as a chain of jobs.
 
-    clean.clean ──> weights.weights ──> scores.scores ──> ...      each job starts when the one before it succeeded
+    clean … packed ──> weights.weights ──> scores.scores ──> ...      small data: the data stages are one job
+    clean.0-filter ──> signatures.signatures ──> ...                  large data: a job for each phase
 
-The command returns at once; the jobs do the work. Submitting again submits only missing tasks without a queued job.
+Each job starts when the one before it succeeded. The command returns at once; the jobs do the work. Submitting again
+submits only missing tasks without a queued job. A queued job with other resources is replaced, if the settings of the
+cluster allow it: the new job is submitted, to start after the end of the old one, and the old one is cancelled.
 """
 
+import dataclasses
 import hashlib
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.table import Table
 
-from headrace.pipeline.clusters.base import Job, JobRequest, Scheduler
+from headrace.pipeline.clusters.base import Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.run.jobs import job_name, record
+from headrace.pipeline.run.jobs import Queued, queued, record
 from headrace.pipeline.run.planner import Step
+
+SUBMITTED_BEFORE = "submitted before"
+KEEPS_RESOURCES = "submitted before, keeps its resources"
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """The missing tasks of a phase, and their job if it waits or runs."""
+
+    step: Step
+    phase: Phase
+    queued: Queued | None
+    differs: bool
+    """Whether the queued job has other resources than a job that is submitted now."""
+    is_replaced: bool
+
+    @property
+    def is_kept(self) -> bool:
+        return self.queued is not None and not self.is_replaced
+
+    @property
+    def tasks(self) -> list[int]:
+        return self.step.missing(self.phase)
 
 
 def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
@@ -29,38 +57,131 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
     scheduler.check(run_json)
     for step in steps:
         step.finish_if_complete()
-    work = [(step, phase) for step in steps if not step.is_whole for phase in step.phases if step.missing(phase)]
-    if not work:
+    missing = [(step, phase) for step in steps if not step.is_whole for phase in step.phases if step.missing(phase)]
+    if not missing:
         terminal().print("everything was done before: nothing to submit")
         return
-    run_json = _frozen(run_json)
-    entries = scheduler.states([job_name(step, phase) for step, phase in work])
+    name, run_json = run_name(run_json), _frozen(run_json)
+    work = list(_compared(missing, scheduler))
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
     previous: int | None = None
-    submitted = []
+    submitted: list[int] = []
+    replaced: list[int] = []
     try:
-        for step, phase in work:
-            live = [entry.job for entry in entries[job_name(step, phase)] if entry.is_live]
+        for group in _grouped(work, scheduler):
             after = "" if previous is None else str(previous)
-            if live:
-                previous, note = max(live), "submitted before"
+            if (first := group[0]).is_kept and first.queued:
+                previous, note = first.queued.job.job, KEEPS_RESOURCES if first.differs else SUBMITTED_BEFORE
             else:
-                job = _submit_phase(step, phase, scheduler, run_json, previous)
-                previous, note = job.job, "submitted"
+                job = _submit_group(group, name, scheduler, run_json, previous)
+                old = _replaced_by(group)
+                previous, note = job.job, " ".join(["submitted", *(f"(replaces {number})" for number in old)])
                 submitted.append(job.job)
-            table.add_row(step.name, phase.name, str(len(step.missing(phase))), str(previous), after, note)
+                replaced += old
+            table.add_row(*_cells(group), str(previous), after, note)
     finally:
+        if replaced:
+            scheduler.cancel(replaced)
         if table.row_count:
             terminal().print(table)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
-    print(_last_line(submitted, scheduler))
+    print(*_last_lines(work, submitted, scheduler), sep="\n")
 
 
-def _last_line(submitted: Sequence[int], scheduler: Scheduler) -> str:
-    if not submitted:
-        return "nothing new was submitted: `headrace status` shows how far it is"
-    cancel = scheduler.cancel_command(submitted)
-    return f"submitted {len(submitted)} jobs; follow them with `headrace status`, stop them with `{cancel}`"
+def run_name(run_json: Path) -> str:
+    """Returns the name of the run, with which the names of its jobs begin; its id when it has no name."""
+    return str(read_sealed(run_json)["config"].get("name") or run_json.parent.name)
+
+
+def _compared(missing: Sequence[tuple[Step, Phase]], scheduler: Scheduler) -> Iterator[Work]:
+    """Yields the work of each phase. A waiting job behind a replaced one is replaced, too: it waits for the old job."""
+    jobs = queued(missing, scheduler)
+    chain_is_replaced = False
+    for step, phase in missing:
+        job = jobs.get((step.name, phase.name))
+        differs = job is not None and _differs(job.job, step, scheduler)
+        is_replaced = job is not None and (
+            scheduler.replaces(job.is_running) if differs else chain_is_replaced and not job.is_running
+        )
+        chain_is_replaced |= is_replaced
+        yield Work(step, phase, job, differs, is_replaced)
+
+
+def _differs(job: Job, step: Step, scheduler: Scheduler) -> bool:
+    """Whether ``job`` asked for other resources than a job of its kind would now; records of old versions have none."""
+    kind: Kind = "ranks" if step.stage.distributed else "tasks" if job.width is not None else "stages"
+    return bool(job.resources) and tuple(job.resources) != scheduler.resources(kind)
+
+
+def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]:
+    """Yields the work of each job: one phase, or all consecutive data phases when they run in one job."""
+    data = {one.step.name: one.step.description for one in work if not one.step.stage.distributed}
+    raw_bytes = sum(file["bytes"] for description in data.values() for file in description.get("raw_files", ()))
+    joins = scheduler.joins(raw_bytes)
+
+    def is_joined(one: Work) -> bool:
+        return joins and not one.is_kept and not one.step.stage.distributed
+
+    for joined, neighbours in itertools.groupby(work, is_joined):
+        group = list(neighbours)
+        yield from [group] if joined else ([one] for one in group)
+
+
+def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_json: Path, after: int | None) -> Job:
+    """Submits one job for ``group``, to start once job ``after`` has succeeded, and records it for each phase."""
+    first, last = group[0], group[-1]
+    kind: Kind = "ranks" if first.step.stage.distributed else "tasks" if len(group) == 1 else "stages"
+    request = JobRequest(
+        kind=kind,
+        name=f"{name}:{_title(group)}",
+        run_json=run_json,
+        stage=first.step.name,
+        last=last.step.name,
+        phase=first.phase.name,
+        folder=first.step.folder,
+        tasks=first.phase.tasks,
+        missing=first.tasks,
+        after=after,
+        ended=max(_replaced_by(group), default=None),
+    )
+    request.log.parent.mkdir(parents=True, exist_ok=True)
+    job = scheduler.submit(request)
+    for one in group:
+        record(one.step, one.phase, job)
+    return job
+
+
+def _replaced_by(group: Sequence[Work]) -> list[int]:
+    """Returns the numbers of the queued jobs that a job for ``group`` replaces."""
+    return sorted({one.queued.job.job for one in group if one.queued is not None})
+
+
+def _title(group: Sequence[Work]) -> str:
+    """Returns ``clean``, ``duplicates.verify`` when the stage has several phases, or ``clean..packed``."""
+    step, phase = group[0].step, group[0].phase
+    if step is not group[-1].step:
+        return f"{step.name}..{group[-1].step.name}"
+    return f"{step.name}.{phase.name}" if len(step.phases) > 1 and len(group) == 1 else step.name
+
+
+def _cells(group: Sequence[Work]) -> tuple[str, str, str]:
+    """Returns the stage, the phase and the number of tasks of a row of the table."""
+    tasks = str(sum(len(one.tasks) for one in group))
+    if len(group) == 1:
+        return group[0].step.name, group[0].phase.name, tasks
+    return _title(group), f"{len(group)}-phases", tasks
+
+
+def _last_lines(work: Sequence[Work], submitted: Sequence[int], scheduler: Scheduler) -> Iterator[str]:
+    kept = sorted({one.queued.job.job for one in work if one.queued and one.is_kept and one.differs})
+    if kept:
+        numbers = ", ".join(map(str, kept))
+        yield f"with the resources of their own submission: {numbers}; cluster.replaced_jobs=all replaces running jobs"
+    if submitted:
+        cancel = scheduler.cancel_command(submitted)
+        yield f"submitted {len(submitted)} jobs; follow them with `headrace status`, stop them with `{cancel}`"
+    else:
+        yield "nothing new was submitted: `headrace status` shows how far it is"
 
 
 def _frozen(run_json: Path) -> Path:
@@ -70,22 +191,3 @@ def _frozen(run_json: Path) -> Path:
     path = run_json.resolve().with_name(f"run-{name}.json")
     write_sealed(path, values)
     return path
-
-
-def _submit_phase(step: Step, phase: Phase, scheduler: Scheduler, run_json: Path, after: int | None) -> Job:
-    """Submits the missing tasks of ``phase``, to start once job ``after`` has succeeded, and records the job."""
-    request = JobRequest(
-        name=job_name(step, phase),
-        run_json=run_json,
-        stage=step.name,
-        phase=phase.name,
-        folder=step.folder,
-        tasks=phase.tasks,
-        missing=step.missing(phase),
-        distributed=step.stage.distributed,
-        after=after,
-    )
-    request.log.parent.mkdir(parents=True, exist_ok=True)
-    job = scheduler.submit(request)
-    record(step, phase, job)
-    return job

@@ -1,16 +1,18 @@
-"""The process that a job starts: runs tasks of a phase, or one rank of a training or scoring. It does not use Hydra.
+"""The process that a job starts. It does not use Hydra.
 
 python -m headrace.pipeline.run.worker RUN_JSON STAGE PHASE TASK [WIDTH]
     Runs TASK, or TASK, TASK + WIDTH, ... (the index in a job array).
 python -m headrace.pipeline.run.worker RUN_JSON STAGE
     Runs one rank of a distributed stage (torchrun and srun call it).
+python -m headrace.pipeline.run.worker RUN_JSON FIRST..LAST WORKERS
+    Runs the data stages FIRST to LAST with a pool of WORKERS processes.
 """
 
 import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from headrace.pipeline.clusters import CLUSTERS
@@ -84,34 +86,53 @@ def finish_inputs(inputs: Sequence[Step]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the tasks or the rank that ``arguments`` name. Returns the exit status."""
+    """Runs the tasks, the rank or the stages that ``arguments`` name. Returns the exit status."""
     if MAIN_PID in os.environ:
         exit_with(int(os.environ[MAIN_PID]))
-    run_json, stage_name, *task = arguments
-    folder: Path | None = None
+    run_json, stages, *task = arguments
+    first, _, last = stages.partition("..")
     try:
         steps = load_steps(Path(run_json))
-        step = steps[stage_name]
-        folder = step.folder
-        with system_errors_explained(folder):
-            inputs = [steps[name] for name in step.inputs if name in steps]
-            for one in (*inputs, step):
-                one.refuse_other_version()
-            finish_inputs(inputs)
-            if task:
-                run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
-            else:
-                run_rank(step)
     except HeadraceError as error:
-        print(f"headrace: {error}", file=sys.stderr, flush=True)
-        if folder is not None:
-            error_report.write(folder, error)
-        return error.exit_status
-    except Exception as error:
-        if folder is not None and not is_lost_contact(error):
-            error_report.write(folder, unexpected(stage_name, error))
-        raise
+        return failed(error)
+    names = list(steps)
+    for step in [steps[name] for name in names[names.index(first) : names.index(last or first) + 1]]:
+        try:
+            with system_errors_explained(step.folder):
+                run_step(step, steps, task, is_whole_stage=bool(last))
+        except HeadraceError as error:
+            error_report.write(step.folder, error)
+            return failed(error)
+        except Exception as error:
+            if not is_lost_contact(error):
+                error_report.write(step.folder, unexpected(step.name, error))
+            raise
     return 0
+
+
+def run_step(step: Step, steps: Mapping[str, Step], task: Sequence[str], is_whole_stage: bool) -> None:
+    """Runs the work of ``step`` that the arguments ``task`` name.
+
+    They are the phase, the index and the width; none for a rank; the number of workers for a whole stage.
+    """
+    inputs = [steps[name] for name in step.inputs if name in steps]
+    for one in (*inputs, step):
+        one.refuse_other_version()
+    finish_inputs(inputs)
+    if is_whole_stage:
+        if not step.is_whole:
+            step.run_tasks(int(task[0]))
+            step.finish()
+    elif task:
+        run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
+    else:
+        run_rank(step)
+
+
+def failed(error: HeadraceError) -> int:
+    """Prints ``error`` and returns its exit status."""
+    print(f"headrace: {error}", file=sys.stderr, flush=True)
+    return error.exit_status
 
 
 def unexpected(stage_name: str, error: Exception) -> TaskError:

@@ -4,7 +4,7 @@
     python files_cluster.py worker ARGUMENT ...      the worker, with the cluster registered
     python files_cluster.py job NUMBER               the job: waits, then runs the workers
 
-    <number>.json     the job: name, process, the job before it, the workers' arguments, their logs
+    <number>.json     the job: process, the job before it, the workers' arguments, their logs
     <number>.state    PENDING, RUNNING, COMPLETED or FAILED
     hold              while it exists, pending jobs do not start
 
@@ -14,6 +14,7 @@ Everything that a new cluster needs is in the class and in ``register``.
 import json
 import os
 import runpy
+import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from headrace.pipeline import clusters
-from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, WORKER, Entry, Job, JobRequest, Scheduler
+from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, WORKER, Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.clusters.local import Local
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core.settings import Positive, settings
@@ -40,7 +41,9 @@ class Files:
 
     type: Literal["files"] = "files"
     width: Positive = 2
-    """Array indices of one job, and ranks of a training."""
+    """Array indices of one job, ranks of a training, and workers of a job that runs all data stages."""
+    one_job: bool = False
+    """Whether all data stages run in one job."""
 
     job_variables: ClassVar[Mapping[str, str]] = {JOB: "FILES_JOB", CORES: "FILES_CORES"}
     rank_variables: ClassVar[Mapping[str, str]] = {
@@ -60,21 +63,32 @@ class Files:
     def check(self, run_json: Path) -> None:
         assert folder().is_dir()
 
+    def joins(self, raw_bytes: int) -> bool:
+        return self.one_job
+
+    def resources(self, kind: Kind) -> tuple[str, ...]:
+        return (f"width {self.width}",)
+
+    def replaces(self, is_running: bool) -> bool:
+        return not is_running
+
     def submit(self, request: JobRequest) -> Job:
         number = len(list(folder().glob("*.json"))) + 1
-        width = None if request.distributed else min(self.width, request.tasks)
-        job = Job(number, f"{request.log}-{number}", width, self.type)
+        width = min(self.width, request.tasks) if request.kind == "tasks" else None
+        job = Job(number, f"{request.log}-{number}", width, self.type, request.name, self.resources(request.kind))
         where = [str(request.run_json), request.stage]
         arrays = [] if width is None else sorted({task % width for task in request.missing})
-        workers = [[*where, request.phase, str(index), str(width)] for index in arrays] or [where] * self.width
-        logs = [str(job.log_of(index)) for index in (arrays or [0] * self.width)]
+        ranks = self.width if request.kind == "ranks" else 0
+        workers = [[*where, request.phase, str(index), str(width)] for index in arrays] or [where] * ranks
+        workers = workers or [[where[0], f"{request.stage}..{request.last}", str(self.width)]]
+        logs = [str(job.log_of(index)) for index in (arrays or [0] * len(workers))]
         state_of(number).write_text(PENDING)
         command = [sys.executable, __file__, "job", str(number)]
         with path_of_log(number).open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-        values = {"name": request.name, "process": process.pid, "after": request.after, "workers": workers}
+        values = {"process": process.pid, "after": request.after, "workers": workers}
         path = folder() / f"{number}.json"
-        path.with_suffix(".new").write_text(json.dumps({**values, "logs": logs, "ranks": 0 if arrays else self.width}))
+        path.with_suffix(".new").write_text(json.dumps({**values, "logs": logs, "ranks": ranks}))
         path.with_suffix(".new").rename(path)
         return job
 
@@ -82,15 +96,19 @@ class Files:
         return " ".join(["kill", "-KILL", "--", *(f"-{read(job)['process']}" for job in jobs)])
 
     @staticmethod
-    def states(names: Sequence[str]) -> dict[str, list[Entry]]:
-        entries: dict[str, list[Entry]] = {name: [] for name in names}
-        for number in sorted(int(path.stem) for path in folder().glob("*.json")):
-            job, state = read(number), state_of(number).read_text()
-            is_live = state in (PENDING, RUNNING) and is_alive(job["process"])
+    def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
+        entries: dict[int, list[Entry]] = {}
+        for number in {job.job for job in jobs}:
+            state = state_of(number).read_text()
+            is_live = state in (PENDING, RUNNING) and is_alive(read(number)["process"])
             word = state if is_live or state not in (PENDING, RUNNING) else "CANCELLED"
-            if job["name"] in entries:
-                entries[job["name"]].append(Entry(number, None, word, is_live, "Files"))
+            entries[number] = [Entry(number, None, word, is_live, "Files")]
         return entries
+
+    @staticmethod
+    def cancel(jobs: Sequence[int]) -> None:
+        for job in jobs:
+            os.killpg(read(job)["process"], signal.SIGKILL)
 
 
 def register() -> None:

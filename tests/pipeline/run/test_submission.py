@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.pipeline.clusters import slurm
+from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.clusters.slurm import SCRIPTS, Slurm, array_list
 from headrace.pipeline.core import error_report
@@ -26,6 +26,10 @@ from headrace.pipeline.run.planner import Step
 from headrace.pipeline.run.submission import submit
 
 NASTY = "a b; rm -rf $HOME $(touch x) `touch x` 'q\" %j é *"
+
+
+NAME = "feedfeed:letters.sort"
+ARRAYS = Slurm(one_job="never")
 
 
 def nothing(task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
@@ -96,16 +100,22 @@ print(f"{{number}};cluster")
     SQUEUE = """#!{python}
 import os, sys
 path = os.path.join({folder!r}, "queue")
-names = [a for a in sys.argv if a.startswith("--name=")][0][7:].split(",")
-for line in (open(path).read().splitlines() if os.path.exists(path) else ()):
-    if line.split("|")[0] in names:
-        print(line)
+numbers = [a for a in sys.argv if a.startswith("--jobs=")][0][7:].split(",")
+found = [line for line in (open(path).read().splitlines() if os.path.exists(path) else ())]
+found = [line for line in found if line.split("|")[0] in numbers]
+if len(numbers) == 1 and not found:
+    sys.exit("slurm_load_jobs error: Invalid job id specified")
+print("\\n".join(found))
+"""
+    SCANCEL = """#!{python}
+import os, sys
+open(os.path.join({folder!r}, "cancelled"), "a").write(" ".join(sys.argv[1:]) + "\\n")
 """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir()
-        for name, text in (("sbatch", self.SBATCH), ("squeue", self.SQUEUE)):
+        for name, text in (("sbatch", self.SBATCH), ("squeue", self.SQUEUE), ("scancel", self.SCANCEL)):
             (folder / name).write_text(text.format(python=sys.executable, folder=str(folder)))
             (folder / name).chmod(0o755)
 
@@ -121,10 +131,15 @@ for line in (open(path).read().splitlines() if os.path.exists(path) else ()):
     def refuse(self, number: int, words: str) -> None:
         (self.folder / f"refuse-{number}").write_text(words)
 
-    def queue(self, *entries: tuple[Step, int, str, str]) -> None:
-        """``(step, number of the phase, "job|index", "state|reason")``: what squeue will print."""
-        rows = [f"{jobs.job_name(step, step.phases[phase])}|{job}|{state}" for step, phase, job, state in entries]
+    def queue(self, *entries: tuple[str, str], name: str = NAME) -> None:
+        """``("job|index", "state|reason")``: what squeue will print."""
+        rows = [f"{job}|{state}|{name}" for job, state in entries]
         (self.folder / "queue").write_text("\n".join(rows) + "\n")
+
+    @property
+    def cancelled(self) -> list[str]:
+        path = self.folder / "cancelled"
+        return path.read_text().split() if path.exists() else []
 
 
 @pytest.fixture
@@ -155,14 +170,16 @@ def test_a_chain_of_jobs_each_after_the_one_before_it(
     fake: FakeSlurm, steps: list[Step], run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    slurm = Slurm(partition="long", data_cpus=2, data_memory="8G", nodes=2, ranks_per_node=8, gpus_per_node=8)
+    slurm = Slurm(
+        partition="long", data_cpus=2, data_memory="8G", nodes=2, ranks_per_node=8, gpus_per_node="8", one_job="never"
+    )
     submit(steps, slurm, run_json)
     (frozen,) = run_json.parent.glob("run-*.json")
     assert read_json(frozen) == read_json(run_json)
     logs = run_json.parent / "logs"
-    same = ["--parsable", f"--chdir={tmp_path}", "--partition=long"]
-    names = [jobs.job_name(step, phase) for step in steps for phase in step.phases]
-    data = ["--cpus-per-task=2", "--time=04:00:00", "--mem=8G"]
+    same = ["--parsable", f"--chdir={tmp_path}"]
+    names = [f"feedfeed:{title}" for title in ("letters.sort", "letters.join", "learned", "scores")]
+    data = ["--partition=long", "--cpus-per-task=2", "--time=04:00:00", "--mem=8G"]
     array, train = str(SCRIPTS / "array.sbatch"), str(SCRIPTS / "train.sbatch")
     assert fake.argv[0] == [
         *same,
@@ -181,7 +198,14 @@ def test_a_chain_of_jobs_each_after_the_one_before_it(
         *data,
         *(array, str(frozen), "letters", "join", "1", sys.executable),
     ]
-    ranks = ["--nodes=2", "--ntasks-per-node=8", "--cpus-per-task=1", "--time=24:00:00", "--signal=B:USR2@600"]
+    ranks = [
+        "--partition=long",
+        "--nodes=2",
+        "--ntasks-per-node=8",
+        "--cpus-per-task=1",
+        "--time=24:00:00",
+        "--signal=B:USR2@600",
+    ]
     ranks += ["--gres=gpu:8"]
     assert fake.argv[2] == [
         *same,
@@ -199,7 +223,7 @@ def test_a_chain_of_jobs_each_after_the_one_before_it(
         *ranks,
         *(train, str(frozen), "scores", str(steps[2].folder), "3", sys.executable),
     ]
-    assert jobs.records(steps[0])["sort"] == Job(101, f"{logs}/letters.sort-101", 10)
+    assert jobs.records(steps[0])["sort"] == Job(101, f"{logs}/letters.sort-101", 10, "slurm", names[0], data)
     assert logs.is_dir()
 
 
@@ -224,6 +248,7 @@ def test_no_value_is_read_by_a_shell(
     slurm = Slurm(
         partition=NASTY, account=NASTY, qos=NASTY, data_memory=NASTY, data_time=NASTY, train_time=NASTY,
         train_memory=NASTY, site_env="site env", options=(f"--comment={NASTY}",),
+        one_job="never",
     )  # fmt: skip
     submit(nasty_steps, slurm, nasty_run)
     array, train = fake.argv[0], fake.argv[2]
@@ -241,13 +266,13 @@ def test_no_value_is_read_by_a_shell(
 
 def test_only_missing_tasks_are_submitted(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
     do(steps[0], "sort", [0, 1, 2, 4, 5, 6])
-    submit(steps, Slurm(array_running=2), run_json)
+    submit(steps, Slurm(array_running=2, one_job="never"), run_json)
     assert [option(argv, "array") for argv in fake.argv] == ["3,7-9%2", "0%2", None, None]
 
 
 def test_more_tasks_than_an_array_may_have_share_an_index(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
     do(steps[0], "sort", [task for task in range(10) if task not in (5, 6, 9)])
-    submit(steps, Slurm(array_tasks=4), run_json)
+    submit(steps, Slurm(array_tasks=4, one_job="never"), run_json)
     assert option(fake.argv[0], "array") == "1-2"
     assert fake.argv[0][-2] == "4"
     assert jobs.records(steps[0])["sort"].width == 4
@@ -258,7 +283,7 @@ def test_what_is_whole_is_passed_over_and_what_lacks_only_its_manifest_is_finish
 ) -> None:
     do(steps[0], "sort", range(10))
     do(steps[0], "join", [0])
-    submit(steps, Slurm(), run_json)
+    submit(steps, ARRAYS, run_json)
     assert steps[0].is_whole
     assert [{"letters", "learned", "scores"}.intersection(argv) for argv in fake.argv] == [{"learned"}, {"scores"}]
     assert option(fake.argv[0], "dependency") is None
@@ -269,7 +294,7 @@ def test_nothing_is_left_to_submit(
 ) -> None:
     do(steps[0], "sort", range(10))
     do(steps[0], "join", [0])
-    submit(steps[:1], Slurm(), run_json)
+    submit(steps[:1], ARRAYS, run_json)
     assert fake.calls == []
     assert capsys.readouterr().out == "everything was done before: nothing to submit\n"
 
@@ -277,12 +302,10 @@ def test_nothing_is_left_to_submit(
 def test_what_is_in_the_queue_is_not_submitted_again(
     fake: FakeSlurm, steps: list[Step], run_json: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fake.queue(
-        (steps[0], 0, "7|0-9", "PENDING|Priority"),
-        (steps[0], 1, "8|0", "CANCELLED|Dependency"),
-        (steps[1], 0, "9|N/A", "RUNNING|None"),
-    )
-    submit(steps, Slurm(), run_json)
+    for step, phase, number in ((steps[0], 0, 7), (steps[0], 1, 8), (steps[1], 0, 9)):
+        jobs.record(step, step.phases[phase], Job(number, "log", None, name=NAME))
+    fake.queue(("7|0-9", "PENDING|Priority"), ("8|0", "CANCELLED|Dependency"), ("9|N/A", "RUNNING|None"))
+    submit(steps, ARRAYS, run_json)
     submitted = [(argv[argv.index(sys.executable) - 2], option(argv, "dependency")) for argv in fake.argv]
     assert submitted == [("join", "afterok:7"), (str(steps[2].folder), "afterok:9")]
     said = capsys.readouterr().out
@@ -296,12 +319,12 @@ def test_what_is_in_the_queue_is_not_submitted_again(
     assert "submitted 2 jobs; follow them with `headrace status`, stop them with `scancel 101 102`\n" in said
 
 
-def test_a_job_of_another_folder_with_the_same_address_is_not_ours(
-    fake: FakeSlurm, steps: list[Step], run_json: Path, tmp_path: Path
+def test_a_job_with_a_number_that_slurm_gave_again_is_not_ours(
+    fake: FakeSlurm, steps: list[Step], run_json: Path
 ) -> None:
-    other = make_steps(tmp_path / "elsewhere")
-    fake.queue((other[0], 0, "7|0-9", "PENDING|Priority"))
-    submit(steps[:1], Slurm(), run_json)
+    jobs.record(steps[0], steps[0].phases[0], Job(7, "log", 10, name=NAME))
+    fake.queue(("7|0-9", "PENDING|Priority"), name="another job")
+    submit(steps[:1], ARRAYS, run_json)
     assert option(fake.argv[0], "array") == "0-9"
 
 
@@ -309,7 +332,7 @@ def test_a_refusal_is_shown_in_full(fake: FakeSlurm, steps: list[Step], run_json
     words = "sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: Nope\n"
     fake.refuse(102, words)
     with pytest.raises(TaskError) as caught:
-        submit(steps, Slurm(), run_json)
+        submit(steps, ARRAYS, run_json)
     assert str(caught.value) == (
         "cluster=slurm: sbatch refused the job of stage 'letters': "
         "sbatch: error: invalid partition specified: x, sbatch: error: Batch job submission failed: Nope; "
@@ -323,7 +346,7 @@ def test_without_slurm_it_says_where_to_run(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError) as caught:
-        submit(steps, Slurm(), run_json)
+        submit(steps, ARRAYS, run_json)
     assert str(caught.value) == "cluster=slurm: no sbatch on this machine; run on a login node"
     assert not list(run_json.parent.glob("run-*.json"))
 
@@ -332,9 +355,9 @@ def test_a_controller_that_does_not_answer_is_not_waited_for(
     fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (fake.folder / "squeue").write_text("#!/bin/sh\nexec sleep 60\n")
-    monkeypatch.setattr(slurm, "ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr(slurm_client, "ANSWER_SECONDS", 0.3)
     with pytest.raises(TaskError, match="squeue gave no answer within 0 s; is the controller up"):
-        submit(steps, Slurm(), run_json)
+        submit(steps, ARRAYS, run_json)
     assert fake.calls == []
 
 
@@ -344,7 +367,7 @@ def test_the_job_that_it_is_called_from_does_not_leak_into_the_new_ones(
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
     monkeypatch.setenv("SLURM_MEM_PER_CPU", "1")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
-    submit(steps, Slurm(), run_json)
+    submit(steps, ARRAYS, run_json)
     assert [call["slurm"] for call in fake.calls] == [{"SLURM_CONF": "/etc/slurm.conf"}] * 4
 
 
@@ -378,7 +401,7 @@ def test_slurm_puts_no_log_below_a_backslash(fake: FakeSlurm, steps: list[Step],
 def test_what_a_later_run_writes_does_not_change_what_queued_jobs_read(
     fake: FakeSlurm, steps: list[Step], run_json: Path
 ) -> None:
-    submit(steps, Slurm(), run_json)
+    submit(steps, ARRAYS, run_json)
     before = read_json(run_json)
     write_sealed(run_json, {"config": {"until": "letters"}})
     read_by_jobs = {argument for argv in fake.argv for argument in argv if "run-" in argument}
@@ -386,34 +409,33 @@ def test_what_a_later_run_writes_does_not_change_what_queued_jobs_read(
 
 
 def states_after(
-    fake: FakeSlurm, steps: list[Step], logs: Sequence[int], entries: Sequence[tuple[int, str, str]]
+    fake: FakeSlurm, steps: list[Step], logs: Sequence[int], entries: Sequence[tuple[str, str]]
 ) -> dict[str, str]:
     """The states with the first phase submitted as job 101, the ``logs`` of these indices and this queue."""
     folder = steps[0].folder.parent / "logs"
     folder.mkdir(parents=True, exist_ok=True)
-    jobs.record(steps[0], steps[0].phases[0], Job(101, f"{folder}/letters.sort-101", 10))
+    jobs.record(steps[0], steps[0].phases[0], Job(101, f"{folder}/letters.sort-101", 10, name=NAME))
     for index in logs:
         (folder / f"letters.sort-101_{index}.log").write_text("words\n")
-    fake.queue(*[(steps[0], phase, job, state) for phase, job, state in entries])
+    fake.queue(*entries)
     return {name: state.replace(str(folder), "LOGS") for name, state in jobs.states(steps).items()}
 
 
 @pytest.mark.parametrize(
     ("done", "logs", "entries", "state"),
     [
-        ([], [], [(0, "101|0-9", "PENDING|Resources")], "PENDING (Resources), job 101"),
-        ([0], [0, 1], [(0, "101|2-9%2", "PENDING|Resources"), (0, "101|1", "RUNNING|None")], "RUNNING, job 101"),
+        ([], [], [("101|0-9", "PENDING|Resources")], "PENDING (Resources), job 101"),
+        ([0], [0, 1], [("101|2-9%2", "PENDING|Resources"), ("101|1", "RUNNING|None")], "RUNNING, job 101"),
         (
             [0],
             [0, 1, 2],
-            [(0, "101|3-9", "PENDING|Resources"), (0, "101|1", "FAILED|NonZeroExitCode"), (0, "101|2", "RUNNING|None")],
+            [("101|3-9", "PENDING|Resources"), ("101|1", "FAILED|NonZeroExitCode"), ("101|2", "RUNNING|None")],
             "RUNNING, FAILED, see LOGS/letters.sort-101_1.log",
         ),
-        ([], [0, 1], [(0, "101|0", "COMPLETING|None"), (0, "101|1", "RUNNING|None")], "RUNNING, job 101"),
-        ([0, 1], [0, 1, 2], [(0, "101|2", "OUT_OF_MEMORY|x")], "OUT_OF_MEMORY, see LOGS/letters.sort-101_2.log"),
+        ([], [0, 1], [("101|0", "COMPLETING|None"), ("101|1", "RUNNING|None")], "RUNNING, job 101"),
+        ([0, 1], [0, 1, 2], [("101|2", "OUT_OF_MEMORY|x")], "OUT_OF_MEMORY, see LOGS/letters.sort-101_2.log"),
         ([0, 1], [0, 1, 4], [], "FAILED, see LOGS/letters.sort-101_4.log"),
-        ([], [], [(0, "101|0-9", "CANCELLED|Dependency")], "CANCELLED before it ran, job 101"),
-        ([], [], [(0, "44|0-9", "PENDING|Dependency")], "PENDING (Dependency), job 44"),
+        ([], [], [("101|0-9", "CANCELLED|Dependency")], "CANCELLED before it ran, job 101"),
     ],
 )
 def test_states(
@@ -421,7 +443,7 @@ def test_states(
     steps: list[Step],
     done: Sequence[int],
     logs: Sequence[int],
-    entries: Sequence[tuple[int, str, str]],
+    entries: Sequence[tuple[str, str]],
     state: str,
 ) -> None:
     do(steps[0], "sort", done)
@@ -430,9 +452,9 @@ def test_states(
 
 def test_the_state_of_what_failed_says_why(fake: FakeSlurm, steps: list[Step]) -> None:
     error_report.write(steps[0].folder, TaskError("letters", "there are none", "bring some"))
-    states = states_after(fake, steps, [0, 1], [(0, "101|1", "FAILED|x")])
+    states = states_after(fake, steps, [0, 1], [("101|1", "FAILED|x")])
     assert states == {"letters": "FAILED, see LOGS/letters.sort-101_0.log (letters: there are none; bring some)"}
-    assert states_after(fake, steps, [0, 1], [(0, "101|1", "RUNNING|x")]) == {"letters": "RUNNING, job 101"}
+    assert states_after(fake, steps, [0, 1], [("101|1", "RUNNING|x")]) == {"letters": "RUNNING, job 101"}
 
 
 def test_states_of_what_was_never_submitted_need_no_slurm(

@@ -1,0 +1,95 @@
+"""SLURM's clients: submission, the queue, and requests to the controller.
+
+Options and arguments are elements of an argument list: no shell reads them, so no value can be taken for a command.
+"""
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+from headrace.pipeline.clusters.base import Entry, Job
+from headrace.pipeline.core.errors import ConfigError, TaskError
+
+ANSWER_SECONDS = 60.0
+"""SLURM's clients wait very long when the controller is away."""
+
+UNKNOWN_JOB = "Invalid job id"
+"""The answer of a client that was asked for a single job that SLURM has forgotten."""
+
+ENDED = frozenset(
+    {
+        *("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"),
+        *("NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"),
+    }
+)
+"""The states that a job does not leave by itself (squeue's manual, JOB STATE CODES)."""
+
+
+def sbatch(arguments: Sequence[str], stage: str) -> int:
+    """Submits one job and returns its number.
+
+    Raises:
+        TaskError: with the whole message of sbatch, when it refuses the job.
+    """
+    answer = ask(["sbatch", "--parsable", *arguments])
+    number = answer.stdout.strip().split(";")[0]
+    if answer.returncode or not number.isdigit():
+        message = ", ".join((answer.stderr + answer.stdout).strip().splitlines())
+        remedy = "correct the cluster settings and run again (jobs submitted before this one stay in the queue)"
+        raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", remedy)
+    return int(number)
+
+
+def queued(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
+    """Returns the entries of squeue for ``jobs``, by their numbers. Without accounting, SLURM forgets a job minutes
+    after its end. A job of the same number and another name is not ours: the controller's numbers began again.
+
+    Raises:
+        ConfigError, TaskError: see ``ask``; also when squeue fails.
+    """
+    names = {job.job: job.name for job in jobs}
+    entries: dict[int, list[Entry]] = {number: [] for number in names}
+    numbers = ",".join(map(str, names))
+    answer = ask(["squeue", "--noheader", "--states=all", f"--jobs={numbers}", "--format=%F|%K|%T|%r|%j"])
+    if answer.returncode and UNKNOWN_JOB not in answer.stderr:
+        raise TaskError("cluster=slurm", f"squeue failed: {answer.stderr.strip()}", "run again when SLURM is up")
+    for line in answer.stdout.splitlines():
+        job, index, state, reason, name = line.split("|", 4)
+        number = int(job)
+        if number in names and names[number] in ("", name):
+            element = int(index) if index.isdigit() else None
+            entries[number].append(Entry(number, element, state, state not in ENDED, reason))
+    return entries
+
+
+def cancel(jobs: Sequence[int]) -> None:
+    """Cancels ``jobs``. One that has ended stays as it is.
+
+    Raises:
+        ConfigError, TaskError: see ``ask``; also when scancel fails.
+    """
+    answer = ask(["scancel", *map(str, jobs)])
+    if answer.returncode and UNKNOWN_JOB not in answer.stderr:
+        raise TaskError("cluster=slurm", f"scancel failed: {answer.stderr.strip()}", "run again when SLURM is up")
+
+
+def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+    """Runs a SLURM client. Options and values are separate arguments: no shell reads them.
+
+    Raises:
+        ConfigError: when this machine has no such client.
+        TaskError: when it does not answer in time.
+    """
+    # In a job, SLURM_* describe that job: clients would read them as options of the new one.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+    if "SLURM_CONF" in os.environ:
+        environment["SLURM_CONF"] = os.environ["SLURM_CONF"]
+    try:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_SECONDS, env=environment
+        )
+    except FileNotFoundError:
+        raise ConfigError("cluster=slurm", f"no {command[0]} on this machine", "run on a login node") from None
+    except subprocess.TimeoutExpired:
+        wrong = f"{command[0]} gave no answer within {ANSWER_SECONDS:.0f} s"
+        raise TaskError("cluster=slurm", wrong, "is the controller up (scontrol ping)? then run again") from None
