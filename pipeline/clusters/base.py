@@ -109,7 +109,7 @@ class Cluster(Protocol):
 
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
-        """Returns the entries of each of ``jobs``, by its number, whoever submitted it and with any settings.
+        """Returns the entries of each of ``jobs``, by its number, of any user and with any settings.
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
@@ -34,7 +34,7 @@ TimeLimit = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$")]
 """A time in the syntax of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
 Memory = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
 """A size in the syntax of sbatch: megabytes, or a number with a unit."""
-Gpus = Annotated[str, BeforeValidator(str), Field(pattern=r"^([\w.-]+:)?\d{1,4}$")]
+Gpus = Annotated[str, Field(pattern=r"^([\w.-]+:)?\d{1,4}$", coerce_numbers_to_str=True)]
 """A number of GPUs, or a type and a number: 8, h100:8."""
 
 
@@ -71,7 +71,7 @@ class Slurm:
     array_running: Positive | None = None
     """Most array indices that run at once; None sets no limit."""
     one_job: Literal["auto", "always", "never"] = "auto"
-    """Whether all data stages run in one job instead of one job a phase: ``auto`` when the raw files have at most
+    """All data stages run in one job, instead of a job for each phase; ``auto``: when the raw files have at most
     ``one_job_bytes`` bytes."""
     one_job_bytes: Positive = 1_000_000_000
     """Most bytes of raw files, as they are stored, that ``auto`` takes for small."""

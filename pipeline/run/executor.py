@@ -36,6 +36,7 @@ from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.signals import blocked_in_children
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.system_errors import explained, system_errors_explained
+from headrace.pipeline.core.variables import CORES
 
 SEMAPHORES = "/dev/shm"
 """The folder of the semaphores of a pool. Errors of the C library do not name it."""
@@ -136,7 +137,7 @@ class TaskExecutor(LocalPipelineExecutor):
 
     def _finished(self, missing: list[int]) -> Iterator[int]:
         """Runs the tasks ``missing`` with a pool of workers. Yields each task that is done, none that others hold."""
-        threads = max(1, (os.cpu_count() or 1) // self.workers)
+        threads = max(1, int(os.environ.get(CORES, os.cpu_count() or 1)) // self.workers)
         log = self.step.folder / "logs" / f"{self.step.phase}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         log.open("ab").close()  # an error here is clear; in a worker it would look like a kill

@@ -23,9 +23,6 @@ from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.run.jobs import Queued, queued, record
 from headrace.pipeline.run.planner import Step
 
-SUBMITTED_BEFORE = "submitted before"
-KEEPS_RESOURCES = "submitted before, keeps its resources"
-
 
 @dataclasses.dataclass(frozen=True)
 class Work:
@@ -71,11 +68,11 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
         for group in _grouped(work, scheduler):
             after = "" if previous is None else str(previous)
             if (first := group[0]).is_kept and first.queued:
-                previous, note = first.queued.job.job, KEEPS_RESOURCES if first.differs else SUBMITTED_BEFORE
+                previous, note = first.queued.job.job, "submitted before"
             else:
                 job = _submit_group(group, name, scheduler, run_json, previous)
                 old = _replaced_by(group)
-                previous, note = job.job, " ".join(["submitted", *(f"(replaces {number})" for number in old)])
+                previous, note = job.job, f"replaces {' '.join(map(str, old))}" if old else "submitted"
                 submitted.append(job.job)
                 replaced += old
             table.add_row(*_cells(group), str(previous), after, note)
@@ -94,7 +91,7 @@ def run_name(run_json: Path) -> str:
 
 
 def _compared(missing: Sequence[tuple[Step, Phase]], scheduler: Scheduler) -> Iterator[Work]:
-    """Yields the work of each phase. A waiting job behind a replaced one is replaced, too: it waits for the old job."""
+    """Yields the work of each phase. A waiting job after a replaced one is replaced, too: it waits for the old job."""
     jobs = queued(missing, scheduler)
     chain_is_replaced = False
     for step, phase in missing:
@@ -114,17 +111,18 @@ def _differs(job: Job, step: Step, scheduler: Scheduler) -> bool:
 
 
 def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]:
-    """Yields the work of each job: one phase, or all consecutive data phases when they run in one job."""
+    """Yields the work of each job: one phase; all consecutive data phases when they run in one job."""
     data = {one.step.name: one.step.description for one in work if not one.step.stage.distributed}
     raw_bytes = sum(file["bytes"] for description in data.values() for file in description.get("raw_files", ()))
     joins = scheduler.joins(raw_bytes)
 
-    def is_joined(one: Work) -> bool:
-        return joins and not one.is_kept and not one.step.stage.distributed
+    def job(one: Work) -> tuple[object, ...]:
+        if one.queued and one.is_kept:
+            return (one.queued.job.job,)
+        return () if joins and not one.step.stage.distributed else (one.step.name, one.phase.name)
 
-    for joined, neighbours in itertools.groupby(work, is_joined):
-        group = list(neighbours)
-        yield from [group] if joined else ([one] for one in group)
+    for _, group in itertools.groupby(work, job):
+        yield list(group)
 
 
 def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_json: Path, after: int | None) -> Job:
@@ -176,7 +174,7 @@ def _last_lines(work: Sequence[Work], submitted: Sequence[int], scheduler: Sched
     kept = sorted({one.queued.job.job for one in work if one.queued and one.is_kept and one.differs})
     if kept:
         numbers = ", ".join(map(str, kept))
-        yield f"with the resources of their own submission: {numbers}; cluster.replaced_jobs=all replaces running jobs"
+        yield f"not changed: {numbers}, with other resources; cluster.replaced_jobs=all replaces running jobs, too"
     if submitted:
         cancel = scheduler.cancel_command(submitted)
         yield f"submitted {len(submitted)} jobs; follow them with `headrace status`, stop them with `{cancel}`"

@@ -61,6 +61,30 @@ def test_an_index_runs_every_width_th_task_and_the_last_one_finishes_the_artifac
     assert clean.is_whole
 
 
+def test_several_stages_run_in_one_job(run_json: Path) -> None:
+    clean, signatures = steps_of(run_json)
+    assert run(run_json, "clean", "0-filter", "1") == 0
+    done = part_path(clean.folder, "0-filter", 1).stat().st_mtime_ns
+    assert run(run_json, "clean..signatures", "2") == 0
+    assert clean.is_whole
+    assert signatures.is_whole
+    assert part_path(clean.folder, "0-filter", 1).stat().st_mtime_ns == done, "nothing is done twice"
+
+
+def test_a_failure_in_one_of_several_stages_is_reported_where_it_happened(
+    run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(self: Step, workers: int) -> None:
+        raise RetryableError("signatures", f"one of {workers} workers was killed", "run again")
+
+    clean, signatures = steps_of(run_json)
+    assert run(run_json, "clean..clean", "1") == 0
+    monkeypatch.setattr(Step, "run_tasks", fails)
+    assert run(run_json, "clean..signatures", "2") == RetryableError.exit_status
+    assert error_report.read(clean.folder) is None
+    assert str(error_report.read(signatures.folder)) == "signatures: one of 2 workers was killed; run again"
+
+
 def test_without_a_width_it_is_one_task(run_json: Path) -> None:
     clean, _ = steps_of(run_json)
     assert run(run_json, "clean", "0-filter", "1") == 0

@@ -1,0 +1,133 @@
+"""SLURM's clients as programs that record their arguments, and a small run. tests/cluster has the real ones."""
+
+import dataclasses
+import json
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from headrace.pipeline.clusters.slurm import Slurm
+from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.stage import Inputs, Phase, Stage
+from headrace.pipeline.run.planner import Step
+
+NAME = "feedfeed:letters.sort"
+ARRAYS = Slurm(one_job="never")
+
+
+def nothing(task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+    return Counter()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Letters(Stage):
+    name: ClassVar[str] = "letters"
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return Phase("sort", 10, nothing), Phase("join", 1, nothing)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Learned(Stage):
+    name: ClassVar[str] = "learned"
+    inputs: ClassVar[tuple[str, ...]] = ("letters",)
+    distributed: ClassVar[bool] = True
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("learned", 1, nothing),)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scores(Stage):
+    name: ClassVar[str] = "scores"
+    inputs: ClassVar[tuple[str, ...]] = ("learned",)
+    distributed: ClassVar[bool] = True
+
+    def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
+        return (Phase("scores", 1, nothing),)
+
+
+def make_steps(root: Path) -> list[Step]:
+    folders: dict[str, Path] = {}
+    shards: dict[str, int] = {}
+    steps = []
+    for stage in (Letters(), Learned(), Scores()):
+        folders[stage.name] = root / stage.name / "0123456789ab"
+        inputs = {name: folders[name] for name in stage.inputs}
+        step = Step(stage, "0123456789ab", folders[stage.name], inputs, shards, {"stage": stage.name})
+        shards = {**shards, stage.name: step.phases[-1].tasks}
+        steps.append(step)
+    return steps
+
+
+def do(step: Step, phase: str, tasks: Sequence[int]) -> None:
+    for task in tasks:
+        TaskOutput(step.folder, phase, task).done({})
+
+
+class FakeSlurm:
+    """An sbatch and an squeue on PATH: one JSON line per call, and answers that a test sets."""
+
+    SBATCH = """#!{python}
+import json, os, sys
+folder = {folder!r}
+calls = os.path.join(folder, "calls.jsonl")
+number = 101 + (len(open(calls).readlines()) if os.path.exists(calls) else 0)
+refusal = os.path.join(folder, f"refuse-{{number}}")
+if os.path.exists(refusal):
+    sys.exit(open(refusal).read())
+slurm = {{k: v for k, v in os.environ.items() if k.startswith("SLURM_")}}
+open(calls, "a").write(json.dumps({{"argv": sys.argv[1:], "slurm": slurm}}) + "\\n")
+print(f"{{number}};cluster")
+"""
+    SQUEUE = """#!{python}
+import os, sys
+path = os.path.join({folder!r}, "queue")
+numbers = [a for a in sys.argv if a.startswith("--jobs=")][0][7:].split(",")
+found = [line for line in (open(path).read().splitlines() if os.path.exists(path) else ())]
+found = [line for line in found if line.split("|")[0] in numbers]
+if len(numbers) == 1 and not found:
+    sys.exit("slurm_load_jobs error: Invalid job id specified")
+print("\\n".join(found))
+"""
+    SCANCEL = """#!{python}
+import os, sys
+open(os.path.join({folder!r}, "cancelled"), "a").write(" ".join(sys.argv[1:]) + "\\n")
+"""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        for name, text in (("sbatch", self.SBATCH), ("squeue", self.SQUEUE), ("scancel", self.SCANCEL)):
+            (folder / name).write_text(text.format(python=sys.executable, folder=str(folder)))
+            (folder / name).chmod(0o755)
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        path = self.folder / "calls.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def argv(self) -> list[list[str]]:
+        return [call["argv"] for call in self.calls]
+
+    def refuse(self, number: int, words: str) -> None:
+        (self.folder / f"refuse-{number}").write_text(words)
+
+    def queue(self, *entries: tuple[str, str], name: str = NAME) -> None:
+        """``("job|index", "state|reason")``: what squeue will print."""
+        rows = [f"{job}|{state}|{name}" for job, state in entries]
+        (self.folder / "queue").write_text("\n".join(rows) + "\n")
+
+    @property
+    def cancelled(self) -> list[str]:
+        path = self.folder / "cancelled"
+        return path.read_text().split() if path.exists() else []
+
+
+def option(argv: Sequence[str], name: str) -> str | None:
+    values = [argument.partition("=")[2] for argument in argv if argument.startswith(f"--{name}=")]
+    assert len(values) <= 1
+    return values[0] if values else None

@@ -1,0 +1,158 @@
+"""The command line on a SLURM of stand-ins: what each job asks for, what starts its processes, and what is replaced."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.clusters.slurm import SCRIPTS
+from tests.command_line import headrace_here
+from tests.pipeline.run.fake_slurm import FakeSlurm, option
+
+Submit = Callable[..., str]
+DATA, WEIGHTS, SCORES, REPORT = range(4)
+"""The jobs of a run of small data."""
+
+
+@pytest.fixture
+def submit(fake: FakeSlurm, tmp_path: Path) -> Submit:
+    """Submits a run of one small file with more settings, and returns what it prints."""
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"text": "The old mill stands beside the quiet river."}) + "\n")
+    source = ("source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", "cleaning=none", f"root={tmp_path}/root")
+
+    def run(*settings: str) -> str:
+        done = headrace_here(*source, "tracking=file", "cluster=slurm", *settings)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+def script(argv: list[str]) -> list[str]:
+    """The script of a job without its folder, and its arguments."""
+    at = next(at for at, argument in enumerate(argv) if argument.startswith(str(SCRIPTS)))
+    return [Path(argv[at]).name, *argv[at + 1 :]]
+
+
+def test_data_jobs_and_training_jobs_have_resources_of_their_own(fake: FakeSlurm, submit: Submit) -> None:
+    output = submit(
+        "cluster.partition=cpu",
+        "cluster.train_partition=gpu",
+        "cluster.account=lab",
+        "cluster.data_account=lab-cpu",
+        "cluster.train_qos=high",
+        "cluster.options=['--comment=mill']",
+        "cluster.train_options=['--constraint=h100&nvlink']",
+        "cluster.data_memory=2G",
+        "cluster.train_memory=64G",
+        "cluster.gpus_per_node=h100:8",
+    )
+    data, weights, scores, report = fake.argv
+    wanted = {"partition": "cpu", "account": "lab-cpu", "qos": None, "comment": "mill", "constraint": None}
+    for job, memory, cores in ((data, "8G", "4"), (report, "2G", "1")):
+        assert {name: option(job, name) for name in wanted} == wanted
+        assert (option(job, "mem"), option(job, "cpus-per-task"), option(job, "gres")) == (memory, cores, None)
+    wanted = {"partition": "gpu", "account": "lab", "qos": "high", "comment": "mill", "constraint": "h100&nvlink"}
+    for job in (weights, scores):
+        assert {name: option(job, name) for name in wanted} == wanted
+        assert (option(job, "mem"), option(job, "gres")) == ("64G", "gpu:h100:8")
+    assert "submitted 4 jobs" in output
+
+
+def test_small_data_are_one_job_and_names_begin_with_that_of_the_run(
+    fake: FakeSlurm, submit: Submit, tmp_path: Path
+) -> None:
+    output = submit()
+    (run_json,) = tmp_path.glob("root/runs/*/run-*.json")
+    names = [f"{run_json.parent.name}:{title}" for title in ("clean..packed", "weights", "scores", "report")]
+    assert [option(argv, "job-name") for argv in fake.argv] == names
+    assert script(fake.argv[DATA]) == ["data.sbatch", str(run_json), "clean..packed", "4", sys.executable]
+    assert option(fake.argv[DATA], "output") == f"{run_json.parent}/logs/clean.packed-%j.log"
+    assert [option(argv, "dependency") for argv in fake.argv] == [None, "afterok:101", "afterok:102", "afterok:103"]
+    assert output.splitlines()[1].split()[:1] == ["clean..packed"]
+
+
+def test_large_data_are_a_job_for_each_phase(fake: FakeSlurm, submit: Submit) -> None:
+    submit("cluster.one_job_bytes=10")
+    scripts = [script(argv)[0] for argv in fake.argv]
+    assert scripts[:-3] == ["array.sbatch"] * (len(scripts) - 3)
+    assert len(scripts) > 10
+
+
+@pytest.mark.parametrize("one_job", ["always", "never"])
+def test_a_launcher_starts_the_python_of_every_task_and_rank(fake: FakeSlurm, submit: Submit, one_job: str) -> None:
+    submit(
+        "cluster.launcher=[apptainer,exec,--nv,image.sif]",
+        "cluster.python=/opt/bin/python",
+        "cluster.one_job=" + one_job,
+    )
+    launcher = ["apptainer", "exec", "--nv", "image.sif"]
+    assert script(fake.argv[DATA])[-6:] == ["/opt/bin/python", "", *launcher]
+    assert script(fake.argv[-2])[-7:] == [sys.executable, "", *launcher, "/opt/bin/python"]
+
+
+def test_srun_has_its_options_for_data_jobs_too(fake: FakeSlurm, submit: Submit) -> None:
+    container = "--container-image=nvcr.io#nvidia/pytorch:25.01-py3"
+    submit(f"cluster.srun_options=['{container}']", "cluster.data_cpus=2", "cluster.python=python")
+    assert script(fake.argv[DATA])[-5:] == ["python", "", "srun", "--cpus-per-task=8", container]
+    assert script(fake.argv[WEIGHTS])[-4:] == [sys.executable, "", container, "python"]
+
+
+def waiting(fake: FakeSlurm, *running: int) -> None:
+    """The jobs 101 to 104 are in the queue; those that are ``running`` have started."""
+    names = [str(option(argv, "job-name")) for argv in fake.argv]
+    states = ["RUNNING|None" if number in running else "PENDING|Dependency" for number in range(101, 105)]
+    rows = [f"{101 + at}|N/A|{state}|{name}" for at, (state, name) in enumerate(zip(states, names, strict=False))]
+    (fake.folder / "queue").write_text("\n".join(rows) + "\n")
+
+
+def test_waiting_jobs_with_other_resources_and_those_behind_them_are_replaced(fake: FakeSlurm, submit: Submit) -> None:
+    submit()
+    waiting(fake, 101)
+    output = submit("cluster.train_time=48:00:00")
+    dependencies = [option(argv, "dependency") for argv in fake.argv[4:]]
+    assert dependencies == ["afterok:101,afterany:102", "afterok:105,afterany:103", "afterok:106,afterany:104"]
+    assert [option(argv, "time") for argv in fake.argv[4:]] == ["48:00:00", "48:00:00", "04:00:00"]
+    assert fake.cancelled == ["102", "103", "104"]
+    rows = [line.split()[3:] for line in output.splitlines()[1:5]]
+    assert rows[0][1:] == ["submitted", "before"]
+    assert [row[-2:] for row in rows[1:]] == [["replaces", number] for number in ("102", "103", "104")]
+    assert submit("cluster.train_time=48:00:00").count("submitted before") == 1, "the queue only holds job 101 still"
+
+
+def test_running_jobs_keep_their_resources_unless_all_are_to_be_replaced(fake: FakeSlurm, submit: Submit) -> None:
+    submit("until=packed")
+    waiting(fake, 101)
+    output = submit("until=packed", "cluster.data_time=08:00:00")
+    assert "not changed: 101, with other resources; cluster.replaced_jobs=all replaces running jobs, too" in output
+    assert (len(fake.argv), fake.cancelled) == (1, [])
+    submit("until=packed", "cluster.data_time=08:00:00", "cluster.replaced_jobs=all")
+    assert (option(fake.argv[1], "dependency"), option(fake.argv[1], "time")) == ("afterany:101", "08:00:00")
+    assert fake.cancelled == ["101"]
+
+
+def test_a_refused_job_keeps_the_one_that_it_would_replace(fake: FakeSlurm, submit: Submit) -> None:
+    submit("until=packed")
+    waiting(fake)
+    fake.refuse(102, "sbatch: error: invalid partition specified: x")
+    with pytest.raises(AssertionError, match="invalid partition"):
+        submit("until=packed", "cluster.partition=x")
+    assert fake.cancelled == []
+
+
+def test_an_option_without_quotes_is_refused_with_the_remedy() -> None:
+    done = headrace_here("cluster=slurm", "cluster.options=[--constraint=h100]")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "headrace: command line: 'cluster.options=[--constraint=h100]' is not an override; "
+        "put a value that holds '=' in quotes: KEY=['--name=value']\n"
+    )
+
+
+@pytest.mark.parametrize("gpus", ["h100:", "h100:many", "-1", "8.5", "gpu:h100:8"])
+def test_gpus_are_a_number_with_or_without_a_type(gpus: str) -> None:
+    done = headrace_here("cluster=slurm", f"cluster.gpus_per_node='{gpus}'")
+    assert done.returncode == 2
+    assert done.stderr.startswith("headrace: cluster.gpus_per_node: must match ")
