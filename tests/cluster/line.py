@@ -75,8 +75,12 @@ def headrace(*arguments: str, folder: Path | None = None) -> "subprocess.Complet
 
 
 def submit(*arguments: str) -> list[list[str]]:
-    """Returns the table of jobs: stage, phase, tasks, job, the job that it waits for (none for the first), a note."""
-    done = headrace("run", "cluster=slurm", *arguments)
+    """Submits a job for each phase, unless ``arguments`` change that.
+
+    Returns:
+        The table of jobs: stage, phase, tasks, job, the job that it waits for (none for the first), a note.
+    """
+    done = headrace("run", "cluster=slurm", "cluster.one_job=never", *arguments)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     return [row for row in rows if len(row) >= 5 and row[2].isdigit()]

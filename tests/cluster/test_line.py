@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,7 @@ def test_an_array_job_from_a_folder_with_modules_of_the_same_names(slurm: OneMac
         (folder / name / "__init__.py").write_text("raise SystemExit('not ours')\n")
     (folder / "train.py").write_text("raise SystemExit('not ours')\n")
     line = (write_source(tmp_path / "raw"), "cleaning=none", "root=root", "until=signatures", "cluster.array_tasks=2")
-    done = headrace("run", "cluster=slurm", *line, folder=folder)
+    done = headrace("run", "cluster=slurm", "cluster.one_job=never", *line, folder=folder)
     assert done.returncode == 0, done.stderr
     assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
     assert {path.parent.parent.name for path in folder.glob("root/*/*/manifest.json")} == {"clean", "signatures"}
@@ -121,3 +122,53 @@ def test_a_stage_that_fails_cancels_the_rest_and_status_says_so(slurm: OneMachin
     assert [row[:3] for row in again[:2]] == [["clean", "0-filter", "1"], ["signatures", "signatures", str(FILES)]]
     assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
     assert all(" done " in line for line in states("cluster=slurm", *line).values())
+
+
+CONTAINER = """#!/bin/bash
+[[ $1 == exec && $2 == "an image.sif" ]] || exit 9
+echo "$SLURM_JOB_NAME ${*: -3}" >> "${0%/*}/started"
+shift 2
+INSIDE=yes exec "$@"
+"""
+PYTHON_INSIDE = """#!/bin/bash
+[[ $INSIDE == yes ]] || exit 8
+exec {python} "$@"
+"""
+
+
+@pytest.mark.timeout(900)
+def test_small_data_in_one_job_and_ranks_in_a_container_give_what_one_machine_gives(
+    slurm: OneMachineSlurm, local_line: Line, tmp_path: Path
+) -> None:
+    """The container is a program that only starts its arguments. The Python refuses to run outside of it."""
+    container, python = tmp_path / "container", tmp_path / "python"
+    container.write_text(CONTAINER)
+    python.write_text(PYTHON_INSIDE.format(python=sys.executable))
+    for program in (container, python):
+        program.chmod(0o755)
+    settings = (*local_line.settings, f"root={tmp_path}/root", "name=mill", "until=weights", "cluster.one_job=auto")
+    start = (f"cluster.launcher=[{container},exec,'an image.sif']", f"cluster.python={python}")
+    rows = submit(*settings, *start, "cluster.srun_options=['--mpi=none']", "cluster.ranks_per_node=2")
+    assert [row[0] for row in rows] == ["clean..packed", "weights"]
+    names = client("squeue", "--noheader", "--format=%j").splitlines()
+    assert "mill:weights" in names
+
+    assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
+    logs = "".join(path.read_text() for path in tmp_path.glob("root/runs/*/logs/*.log"))
+    assert list(tmp_path.glob("root/weights/*/manifest.json")), logs
+    for stage in DATA_STAGES:
+        assert tree(tmp_path / "root", stage) == tree(local_line.root, stage), logs
+    started = (tmp_path / "started").read_text().splitlines()
+    assert [line.split()[0] for line in started] == ["mill:clean..packed", *["mill:weights"] * 2]
+
+
+def test_a_waiting_job_is_replaced_by_one_with_other_resources(slurm: OneMachineSlurm, tmp_path: Path) -> None:
+    line = (write_source(tmp_path / "raw"), "cleaning=none", f"root={tmp_path}/root", "until=signatures")
+    old = submit(*line, "cluster.options=['--begin=now+1hour']")
+    new = submit(*line)
+    assert [row[-2:] for row in new] == [["replaces", row[3]] for row in old]
+    assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
+    ended = client("squeue", "--noheader", "--states=all", "--format=%A %T", f"--jobs={old[1][3]},{new[1][3]}")
+    assert f"{old[1][3]} CANCELLED" in ended
+    assert f"{new[1][3]} CANCELLED" not in ended
+    assert {path.parent.parent.name for path in tmp_path.glob("root/*/*/manifest.json")} == {"clean", "signatures"}

@@ -90,7 +90,8 @@ found = [line for line in (open(path).read().splitlines() if os.path.exists(path
 found = [line for line in found if line.split("|")[0] in numbers]
 if len(numbers) == 1 and not found:
     sys.exit("slurm_load_jobs error: Invalid job id specified")
-print("\\n".join(found))
+for line in found:
+    print(line)
 """
     SCANCEL = """#!{python}
 import os, sys

@@ -72,6 +72,8 @@ def test_small_data_are_one_job_and_names_begin_with_that_of_the_run(
     assert option(fake.argv[DATA], "output") == f"{run_json.parent}/logs/clean.packed-%j.log"
     assert [option(argv, "dependency") for argv in fake.argv] == [None, "afterok:101", "afterok:102", "afterok:103"]
     assert output.splitlines()[1].split()[:1] == ["clean..packed"]
+    submit("name=mill")
+    assert [option(argv, "job-name") for argv in fake.argv[4:6]] == ["mill:clean..packed", "mill:weights"]
 
 
 def test_large_data_are_a_job_for_each_phase(fake: FakeSlurm, submit: Submit) -> None:
