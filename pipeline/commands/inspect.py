@@ -25,7 +25,7 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
 from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.facts import NAME_WIDTH, Fact, one_line
-from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.commands.lookup import counted_rules, document_stage, dropping_rules, rule_of
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import cleaning, decision
 from headrace.pipeline.core.artifact import Artifact
@@ -35,10 +35,7 @@ from headrace.pipeline.report.document_samples import alternately, names, spread
 from headrace.pipeline.report.marking import Line, Page, excerpt, matches, pages
 from headrace.pipeline.run.planner import Step
 
-STAGES = ("clean", "unique")
-"""The stages that keep documents and drop others."""
 KEPT = "kept"
-DROPPED = ("dropped:",)
 REMOVED = tuple(f"removed_{unit}:" for unit in REMOVED_UNITS)
 """The beginnings of the names of counts of a rule."""
 NUMBER = 5
@@ -81,10 +78,8 @@ def documents(steps: Sequence[Step], stage: str, rule: str = "", number: str = "
             not a number.
         ArtifactError: when the stage is not finished.
     """
-    if stage not in STAGES:
-        raise ConfigError("STAGE", f"{stage!r} does not keep or drop documents", f"give one of {', '.join(STAGES)}")
     wanted = _positive(number or str(NUMBER))
-    artifact, clean = need(stage, steps), next(step.stage for step in steps if isinstance(step.stage, Clean))
+    artifact, clean = document_stage(stage, steps), next(step.stage for step in steps if isinstance(step.stage, Clean))
     kept, dropped = (
         pages([] if accept is None else sample(artifact, kind, accept, wanted), clean)
         for kind, accept in zip(("documents", "dropped"), _choices(rule, artifact, stage), strict=True)
@@ -94,21 +89,15 @@ def documents(steps: Sequence[Step], stage: str, rule: str = "", number: str = "
 
 def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept | None]:
     """Returns the conditions for kept and for dropped documents that ``rule`` selects."""
-    dropping, removing = _rules(artifact, DROPPED), _rules(artifact, REMOVED)
-    dropping |= {name.partition(".")[0] for name in dropping}
+    dropping, removing = dropping_rules(artifact), counted_rules(artifact, *REMOVED)
     if not rule or rule in dropping:
-        return lambda document: True, lambda document: matches(rule, _rule_of(document))
+        return lambda document: True, lambda document: matches(rule, rule_of(document))
     if rule == KEPT:
         return lambda document: True, None
     if rule in removing:
-        return lambda document: _lost_by(rule, document), lambda document: matches(_filter(rule), _rule_of(document))
+        return lambda document: _lost_by(rule, document), lambda document: matches(_filter(rule), rule_of(document))
     known = {KEPT, *dropping, *removing}
     raise ConfigError("RULE", f"{stage} dropped and removed nothing by {rule!r}", suggestion(rule, known))
-
-
-def _rules(artifact: Artifact, beginnings: tuple[str, ...]) -> set[str]:
-    """Returns the rules that ``artifact`` counts under ``beginnings``."""
-    return {key.partition(":")[2] for key in artifact.counts if key.startswith(beginnings)}
 
 
 def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Document]:
@@ -186,10 +175,6 @@ def _heading(page: Page) -> Iterator[Fact]:
 
 def _cut(line: Line) -> str:
     return one_line(line.text, LINE_CHARACTERS)
-
-
-def _rule_of(document: Document) -> str:
-    return str((document.metadata.get("drop") or {}).get("rule", ""))
 
 
 def _filter(rule: str) -> str:

@@ -24,6 +24,10 @@ from headrace.pipeline.run.planner import Step
 
 KINDS = ("documents", "dropped")
 """Kept and dropped documents of a stage."""
+DOCUMENT_STAGES = ("clean", "unique")
+"""The stages that keep documents and drop others."""
+DROPPED = "dropped:"
+"""The beginning of the names of counts of a rule that drops documents."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +67,35 @@ def need(stage: str, steps: Sequence[Step]) -> Artifact:
     if not (folder / "manifest.json").is_file():
         raise ArtifactError(stage, f"is not finished ({folder})", "give the run's own overrides, or run it first")
     return Artifact(folder)
+
+
+def document_stage(stage: str, steps: Sequence[Step]) -> Artifact:
+    """Returns the artifact of ``stage``, which keeps and drops documents.
+
+    Raises:
+        ConfigError: when it does neither, or ``steps`` end before it.
+        ArtifactError: when it is not finished.
+    """
+    if stage not in DOCUMENT_STAGES:
+        remedy = f"give one of {', '.join(DOCUMENT_STAGES)}"
+        raise ConfigError("STAGE", f"{stage!r} does not keep or drop documents", remedy)
+    return need(stage, steps)
+
+
+def counted_rules(artifact: Artifact, *beginnings: str) -> set[str]:
+    """Returns the rules that ``artifact`` counts under names that begin with one of ``beginnings``."""
+    return {key.partition(":")[2] for key in artifact.counts if key.startswith(beginnings)}
+
+
+def dropping_rules(artifact: Artifact) -> set[str]:
+    """Returns the rules that dropped documents of ``artifact``, and the filters that have such rules."""
+    rules = counted_rules(artifact, DROPPED)
+    return rules | {rule.partition(".")[0] for rule in rules}
+
+
+def rule_of(document: Document) -> str:
+    """Returns the rule that dropped ``document``; empty for a kept one."""
+    return str((document.metadata.get("drop") or {}).get("rule", ""))
 
 
 def document_named(artifact: Artifact, shard: int, identity: str) -> Found | None:

@@ -13,6 +13,7 @@ COMMANDS = (
     "order",
     "similar",
     "inspect",
+    "export",
     "overlaps",
     "forget",
     "sync",

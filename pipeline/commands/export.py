@@ -1,0 +1,95 @@
+"""``headrace export``: kept or dropped documents of a stage with all their fields, as JSON lines or Parquet.
+
+headrace export unique pages.parquet                          the documents that clean and unique kept
+headrace export clean dropped.jsonl.zst --dropped             the documents that clean dropped, with rule and value
+headrace export clean short.jsonl --rule c4_lines.sentences   those that this rule dropped
+headrace export unique pages.jsonl.gz --force                 replaces pages.jsonl.gz
+
+The suffix of FILE chooses the format: .jsonl, .jsonl.gz, .jsonl.zst or .parquet. Both formats have the same columns:
+id, text and one for each other field, such as url, language, drop.rule, drop.value, removed_lines.c4_lines.end_mark.
+pandas reads them with ``read_parquet(FILE)`` and ``read_json(FILE, lines=True)``, Hugging Face datasets with
+``load_dataset("parquet", data_files=FILE)``, and Headrace with ``source=parquet source.paths=FILE``. FILE gets its
+name when it is whole.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from headrace.data_prep.document import read_documents
+from headrace.pipeline.commands import facts
+from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.export_table import Row, columns_of, flat, write_rows
+from headrace.pipeline.commands.facts import Fact
+from headrace.pipeline.commands.lookup import document_stage, dropping_rules, rule_of
+from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.core.artifact import Artifact, sync
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.owner import temporary_path
+from headrace.pipeline.core.progress import Progress
+from headrace.pipeline.report.document_samples import names
+from headrace.pipeline.report.marking import matches
+
+SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+
+
+@command
+@click.argument("stage", metavar="STAGE")
+@click.argument("file", metavar="FILE", type=click.Path())
+@click.option("--dropped", is_flag=True, help="Dropped documents instead of kept ones.")
+@click.option("--rule", metavar="RULE", default="", help="Only documents that this rule or filter dropped.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
+def export(overrides: Sequence[str], stage: str, file: str, dropped: bool, rule: str, force: bool) -> None:
+    """Writes kept or dropped documents of a stage, with all their fields, to JSON lines or Parquet."""
+    path = checked_path(file, force)
+    artifact = document_stage(stage, run_of(overrides).steps)
+    facts.show(write(artifact, path, "dropped" if dropped or rule else "documents", rule))
+
+
+def checked_path(file: str, force: bool) -> Path:
+    """Returns the path of the new file.
+
+    Raises:
+        ConfigError: when its suffix names no format, its folder is missing, or it exists and ``force`` is not given.
+    """
+    path = Path(file).expanduser()
+    if not path.name.endswith(SUFFIXES):
+        raise ConfigError("FILE", f"{file!r} names no format", f"end it with {', '.join(SUFFIXES)}")
+    if not path.parent.is_dir():
+        raise ConfigError("FILE", f"there is no folder {str(path.parent)!r}", "make it first")
+    if path.is_dir() or (path.exists() and not force):
+        raise ConfigError("FILE", f"{file!r} exists", "give another name, or --force to replace it")
+    return path
+
+
+def write(artifact: Artifact, path: Path, kind: str, rule: str = "") -> list[Fact]:
+    """Writes the documents of ``kind`` (of those that ``rule`` dropped) to ``path``; returns what was written.
+
+    Raises:
+        ConfigError: when no document was dropped by ``rule``.
+    """
+    known = dropping_rules(artifact)
+    if rule and rule not in known:
+        raise ConfigError("RULE", f"{artifact.folder.parent.name} dropped nothing by {rule!r}", suggestion(rule, known))
+    temporary = temporary_path(path)
+    try:
+        with Progress("export", 2 * len(names(artifact, kind)), "shards") as progress:
+            columns = columns_of(_rows(artifact, kind, rule, progress))
+            count = write_rows(temporary, path.name, columns, _rows(artifact, kind, rule, progress))
+        sync(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return [
+        ("documents", f"{count:,}"),
+        ("columns", ", ".join(columns)),
+        ("file", f"{path} ({path.stat().st_size:,} bytes)"),
+    ]
+
+
+def _rows(artifact: Artifact, kind: str, rule: str, progress: Progress) -> Iterator[Row]:
+    """Yields the documents of ``kind`` as rows, of those that ``rule`` dropped if it is given."""
+    for name in names(artifact, kind):
+        yield from (flat(one) for one in read_documents(artifact.path(name)) if matches(rule, rule_of(one)))
+        progress.advance()

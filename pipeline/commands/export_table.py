@@ -1,0 +1,165 @@
+"""Documents as a table: one column for each field, in JSON lines or Parquet.
+
+    {"id", "text", "metadata": {"url", "drop": {"rule", "value"}, "removed_lines": {"c4_lines.end_mark": 2}}}
+      ──>  id │ text │ drop.rule │ drop.value │ removed_lines.c4_lines.end_mark │ url
+
+Objects become columns with dotted names, as ``pandas.json_normalize`` makes them. Every row has every column, so the
+documents are read twice: once for the names and types of the columns, once for the rows. Values of one column that
+have no common type (a text here, an object there) become their JSON text.
+"""
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+import pyarrow
+import zstandard
+from datatrove.data import Document
+from pyarrow import parquet
+
+from headrace.pipeline.core.errors import ConfigError
+
+FIRST = ("id", "text")
+"""The columns that come first and that every document has."""
+NESTED = 3
+"""The depth of objects that become columns. Deeper ones become JSON text."""
+MAX_COLUMNS = 1_000
+GROUP_BYTES = 64_000_000
+GROUP_ROWS = 10_000
+"""A row group of a Parquet file has at most this many rows, and about GROUP_BYTES of text."""
+JSON_TEXT = pyarrow.large_string()
+"""The type of a column whose values have no common type. It is written as a string."""
+
+Row = dict[str, Any]
+
+
+def flat(document: Document) -> Row:
+    """Returns ``document`` as a row, without the values that are null."""
+    fields = dict(_leaves(document.metadata, "", 1))
+    clashes = {f"metadata.{name}": fields.pop(name) for name in FIRST if name in fields}
+    return {"id": document.id, "text": document.text, **fields, **clashes}
+
+
+def _leaves(values: Mapping[str, Any], prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, dict) and depth < NESTED:
+            yield from _leaves(value, f"{prefix}{key}.", depth + 1)
+        elif value is not None:
+            yield f"{prefix}{key}", value
+
+
+def columns_of(rows: Iterable[Row]) -> dict[str, pyarrow.DataType]:
+    """Returns the names and types of the columns that hold ``rows``.
+
+    Raises:
+        ConfigError: when there are more than ``MAX_COLUMNS``.
+    """
+    found: dict[str, pyarrow.DataType] = dict.fromkeys(FIRST, pyarrow.string())
+    for row in rows:
+        for name, value in row.items():
+            found[name] = _common(found.get(name, pyarrow.null()), _type_of(value))
+        if len(found) > MAX_COLUMNS:
+            wrong = f"the documents have more than {MAX_COLUMNS:,} fields, such as {list(found)[-1]!r}"
+            raise ConfigError("export", wrong, "choose a --rule, or keep fewer fields (source.extra_fields)")
+    rest = sorted(found.keys() - set(FIRST))
+    return {name: found[name] for name in (*FIRST, *rest)}
+
+
+def _type_of(value: Any) -> pyarrow.DataType:
+    if isinstance(value, bool):
+        return pyarrow.bool_()
+    if isinstance(value, int):
+        return pyarrow.int64() if -(2**63) <= value < 2**63 else JSON_TEXT
+    if isinstance(value, float):
+        return pyarrow.float64()
+    if isinstance(value, str):
+        return pyarrow.string()
+    if isinstance(value, list):
+        items = pyarrow.null()
+        for item in value:
+            items = _common(items, _type_of(item))
+        return JSON_TEXT if items == JSON_TEXT else pyarrow.list_(items)
+    return pyarrow.null() if value is None else JSON_TEXT
+
+
+def _common(one: pyarrow.DataType, other: pyarrow.DataType) -> pyarrow.DataType:
+    """Returns the type that holds the values of both types."""
+    if one == other or pyarrow.types.is_null(other):
+        return one
+    if pyarrow.types.is_null(one):
+        return other
+    if {one, other} == {pyarrow.int64(), pyarrow.float64()}:
+        return pyarrow.float64()
+    if pyarrow.types.is_list(one) and pyarrow.types.is_list(other):
+        items = _common(one.value_type, other.value_type)
+        return JSON_TEXT if items == JSON_TEXT else pyarrow.list_(items)
+    return JSON_TEXT
+
+
+def write_rows(path: Path, name: str, columns: Mapping[str, pyarrow.DataType], rows: Iterable[Row]) -> int:
+    """Writes ``rows`` to ``path`` in the format that the suffix of ``name`` names; returns their number."""
+    filled = (_filled(row, columns) for row in rows)
+    if name.endswith(".parquet"):
+        return _write_parquet(path, columns, filled)
+    count = 0
+    with _opened(path, name) as stream:
+        for row in filled:
+            stream.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+            count += 1
+    return count
+
+
+def _filled(row: Row, columns: Mapping[str, pyarrow.DataType]) -> Row:
+    """Returns ``row`` with all ``columns``, null where it has none."""
+    return {name: _cell(row.get(name), kind) for name, kind in columns.items()}
+
+
+def _cell(value: Any, kind: pyarrow.DataType) -> Any:
+    if value is None:
+        return None
+    if kind == JSON_TEXT:
+        return orjson.dumps(value).decode()
+    if pyarrow.types.is_list(kind):
+        return [_cell(item, kind.value_type) for item in value]
+    return float(value) if kind == pyarrow.float64() else value
+
+
+def _opened(path: Path, name: str) -> BinaryIO:
+    """Opens ``path`` for JSON lines, compressed as the suffix of ``name`` asks."""
+    if name.endswith(".gz"):
+        return gzip.open(path, "wb", compresslevel=6)  # type: ignore[return-value]
+    if name.endswith(".zst"):
+        return zstandard.open(path, "wb")  # type: ignore[no-any-return]
+    return path.open("wb")
+
+
+def _write_parquet(path: Path, columns: Mapping[str, pyarrow.DataType], rows: Iterable[Row]) -> int:
+    count = 0
+    schema = pyarrow.schema([(name, _stored(kind)) for name, kind in columns.items()])
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        for group in _groups(rows):
+            writer.write_table(pyarrow.Table.from_pylist(group, schema))
+            count += len(group)
+    return count
+
+
+def _stored(kind: pyarrow.DataType) -> pyarrow.DataType:
+    """Returns the type that a column of ``kind`` has in the file; a column without any value has texts."""
+    if pyarrow.types.is_list(kind):
+        return pyarrow.list_(_stored(kind.value_type))
+    return pyarrow.string() if kind == JSON_TEXT or pyarrow.types.is_null(kind) else kind
+
+
+def _groups(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yields ``rows`` in groups of at most GROUP_ROWS rows and about GROUP_BYTES."""
+    group, size = list[Row](), 0
+    for row in rows:
+        group.append(row)
+        size += len(row["text"])
+        if size >= GROUP_BYTES or len(group) == GROUP_ROWS:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
