@@ -85,15 +85,10 @@ def test_headrace_reads_it_again(c4: Corpus, tmp_path: Path) -> None:
 
 def test_pandas_reads_it(c4: Corpus, tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
-    for name, read in (
-        ("a.parquet", pandas.read_parquet),
-        ("a.jsonl", lambda path: pandas.read_json(path, lines=True)),
-    ):
+    rules = [one.metadata["drop"]["rule"] for one in documents(c4, "clean", "dropped")]
+    for name, read in (("a.parquet", pandas.read_parquet), ("a.jsonl", partial(pandas.read_json, lines=True))):
         export(c4, "clean", tmp_path / name, "--dropped")
-        frame = read(tmp_path / name)
-        assert frame["drop.rule"].tolist() == [
-            one.metadata["drop"]["rule"] for one in documents(c4, "clean", "dropped")
-        ]
+        assert read(tmp_path / name)["drop.rule"].tolist() == rules
 
 
 def test_datasets_reads_it(c4: Corpus, tmp_path: Path) -> None:
