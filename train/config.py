@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import LARGEST, Natural, Positive, PositiveNumber, Seed, settings, unhashed
+from headrace.pipeline.core.settings import LARGEST, Natural, Positive, PositiveNumber, Seed, Texts, settings, unhashed
 from headrace.train.parts import ACTIVATIONS, NORMS, POSITIONS, ActivationName, NormName, PositionsName
 
 Epsilon = Annotated[float, Field(gt=0, le=1)]
@@ -121,7 +121,7 @@ class TrainingConfig:
     """The maximum number of held-out rows, beginning with the first; 0: no validation."""
     evaluate_every: Positive | None = unhashed(None)
     """Steps between two scorings of benchmarks of ``evaluation``, with one after the last step; null: never."""
-    evaluate: tuple[str, ...] = unhashed(())
+    evaluate: Texts = unhashed(())
     """Names of the benchmarks to score during training; empty: all."""
     evaluate_items: Positive | None = unhashed(100)
     """The maximum number of items of each benchmark; null: the number in its own settings."""

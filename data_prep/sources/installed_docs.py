@@ -32,7 +32,7 @@ from headrace.data_prep.sources.extraction import Extractor, extract, require_ex
 from headrace.data_prep.sources.prose import unwrap
 from headrace.data_prep.sources.source import ListedFile, Record, Source
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
-from headrace.pipeline.core.settings import Positive, settings
+from headrace.pipeline.core.settings import Positive, Texts, settings
 from headrace.pipeline.core.stage import RawFile
 
 TEXT_SUFFIXES = (".md", ".rst", ".txt")
@@ -62,7 +62,7 @@ class InstalledDocs(Source):
     """
 
     type: Literal["installed_docs"] = "installed_docs"
-    packages: tuple[str, ...] = ()
+    packages: Texts = ()
     """The distributions to read (``standard-library`` is one of them); empty: all."""
     extractor: Extractor = "resiliparse"
     """Program that extracts text from HTML; see benchmarks/html_extraction.py."""

@@ -25,7 +25,7 @@ from pydantic import Field
 from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, settings
+from headrace.pipeline.core.settings import Positive, Texts, settings
 from headrace.pipeline.core.variables import CORES, JOB, RESTARTS
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
@@ -50,7 +50,7 @@ class Slurm:
     """Account to charge; None takes the user's default."""
     qos: str | None = None
     """Quality of service; None takes the default."""
-    options: tuple[str, ...] = ()
+    options: Texts = ()
     """More options of sbatch for every job, such as --constraint=h100."""
     data_partition: str | None = None
     """Partition of the data jobs; None takes ``partition``."""
@@ -58,7 +58,7 @@ class Slurm:
     """Account of the data jobs; None takes ``account``."""
     data_qos: str | None = None
     """Quality of service of the data jobs; None takes ``qos``."""
-    data_options: tuple[str, ...] = ()
+    data_options: Texts = ()
     """More options of sbatch for the data jobs, after ``options``."""
     data_time: TimeLimit = "04:00:00"
     """Time limit of one array index of a data stage, or of the one job of all data stages."""
@@ -84,7 +84,7 @@ class Slurm:
     """Account of these jobs; None takes ``account``."""
     train_qos: str | None = None
     """Quality of service of these jobs; None takes ``qos``."""
-    train_options: tuple[str, ...] = ()
+    train_options: Texts = ()
     """More options of sbatch for these jobs, after ``options``."""
     train_time: TimeLimit = "24:00:00"
     """Time limit. An unfinished training goes back into the queue and resumes."""
@@ -103,9 +103,9 @@ class Slurm:
     """Cores of one rank."""
     train_memory: Memory | None = None
     """Memory of one node; None takes the default."""
-    launcher: tuple[str, ...] = ()
+    launcher: Texts = ()
     """A command that starts the Python of every task and rank, such as [apptainer, exec, --nv, image.sif]."""
-    srun_options: tuple[str, ...] = ()
+    srun_options: Texts = ()
     """More options of srun, such as pyxis' --container-image=…; when there are some, srun starts data jobs, too."""
     python: str | None = None
     """The Python of tasks and ranks, as a path inside the container; None takes the Python of this command."""

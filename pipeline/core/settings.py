@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import dataclass_transform
 
@@ -42,6 +42,8 @@ Buckets = Annotated[int, Field(ge=1, le=65536)]
 """The number of tasks that records are distributed over by a hash."""
 AnyText = Annotated[str, Field(min_length=0)]
 """A text that may be empty. The docstring of the field explains an empty value."""
+Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+"""Texts in a list. A single text is read as a list of one: ``source.paths=crawl``."""
 
 TAG = "type"
 """The field that identifies the member of a union."""
@@ -63,6 +65,7 @@ LIMITS = {
     "finite_number": "must be a finite number",
     "string_too_short": "must not be empty",
     "too_short": "must not be empty",
+    "tuple_type": "must be a list",
 }
 """pydantic's name of an error → the message about a value out of bounds."""
 

@@ -20,6 +20,7 @@ from headrace.pipeline.core.settings import (
     Positive,
     PositiveNumber,
     Seed,
+    Texts,
     settings,
     unhashed,
 )
@@ -101,7 +102,7 @@ class Evaluation(Inference):
     """At most this many items of every benchmark and task, as if each had this limit; None: each keeps its own."""
     data: AnyText = unhashed("")
     """The folder that relative ``paths`` of benchmarks start from; empty: the current one."""
-    tasks: tuple[str, ...] = ()
+    tasks: Texts = ()
     """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""
     task_shots: Natural | None = None
     """Worked examples of each of these tasks; None: the task's own number."""
