@@ -1,10 +1,18 @@
-"""The folder conf/: its groups, their options and the names of settings, read from file names and lines of text.
+"""The folders of presets: their groups, options and names of settings, read from file names and lines of text.
+
+    cleaning=mine   conf/cleaning/mine.yaml of the user: in the folder of --config-dir, else in ./conf
+    cleaning=c4     conf/cleaning/c4.yaml of Headrace, unless the user's folder has a file of that name
 
 The command line takes its help and its completion from here: they need no Hydra, no YAML and none of our settings.
 """
 
+import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.variables import CONFIG_DIR
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 EXPERIMENT = "experiment"
@@ -13,10 +21,38 @@ NOT_SETTINGS = frozenset({"defaults", "hydra"})
 """Keys of conf/config.yaml that Hydra reads for itself."""
 
 
+def own_folder() -> Path | None:
+    """Returns the user's folder of presets: that of ``--config-dir``, else ./conf if it holds an option of a group.
+
+    Raises:
+        ConfigError: when the folder of ``--config-dir`` does not exist or holds no option.
+    """
+    if chosen := os.environ.get(CONFIG_DIR):
+        folder = Path(chosen).expanduser().resolve()
+        if not any(_options(folder)):
+            wrong = f"{chosen!r} holds no preset" if folder.is_dir() else f"there is no folder {chosen!r}"
+            raise ConfigError("--config-dir", wrong, "give the folder that holds cleaning/NAME.yaml, or another group")
+        return folder
+    folder = Path("conf").resolve()
+    return folder if folder != CONF and any(_options(folder)) else None
+
+
+def _options(folder: Path, group: str = "*") -> Iterator[Path]:
+    """Yields the files of ``folder`` that are options of ``group``, or of any group of ours."""
+    return (file for file in folder.glob(f"{group}/*.yaml") if (CONF / file.parent.name).is_dir())
+
+
+def _all_options(group: str = "*") -> list[Path]:
+    own = own_folder()
+    return [*_options(CONF, group), *(_options(own, group) if own else ())]
+
+
 def groups() -> dict[str, list[str]]:
     """Returns each group with its options, both in alphabetical order."""
-    folders = sorted(path for path in CONF.iterdir() if path.is_dir())
-    return {folder.name: sorted(file.stem for file in folder.glob("*.yaml")) for folder in folders}
+    found: dict[str, set[str]] = {}
+    for file in _all_options():
+        found.setdefault(file.parent.name, set()).add(file.stem)
+    return {group: sorted(options) for group, options in sorted(found.items())}
 
 
 def names() -> list[str]:
@@ -26,7 +62,7 @@ def names() -> list[str]:
 
 def fields(group: str) -> list[str]:
     """Returns the settings of ``group``: the keys of all its options."""
-    return sorted({key for file in (CONF / group).glob("*.yaml") for key in _keys(file)})
+    return sorted({key for file in _all_options(group) for key in _keys(file)})
 
 
 def _keys(file: Path) -> list[str]:

@@ -10,9 +10,11 @@ from headrace.pipeline.commands import declaration, help_text
 from headrace.pipeline.commands.table import COMMANDS
 from headrace.pipeline.commands.usage_errors import WHERE, plain_errors
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.variables import CONFIG_DIR
 
 COMPLETE = "_HEADRACE_COMPLETE"
 """The environment variable with which a shell asks for completions, and a user for the script (``bash_source``)."""
+CONFIG_OPTION = "--config-dir"
 MULTIRUN = ("-m", "--multirun")
 
 
@@ -26,6 +28,7 @@ class CommandLine(click.Group):
         return declaration.read(cmd_name) if cmd_name in COMMANDS else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = without_config_dir(args)
         if args and ("=" in args[0] or args[0] in MULTIRUN):
             args = ["run", *args]
         elif not args or args[0] == "help":
@@ -46,6 +49,24 @@ class CommandLine(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return super().shell_complete(ctx, incomplete) + declaration.override_items(incomplete)
+
+
+def without_config_dir(args: list[str]) -> list[str]:
+    """Returns ``args`` without ``--config-dir DIR``, which every command takes; keeps DIR in the environment.
+
+    Raises:
+        ConfigError: when DIR is missing.
+    """
+    end = args.index("--") if "--" in args else len(args)
+    for index, argument in enumerate(args[:end]):
+        option, equals, folder = argument.partition("=")
+        if option == CONFIG_OPTION:
+            after = index + 1 if equals else index + 2
+            if not equals and after > end:
+                raise ConfigError(WHERE, f"{CONFIG_OPTION} needs a folder", f"write {CONFIG_OPTION} DIR")
+            os.environ[CONFIG_DIR] = folder if equals else args[index + 1]
+            return [*args[:index], *args[after:]]
+    return args
 
 
 HEADRACE = CommandLine("headrace", context_settings={"help_option_names": ["-h", "--help"]})

@@ -42,7 +42,8 @@ def help_text(commands: Mapping[str, str]) -> str:
     lines += [f"  {name:<17}{meaning}" for name, meaning in meanings.items() if name not in options]
     lines += [
         "",
-        "Groups (GROUP=OPTION), and the settings of each (GROUP.KEY=VALUE; the options are files of conf/):",
+        "Groups (GROUP=OPTION), and the settings of each (GROUP.KEY=VALUE). The options are files of conf/",
+        "and of your own folder, --config-dir DIR (default ./conf): cleaning=mine is DIR/cleaning/mine.yaml.",
     ]
     for name in [*(name for name in meanings if name in options), EXPERIMENT]:
         lines += [f"  {name:<17}{meanings.get(name, 'Overrides of several groups at once.')}"]

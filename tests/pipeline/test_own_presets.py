@@ -1,0 +1,141 @@
+"""The user's own folder of presets, and filters by their names, in the composed settings and on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline import conf_folder
+from headrace.pipeline.composition import compose
+from headrace.pipeline.conf_folder import completions
+from headrace.pipeline.config import decoded
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.variables import CONFIG_DIR
+from headrace.pipeline.run.planner import newest
+from tests.command_line import headrace_here
+
+MINE = "filters:\n  - {type: page_length, max_characters: 30}\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with conf/cleaning/mine.yaml in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(CONFIG_DIR, "")  # so that what --config-dir sets is undone
+    (tmp_path / "conf/cleaning").mkdir(parents=True)
+    (tmp_path / "conf/cleaning/mine.yaml").write_text(MINE)
+    return tmp_path
+
+
+def filters(*overrides: str) -> list[dict[str, object]]:
+    values = compose(overrides)
+    decoded(values)
+    return values["cleaning"]["filters"]
+
+
+def types(*overrides: str) -> list[object]:
+    return [one["type"] for one in filters(*overrides)]
+
+
+def test_conf_in_the_current_folder_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert types("cleaning=mine") == ["page_length"]
+    assert capsys.readouterr().err == f"cleaning=mine is {folder}/conf/cleaning/mine.yaml\n"
+    assert types("cleaning=gopher") == ["gopher_quality", "gopher_repetition"]
+    assert capsys.readouterr().err == "", "no option of the folder is used"
+    assert "cleaning=mine" in completions("cleaning=m")
+
+
+def test_a_file_of_the_user_replaces_ours_and_is_announced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "conf/cleaning/c4.yaml").write_text(MINE)
+    (folder / "conf/config.yaml").write_text("training: of another program\n")
+    assert types() == ["page_length"]
+    path = f"{folder}/conf/cleaning/c4.yaml"
+    assert capsys.readouterr().err == f"cleaning=c4 is {path}, in place of the file of that name in Headrace\n"
+
+
+def test_a_preset_that_extends_ours(folder: Path) -> None:
+    (folder / "conf/cleaning/more.yaml").write_text("defaults: [fineweb, _self_]\nbuckets: 3\n")
+    (folder / "conf/experiment").mkdir()
+    (folder / "conf/experiment/own.yaml").write_text("# @package _global_\ndefaults: [override /cleaning: more]\n")
+    assert compose(["experiment=own"])["cleaning"]["buckets"] == 3
+    assert types("experiment=own") == types("cleaning=fineweb")
+
+
+def test_a_conf_folder_of_another_program_is_left_alone(folder: Path) -> None:
+    (folder / "conf/cleaning").rename(folder / "conf/database")
+    assert conf_folder.own_folder() is None
+    with pytest.raises(ConfigError, match="cleaning: unknown option 'mine'"):
+        compose(["cleaning=mine"])
+
+
+def test_config_dir(folder: Path) -> None:
+    """Run with one's own preset from elsewhere, then asked about from there."""
+    (folder / "conf").rename(folder / "presets")
+    (folder / "pages.jsonl").write_text("".join(json.dumps({"text": "page " * n}) + "\n" for n in (3, 30)))
+    settings = ["source=jsonl", "source.paths=pages.jsonl", "cleaning=mine", "until=clean"]
+    for given in (["--config-dir", "presets"], ["--config-dir=presets"]):
+        result = headrace_here(*settings, *given)
+        assert result.returncode == 0, result.stderr
+    run = newest("runs")
+    assert Artifact(run.steps[0].folder).counts["dropped:page_length"] == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--config-dir", "nowhere"], "--config-dir: there is no folder 'nowhere'; give the folder that holds"),
+        (
+            ["--config-dir", "conf/cleaning"],
+            "--config-dir: 'conf/cleaning' holds no preset; give the folder that holds",
+        ),
+        (["--config-dir"], "command line: --config-dir needs a folder; write --config-dir DIR"),
+    ],
+)
+def test_mistakes_of_config_dir(folder: Path, given: list[str], message: str) -> None:
+    result = headrace_here("status", *given)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"headrace: {message}"), result.stderr
+
+
+def test_filters_and_rules_by_name() -> None:
+    by_name = ["cleaning.filters.c4_lines.min_sentences=5", "cleaning.filters.c4_lines.rules.few_words.min_words=3"]
+    by_number = ["cleaning.filters.2.min_sentences=5", "cleaning.filters.2.rules.4.min_words=3"]
+    assert filters(*by_name) == filters(*by_number)
+    assert filters(*by_name)[2]["min_sentences"] == 5
+    assert decoded(compose(by_name)) == decoded(compose(by_number))
+
+
+def test_a_field_of_a_filter_that_the_preset_does_not_list(folder: Path) -> None:
+    (folder / "conf/cleaning/mine.yaml").write_text("filters: [{type: c4_lines}]\n")
+    assert filters("cleaning=mine", "cleaning.filters.c4_lines.min_sentences=4")[0]["min_sentences"] == 4
+
+
+def test_a_filter_is_removed() -> None:
+    assert types("~cleaning.filters.bad_words", "~cleaning.filters.0", "cleaning.filters.language.min_score=0.5") == [
+        "one_page_per_url", "c4_lines", "unique_lines", "language",
+    ]  # fmt: skip
+
+
+LINES, REPETITION = "cleaning.filters.c4_lines", "cleaning.filters.gopher_repetition.rules"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["cleaning.filters.c4_line.rules=[]"], "cleaning.filters: has no entry 'c4_line'; did you mean 'c4_lines'?"),
+        (["~cleaning.filters.77"], "cleaning.filters: has no entry '77'; known: bad_words, c4_lines, "),
+        ([f"{LINES}.rules.end_mak.marks=x"], f"{LINES}.rules: has no entry 'end_mak'; did you mean 'end_mark'?"),
+        (
+            ["cleaning=fineweb", f"{REPETITION}.duplicate_ngrams.words=3"],
+            f"{REPETITION}: has 6 entries 'duplicate_ngrams' (5, 6, 7, 8, 9, 10); give the number of one of them: ",
+        ),
+        ([f"{LINES}.min_sentence=5"], "cleaning.filters.2.min_sentence: unknown key 'min_sentence'; did you mean"),
+        ([f"{LINES}=5"], "cleaning.filters.2: "),
+        (["cleaning=c5", f"{LINES}.min_sentences=5"], "cleaning: unknown option 'c5'; known: c4, "),
+    ],
+)
+def test_mistakes_of_names(overrides: list[str], message: str) -> None:
+    result = headrace_here("run", *overrides)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"headrace: {message}"), result.stderr
