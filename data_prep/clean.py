@@ -117,7 +117,7 @@ class Clean(Stage):
     """Reads the source's records and keeps the documents that pass all filters."""
 
     name: ClassVar[str] = "clean"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     source: AnySource
     """The source of the records."""
     cleaning: Cleaning
@@ -136,6 +136,10 @@ class Clean(Stage):
         """Refuses changed files of filters. The tasks that read the source's files compare these."""
         if self.planned:
             refuse_changes(self.planned[len(self._source_files) :], self._own_files())
+
+    def check_start(self) -> None:
+        """Refuses a source with which most of the first records cannot be read."""
+        self.source.check([file.name for file in self._source_files])
 
     @functools.cached_property
     def _source_files(self) -> tuple[RawFile, ...]:

@@ -1,27 +1,43 @@
-"""Base class of sources whose records have named fields (JSON objects, Parquet rows)."""
+"""Base class of sources whose records have named fields (JSON objects, Parquet rows).
+
+    {"content": {"body": "…"}, "meta": {"url": "…", "author": "Ann"}}      text_field=content.body, url_field=meta.url
+      -> Document("…", metadata={"url": "…", "extra": {"meta": {"author": "Ann"}}})
+
+A name with dots names a field of an object, unless the record has a field of exactly that name. Fields that no setting
+names are kept in ``metadata["extra"]``.
+"""
 
 import dataclasses
-from collections.abc import Mapping
+import difflib
+import itertools
+import sys
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.extraction import Extractor, extract, require_extractor
 from headrace.data_prep.sources.files import COMPRESSIONS, FileSource
-from headrace.data_prep.sources.source import ListedFile, Record
+from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, few_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive
+from headrace.pipeline.core.settings import Natural, Positive
 from headrace.pipeline.core.stage import RawFile
 
 MAX_SECTIONS = 65_536
 """Sections of one file. With the default section_bytes, a file of 4 TB has as many."""
+MAX_DEPTH = 5
+"""The depth of objects whose fields are listed in messages."""
+NAMES_SHOWN = 20
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FieldSource(FileSource):
-    """A source of rows. Its settings name the fields that become the document."""
+    """A source of rows. Its settings name the fields that become the document: ``text``, or ``content.body``."""
 
     text_field: str = "text"
     """Field with the text. It is not read if ``html_field`` is set."""
@@ -33,6 +49,9 @@ class FieldSource(FileSource):
     """Field that is stored as metadata ``source_id``. It may be absent. The document's id is ``<file>:<record>``."""
     date_field: str = "date"
     """Field with the date. It may be absent."""
+    extra_field_bytes: Natural = 1_000
+    """Largest value, in bytes of JSON, of a field that no setting names. The metadata ``extra`` keeps such fields.
+    Larger ones are left out. 0: none is kept."""
     record_bytes: Positive = 20_000_000
     """Rows with more text or HTML than this are dropped."""
     extractor: Extractor = "resiliparse"
@@ -63,14 +82,53 @@ class FieldSource(FileSource):
             raise ConfigError("source.section_bytes", wrong, f"give at least {least:,}")
         return sections
 
+    @abstractmethod
+    def first_rows(self, name: str) -> Iterator[Mapping[str, Any]]:
+        """Yields the rows of the file ``name`` with all their fields, without those that cannot be read."""
+
+    @property
+    def read_field(self) -> str:
+        """The field that the text comes from."""
+        return self.html_field or self.text_field
+
+    @property
+    def named_fields(self) -> set[str]:
+        """The fields that settings name."""
+        return {self.text_field, self.read_field, self.url_field, self.id_field, self.date_field}
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuses settings with which most of the first records of the files ``names`` have no text.
+
+        Prints the field that probably has the URL, if none has the name ``url_field``.
+
+        Raises:
+            ConfigError: with the fields that the records have and the name that is probably meant.
+        """
+        super().check(names)
+        rows = [row for name in few_of(names) for row in itertools.islice(self.first_rows(name), CHECKED_RECORDS)]
+        without_text = [row for row in rows if not isinstance(value_at(row, self.read_field), (str, bytes))]
+        if 2 * len(without_text) > len(rows):
+            setting = "source.text_field" if self.html_field is None else "source.html_field"
+            wrong = f"{len(without_text)} of the first {len(rows)} records have no text in {self.read_field!r}"
+            fields = list(dict.fromkeys(itertools.chain.from_iterable(map(field_names, rows))))
+            shown = ", ".join(fields[:NAMES_SHOWN]) + (", …" if len(fields) > NAMES_SHOWN else "")
+            near = nearest_field(self.read_field, rows)
+            remedy = f"did you mean {setting}={near}?" if near else f"name the field with the text: {setting}=…"
+            raise ConfigError(setting, f"{wrong} (their fields: {shown or 'none'})", remedy)
+        near = nearest_field(self.url_field, rows, ("http://", "https://"))
+        if near and all(value_at(row, self.url_field) is None for row in rows):
+            found = f"source.url_field: the first {len(rows)} records have no field {self.url_field!r}"
+            print(f"{found}; to use {near!r}, give source.url_field={near}", file=sys.stderr)
+
     def document(self, identity: str, row: Mapping[str, Any]) -> Record:
         """Makes the document of ``row``. It is dropped as ``no_text`` if the field is absent, empty or not a string."""
-        metadata = {"url": _string(row.get(self.url_field))}
+        metadata: dict[str, Any] = {"url": _string(value_at(row, self.url_field))}
         for key, field in (("date", self.date_field), ("source_id", self.id_field)):
-            if row.get(field) is not None:
-                metadata[key] = _string(row[field])
-        field = self.text_field if self.html_field is None else self.html_field
-        value = row.get(field)
+            if (value := value_at(row, field)) is not None:
+                metadata[key] = _string(value)
+        if extra := small_values(without(row, self.named_fields), self.extra_field_bytes):
+            metadata["extra"] = extra
+        value = value_at(row, self.read_field)
         text: str | Drop = ""
         if isinstance(value, bytes):
             value = decode(value)
@@ -81,9 +139,72 @@ class FieldSource(FileSource):
         if isinstance(text, Drop):
             return Document("", identity, metadata=metadata), text
         if not text.strip():
-            why = f"field {field!r} is " + ("absent" if value is None else "empty" if value == "" else _kind(value))
-            return Document("", identity, metadata=metadata), Drop("no_text", why)
+            state = "absent" if value is None else "empty" if value == "" else _kind(value)
+            return Document("", identity, metadata=metadata), Drop("no_text", f"field {self.read_field!r} is {state}")
         return Document(text, identity, metadata=metadata), None
+
+
+def value_at(row: Mapping[str, Any], field: str) -> Any:
+    """Returns the value of ``field``: of this name, or of the object that the part before a dot names; else None."""
+    if field in row or "." not in field:
+        return row.get(field)
+    outer, _, inner = field.partition(".")
+    return value_at(row[outer], inner) if isinstance(row.get(outer), Mapping) else None
+
+
+def without(row: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """Returns ``row`` without ``fields``, also those inside objects."""
+    rest = {}
+    for key, value in row.items():
+        inner = {field.removeprefix(f"{key}.") for field in fields if field.startswith(f"{key}.")}
+        if key not in fields:
+            rest[key] = without(value, inner) if inner and isinstance(value, Mapping) else value
+    return rest
+
+
+def small_values(row: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+    """Returns the fields of ``row`` whose JSON has at most ``max_bytes``, without null, empty objects and bytes."""
+    found = {}
+    for key, value in row.items() if max_bytes else ():
+        try:
+            text, name = orjson.dumps(value, _json_text, orjson.OPT_NON_STR_KEYS), orjson.dumps(key)
+        except TypeError:  # no JSON value: a lone surrogate, more than 64 bits, objects that are too deep
+            continue
+        if len(text) <= max_bytes and text not in (b"null", b"{}"):
+            found[orjson.loads(name)] = orjson.loads(text)
+    return found
+
+
+def _json_text(value: object) -> str:
+    """Returns a value that JSON does not have (a decimal number, a duration) as text, unless it is bytes."""
+    if isinstance(value, (bytes, memoryview)):
+        raise TypeError("bytes")
+    return str(value)
+
+
+def field_names(row: Mapping[str, Any], prefix: str = "", depth: int = 1) -> Iterator[str]:
+    """Yields the names of the fields of ``row`` and of the objects in it."""
+    for key, value in row.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, Mapping) and depth < MAX_DEPTH:
+            yield from field_names(value, f"{prefix}{key}.", depth + 1)
+
+
+def nearest_field(name: str, rows: Sequence[Mapping[str, Any]], beginnings: tuple[str, ...] = ("",)) -> str | None:
+    """Returns the field with the name nearest to ``name``, else the one with the longest texts; None if none has texts.
+
+    Only texts that begin with one of ``beginnings`` count.
+    """
+    lengths: Counter[str] = Counter()
+    for row in rows:
+        for field in field_names(row):
+            value = value_at(row, field)
+            if isinstance(value, str) and value.startswith(beginnings):
+                lengths[field] += len(value)
+    last = {field: field.rpartition(".")[2] for field in lengths}
+    near = difflib.get_close_matches(name.rpartition(".")[2], last.values(), n=1)
+    same = [field for field, part in last.items() if part in near]
+    return max(same or lengths, key=lengths.__getitem__, default=None)
 
 
 def _kind(value: object) -> str:

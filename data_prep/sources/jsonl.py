@@ -5,7 +5,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Literal
 
 import orjson
@@ -49,11 +49,13 @@ class Jsonl(FieldSource):
     def _records(self, section: Section) -> Iterator[bytes | Drop]:
         return (line for line in self._lines(section) if isinstance(line, Drop) or line.strip())
 
+    def first_rows(self, name: str) -> Iterator[Mapping[str, Any]]:
+        lines = self._records(Section(name, 0))
+        rows = (_parsed(line) for line in lines if not isinstance(line, Drop))
+        return (row for row in rows if isinstance(row, dict))
+
     def _document(self, identity: str, line: bytes) -> Record:
-        try:
-            row = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            row = _loads(line)
+        row = _parsed(line)
         if not isinstance(row, dict):
             value = line[:80].decode("utf-8", "replace").strip()
             return Document("", identity, metadata={"url": ""}), Drop("not_json", value)
@@ -117,9 +119,12 @@ def _after_line_feed(stream: BinaryIO, start: int, end: int) -> int | None:
     return None
 
 
-def _loads(line: bytes) -> Any:
-    """Parses JSON that only the standard library reads: NaN, or lone surrogates, which become U+FFFD later."""
+def _parsed(line: bytes) -> Any:
+    """Parses JSON, also what only the standard library reads: NaN, or lone surrogates, which become U+FFFD later."""
     try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        try:
+            return json.loads(line)
+        except (ValueError, RecursionError):
+            return None

@@ -4,6 +4,7 @@ text | url | id   ->  Document(text, "<file>:<row>", {"url", "source_id"})
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Literal
 
@@ -14,7 +15,7 @@ from pyarrow import parquet
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.fields import FieldSource
 from headrace.data_prep.sources.files import open_raw
-from headrace.data_prep.sources.source import Record, Section
+from headrace.data_prep.sources.source import CHECKED_RECORDS, Record, Section
 from headrace.pipeline.core.settings import Positive, settings, unhashed
 
 BROKEN = (pyarrow.ArrowException, OSError, UnicodeDecodeError)
@@ -53,15 +54,23 @@ class Parquet(FieldSource):
     def count(self, section: Section) -> int:
         with open_raw(section.name) as stream:
             try:
-                return sum(rows for _, rows in _groups(_open(stream, self._wanted()).metadata, section))
+                return sum(rows for _, rows in _groups(parquet.ParquetFile(stream).metadata, section))
             except BROKEN as error:
                 _damage(error)
                 return int(section.number == 0)
 
+    def first_rows(self, name: str) -> Iterator[dict[str, Any]]:
+        try:
+            with open_raw(name) as stream:
+                for batch in parquet.ParquetFile(stream).iter_batches(CHECKED_RECORDS):
+                    yield from _dictionaries(batch)
+        except BROKEN as error:
+            _damage(error)
+
     def _rows(self, stream: BinaryIO, section: Section) -> Iterator[tuple[int, dict[str, Any] | Drop]]:
         """Yields the rows of ``section`` with their numbers in it, and a Drop for rows that damage has lost."""
         try:
-            table = _open(stream, self._wanted())
+            table = _open(stream)
             batch_rows, groups = _rows_at_once(table.metadata, self.batch_rows), _groups(table.metadata, section)
         except BROKEN as error:
             if section.number == 0:
@@ -80,14 +89,16 @@ class Parquet(FieldSource):
 
     def _cells(self, table: parquet.ParquetFile, group: int, batch_rows: int) -> Iterator[dict[str, Any]]:
         """Yields the rows of a row group as dictionaries."""
-        columns = [column for column in table.schema_arrow.names if column in self._wanted()]
-        for batch in table.iter_batches(batch_rows, row_groups=[group], columns=columns):
-            named = list(zip(batch.schema.names, batch.columns, strict=True))
-            yield from ({key: _value(column[i]) for key, column in named} for i in range(batch.num_rows))
+        for batch in table.iter_batches(batch_rows, row_groups=[group], columns=self._wanted(table)):
+            yield from _dictionaries(batch)
 
-    def _wanted(self) -> set[str]:
-        """Returns the names of the columns to read. A table need not have all of them."""
-        return {self.html_field or self.text_field, self.url_field, self.id_field, self.date_field}
+    def _wanted(self, table: parquet.ParquetFile) -> list[str]:
+        """Returns the columns to read: those with fields that settings name, and those for the metadata ``extra``."""
+        named = self.named_fields - {self.text_field} | {self.read_field}
+        roots = named | {field.partition(".")[0] for field in named}
+        small = _small_columns(table, self.extra_field_bytes)
+        unread = {self.text_field} - {self.read_field}
+        return [name for name in table.schema_arrow.names if name in roots or (name in small and name not in unread)]
 
 
 def _damage(error: Exception) -> Drop:
@@ -97,11 +108,28 @@ def _damage(error: Exception) -> Drop:
     return Drop("broken_file", type(error).__name__)
 
 
-def _open(stream: BinaryIO, wanted: set[str]) -> parquet.ParquetFile:
+def _open(stream: BinaryIO) -> parquet.ParquetFile:
     """Opens the table with texts as dictionaries, so a value that occurs many times is held once."""
     table = parquet.ParquetFile(stream)
-    fields = [field for field in table.schema_arrow if field.name in wanted and _is_text(field.type)]
-    return parquet.ParquetFile(stream, metadata=table.metadata, read_dictionary=[field.name for field in fields])
+    texts = [field.name for field in table.schema_arrow if _is_text(field.type)]
+    return parquet.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
+
+
+def _small_columns(table: parquet.ParquetFile, max_bytes: int) -> set[str]:
+    """Returns the columns whose values have at most ``max_bytes`` on average; none for 0. Others are not read."""
+    sizes: Counter[str] = Counter()
+    for group in map(table.metadata.row_group, range(table.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            sizes[f"{column.path_in_schema}."] += column.total_uncompressed_size
+    names = table.schema_arrow.names if max_bytes else []
+    totals = {name: sum(size for path, size in sizes.items() if path.startswith(f"{name}.")) for name in names}
+    return {name for name, total in totals.items() if total <= max_bytes * max(table.metadata.num_rows, 1)}
+
+
+def _dictionaries(batch: pyarrow.RecordBatch) -> Iterator[dict[str, Any]]:
+    """Yields the rows of ``batch``."""
+    named = list(zip(batch.schema.names, batch.columns, strict=True))
+    return ({key: _value(column[i]) for key, column in named} for i in range(batch.num_rows))
 
 
 def _groups(metadata: parquet.FileMetaData, section: Section) -> list[tuple[int, int]]:

@@ -16,14 +16,23 @@ A record that cannot be read is not an error. It is returned with the Drop that 
 
 import abc
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.isolation import supervised
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive
 from headrace.pipeline.core.stage import RawFile, changed
+
+CHECKED_FILES, CHECKED_RECORDS = 3, 20
+"""Before a run, this many records of this many files are read, to find settings that do not fit them."""
+OTHER_FORMAT = frozenset(
+    {"not_json", "broken_file", "broken_record", "truncated_record", "wrong_length", "broken_compression"}
+)
+"""Reasons of records whose bytes violate the format of the source."""
 
 Record = tuple[Document, Drop | None]
 """One record of a source: the document, and the reason to drop it if it could not be read completely."""
@@ -101,6 +110,23 @@ class Source(abc.ABC):
     def checksum(self, name: str) -> str:
         """Returns the checksum that ``files`` would return for the file ``name`` now."""
 
+    def check(self, names: Sequence[str]) -> None:
+        """Refuses this source when most of the first records of the files ``names`` violate its format.
+
+        Raises:
+            ConfigError: with the first of these records.
+        """
+        chosen = few_of(names)
+        read = list(
+            self.guarded(lambda: (one for name in chosen for one in itertools.islice(self.read(name), CHECKED_RECORDS)))
+        )
+        wrong = [(document.id, drop) for document, drop in read if drop is not None and drop.rule in OTHER_FORMAT]
+        if 2 * len(wrong) > len(read):
+            identity, drop = wrong[0]
+            fault = f"{len(wrong)} of the first {len(read)} records have another format ({identity} is {drop.rule}"
+            shown = f": {drop.value!r})" if drop.value else ")"
+            raise ConfigError("source", fault + shown, "choose the source of these files: source=…")
+
     def state(self, name: str) -> str:
         """Returns a text that changes with any change of the file ``name`` and is cheap to compute."""
         return self.checksum(name)
@@ -172,3 +198,9 @@ class Source(abc.ABC):
 def piece_bytes(total_bytes: int) -> int:
     """Returns the largest size of a task for an input of ``total_bytes``: PIECES tasks, none below LEAST_BYTES."""
     return max(LEAST_BYTES, total_bytes // PIECES)
+
+
+def few_of(names: Sequence[str]) -> list[str]:
+    """Returns CHECKED_FILES of ``names``: the first, the last and those between, evenly spaced."""
+    steps = range(min(CHECKED_FILES, len(names)))
+    return [names[step * (len(names) - 1) // max(len(steps) - 1, 1)] for step in steps]

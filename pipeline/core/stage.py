@@ -123,6 +123,9 @@ class Stage:
         if self.planned:
             refuse_changes(self.planned, self.raw_files())
 
+    def check_start(self) -> None:
+        """Refuses, before a run starts, settings with which the stage cannot succeed."""
+
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         """Returns the phases for the number of shards of each input. A cluster needs them before any input exists."""
         raise TypeError(f"{type(self).__name__} does not define its phases")

@@ -12,12 +12,14 @@ def carry_out(run: Run) -> None:
     """Runs or submits the missing stages of ``run``, and prints the results.
 
     Raises:
-        ConfigError: when another version planned an unfinished stage, or the training could not start. Both are
-            checked here, because the data stages take long.
+        ConfigError: when another version planned an unfinished stage, most of the first records cannot be read, or the
+            training could not start. This is checked here, because the data stages take long.
         HeadraceError: when a stage is missing and the root is not writable.
     """
     for step in run.steps:
         step.refuse_other_version()
+        if not step.is_whole:
+            step.stage.check_start()
     if any(step.name == "weights" and not step.is_whole for step in run.steps):
         check_training(run.config)
     try:

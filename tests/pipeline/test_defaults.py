@@ -43,7 +43,7 @@ def stage_classes() -> list[type[Stage]]:
 
 def classes_in(hint: Any) -> Iterator[type]:
     """Yields the dataclasses that a type hint names, through unions, tuples and annotations."""
-    if dataclasses.is_dataclass(hint):
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         yield hint
     for argument in typing.get_args(hint):
         yield from classes_in(argument)

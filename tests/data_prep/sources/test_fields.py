@@ -1,0 +1,153 @@
+"""Fields of records: nested names, extra fields, and the check of settings before a run."""
+
+import datetime
+import decimal
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from headrace.data_prep.sources.fields import nearest_field, value_at
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.source import few_of
+from tests.command_line import headrace_here
+
+TEXT = "A text of some length, longer than its URL."
+NESTED = {"content": {"body": TEXT}, "meta": {"url": "http://a.example", "lang": "en"}, "tags": ["x", "y"], "n": 3}
+NAMES = {"text_field": "content.body", "url_field": "meta.url"}
+
+
+def written(folder: Path, rows: list[dict[str, Any]], format: str) -> Path:
+    path = folder / f"a.{format}"
+    if format == "parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def documents(path: Path, **names: Any) -> list[Any]:
+    source = Parquet if path.suffix == ".parquet" else Jsonl
+    return [document for document, _ in source(paths=(str(path),), **names).read(str(path))]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_nested_fields_are_read_and_the_others_are_kept(tmp_path: Path, format: str) -> None:
+    (document,) = documents(written(tmp_path, [NESTED], format), **NAMES)
+    assert document.text == TEXT
+    assert document.metadata == {
+        "url": "http://a.example",
+        "extra": {"meta": {"lang": "en"}, "tags": ["x", "y"], "n": 3},
+    }
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_a_name_with_a_dot_is_first_the_name_of_a_field(tmp_path: Path, format: str) -> None:
+    row = {"content.body": "Outer.", "content": {"body": "Inner.", "other": 1}}
+    (document,) = documents(written(tmp_path, [row], format), text_field="content.body")
+    assert document.text == "Outer."
+
+
+def test_large_fields_and_html_are_left_out(tmp_path: Path) -> None:
+    row = {"text": "t", "html": "<p>Page", "large": "x" * 1_000, "small": "x" * 900, "none": None, "empty": {}}
+    path = written(tmp_path, [row], "jsonl")
+    assert documents(path)[0].metadata["extra"].keys() == {"html", "small"}
+    assert documents(path, html_field="html")[0].metadata["extra"].keys() == {"small"}
+    assert "extra" not in documents(path, extra_field_bytes=0)[0].metadata
+
+
+def test_large_columns_are_not_read(tmp_path: Path) -> None:
+    rows = [{"text": "t", "image": bytes(range(256)) * 20, "score": 0.5}] * 3
+    path = written(tmp_path, rows, "parquet")
+    assert documents(path)[0].metadata["extra"] == {"score": 0.5}
+    with parquet.ParquetFile(path) as table:
+        assert Parquet(paths=(str(path),))._wanted(table) == ["text", "score"]
+
+
+def test_values_that_json_does_not_have(tmp_path: Path) -> None:
+    row = {
+        "text": "t",
+        "when": datetime.datetime(2026, 1, 2, 3, 4),
+        "price": decimal.Decimal("1.50"),
+        "raw": b"\xff",
+        "map": {"a": 1},
+    }
+    (document,) = documents(written(tmp_path, [row], "parquet"))
+    assert document.metadata["extra"] == {"when": "2026-01-02T03:04:00", "price": "1.50", "map": {"a": 1}}
+    path = tmp_path / "b.jsonl"
+    path.write_text(
+        '{"text": "t", "lone": "\\ud800", "large": ' + "9" * 30 + ', "deep": ' + "[" * 400 + "]" * 400 + "}\n"
+    )
+    assert "extra" not in documents(path)[0].metadata
+
+
+def test_the_nearest_field() -> None:
+    rows = [{"title": "Short", "body": {"contents": "x" * 80, "links": "http://x"}, "n": 3}]
+    assert nearest_field("content", rows) == "body.contents"
+    assert nearest_field("text", rows) == "body.contents", "the longest"
+    assert nearest_field("url", rows, ("http://",)) == "body.links"
+    assert nearest_field("text", [{"n": 3}]) is None
+    assert value_at({"a": "text"}, "a.b") is None
+
+
+def test_the_files_that_are_looked_at() -> None:
+    assert few_of([]) == []
+    assert few_of(["a", "b"]) == ["a", "b"]
+    assert few_of([str(n) for n in range(9)]) == ["0", "4", "8"]
+
+
+def run(folder: Path, *overrides: str) -> tuple[int, str]:
+    result = headrace_here("run", *overrides, "cleaning=none", "until=clean", f"root={folder}/runs", "tracking=file")
+    return result.returncode, result.stderr.replace(f"{folder}/", "")
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+def test_a_run_with_the_wrong_field_does_not_start(tmp_path: Path, format: str) -> None:
+    path = written(tmp_path, [NESTED] * 30, format)
+    assert run(tmp_path, f"source={format}", f"source.paths={path}") == (
+        2,
+        "headrace: source.text_field: 20 of the first 20 records have no text in 'text' (their fields: content, "
+        "content.body, meta, meta.url, meta.lang, tags, n); did you mean source.text_field=content.body?\n",
+    )
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_nested_url_is_pointed_out(tmp_path: Path) -> None:
+    path = written(tmp_path, [NESTED], "jsonl")
+    status, printed = run(tmp_path, "source=jsonl", f"source.paths={path}", "source.text_field=content.body")
+    assert status == 0, printed
+    hint = (
+        "source.url_field: the first 1 records have no field 'url'; to use 'meta.url', give source.url_field=meta.url"
+    )
+    assert hint in printed.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("source", "content", "reason"),
+    [
+        (
+            "jsonl",
+            b"WARC/1.0\r\n" * 5,
+            "5 of the first 5 records have another format (pages:0 is not_json: 'WARC/1.0')",
+        ),
+        ("jsonl", b'[\n{"text": "a"},\n{"text": "b"}\n]\n', "3 of the first 4 records have another format (pages:0 is"),
+        ("parquet", b'{"text": "a"}\n', "1 of the first 1 records have another format (pages:0 is broken_file"),
+        ("warc", b'{"text": "a"}\n' * 3, "1 of the first 1 records have another format (pages:0 is broken_record"),
+    ],
+)
+def test_a_run_with_the_wrong_format_does_not_start(tmp_path: Path, source: str, content: bytes, reason: str) -> None:
+    (tmp_path / "pages").write_bytes(content)
+    status, printed = run(tmp_path, f"source={source}", f"source.paths={tmp_path}/pages")
+    assert status == 2
+    assert printed.startswith(f"headrace: source: {reason}"), printed
+    assert "choose the source of these files" in printed
+
+
+def test_few_broken_records_stop_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "a"}\n{}\nnot JSON\n{"text": "b"}\n')
+    assert run(tmp_path, "source=jsonl", f"source.paths={path}")[0] == 0
