@@ -112,9 +112,13 @@ def _numbered(override: str, filters: Any) -> str:
         return override
     values, typed, numbers = filters, FILTERS, [found[1] + FILTERS]
     for part in found[2].split("."):
-        key = _index_of(part, values, typed) if isinstance(values, list) else part
-        values = values[key] if isinstance(values, list) else values.get(key) if isinstance(values, dict) else None
-        numbers.append(str(key))
+        if isinstance(values, list):
+            index = _index_of(part, values, typed)
+            numbers.append(str(index))
+            values = values[index]
+        else:
+            numbers.append(part)
+            values = values.get(part) if isinstance(values, dict) else None
         typed += f".{part}"
     return ".".join(numbers) + (found[3] or "")
 
@@ -202,7 +206,7 @@ def _in_typed_form(text: str, overrides: Sequence[str]) -> str:
 
 def _plain(config: DictConfig, removed: Iterable[int] = ()) -> dict[str, Any]:
     """Returns the values of ``config``, without the filters with the numbers ``removed``, in descending order."""
-    settings = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
+    settings = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     values = OmegaConf.to_container(settings, resolve=True, throw_on_missing=True)
     assert isinstance(values, dict)
     for index in removed:

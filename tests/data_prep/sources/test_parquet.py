@@ -34,7 +34,7 @@ def test_rows_are_documents(tmp_path, batch_rows, name):
         Drop("record_too_large", "200"),
     ]  # fmt: skip
     assert [document.id for document, _ in records] == [f"{name}:{number}" for number in range(5)]
-    assert records[3][0].metadata == {"url": "http://x/4", "source_id": "4"}
+    assert records[3][0].metadata == {"url": "http://x/4", "source_id": "4", "extra": {"other": [4]}}
 
 
 def test_html_as_bytes(tmp_path):
