@@ -101,7 +101,7 @@ def test_datasets_reads_it(c4: Corpus, tmp_path: Path) -> None:
 
 ROWS = [
     {"n": 1, "tags": ["a"], "mixed": "text", "deep": {"a": {"b": {"c": 1}}}, "empty": {}, "id": "theirs"},
-    {"n": 2**60, "tags": [], "mixed": {"a": 1}, "large": 2**63, "objects": [{"a": 1}], "nothing": None},
+    {"n": 2**60, "tags": [], "mixed": [1], "large": 2**63, "objects": [{"a": 1}], "nothing": None},
     {"n": 0.5, "tags": None, "large": 1, "flag": True},
 ]
 
@@ -116,7 +116,7 @@ def test_types_of_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     table = parquet.read_table(tmp_path / "a.parquet").to_pylist()
     assert table == list(map(json.loads, (tmp_path / "a.jsonl").open()))
     first = {"n": 1.0, "tags": ["a"], "mixed": '"text"', "deep.a.b": '{"c":1}', "metadata.id": "theirs", "large": None}
-    second = {"n": 2.0**60, "tags": [], "mixed": '{"a":1}', "large": str(2**63), "objects": '[{"a":1}]'}
+    second = {"n": 2.0**60, "tags": [], "mixed": "[1]", "large": str(2**63), "objects": '[{"a":1}]'}
     third = {"n": 0.5, "tags": None, "large": "1", "flag": True}
     for row, expected in zip(table, (first, second, third), strict=True):
         assert row | expected == row
