@@ -42,8 +42,12 @@ class Weights(Pretraining):
         with Progress(self.name, self.training.steps, "steps") as progress:
             for row in rows:
                 if "loss" in row and row["step"] > shown:
-                    tokens_per_second = round(row["tokens_per_second"])
-                    progress.advance(row["step"] - shown, loss=row["loss"], tokens_per_second=tokens_per_second)
+                    if not shown:  # the steps before may be those of an earlier start
+                        progress.skip(row["step"] - 1)
+                        shown = row["step"] - 1
+                    progress.advance(
+                        row["step"] - shown, loss=row["loss"], **{"tokens/s": round(row["tokens_per_second"])}
+                    )
                     shown = row["step"]
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:

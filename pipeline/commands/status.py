@@ -7,6 +7,7 @@ headrace status experiment=demo      the run of these settings
     stage        state     tasks   result
     clean        done      12/12   10,302 kept, 45,001 dropped
     signatures   RUNNING    3/12
+    weights      RUNNING    0/1     120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200
 
 The rows of a finished run are read from run.json and the manifests alone, which takes a fraction of a second. An
 unfinished run is planned, to know its tasks.

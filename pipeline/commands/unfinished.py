@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.status import Row
+from headrace.pipeline.core.progress import latest_line
 from headrace.pipeline.run import jobs
 from headrace.pipeline.run.planner import Step
 
@@ -21,4 +22,4 @@ def _row(step: Step, job_state: str) -> Row:
     tasks = sum(phase.tasks for phase in step.phases)
     done = tasks - sum(len(step.missing(phase)) for phase in step.phases)
     begun = "begun" if done or step.folder.is_dir() else "to do"
-    return Row(step.name, (job_state or begun).split(",")[0], done, tasks, "", step.folder)
+    return Row(step.name, (job_state or begun).split(",")[0], done, tasks, latest_line(step.folder), step.folder)

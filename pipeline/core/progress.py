@@ -3,6 +3,7 @@
 clean ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  12/18 tasks  0:00:41  kept 10,302           (terminal)
 clean 12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                              (log)
 {"done": 12, "total": 18, "unit": "tasks"}                                        (trail, read by another process)
+12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                                    (latest, read by headrace status)
 """
 
 import contextlib
@@ -21,15 +22,30 @@ from rich.progress import Progress as Bars
 LOG_EVERY_SECONDS = 30.0
 TRAIL = "logs/progress.jsonl"
 """The path of the trail below the folder of an artifact."""
+LATEST = "logs/progress.txt"
+"""The path of the latest line below the folder of an artifact."""
+LATEST_EVERY_SECONDS = 5.0
 
 
 class Progress:
-    """Shows the progress of ``total`` steps of ``unit`` (tasks, steps, items); also writes it to the file ``trail``."""
+    """Shows the progress of ``total`` steps of ``unit`` (tasks, steps, items)."""
 
-    def __init__(self, label: str, total: int, unit: str, trail: Path | None = None) -> None:
-        self._label, self._total, self._unit, self._trail = label, total, unit, trail
-        self._done, self._facts = 0, ""
+    def __init__(
+        self, label: str, total: int, unit: str, trail: Path | None = None, latest: Path | None = None
+    ) -> None:
+        """Begins to show it.
+
+        Args:
+            label: what makes the progress.
+            total: the number of all steps.
+            unit: the name of the steps.
+            trail: a file to which each advance is appended.
+            latest: a file that holds the latest line, rewritten every ``LATEST_EVERY_SECONDS``.
+        """
+        self._label, self._total, self._unit, self._trail, self._latest = label, total, unit, trail, latest
+        self._done, self._done_before, self._facts = 0, 0, ""
         self._started = self._logged = time.monotonic()
+        self._written = -LATEST_EVERY_SECONDS
         self._bars: Bars | None = None
         console = Console(stderr=True)
         if console.is_terminal:
@@ -63,6 +79,15 @@ class Progress:
             self._bars.update(self._bar, completed=self._done, facts=self._facts)
         elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:
             self._log()
+        if self._latest and time.monotonic() - self._written >= LATEST_EVERY_SECONDS:
+            self._write_latest(self._latest)
+
+    def skip(self, steps: int) -> None:
+        """Counts ``steps`` as done before. The time and the rate begin now."""
+        self._done = self._done_before = self._done + steps
+        self._started = time.monotonic()
+        if self._bars:
+            self._bars.reset(self._bar, completed=self._done)
 
     def print_line(self, line: str) -> None:
         """Prints ``line`` unchanged, above the bar if there is one."""
@@ -81,10 +106,28 @@ class Progress:
 
     def _log(self) -> None:
         self._logged = time.monotonic()
-        rate = self._done / max(self._logged - self._started, 1e-9)
+        print(f"{self._label} {self._line()}", file=sys.stderr, flush=True)
+
+    def _write_latest(self, path: Path) -> None:
+        self._written = time.monotonic()
+        temporary = path.with_name(f"tmp-{path.name}")
+        with contextlib.suppress(OSError):  # a full disk must not end the work
+            temporary.write_text(self._line())
+            temporary.replace(path)
+
+    def _line(self) -> str:
+        """Returns the progress without its label."""
+        rate = (self._done - self._done_before) / max(time.monotonic() - self._started, 1e-9)
         left = (self._total - self._done) / rate if rate else 0.0
-        line = f"{self._label} {self._done:,}/{self._total:,} {self._unit}, {rate:.3g}/s, {duration(left)} to go"
-        print(f"{line}  {self._facts}".rstrip(), file=sys.stderr, flush=True)
+        line = f"{self._done:,}/{self._total:,} {self._unit}, {rate:.3g}/s, {duration(left)} to go"
+        return f"{line}  {self._facts}".rstrip()
+
+
+def latest_line(folder: Path) -> str:
+    """Returns the latest line about the work on the artifact in ``folder``; an empty text when there is none."""
+    with contextlib.suppress(OSError):
+        return (folder / LATEST).read_text()
+    return ""
 
 
 def follow_trail(label: str, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.json_files import json_text, write_json
-from headrace.pipeline.core.progress import TRAIL, Progress
+from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.distributed.watchdog import SCORING, Watchdog
@@ -63,7 +63,8 @@ class ScoringProgress:
         if self._ranks.first:
             trail = self._folder / TRAIL
             trail.parent.mkdir(parents=True, exist_ok=True)
-            self._progress = self._opened.enter_context(Progress("scores", queries, "queries", trail))
+            progress = Progress("scores", queries, "queries", trail, self._folder / LATEST)
+            self._progress = self._opened.enter_context(progress)
 
     def answered(self, queries: int) -> None:
         """Counts a finished round of expected ``queries``."""

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.progress import Progress
+from headrace.pipeline.core.progress import LATEST, Progress
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.core.tracker import Tracker, new_run_id
@@ -97,11 +97,12 @@ class Session:
             with watchdog, self.job.saver, StopRequest() as stop:
                 return train(self.job, self.state, None, None, stop)
         facts = plain(self.stage)
-        steps = self.stage.training.steps - self.state.step
+        steps, latest = self.stage.training.steps, self.folder / LATEST
         tracker = Tracker(self.folder, self.stage.tracking, self.state.run_id, self.state.step, facts, self.state.curve)
         with StopRequest() as stop:  # torchrun asks rank 0 to end once the others have, maybe before wandb is done
             try:
-                with watchdog, self.job.saver, Progress("weights", steps, "steps") as progress:
+                with watchdog, self.job.saver, Progress("weights", steps, "steps", latest=latest) as progress:
+                    progress.skip(self.state.step)
                     return train(self.job, self.state, tracker, progress, stop)
             finally:
                 tracker.close()

@@ -103,6 +103,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
     training, ranks = job.training, job.engine.ranks
     guard = LossGuard.of(training, ranks.first)
     saved_step = state.step
+    speed: dict[str, int] = {}
     ahead = Prefetch(lambda rows_seen: load(job, rows_seen))
     while state.step < training.steps:
         job.meter.start()
@@ -121,7 +122,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         state, result = apply(job, guard, state, update, totals)
         job.meter.stop(totals.tokens, ahead.waited_seconds)
         if progress:
-            progress.advance(1, loss=result.loss)
+            progress.advance(1, loss=result.loss, **speed)
 
         if training.evaluates_at(state.step):
             scores = job.evaluation.scores(state.step)
@@ -130,6 +131,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         values: dict[str, float] = {}
         if is_last or state.step % training.log_every == 0:
             values |= metrics(job, guard, state, totals, result)
+            speed = {"tokens/s": round(values["tokens_per_second"])}
         if is_last or state.step % training.validate_every == 0:
             values |= validate(job)
         if tracker and values:
