@@ -138,8 +138,11 @@ class Clean(Stage):
             refuse_changes(self.planned[len(self._source_files) :], self._own_files())
 
     def check_start(self) -> None:
-        """Refuses a source with which most of the first records cannot be read."""
+        """Refuses a source with which most of the first records cannot be read, and classes of the user that fail."""
         self.source.check([file.name for file in self._source_files])
+        for rule in self.cleaning.filters:
+            if isinstance(rule, Filter):
+                rule.check()
 
     @functools.cached_property
     def _source_files(self) -> tuple[RawFile, ...]:

@@ -89,17 +89,17 @@ def test_a_preset_writes_out_every_setting(name: str) -> None:
 
 
 def test_the_filter_of_ones_own_works(run_stage, tmp_path, monkeypatch) -> None:
-    [code] = re.findall(r"```python\n(\"\"\"own_rules.*?)```", PAGE, re.DOTALL)
-    (tmp_path / "own_rules.py").write_text(code, encoding="utf-8")
+    [code] = re.findall(r"```python\n(\"\"\"my_filters.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "my_filters.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "in.jsonl").write_text('{"text": "What? Why? When? Who?"}\n{"text": "A mill?"}\n', encoding="utf-8")
-    entry = {"type": "datatrove", "path": "own_rules.ManyQuestions", "arguments": {"most": 3}}
+    entry = {"type": "python", "path": "my_filters:ManyQuestions", "settings": {"most": 3}}
     cleaning = decode(Cleaning, {"filters": [entry]})
     stage = Clean(source=Jsonl(paths=(str(tmp_path / "in.jsonl"),)), cleaning=cleaning)
     artifact = run_stage(stage, {}, tmp_path / "out")
     assert [d.text for path in artifact.shards("documents") for d in read_documents(path)] == ["A mill?"]
     [dropped] = [d for path in artifact.shards("dropped") for d in read_documents(path)]
-    assert dropped.metadata["drop"] == {"rule": "datatrove.ManyQuestions", "value": "4 questions"}
+    assert dropped.metadata["drop"] == {"rule": "python.ManyQuestions", "value": "4"}
 
 
 def test_the_entry_of_another_filter_works() -> None:

@@ -17,6 +17,7 @@ from headrace.data_prep.filters.language.fasttext_filter import LanguageFasttext
 from headrace.data_prep.filters.language.langdetect_filter import Language
 from headrace.data_prep.filters.line_corrections import LineCorrections
 from headrace.data_prep.filters.pii import MaskPii
+from headrace.data_prep.filters.python_filter import PythonFilter
 from headrace.data_prep.filters.unique_text import UniqueLines, UniqueSpans
 from headrace.data_prep.filters.urls import C4Split, OnePagePerUrl
 from headrace.data_prep.filters.without_addresses import WithoutAddresses
@@ -43,6 +44,7 @@ AnyFilter = Annotated[
     | LineCorrections
     | FasttextClassifier
     | MaskPii
-    | DatatroveFilter,
+    | DatatroveFilter
+    | PythonFilter,
     Field(discriminator="type"),
 ]

@@ -55,6 +55,9 @@ class Filter(BaseFilter, abc.ABC):
         """Returns the files outside the project whose content decides the result."""
         return ()
 
+    def check(self) -> None:
+        """Refuses, before a run starts, settings that cannot be checked without executing code of the user."""
+
 
 class GlobalFilter(abc.ABC):
     """Compares all documents. Every document yields keys; of equal keys the one of lowest rank wins, the others lose.

@@ -155,6 +155,7 @@ FILTERS = {
     "fasttext_classifier": {"path": language_model(), "label": "en", "min_score": 0.5},
     "pii": {},
     "datatrove": {"path": "datatrove.pipeline.filters.RegexFilter", "arguments": {"regex_exp": "secret"}},
+    "python": {"path": "own:Secrets", "settings": {"word": "secret"}},
 }
 """Settings of every filter that sees one document: with them it drops or changes one of ``PAGES`` and keeps another."""
 PAGES = [
@@ -165,7 +166,22 @@ PAGES = [
     "This porn page of two lines is about nothing. Nobody should read it. Nobody will.",
     "Home\nAbout\nHome\n\nAbout\nHome",
 ]
-LISTS = {"sites.json": '{"a.org": true}', "urls.txt": "http://a.org/219\n", "domains.txt": "b.org\n"}
+OWN = """
+from typing import Literal
+
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import Filter, filter_settings
+
+
+@filter_settings
+class Secrets(Filter):
+    type: Literal["secrets"] = "secrets"
+    word: str
+
+    def judge(self, document):
+        return Drop("secrets.word", self.word) if self.word in document.text else None
+"""
+LISTS = {"sites.json": '{"a.org": true}', "urls.txt": "http://a.org/219\n", "domains.txt": "b.org\n", "own.py": OWN}
 
 
 @pytest.fixture
