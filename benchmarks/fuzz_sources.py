@@ -48,8 +48,10 @@ from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.warc import Warc
 from headrace.pipeline.core.artifact import finish
 from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.run.workers import Workers
 from tests.data_prep.adversarial import hostile_bytes, hostile_text
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts
 from tests.data_prep.sources.malformed import KINDS, LIMIT_BYTES, Malformed, malformed
@@ -138,8 +140,10 @@ def clean(kind: str, folder: Path, cleaning: Cleaning, workers: int, totals: dic
     out = folder / "artifacts" / kind
     phases = stage.phases({})
     try:
-        for phase in phases:
-            TaskExecutor(PhaseStep(stage, {}, {}, out, phase.name), phase.tasks, workers).run()
+        with Workers(workers) as pool, StageProgress(kind, len(phases)) as progress:
+            for number, phase in enumerate(phases, 1):
+                progress.start_phase(number, phase.name, phase.tasks, phase.raw_bytes)
+                TaskExecutor(PhaseStep(stage, {}, {}, out, phase.name), phase.tasks).run(pool, progress)
     except TaskError as error:
         fail(totals, "crashes", f"{folder / kind}: {error}")
         return {}

@@ -165,9 +165,11 @@ class Clean(Stage):
         groups = self._groups
         tasks, buckets = len(groups), self.cleaning.buckets
         is_cut = any(group[-1].of > 1 for group in groups)
-        phases = [Phase(RECORDS, tasks, self._count)] if is_cut else []
+        raw_bytes = sum(file.bytes for file in self._source_files)
+        phases = [Phase(RECORDS, tasks, self._count, raw_bytes)] if is_cut else []
         for number, one in enumerate(split_passes(self.cleaning.filters)):
-            phases.append(Phase(filter_phase(number), tasks, functools.partial(self._filter, number)))
+            run, read = functools.partial(self._filter, number), 0 if number else raw_bytes
+            phases.append(Phase(filter_phase(number), tasks, run, read))
             if one.closing is not None:
                 run = functools.partial(self._decide, number, one.closing, tasks)
                 phases.append(Phase(bucket_phase(number, one.closing), buckets, run))

@@ -17,6 +17,8 @@ import orjson
 import zstandard
 from datatrove.data import Document
 
+from headrace.pipeline.core.amounts import count
+
 LEVEL = 3
 """zstd's default compression level. The level does not change the speed of reading."""
 SCRATCH_LEVEL = 1
@@ -58,6 +60,7 @@ def read_documents(path: Path) -> Iterator[Document]:
     """Reads the documents of one shard, in the order in which they were written."""
     for row in read_lines(path):
         record = orjson.loads(row)
+        count(records=1)
         yield Document(text=record["text"], id=record["id"], metadata=record["metadata"])
 
 

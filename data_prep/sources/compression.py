@@ -17,6 +17,8 @@ from typing import BinaryIO, Protocol
 
 import zstandard
 
+from headrace.pipeline.core.amounts import count
+
 PIECE_BYTES = 1 << 20
 SLICE_BYTES = 4096
 """Input that a decoder receives at a time. Decoders copy the bytes after the end of a member, and members may be as
@@ -296,6 +298,7 @@ class _Reader:
     def _read(self, history_bytes: int) -> bool:
         """Reads a block, and keeps ``history_bytes`` before the current position. Returns False at the end."""
         block = self._stream.read(PIECE_BYTES)
+        count(raw_bytes=len(block))
         first = self._position - history_bytes
         self._data = self._data[first:] + block
         self._position = history_bytes

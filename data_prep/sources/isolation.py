@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headrace.data_prep.document import Drop
+from headrace.pipeline.core.amounts import Amounts, count, counting
 from headrace.pipeline.core.errors import HeadraceError, RetryableError, TaskError
 
 Record = TypeVar("Record")
@@ -148,11 +149,14 @@ class _Reader:
         """
         try:
             while not self.is_done and self._has_sent():
-                batch: list[bytes] | HeadraceError | OSError | None = self._pipe.recv()
-                if isinstance(batch, Exception):
-                    raise batch
-                self.is_done = batch is None
-                yield from map(pickle.loads, batch or ())
+                sent: list[bytes] | Amounts | HeadraceError | OSError | None = self._pipe.recv()
+                if isinstance(sent, Exception):
+                    raise sent
+                if isinstance(sent, Amounts):
+                    count(sent.records, sent.raw_bytes)
+                    continue
+                self.is_done = sent is None
+                yield from map(pickle.loads, sent or ())
         except EOFError:
             self._process.join()
 
@@ -204,13 +208,14 @@ def _serve(records: Callable[[], Iterable[object]], calls: _Calls, pipe: Connect
     _calls[:] = [calls]
     batch, size = list[bytes](), 0
     try:
-        for record in records():
-            if calls.end_record():
-                batch.append(pickle.dumps(record))
-                size += len(batch[-1])
-            if size >= BATCH_BYTES:
-                pipe.send(batch)
-                batch, size = [], 0
+        with counting(pipe.send):
+            for record in records():
+                if calls.end_record():
+                    batch.append(pickle.dumps(record))
+                    size += len(batch[-1])
+                if size >= BATCH_BYTES:
+                    pipe.send(batch)
+                    batch, size = [], 0
         pipe.send(batch)
         pipe.send(None)
     except BrokenPipeError:  # the worker has ended

@@ -16,6 +16,7 @@ from headrace.data_prep.sources.compression import PIECE_BYTES, Mark, Piece, is_
 from headrace.data_prep.sources.fields import FieldSource
 from headrace.data_prep.sources.files import open_raw
 from headrace.data_prep.sources.source import Record, Section
+from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.settings import settings
 
 
@@ -106,6 +107,7 @@ def plain_lines(stream: BinaryIO, start: int, end: int) -> Iterator[bytes]:
     stream.seek(position)
     while block := stream.read(min(PIECE_BYTES, last - position)):
         position += len(block)
+        count(raw_bytes=len(block))
         yield block
 
 

@@ -23,6 +23,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.isolation import supervised
+from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive
 from headrace.pipeline.core.stage import RawFile, changed
@@ -160,7 +161,9 @@ class Source(abc.ABC):
 
     def guarded(self, records: Callable[[], Iterator[Record]]) -> Iterator[Record]:
         """Yields ``records()``: the records of a task. If the source extracts text, a separate process reads them."""
-        return supervised(records) if self.extracts else records()
+        for record in supervised(records) if self.extracts else records():
+            count(records=1)
+            yield record
 
     def sections(self, file: ListedFile | RawFile, most_bytes: int) -> int:
         """Returns the number of sections of about ``most_bytes`` in which ``file`` is read."""

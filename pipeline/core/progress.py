@@ -1,9 +1,13 @@
 """Shows progress: a bar on a terminal, one line every 30 seconds in a log file.
 
-clean ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  12/18 tasks  0:00:41  kept 10,302           (terminal)
-clean 12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                              (log)
-{"done": 12, "total": 18, "unit": "tasks"}                                        (trail, read by another process)
-12/18 tasks, 0.3/s, 0:00:20 to go, kept 10,302                                    (latest, read by headrace status)
+weights ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  12/18 steps  0:00:41  loss 3.14              (training, on a terminal)
+weights 12/18 steps, 0.3/s, 0:00:20 to go, loss 3.14                                 (in a log)
+{"done": 12, "total": 18, "unit": "steps"}                                           (trail, read by another process)
+12/18 steps, 0.3/s, 0:00:20 to go, loss 3.14                                         (latest, read by headrace status)
+
+duplicates ━━━━━━━━━━━━━━━━━━━╸━━━━━━━━━━  0:00:41  phase 9/12 stars_2, 12/16 tasks  (data stage, on a terminal)
+clean: phase 1/5 0-filter, 2/4 tasks, 730 records (66/s), 31/66 MB, 0:00:20 to go    (in a log)
+clean: 5 phases in 0:01:02                                                           (its end in a log)
 """
 
 import contextlib
@@ -16,8 +20,17 @@ from typing import Any
 
 import orjson
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
+
+from headrace.pipeline.core.amounts import Amounts
 
 LOG_EVERY_SECONDS = 30.0
 TRAIL = "logs/progress.jsonl"
@@ -49,15 +62,12 @@ class Progress:
         self._bars: Bars | None = None
         console = Console(stderr=True)
         if console.is_terminal:
-            self._bars = Bars(
-                TextColumn("{task.description:<11}", markup=False),
-                BarColumn(bar_width=30),
+            self._bars = _bars(
+                console,
                 MofNCompleteColumn(),
                 TextColumn(unit, markup=False),
                 TimeElapsedColumn(),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[facts]}", markup=False),
-                console=console,
             )
             self._bar = self._bars.add_task(label, total=total, facts="")
 
@@ -91,10 +101,7 @@ class Progress:
 
     def print_line(self, line: str) -> None:
         """Prints ``line`` unchanged, above the bar if there is one."""
-        if self._bars:
-            self._bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
-        else:
-            print(line, file=sys.stderr, flush=True)
+        _print_line(self._bars, line)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -130,6 +137,82 @@ def latest_line(folder: Path) -> str:
     return ""
 
 
+class StageProgress:
+    """Shows the progress of a data stage of ``phases`` phases: its tasks, and what they read."""
+
+    def __init__(self, label: str, phases: int) -> None:
+        self._label, self._phases, self._number = label, phases, 0
+        self._name, self._tasks, self._done, self._total_bytes = "", 0, 0, 0
+        self._read = Amounts()
+        self._began = self._logged = self._phase_began = time.monotonic()
+        console = Console(stderr=True)
+        self._bars = _bars(console, TimeElapsedColumn()) if console.is_terminal else None
+        if self._bars:
+            self._bar = self._bars.add_task(label, total=1.0, facts="")
+
+    def __enter__(self) -> "StageProgress":
+        if self._bars:
+            self._bars.start()
+        return self
+
+    def start_phase(self, number: int, name: str, tasks: int, raw_bytes: int = 0) -> None:
+        """Starts phase ``number`` (from 1), whose tasks read ``raw_bytes`` of raw files; 0 if they read none."""
+        self._number, self._name, self._tasks, self._total_bytes = number, name, tasks, raw_bytes
+        self._done, self._read, self._phase_began = 0, Amounts(), time.monotonic()
+        self._show()
+
+    def advance(self, tasks: int) -> None:
+        """Counts ``tasks`` more of the phase as done."""
+        self._done += tasks
+        self._show()
+
+    def count(self, more: Amounts) -> None:
+        """Counts what a task of the phase has read in addition."""
+        self._read += more
+        self._show()
+
+    def print_line(self, line: str) -> None:
+        """Prints ``line`` unchanged, above the bar if there is one."""
+        _print_line(self._bars, line)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        seconds = duration(time.monotonic() - self._began)
+        phases = f"{self._phases} phase" + "s" * (self._phases > 1)
+        if self._bars:
+            if kind is None:
+                self._bars.update(self._bar, completed=1.0, facts=phases)
+            self._bars.stop()
+        elif kind is None:
+            self.print_line(f"{self._label}: {phases} in {seconds}")
+
+    def _show(self) -> None:
+        if self._bars:
+            whole = (self._number - 1 + self._fraction) / self._phases
+            self._bars.update(self._bar, completed=whole, facts=self._text())
+        elif time.monotonic() - self._logged >= LOG_EVERY_SECONDS:
+            self._logged = time.monotonic()
+            self.print_line(f"{self._label}: {self._text()}")
+
+    @property
+    def _fraction(self) -> float:
+        """The fraction of the phase that is done: by bytes if it reads raw files, else by tasks."""
+        by_bytes = self._read.raw_bytes / self._total_bytes if self._total_bytes else 0.0
+        return min(1.0, max(by_bytes, self._done / max(self._tasks, 1)))
+
+    def _text(self) -> str:
+        seconds = max(time.monotonic() - self._phase_began, 1e-9)
+        facts = [f"phase {self._number}/{self._phases} {self._name}", f"{self._done}/{self._tasks} tasks"]
+        if self._read.records:
+            facts.append(f"{self._read.records:,} records ({self._read.records / seconds:.3g}/s)")
+        if self._total_bytes:
+            facts.append(f"{self._read.raw_bytes / 1e6:,.0f}/{self._total_bytes / 1e6:,.0f} MB")
+        if 0 < self._fraction < 1:
+            facts.append(f"{duration(seconds / self._fraction - seconds)} to go")
+        return ", ".join(facts)
+
+
 def follow_trail(label: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Shows the progress of another process from ``rows``, the lines of its trail as they are written."""
     progress: Progress | None = None
@@ -149,3 +232,18 @@ def duration(seconds: float) -> str:
 
 def _shown(value: float | int | str) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else value
+
+
+def _bars(console: Console, *columns: ProgressColumn) -> Bars:
+    """Returns a bar with its label, ``columns``, and the facts of the task."""
+    facts = TextColumn("{task.fields[facts]}", markup=False)
+    return Bars(
+        TextColumn("{task.description:<11}", markup=False), BarColumn(bar_width=30), *columns, facts, console=console
+    )
+
+
+def _print_line(bars: Bars | None, line: str) -> None:
+    if bars:
+        bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
+    else:
+        print(line, file=sys.stderr, flush=True)

@@ -38,6 +38,8 @@ class Phase:
     name: str
     tasks: int
     run: Run
+    raw_bytes: int = 0
+    """Bytes of the raw files that the tasks read, for the display of progress."""
 
 
 def counted(counts: "Counter[str]", prefix: str) -> int:

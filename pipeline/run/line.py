@@ -5,7 +5,8 @@ import sys
 from headrace.pipeline.config import check_training
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run import submission, summary
-from headrace.pipeline.run.planner import Run, announce_recomputation, execute, save
+from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
+from headrace.pipeline.run.workers import Workers
 
 
 def carry_out(run: Run) -> None:
@@ -38,9 +39,10 @@ def carry_out(run: Run) -> None:
     if scheduler := run.config.cluster.scheduler:
         submission.submit(run.steps, scheduler, run_json)
         return
-    for step in run.steps:
-        if step.is_whole:
-            print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
-        else:
-            execute(step, run.config, run_json)
+    with Workers(run.config.worker_processes) as workers:
+        for step in run.steps:
+            if step.is_whole:
+                print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
+            else:
+                execute_in(workers, step, run.config, run_json)
     summary.show(run.steps)

@@ -20,12 +20,14 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, has_older_
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.json_files import write_sealed
+from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode, differing, digest
 from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
 from headrace.pipeline.run.saved import is_own, newest_file, read_saved
+from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages
 from headrace.train.scores import CheckpointScores, FolderScores
 
@@ -59,17 +61,16 @@ class Step:
     def missing(self, phase: Phase) -> list[int]:
         return missing_tasks(self.folder, phase.name, phase.tasks)
 
-    def executor(self, phase: Phase, workers: int) -> TaskExecutor:
+    def executor(self, phase: Phase) -> TaskExecutor:
         """Returns the executor for the tasks of ``phase``."""
-        return TaskExecutor(
-            PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks, workers
-        )
+        return TaskExecutor(PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks)
 
-    def run_tasks(self, workers: int) -> None:
-        """Runs the missing tasks of all phases with a pool of ``workers``. The stage is not distributed."""
-        for phase in self.phases:
-            if self.missing(phase):
-                self.executor(phase, workers).run()
+    def run_tasks(self, workers: Workers) -> None:
+        """Runs the missing tasks of all phases in ``workers``. The stage is not distributed."""
+        with StageProgress(self.name, len(self.phases)) as progress:
+            for number, phase in enumerate(self.phases, 1):
+                progress.start_phase(number, phase.name, phase.tasks, phase.raw_bytes)
+                self.executor(phase).run(workers, progress)
 
     def finish(self) -> Artifact:
         """Writes the manifest, unless another process has written it. All part records must exist."""
@@ -167,13 +168,20 @@ def announce_recomputation(steps: Sequence[Step]) -> None:
 
 
 def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
-    """Runs ``step`` on this machine and returns its finished artifact. Workers read the step from ``file``."""
+    """Runs ``step`` alone on this machine and returns its finished artifact. Ranks read the step from ``file``."""
+    with Workers(config.worker_processes) as workers:
+        return execute_in(workers, step, config, file)
+
+
+def execute_in(workers: Workers, step: Step, config: RunConfig, file: Path) -> Artifact:
+    """Runs ``step`` like ``execute``, with ``workers`` that other steps use too."""
     adopt_job(CLUSTERS.values())
     with system_errors_explained(step.folder):
         step.folder.mkdir(parents=True, exist_ok=True)
         if not step.stage.distributed:
-            step.run_tasks(config.worker_processes)
+            step.run_tasks(workers)
         elif step.missing(phase := step.phases[0]):
+            workers.close()  # their memory belongs to the ranks
             with claimed_when_free(claim_of(part_path(step.folder, phase.name, 0)), step.name):
                 if step.missing(phase):
                     launch(step.stage, step.folder, file, config.ranks)

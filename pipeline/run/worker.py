@@ -23,6 +23,7 @@ from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.core.variables import JOB, MAIN_PID
 from headrace.pipeline.run.planner import Step, load_steps
+from headrace.pipeline.run.workers import Workers
 
 SETTLING_SECONDS = 60
 """The longest time after which a node sees a file of another node. NFS caches folders for 60 s (acdirmax)."""
@@ -50,7 +51,7 @@ def exit_with(pid: int) -> None:
 def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> None:
     """Runs ``first`` and every ``width``-th task after it that is not done. Finishes the artifact if it is complete."""
     phase = next(phase for phase in step.phases if phase.name == phase_name)
-    executor = step.executor(phase, workers=1)
+    executor = step.executor(phase)
     for task in [first] if width is None else range(first, phase.tasks, width):
         executor.run_task_when_free(task)
         print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
@@ -121,7 +122,8 @@ def run_step(step: Step, steps: Mapping[str, Step], task: Sequence[str], is_whol
     finish_inputs(inputs)
     if is_whole_stage:
         if not step.is_whole:
-            step.run_tasks(int(task[0]))
+            with Workers(int(task[0])) as workers:
+                step.run_tasks(workers)
             step.finish()
     elif task:
         run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)

@@ -128,10 +128,10 @@ def test_a_change_while_a_task_reads_is_found(
 
     for phase in step.phases[:-1]:
         for task in range(phase.tasks):
-            step.executor(phase, 1).run_task(task)
+            step.executor(phase).run_task(task)
     monkeypatch.setattr(Jsonl, "read_section", disturbed)
     with pytest.raises(RetryableError, match=f"{file}: has changed {REMEDY}"):
-        step.executor(step.phases[-1], 1).run_task(0)
+        step.executor(step.phases[-1]).run_task(0)
     assert 0 in step.missing(step.phases[-1])
 
 
@@ -140,10 +140,10 @@ def test_a_change_between_counting_and_reading_sections_is_found(tmp_path: Path)
     step = load(run_json)[1][0]
     records, filters = step.phases
     for task in range(records.tasks):
-        step.executor(records, 1).run_task(task)
+        step.executor(records).run_task(task)
     rewrite(tmp_path / "raw/b.jsonl", lines("mile b"), keep_time=True)
     with pytest.raises(RetryableError) as error:
-        step.executor(filters, 2).run()
+        clean(run_json)
     wrong = "was written or replaced since its records were counted"
     remedy = f"run again; if its content has not changed, first remove {step.folder}"
     assert str(error.value) == f"{tmp_path}/raw/b.jsonl: {wrong}; {remedy}"

@@ -210,14 +210,18 @@ def test_a_closed_terminal_takes_no_lines_and_the_ranks_save(tmp_path: Path, tra
 TASKS = """
 import sys
 from pathlib import Path
+from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.signals import Stop, stoppable
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.run.workers import Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":
     try:
         with stoppable():
             step = PhaseStep(Squares(fault="wait"), {}, {}, Path(sys.argv[1]), "write")
-            TaskExecutor(step, 6, 2).run()
+            with Workers(2) as workers, StageProgress("squares", 1) as progress:
+                progress.start_phase(1, "write", 6)
+                TaskExecutor(step, 6).run(workers, progress)
     except Stop as stop:
         print(stop, file=sys.stderr)
         sys.exit(stop.exit_status)

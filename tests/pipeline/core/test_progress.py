@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.pipeline.core import progress
-from headrace.pipeline.core.progress import LATEST, Progress, duration, latest_line
+from headrace.pipeline.core.amounts import COUNT_EVERY_SECONDS, Amounts, count, counting
+from headrace.pipeline.core.progress import LATEST, Progress, StageProgress, duration, latest_line
 
 
 def test_a_log_gets_lines_not_bars(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +59,45 @@ def test_status_reads_the_latest_line(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_disk_that_takes_no_line_does_not_end_the_work(tmp_path: Path) -> None:
     with Progress("weights", 20, "steps", latest=tmp_path / "absent" / "line") as bar:
         bar.advance(1)
+
+
+def test_a_stage_is_one_line_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    with StageProgress("duplicates", 12) as progress:
+        for number in range(1, 13):
+            progress.start_phase(number, "pairs", 16)
+            progress.advance(16)
+    assert capsys.readouterr().err == "duplicates: 12 phases in 0:00:00\n"
+
+
+def test_a_long_stage_shows_what_its_tasks_have_read(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with StageProgress("clean", 5) as stage:
+        stage.start_phase(1, "0-filter", 4, 66_000_000)
+        for _ in range(3):
+            clock[0] += 20
+            stage.count(Amounts(1000, 11_000_000))
+        stage.start_phase(2, "1-one_page_per_url", 16)
+        clock[0] += 40
+        stage.advance(4)
+    assert capsys.readouterr().err.splitlines() == [
+        "clean: phase 1/5 0-filter, 0/4 tasks, 2,000 records (50/s), 22/66 MB, 0:01:20 to go",
+        "clean: phase 2/5 1-one_page_per_url, 4/16 tasks, 0:02:00 to go",
+        "clean: 5 phases in 0:01:40",
+    ]
+
+
+def test_what_a_task_counts_is_reported_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, reported = [0.0], list[Amounts]()
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    with counting(reported.append):
+        for _ in range(10):
+            clock[0] += COUNT_EVERY_SECONDS / 4
+            count(records=1, raw_bytes=100)
+    count(records=1)
+    assert reported == [Amounts(4, 400), Amounts(4, 400), Amounts(2, 200)]
 
 
 def test_duration() -> None:

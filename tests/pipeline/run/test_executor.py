@@ -4,7 +4,6 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
@@ -13,13 +12,17 @@ from headrace.pipeline.core.artifact import finish, part_path
 from headrace.pipeline.core.claim import QUIET_SECONDS, claim_of
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.owner import Owner
+from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.run.workers import Workers
 from tests.stand_in import Squares
 
 
 def run_phase(stage: Squares, folder: Path, phase: str = "write", workers: int = 2) -> None:
     tasks = {phase.name: phase.tasks for phase in stage.phases({})}[phase]
-    TaskExecutor(PhaseStep(stage, {}, {}, folder, phase), tasks, workers).run()
+    with Workers(workers) as pool, StageProgress(stage.name, 1) as progress:
+        progress.start_phase(1, phase, tasks)
+        TaskExecutor(PhaseStep(stage, {}, {}, folder, phase), tasks).run(pool, progress)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -74,82 +77,94 @@ def started(script: Path, text: str) -> "subprocess.Popen[str]":
 
 
 def test_workers_do_not_outlive_a_killed_main_process(tmp_path: Path) -> None:
+    """Neither idle ones nor one in the middle of a task."""
     main = started(
         tmp_path / "main.py",
         f"""
-import time
-from concurrent.futures import ProcessPoolExecutor
-from headrace.pipeline.run.executor import _context, _initialize_worker
 import os
+from pathlib import Path
+from headrace.pipeline.run.workers import Workers
+from tests.pipeline.run.test_executor import print_and_wait
 if __name__ == "__main__":
-    worker_end, main_end = _context().Pipe(duplex=False)
-    pool = ProcessPoolExecutor(1, _context(), _initialize_worker, (None, worker_end, 1, {str(tmp_path / "log")!r}))
-    print(pool.submit(os.getpid).result(), flush=True)
-    pool.submit(time.sleep, 60).result()
+    list(Workers(2).run(print_and_wait, [0, 1], Path({str(tmp_path / "log")!r})))
 """,
     )
-    assert main.stdout is not None
-    worker = int(main.stdout.readline())
+    log = tmp_path / "log"
+    while not log.exists() or len(log.read_text().split()) < 2:
+        time.sleep(0.05)
+    workers = log.read_text().split()
     main.send_signal(signal.SIGKILL)
     main.wait()
     deadline = time.monotonic() + 10
-    while Path(f"/proc/{worker}").exists() and time.monotonic() < deadline:
+    while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not Path(f"/proc/{worker}").exists()
+    assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 
 
-def test_workers_killed_as_the_pool_ends_do_not_hold_up_the_exit(tmp_path: Path) -> None:
-    """One idle worker holds the lock of the pool's queue. If it dies too late for the pool to see, the lock is lost."""
-    main = started(
-        tmp_path / "main.py",
-        f"""
-import multiprocessing, os, signal
-from pathlib import Path
-from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
-from tests.stand_in import Squares
-if __name__ == "__main__":
-    for number in range(4):
-        step = PhaseStep(Squares(), {{}}, {{}}, Path({str(tmp_path)!r}, str(number)), "write")
-        finished = TaskExecutor(step, 6, 5)._finished(list(range(6)))
-        for _ in range(6):
-            next(finished)
-        for worker in multiprocessing.active_children()[:-1]:
-            os.kill(worker.pid, signal.SIGKILL)
-        print(next(finished, "over"), flush=True)
-""",
-    )
-    try:
-        said, _ = main.communicate(timeout=60)
-    finally:
-        main.kill()
-    assert (main.returncode, said) == (0, "over\n" * 4)
+def print_and_wait(task: int) -> None:
+    print(os.getpid(), flush=True)
+    time.sleep(60 * task)
 
 
-@pytest.mark.parametrize("error", [EOFError("unexpected EOF"), ConnectionRefusedError(), BrokenProcessPool()])
+def test_workers_serve_several_phases(tmp_path: Path) -> None:
+    """They keep what they loaded. A phase of a single task has a worker of its own, which may use all cores."""
+    with Workers(2) as workers:
+        for log, tasks in (("a", [0, 0, 0]), ("b", [0, 0]), ("c", [0]), ("d", [0])):
+            assert [end.error for end in workers.run(print_and_wait, tasks, tmp_path / log)] == [None] * len(tasks)
+    a, b, c, d = ((tmp_path / log).read_text().split() for log in "abcd")
+    assert len(set(a)) == 2
+    assert set(b) == set(a)
+    assert c == d
+    assert not set(c) & set(a)
+    assert not Path(f"/proc/{c[0]}").exists()
+
+
+def test_idle_workers_that_are_killed_do_not_hold_up_the_exit(tmp_path: Path) -> None:
+    with Workers(3) as workers:
+        list(workers.run(print_and_wait, [0, 0, 0], tmp_path / "log"))
+        for worker in {*(tmp_path / "log").read_text().split()}:
+            os.kill(int(worker), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("error", [EOFError("unexpected EOF"), ConnectionRefusedError()])
 def test_a_fork_server_that_was_killed_is_retryable(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception
 ) -> None:
-    """The pool starts its workers while tasks are submitted."""
+    """It is found when it is asked for a worker."""
 
-    def submit(*_: object) -> None:
+    def start(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("concurrent.futures.ProcessPoolExecutor.submit", submit)
+    monkeypatch.setattr("multiprocessing.context.ForkServerProcess.start", start)
     with pytest.raises(RetryableError, match=r"a worker process was killed, (\d+) of \1 tasks are not done; run again"):
         run_phase(Squares(), tmp_path)
+
+
+def test_after_an_error_running_tasks_are_finished_and_no_other_is_started(tmp_path: Path) -> None:
+    """Task 3 fails while others run. What they do is kept."""
+    with pytest.raises(TaskError, match="the moon is full"):
+        run_phase(Squares(tasks=40, fault="error"), tmp_path)
+    done = {int(path.stem[-5:]) for path in (tmp_path / "parts").glob("*.json")}
+    assert {0, 1, 2} <= done
+    assert len(done) < 39
+    assert not list((tmp_path / "parts").glob("*.claim"))
 
 
 COMMAND = """
 import os, sys
 from pathlib import Path
 from headrace.pipeline.core.artifact import finish
+from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.run.workers import Workers
 from tests.stand_in import Squares
 if __name__ == "__main__":
     folder, log, runners = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     stage = Squares(tasks=8, log=log, runner=str(os.getpid()), runners=runners)
-    for phase in stage.phases({}):
-        TaskExecutor(PhaseStep(stage, {}, {}, folder, phase.name), phase.tasks, 2).run()
+    with Workers(2) as workers, StageProgress("squares", 2) as progress:
+        for number, phase in enumerate(stage.phases({}), 1):
+            progress.start_phase(number, phase.name, phase.tasks)
+            TaskExecutor(PhaseStep(stage, {}, {}, folder, phase.name), phase.tasks).run(workers, progress)
     finish(folder, {}, {phase.name: phase.tasks for phase in stage.phases({})})
 """
 """One of argv[3] commands on the folder argv[1]; argv[2] is the log of what ran."""
@@ -174,7 +189,7 @@ def test_two_equal_commands_share_the_tasks_and_both_end_well(tmp_path: Path) ->
     ran = [line.split() for line in (tmp_path / "ran").read_text().splitlines()]
     assert sorted(task for task, _ in ran) == sorted(map(str, range(8))), "each task ran once"
     assert len({main for _, main in ran}) == 2, "both commands took a share"
-    assert all("write 8/8 tasks" in words for words in said), "the other command's tasks count"
+    assert all("squares: 2 phases in " in lines for lines in said)
 
 
 def test_the_tasks_of_a_killed_command_are_taken_over(tmp_path: Path) -> None:
@@ -214,16 +229,16 @@ with claimed(Path({str(claim)!r})):
 
 def test_a_worker_that_lost_its_task_and_its_files_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was suspended while another command did its task, finished the artifact and removed its unfinished files."""
-    executor = TaskExecutor(PhaseStep(Squares(), {}, {}, tmp_path, "write"), 6, 1)
+    executor = TaskExecutor(PhaseStep(Squares(), {}, {}, tmp_path, "write"), 6)
 
-    def suspended(rank: int, local_rank: int) -> None:
-        if rank == 3:
+    def suspended(step: PhaseStep, task: int) -> None:
+        if task == 3:
             part = part_path(tmp_path, "write", 3)
             part.parent.mkdir(exist_ok=True)
             part.touch()
         raise FileNotFoundError("tmp-")
 
-    monkeypatch.setattr(executor, "_run_for_rank", suspended)
+    monkeypatch.setattr(PhaseStep, "run", suspended)
     assert executor.run_task(3)
     with pytest.raises(FileNotFoundError):
         executor.run_task(4)

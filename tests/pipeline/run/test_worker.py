@@ -6,7 +6,6 @@ import json
 import os
 import threading
 import time
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from headrace.pipeline.core.variables import JOB, RESTARTS
 from headrace.pipeline.run import line, planner, worker
 from headrace.pipeline.run.executor import TaskExecutor
 from headrace.pipeline.run.planner import Run, Step, load, plan, save
+from headrace.pipeline.run.workers import TaskEnd, Workers
 
 SENTENCE = "The old mill stands beside the quiet river and grinds the grain of the whole village."
 
@@ -233,12 +233,11 @@ def test_a_full_disk_is_told_in_one_line_and_asks_for_another_start(
 def test_a_full_disk_is_told_by_a_run_on_this_machine(
     run_json: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a task, whose error comes through the pool, and in the main process."""
+    """In a task, whose error a worker sends, and in the main process."""
     clean, _ = steps_of(run_json)
     config, _ = planner.load(run_json)
-    future: Future[bool] = Future()
-    future.set_exception(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    monkeypatch.setattr(TaskExecutor, "run", lambda self: self._raise_for(future, 0, tmp_path))
+    failed = TaskEnd(0, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    monkeypatch.setattr(Workers, "run", lambda *_: iter([failed]))
     with pytest.raises(
         RetryableError, match=f"^{clean.folder}: No space left on device; free some space and run again$"
     ):

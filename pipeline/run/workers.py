@@ -1,0 +1,196 @@
+"""The worker processes of a command on this machine. They serve all phases of all data stages.
+
+    Workers ── phase, task, task, ... ──> worker ── amounts read, amounts read, ... , task done | error ──> Workers
+
+A worker keeps what the tasks have loaded: lists, models, compiled kernels. A fork server that has loaded our modules
+starts the workers, so they start fast and share no threads with the main process. A worker ends when the main process
+closes its pipe or ends, also in the middle of a task; unfinished tasks are repeated by the next run.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import connection, forkserver, resource_tracker
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from headrace.pipeline.core.amounts import Amounts, counting
+from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.signals import blocked_in_children
+from headrace.pipeline.core.variables import CORES
+
+Task = Callable[[int], object]
+"""Runs one task. It is sent to a worker once, not with each task: its list of raw files may be long."""
+
+
+class WorkerKilledError(Exception):
+    """A worker process has ended before its task was done."""
+
+
+class TaskEnd(NamedTuple):
+    """The end of a task, with its error: as text if it is neither ours nor one of the system."""
+
+    task: int
+    error: BaseException | str | None
+
+
+class Workers:
+    """Up to ``number`` processes, started when they are first needed, and one more for phases with a single task."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._several: list[_Worker] = []
+        self._single: list[_Worker] = []
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def run(self, run_task: Task, tasks: Sequence[int], log: Path) -> Iterator[TaskEnd | Amounts]:
+        """Runs ``tasks``, whose output goes to the file ``log``. Yields their ends and what they have read meanwhile.
+
+        After an error no further task is started, but those that run are finished.
+
+        Raises:
+            WorkerKilledError: when a worker ended.
+        """
+        waiting = list(reversed(tasks))
+        try:
+            idle = self._started(len(tasks))
+            for worker in idle:
+                worker.pipe.send((run_task, log))
+                worker.pipe.send(waiting.pop())
+            busy = {worker.pipe: worker for worker in idle}
+            while busy:
+                for pipe in _readable(busy):
+                    news: TaskEnd | Amounts = pipe.recv()
+                    if isinstance(news, TaskEnd):
+                        if news.error is not None:
+                            waiting.clear()
+                        if waiting:
+                            pipe.send(waiting.pop())
+                        else:
+                            del busy[pipe]
+                    yield news
+        except (EOFError, ConnectionError):
+            raise WorkerKilledError from None
+
+    def _started(self, tasks: int) -> "list[_Worker]":
+        """Returns the workers for a phase of ``tasks``. The worker of a single task may use all cores."""
+        cores = int(os.environ.get(CORES, os.cpu_count() or 1))
+        if tasks == 1:
+            self._single = self._single or [_Worker(cores)]
+            return self._single
+        while len(self._several) < min(self._number, tasks):
+            self._several.append(_Worker(max(1, cores // self._number)))
+        return self._several[:tasks]
+
+    def close(self) -> None:
+        """Ends the workers at once. A later ``run`` starts others."""
+        for worker in (*self._several, *self._single):
+            worker.close()
+        self._several, self._single = [], []
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def start_fork_server() -> multiprocessing.context.BaseContext:
+    """Starts the fork server, which loads our modules meanwhile, unless it runs.
+
+    Only the main process receives Ctrl-C, and ends the workers.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["headrace.pipeline.stages"])
+    resource_tracker.ensure_running()  # its start unblocks SIGINT, so it must not be inside the block
+    with blocked_in_children():
+        forkserver.ensure_running()
+    return context
+
+
+class _Worker:
+    """A worker process and the main process's end of its pipe."""
+
+    def __init__(self, threads: int) -> None:
+        context = start_fork_server()
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, threads), name="worker")  # type: ignore[attr-defined]
+        self.process.start()
+        theirs.close()
+
+    def close(self) -> None:
+        self.pipe.close()
+        self.process.join()
+
+
+def _readable(busy: "dict[connection.Connection, _Worker]") -> list[Any]:
+    """Waits for pipes that can be read.
+
+    Raises:
+        WorkerKilledError: when a worker has ended and left nothing to read.
+    """
+    sentinels = [worker.process.sentinel for worker in busy.values()]
+    ready = connection.wait([*busy, *sentinels])
+    pipes = [one for one in ready if one in busy]
+    if not pipes:
+        raise WorkerKilledError
+    return pipes
+
+
+def _serve(pipe: "connection.Connection", threads: int) -> None:
+    """Runs the tasks of a worker until the main process closes the pipe."""
+    for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[variable] = str(threads)
+    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(pipe, messages), name="receive", daemon=True).start()
+    run_task, log = messages.get()
+    while True:
+        _redirect(log)
+        while isinstance(message := messages.get(), int):
+            with _Reported(message, pipe), counting(pipe.send):
+                run_task(message)
+        run_task, log = message
+
+
+class _Reported:
+    """Sends the end of a task to the main process. The traceback of an error goes to the log."""
+
+    def __init__(self, task: int, pipe: "connection.Connection") -> None:
+        self._task, self._pipe = task, pipe
+
+    def __enter__(self) -> None:
+        """Does nothing."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is not None:
+            traceback.print_exception(error)
+        is_known = error is None or isinstance(error, HeadraceError | OSError)
+        self._pipe.send(TaskEnd(self._task, error if is_known else f"{type(error).__name__}: {error}"))
+        return True
+
+
+def _receive(pipe: "connection.Connection", messages: "queue.SimpleQueue[Any]") -> None:
+    """Receives messages while the worker is busy, too, and so ends it when the main process closes the pipe."""
+    with contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            messages.put(pipe.recv())
+    os._exit(0)
+
+
+def _redirect(log: Path) -> None:
+    """Appends this process's output to the file ``log``."""
+    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(stream, 1)
+    os.dup2(stream, 2)
+    os.close(stream)
