@@ -13,7 +13,7 @@ COUNT_EVERY_SECONDS = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Amounts:
-    """What a task has read: records, and bytes of raw files."""
+    """The amounts that a task has read: records, and bytes of raw files."""
 
     records: int = 0
     raw_bytes: int = 0
@@ -51,7 +51,7 @@ def counting(report: Callable[[Amounts], None]) -> Iterator[None]:
 
 
 def count(records: int = 0, raw_bytes: int = 0) -> None:
-    """Counts what the task of this process has read."""
+    """Adds to the amounts that the task of this process has read."""
     for counter in _counter:
         counter.unreported += Amounts(records, raw_bytes)
         if time.monotonic() - counter.reported_at >= COUNT_EVERY_SECONDS:

@@ -138,7 +138,7 @@ def test_a_change_while_a_task_reads_is_found(
 def test_a_change_between_counting_and_reading_sections_is_found(tmp_path: Path) -> None:
     run_json = planned(tmp_path, CUT)
     step = load(run_json)[1][0]
-    records, filters = step.phases
+    records, _ = step.phases
     for task in range(records.tasks):
         step.executor(records).run_task(task)
     rewrite(tmp_path / "raw/b.jsonl", lines("mile b"), keep_time=True)

@@ -74,15 +74,15 @@ def test_several_stages_run_in_one_job(run_json: Path) -> None:
 def test_a_failure_in_one_of_several_stages_is_reported_where_it_happened(
     run_json: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(self: Step, workers: int) -> None:
-        raise RetryableError("signatures", f"one of {workers} workers was killed", "run again")
+    def fails(self: Step, workers: Workers) -> None:
+        raise RetryableError("signatures", "a worker was killed", "run again")
 
     clean, signatures = steps_of(run_json)
     assert run(run_json, "clean..clean", "1") == 0
     monkeypatch.setattr(Step, "run_tasks", fails)
     assert run(run_json, "clean..signatures", "2") == RetryableError.exit_status
     assert error_report.read(clean.folder) is None
-    assert str(error_report.read(signatures.folder)) == "signatures: one of 2 workers was killed; run again"
+    assert str(error_report.read(signatures.folder)) == "signatures: a worker was killed; run again"
 
 
 def test_without_a_width_it_is_one_task(run_json: Path) -> None:
