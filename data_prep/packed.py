@@ -27,7 +27,7 @@ from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.json_files import read_json, write_json
-from headrace.pipeline.core.settings import Positive, canonical, plain, settings
+from headrace.pipeline.core.settings import FilePath, Positive, canonical, plain, settings
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 
 SPLITS = ("train", "validation")
@@ -50,7 +50,7 @@ class Packing:
     """Number of token shards that one task packs together."""
     method: Literal["best_fit", "concatenate"] = "best_fit"
     """``best_fit`` splits only documents longer than a row; ``concatenate`` fills every row, as GPT did."""
-    forget: str | None = None
+    forget: FilePath | None = None
     """A file with ids of documents to leave out of all rows, one a line. ``headrace forget`` writes it."""
 
 

@@ -25,7 +25,7 @@ from headrace.data_prep.tokenization.encode import END_OF_TEXT, Encoder, is_spec
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, settings
+from headrace.pipeline.core.settings import FilePath, Positive, settings
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 
 BYTES = tokenizers.pre_tokenizers.ByteLevel.alphabet()
@@ -107,7 +107,7 @@ class GivenFile:
     """A tokenizer.json of the tokenizers library; its vocabulary must have ``<|endoftext|>``."""
 
     type: Literal["file"] = "file"
-    path: str = dataclasses.field(metadata={"hashed": False})
+    path: FilePath = dataclasses.field(metadata={"hashed": False})
     """The path of the file. Its content decides the result, not its path."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
@@ -130,9 +130,9 @@ class Gpt2Files:
     """GPT-2's two files as released by OpenAI. End of text has id 50256."""
 
     type: Literal["gpt2_files"] = "gpt2_files"
-    encoder: str = dataclasses.field(metadata={"hashed": False})
+    encoder: FilePath = dataclasses.field(metadata={"hashed": False})
     """The path of encoder.json: token → id."""
-    merges: str = dataclasses.field(metadata={"hashed": False})
+    merges: FilePath = dataclasses.field(metadata={"hashed": False})
     """The path of vocab.bpe: the pairs of tokens to merge, the most frequent first."""
 
     def raw_files(self) -> tuple[RawFile, ...]:

@@ -15,7 +15,17 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import LARGEST, Natural, Positive, PositiveNumber, Seed, Texts, settings, unhashed
+from headrace.pipeline.core.settings import (
+    LARGEST,
+    FilePath,
+    Natural,
+    Positive,
+    PositiveNumber,
+    Seed,
+    Texts,
+    settings,
+    unhashed,
+)
 from headrace.train.parts import ACTIVATIONS, NORMS, POSITIONS, ActivationName, NormName, PositionsName
 
 Epsilon = Annotated[float, Field(gt=0, le=1)]
@@ -110,7 +120,7 @@ class TrainingConfig:
     """Precision of the model's arithmetic; master weights and optimizer states are fp32 in both."""
     gradient_clip: PositiveNumber | None = 1.0
     """The maximum norm of the gradient; null: no clipping."""
-    initial_weights: str | None = unhashed(None)
+    initial_weights: FilePath | None = unhashed(None)
     """Folder of a Hugging Face model, of a family in train/families, whose weights training begins from; null: random
     weights. The result depends on its content, not on its path."""
     seed: Seed = 0

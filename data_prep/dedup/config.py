@@ -16,7 +16,7 @@ from pydantic import Field
 
 from headrace.data_prep.dedup.lsh import Banding, choose
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Buckets, Positive, Texts, settings, unhashed
+from headrace.pipeline.core.settings import Buckets, FilePaths, Positive, settings, unhashed
 
 MOST_HASHES = 4096
 HashCount = Annotated[int, Field(ge=1, le=MOST_HASHES)]
@@ -47,7 +47,7 @@ class Dedup:
     100 bytes an edge."""
     window_documents: Positive = 1000
     """In an LSH group larger than this, a document is compared only with this many of the next larger documents."""
-    against: Texts = ()
+    against: FilePaths = ()
     """Folders of older runs' artifacts of stage ``unique``. Documents equal or similar to one there are removed."""
     memory_gb: Annotated[float, Field(ge=1e-5, le=1e9)] = unhashed(2.0)
     """Gigabytes (10^9 bytes) of memory in which a task sorts and compares, also for cleaning's global filters. The rest

@@ -21,7 +21,7 @@ from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.urls import normalize_url, url_of
 from headrace.data_prep.filters.user_files import read_text, require_file, user_file
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import Positive
+from headrace.pipeline.core.settings import FilePath, Positive
 from headrace.pipeline.core.stage import RawFile
 
 MAX_HOST_CHARACTERS = 2000
@@ -40,7 +40,7 @@ class AllowedDomains(Filter):
     """
 
     type: Literal["allowed_domains"] = "allowed_domains"
-    path: str
+    path: FilePath
     """A JSON file in the form of RealNews' ``domain_to_allowed_subdomains.json`` (Zellers et al. 2019)."""
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class AllowedUrls(Filter):
     """
 
     type: Literal["allowed_urls"] = "allowed_urls"
-    path: str
+    path: FilePath
     """A text file with one URL per line, or a folder of such files (``*.txt``)."""
 
     def __post_init__(self) -> None:
@@ -96,13 +96,13 @@ class BlockedDomains(Filter):
     """
 
     type: Literal["blocked_domains"] = "blocked_domains"
-    domains_path: str | None = None
+    domains_path: FilePath | None = None
     """A text file with one domain per line, such as the block lists of the University of Toulouse; None: no sites."""
-    strict_words_path: str | None = None
+    strict_words_path: FilePath | None = None
     """A text file with one word per line; None: no such words."""
-    hard_words_path: str | None = None
+    hard_words_path: FilePath | None = None
     """A text file with one word per line; None: no such words."""
-    soft_words_path: str | None = None
+    soft_words_path: FilePath | None = None
     """A text file with one word per line; None: no such words."""
     min_soft_words: Positive = 2
     """Number of different soft words that drop a page (RefinedWeb: 2)."""

@@ -12,7 +12,7 @@ from headrace.data_prep.filters.fasttext_model import load
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.user_files import require_file, user_file
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.settings import Fraction
+from headrace.pipeline.core.settings import FilePath, Fraction
 from headrace.pipeline.core.stage import RawFile
 
 
@@ -27,7 +27,7 @@ class FasttextClassifier(Filter):
     """
 
     type: Literal["fasttext_classifier"] = "fasttext_classifier"
-    path: str
+    path: FilePath
     """The model file, .bin or .ftz."""
     label: str
     """The label whose probability decides, without ``__label__``."""

@@ -16,7 +16,7 @@ from headrace.data_prep.filters.filter import GlobalFilter, count_removed
 from headrace.data_prep.filters.punkt import punkt_files
 from headrace.data_prep.filters.sentences import has_sentences, sentences_of
 from headrace.data_prep.filters.urls import md5_words, url_of
-from headrace.pipeline.core.settings import Natural, Positive, settings
+from headrace.pipeline.core.settings import FilePath, Natural, Positive, settings
 from headrace.pipeline.core.stage import RawFile
 
 
@@ -36,7 +36,7 @@ class UniqueLines(GlobalFilter):
     type: Literal["unique_lines"] = "unique_lines"
     min_sentences: Natural = 3
     """Fewest sentences that must remain on a page (TFDS: 3 for English, 0 for mC4)."""
-    punkt_path: str | None = None
+    punkt_path: FilePath | None = None
     """A folder with nltk's punkt_tab English files; None: those of the package llama-index-core."""
     rank_words: ClassVar[int] = 2
 
@@ -77,7 +77,7 @@ class UniqueSpans(GlobalFilter):
     """Sentences of a span (the paper: 3)."""
     min_sentences: Natural = 5
     """Fewest sentences that must remain on a page (the paper: 5)."""
-    punkt_path: str | None = None
+    punkt_path: FilePath | None = None
     """A folder with nltk's punkt_tab English files; None: those of the package llama-index-core."""
     rank_words: ClassVar[int] = 2
 

@@ -21,7 +21,7 @@ import fsspec
 
 from headrace.data_prep.sources.source import ListedFile, Source
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import Texts
+from headrace.pipeline.core.settings import FilePaths
 from headrace.pipeline.core.stage import RawFile, changed, file_state
 
 READ_BYTES = 1 << 20
@@ -39,7 +39,7 @@ TIMES = ("created", "mtime", "LastModified")
 class FileSource(Source):
     """A source that reads the files that ``paths`` name."""
 
-    paths: Texts
+    paths: FilePaths
     """Files, folders (searched recursively), patterns (``*``, ``?``, ``[…]``, ``**``) and fsspec URLs (``s3://…``)."""
 
     def listing(self) -> tuple[ListedFile, ...]:

@@ -73,6 +73,10 @@ class Job:
     resources: Sequence[str] = ()
     """The resources that it asked for; empty in records of earlier versions."""
 
+    def log_of_task(self, task: int) -> Path:
+        """The log of the array index that runs ``task``."""
+        return self.log_of(0 if self.width is None else task % self.width)
+
     def log_of(self, index: int) -> Path:
         """The log of array index ``index``; of the whole job when it is no array."""
         return Path(f"{self.log}.log" if self.width is None else f"{self.log}_{index}.log")
@@ -116,6 +120,15 @@ class Cluster(Protocol):
             TaskError: when the scheduler does not answer.
         """
 
+    @staticmethod
+    def cancel(jobs: Sequence[int]) -> None:
+        """Cancels ``jobs``. Jobs that have ended are left as they are.
+
+        Raises:
+            ConfigError: when this machine cannot ask the scheduler.
+            TaskError: when the scheduler refuses, or does not answer.
+        """
+
 
 class Scheduler(Cluster, Protocol):
     """A cluster that takes jobs and runs them later."""
@@ -142,14 +155,6 @@ class Scheduler(Cluster, Protocol):
 
         Raises:
             TaskError: with the scheduler's message, when it refuses the job.
-        """
-
-    @staticmethod
-    def cancel(jobs: Sequence[int]) -> None:
-        """Cancels ``jobs``; one that has ended stays as it is.
-
-        Raises:
-            ConfigError, TaskError: when the scheduler cannot be asked.
         """
 
     def cancel_command(self, jobs: Sequence[int]) -> str:

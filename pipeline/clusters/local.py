@@ -27,3 +27,7 @@ class Local:
     def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         """Returns no entries: there are no jobs."""
         return {job.job: [] for job in jobs}
+
+    @staticmethod
+    def cancel(jobs: Sequence[int]) -> None:
+        """Does nothing: there are no jobs."""

@@ -25,7 +25,7 @@ from pydantic import Field
 from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, Texts, settings
+from headrace.pipeline.core.settings import FilePath, Positive, Texts, settings
 from headrace.pipeline.core.variables import CORES, JOB, RESTARTS
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
@@ -112,7 +112,7 @@ class Slurm:
     replaced_jobs: Literal["pending", "all", "none"] = "pending"
     """The jobs of a run that are replaced when it is submitted with other resources: those that wait, all (running ones
     are cancelled; finished tasks and checkpoints are kept), or none."""
-    site_env: str | None = None
+    site_env: FilePath | None = None
     """A shell file that every job sources first (modules, proxies). Example: slurm/site.env.example."""
 
     job_variables: ClassVar[Mapping[str, str]] = {

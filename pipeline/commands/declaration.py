@@ -7,8 +7,11 @@
 
 The function takes the overrides of settings (``KEY=VALUE``), then what its decorators declare. The first line of its
 docstring is its line in ``headrace --help``; the docstring of the module stands below the options in
-``headrace why --help``. Decorators use ``click`` and ``command`` only, so that help and completion can read them
-without the libraries that the command works with.
+``headrace why --help``. Decorators use ``click`` and the decorators of this module only, so that help and completion
+can read them without the libraries that the command works with.
+
+A command about a run as a whole takes it as its first argument (``run_argument``), every other one as ``--run RUN``
+(``run_option``).
 """
 
 import __future__
@@ -104,6 +107,30 @@ def command(function: Callable[..., None]) -> Command:
     return click.command(function.__name__, cls=Command)(function)
 
 
+def run_argument(function: Callable[..., None]) -> Callable[..., None]:
+    """Declares the run as the first argument. Overrides complete in its place, too."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return override_items(incomplete)
+
+    return click.argument("run", metavar="[RUN]", required=False, default="", shell_complete=complete)(function)
+
+
+def run_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Declares the option ``--run``."""
+    text = "A run's name, id (or the beginning of one) or path; your newest run without it."
+    return click.option("--run", metavar="RUN", default="", help=text)(function)
+
+
+DECORATORS: dict[str, Any] = {
+    "click": click,
+    "command": command,
+    "run_argument": run_argument,
+    "run_option": run_option,
+}
+"""The names that the declaration of a command may use."""
+
+
 def read(name: str) -> Command:
     """Reads the declaration of the command ``name`` from the source of its module, without its imports."""
     spec = importlib.util.find_spec(f"{__package__}.{name}")
@@ -111,7 +138,7 @@ def read(name: str) -> Command:
     tree = ast.parse(Path(source).read_text(encoding="utf-8"))
     (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
     function.body = function.body[:1]  # the docstring
-    names: dict[str, Any] = {"click": click, "command": command}
+    names = dict(DECORATORS)
     flags = __future__.annotations.compiler_flag  # annotations name what is not imported
     exec(compile(ast.Module([function], []), source, "exec", flags), names)
     declared: Command = names[name]

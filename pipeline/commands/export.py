@@ -19,7 +19,7 @@ import click
 
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.export_table import Row, columns_of, flat, write_rows
 from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import document_stage, dropping_rules, rule_of
@@ -40,10 +40,11 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 @click.option("--dropped", is_flag=True, help="Dropped documents instead of kept ones.")
 @click.option("--rule", metavar="RULE", default="", help="Only documents that this rule or filter dropped.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
-def export(overrides: Sequence[str], stage: str, file: str, dropped: bool, rule: str, force: bool) -> None:
+@run_option
+def export(overrides: Sequence[str], stage: str, file: str, dropped: bool, rule: str, force: bool, run: str) -> None:
     """Writes kept or dropped documents of a stage, with all their fields, to JSON lines or Parquet."""
     path = checked_path(file, force)
-    artifact = document_stage(stage, run_of(overrides).steps)
+    artifact = document_stage(stage, run_of(overrides, run).steps)
     facts.show(write(artifact, path, "dropped" if dropped or rule else "documents", rule))
 
 

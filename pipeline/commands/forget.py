@@ -30,7 +30,7 @@ from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.packed import SPLITS, forgotten_ids
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import Fact, few
 from headrace.pipeline.commands.lookup import need, whole
 from headrace.pipeline.commands.request import run_of
@@ -42,7 +42,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.run.line import carry_out
 from headrace.pipeline.run.planner import Run, Step, plan
-from headrace.pipeline.run.saved import is_own, read_saved
+from headrace.pipeline.run.saved import is_trusted, read_saved
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 DUPLICATES = ("exact_duplicate", "near_duplicate")
@@ -54,16 +54,17 @@ Place = tuple[int, int]
 
 @command
 @click.option("--ids", metavar="FILE", required=True, type=click.Path(), help="A file of ids or URLs, one a line.")
-def forget(overrides: Sequence[str], ids: str) -> None:
+@run_option
+def forget(overrides: Sequence[str], ids: str, run: str) -> None:
     """Prints the tokens and rows of the documents that FILE lists, by id or URL, and packs again without them."""
-    run = run_of(overrides)
-    fates = find(run.steps, read_lines(ids))
-    facts.show(explain(run.steps, fates))
+    found = run_of(overrides, run)
+    fates = find(found.steps, read_lines(ids))
+    facts.show(explain(found.steps, fates))
     if not any(fate.is_in_tokens for fate in fates):
         facts.show([("forgotten", "nothing: no row holds any of them")])
         return
-    seen = list(seen_by(Path(run.config.root), [fate.id for fate in fates if fate.is_in_tokens]))
-    remaining = without(run, fates)
+    seen = list(seen_by(Path(found.config.root), [fate.id for fate in fates if fate.is_in_tokens]))
+    remaining = without(found, fates)
     carry_out(remaining)
     facts.show(outcome(remaining, fates, seen))
 
@@ -204,10 +205,11 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
     values = {**run.values, "until": "packed", "packing": {**run.values["packing"], "forget": str(path)}}
-    config = decode(RunConfig, values)
+    config = decode(RunConfig, values, folder=run.folder)
     same = {step.name: step.description for step in itertools.takewhile(lambda step: step.name != "packed", run.steps)}
     kept = [one for one in run.overrides if one.lstrip("+").partition("=")[0] not in ("packing.forget", "until")]
-    return Run(config, values, plan(config, same), [*kept, f"packing.forget={quoted(str(path))}"])
+    overrides = [*kept, f"packing.forget={quoted(str(path))}"]
+    return Run(config, values, plan(config, same), overrides, run.folder)
 
 
 def quoted(value: str) -> str:
@@ -251,7 +253,7 @@ def _readable_runs(root: Path) -> Iterator[Mapping[str, Any]]:
     """Yields the values of this user's run.json below ``root``, without damaged ones and those of an older format."""
     for path in sorted(root.glob("runs/*/run.json")):
         with contextlib.suppress(ArtifactError):
-            if is_own(path):
+            if is_trusted(path):
                 yield read_saved(path)
 
 

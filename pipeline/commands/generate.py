@@ -1,6 +1,7 @@
 """``headrace generate``: the text that a model writes after a prompt.
 
-headrace generate --prompt "The mill"                          the newest weights below the root, greedily
+headrace generate --prompt "The mill"                          your newest weights below the root, greedily
+headrace generate --prompt "The mill" --run small              the weights of a run
 headrace generate --prompt "The mill" --model path/to/gpt2     any causal model in Hugging Face's format
 headrace generate --prompt "The mill" --temperature 0.8 --top-p 0.95 --seed 3 --samples 4
 headrace generate --prompts prompts.txt --stop '\\n' > texts.jsonl
@@ -18,12 +19,14 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
+from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
 from headrace.pipeline.report.formatting import visible
+from headrace.pipeline.run.saved import SavedRun, is_own, named_file
 from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated
 from headrace.train.inference.settings import Sampling
@@ -40,6 +43,7 @@ from headrace.train.inference.settings import Sampling
 @click.option("--seed", metavar="N", default="", help="The seed of the sampling.")
 @click.option("--samples", metavar="N", default="", help="Texts for each prompt.")
 @click.option("--stop", metavar="TEXT", default="", help="End a text before TEXT; a JSON list gives several.")
+@run_option
 def generate(
     overrides: Sequence[str],
     prompt: str,
@@ -52,12 +56,13 @@ def generate(
     seed: str,
     samples: str,
     stop: str,
+    run: str,
 ) -> None:
-    """Prints what the newest weights, or the model in FOLDER, write after a prompt."""
+    """Prints what the weights of a run, or the model in FOLDER, write after a prompt."""
     config = config_of(overrides)
     asked = prompts_of(prompt, prompts, samples)
     sampling = sampling_of(max_tokens, temperature, top_k, top_p, seed, stop)
-    show(config, asked, Path(model) if model else newest_weights(config.root), sampling)
+    show(config, asked, Path(model) if model else weights_of(config.root, run), sampling)
 
 
 def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Sampling) -> None:
@@ -120,13 +125,17 @@ def summary(written: GeneratedTexts, seconds: float) -> list[str]:
     return lines
 
 
-def newest_weights(root: str) -> Path:
-    """Returns the exported model of the training below ``root`` that finished last.
+def weights_of(root: str, run: str) -> Path:
+    """Returns the exported model of ``run``; without it, of this user's training below ``root`` that finished last.
 
     Raises:
         ConfigError: when there is none.
+        ArtifactError: when the training of the run is not finished.
     """
-    finished = sorted(Path(root).glob("weights/*/manifest.json"), key=lambda path: path.stat().st_mtime_ns)
+    if run:
+        return need("weights", SavedRun.read(named_file(root, run)).steps).folder / "hf"
+    own = filter(is_own, Path(root).glob("weights/*/manifest.json"))
+    finished = sorted(own, key=lambda path: path.stat().st_mtime_ns)
     if not finished:
         raise ConfigError("--model", f"no training is finished below {root!r}", "name a folder with a model, or train")
     return finished[-1].parent / "hf"

@@ -23,7 +23,7 @@ from rich.text import Text
 from headrace.data_prep.clean import Clean
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.commands.lookup import counted_rules, document_stage, dropping_rules, rule_of
 from headrace.pipeline.commands.request import run_of
@@ -53,9 +53,10 @@ Accept = Callable[[Document], bool]
 @click.argument("stage", metavar="STAGE")
 @click.option("--rule", metavar="RULE", default="", help="Documents that this rule dropped, or took lines from.")
 @click.option("--sample", metavar="NUMBER", default="", help="Number of documents of each kind.")
-def inspect(overrides: Sequence[str], stage: str, rule: str, sample: str) -> None:
+@run_option
+def inspect(overrides: Sequence[str], stage: str, rule: str, sample: str, run: str) -> None:
     """Prints kept and dropped documents of clean or unique side by side, with the lines that they lost."""
-    show(documents(run_of(overrides).steps, stage, rule, sample))
+    show(documents(run_of(overrides, run).steps, stage, rule, sample))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,8 @@ from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.sources import AnySource
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.core.stage import RawFile
+from headrace.pipeline.run.saved import AnyStep
 
 KINDS = ("documents", "dropped")
 """Kept and dropped documents of a stage."""
@@ -49,12 +50,12 @@ class Found:
         return f"{self.artifact.folder / shard_name(self.kind, self.shard, 'jsonl.zst')}, line {self.row + 1}"
 
 
-def whole(steps: Sequence[Step]) -> dict[str, Artifact]:
+def whole(steps: Sequence[AnyStep]) -> dict[str, Artifact]:
     """Returns the finished artifacts of ``steps``, by stage."""
     return {step.name: Artifact(step.folder) for step in steps if step.is_whole}
 
 
-def need(stage: str, steps: Sequence[Step]) -> Artifact:
+def need(stage: str, steps: Sequence[AnyStep]) -> Artifact:
     """Returns the artifact of ``stage``.
 
     Raises:
@@ -167,7 +168,8 @@ def find(clean: Artifact, source: AnySource, name: str) -> list[Found]:
     if not name or any("\ud800" <= character <= "\udfff" for character in name):
         raise ConfigError("document", f"{name!r} is neither an id nor a URL", "give one as the shards hold it")
     shards: dict[str, list[int]] = defaultdict(list)
-    for shard, group in enumerate(source.groups()):
+    planned = [RawFile(**file) for file in clean.manifest["raw_files"]]  # those of filters follow the source's
+    for shard, group in enumerate(source.groups(planned)):
         for section in group:
             shards[section.name].append(shard)
     file, record = split_id(name)

@@ -18,7 +18,7 @@ import click
 
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import Identity, identities_in_rows, need
 from headrace.pipeline.commands.request import run_of
@@ -40,9 +40,10 @@ INPUTS = ("tokenizer", "tokens", "packed")
 @click.option("--step", metavar="STEP", required=True, help="The update, counted from 1.")
 @click.option("--rank", metavar="RANK", default="", help="Only the rows of this rank, counted from 0.")
 @click.option("--ranks", metavar="RANKS", default="", help="Number of ranks; that of the run without it.")
-def order(overrides: Sequence[str], step: str, rank: str, ranks: str) -> None:
+@run_option
+def order(overrides: Sequence[str], step: str, rank: str, ranks: str, run: str) -> None:
     """Prints the rows, documents and URLs that training step STEP sees."""
-    facts.show(explain(run_of(overrides), step, rank, ranks))
+    facts.show(explain(run_of(overrides, run), step, rank, ranks))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ import click
 
 from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import Fact, few
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import run_of
@@ -28,9 +28,10 @@ STAGES = ("unique", "overlaps")
 
 @command
 @click.argument("item", metavar="[BENCHMARK|ITEM]", required=False, default="")
-def overlaps(overrides: Sequence[str], item: str) -> None:
+@run_option
+def overlaps(overrides: Sequence[str], item: str, run: str) -> None:
     """Prints the items of the benchmarks that training documents hold: of all, of one benchmark, or one item."""
-    facts.show(explain(run_of(overrides).steps, item))
+    facts.show(explain(run_of(overrides, run).steps, item))
 
 
 def explain(steps: Sequence[Step], name: str = "") -> Iterator[Fact]:

@@ -1,19 +1,26 @@
-"""Finds the settings, or the run, that the overrides of a command ask for.
+"""Finds the settings, or the run, that a command asks for.
 
-headrace why numpy:2                        the newest run below the default root
-headrace why numpy:2 root=/data/runs        the newest run below another root
+headrace why numpy:2                        the newest run of this user below the default root
+headrace why numpy:2 root=/data/runs        the newest one below another root
+headrace why numpy:2 --run small            the run of this name, id, beginning of an id, or path
 headrace why numpy:2 experiment=demo        the run of these settings
+
+A run that was started before is read from its run.json. Only settings that no run was started with are planned.
 """
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.commands.choice import chosen_file
 from headrace.pipeline.composition import compose
 from headrace.pipeline.conf_folder import setting_of
 from headrace.pipeline.config import RunConfig, decoded
-from headrace.pipeline.run.planner import Run, newest, plan
+from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.run.planner import Run, opened, plan, run_folder
+from headrace.pipeline.run.saved import RUN_JSON, SavedRun
 
 
 def config_of(overrides: Sequence[str]) -> RunConfig:
@@ -21,17 +28,35 @@ def config_of(overrides: Sequence[str]) -> RunConfig:
     return decoded(compose(overrides))
 
 
-def run_of(overrides: Sequence[str], may_change: Collection[str] = ()) -> Run:
-    """Returns the run of the settings, or the newest run when no override chooses one.
+def run_of(overrides: Sequence[str], name: str = "", may_change: Collection[str] = ()) -> Run:
+    """Returns the run that ``name`` names, else the one with the settings, else the newest one.
 
-    Overrides of ``root`` and of the settings ``may_change`` choose no run. The latter replace settings of the newest.
+    Overrides of the settings ``may_change`` choose no run: they replace settings of the chosen one.
     """
+    changing = [override for override in overrides if setting_of(override) in may_change]
+    choosing = [override for override in overrides if setting_of(override) not in may_change]
+    file = chosen_file(choosing, name)
+    if file is None:
+        return with_settings(overrides)
+    run = opened(SavedRun.read(file))
+    return changed(run, overrides, {setting_of(override) for override in changing}) if changing else run
+
+
+def file_with(values: Mapping[str, Any]) -> Path:
+    """Returns the path of the run.json of the run with the composed ``values``; the run may not have been started."""
+    return run_folder(decoded(values)) / RUN_JSON
+
+
+def with_settings(overrides: Sequence[str]) -> Run:
+    """Returns the run that was started with the settings; plans it when there is none."""
     values = compose(overrides)
-    given = {setting_of(override) for override in overrides} - {"root"}
-    if given - set(may_change):
+    file = file_with(values)
+    if not file.is_file():
         return planned(values, overrides)
-    run = newest(decoded(values).root)
-    return changed(run, overrides, given) if given else run
+    try:
+        return opened(SavedRun.read(file), values, overrides)
+    except ArtifactError:  # it is damaged, or has another format: the run is planned again
+        return planned(values, overrides)
 
 
 def planned(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:

@@ -13,7 +13,7 @@ import click
 from headrace.data_prep.dedup.similar import similar as similar_documents
 from headrace.data_prep.text.words import words
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import run_of
@@ -23,9 +23,10 @@ from headrace.pipeline.run.planner import Step
 
 @command
 @click.argument("file", metavar="FILE|-", type=click.Path())
-def similar(overrides: Sequence[str], file: str) -> None:
+@run_option
+def similar(overrides: Sequence[str], file: str, run: str) -> None:
     """Prints the documents of clean that are similar to the text in FILE."""
-    facts.show(explain(run_of(overrides).steps, file))
+    facts.show(explain(run_of(overrides, run).steps, file))
 
 
 def explain(steps: Sequence[Step], file: str) -> Iterator[Fact]:

@@ -1,6 +1,7 @@
 """``headrace status``: how far a run is, one row per stage.
 
-headrace status                      the newest run below the default root
+headrace status                      your newest run below the default root
+headrace status small                the run of this name, id, beginning of an id, or path
 headrace status root=/data/runs      the newest run below another root
 headrace status experiment=demo      the run of these settings
 
@@ -9,26 +10,23 @@ headrace status experiment=demo      the run of these settings
     signatures   RUNNING    3/12
     weights      RUNNING    0/1     120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200
 
-The rows of a finished run are read from run.json and the manifests alone, which takes a fraction of a second. An
-unfinished run is planned, to know its tasks.
+The rows are read from run.json, the manifests and the part records alone, which takes a fraction of a second. Only
+settings that no run was started with are planned.
 """
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field
 from rich.table import Table
 
-from headrace.pipeline.commands.declaration import command, load
-from headrace.pipeline.composition import compose
-from headrace.pipeline.conf_folder import setting_of
+from headrace.pipeline.commands.choice import chosen_file
+from headrace.pipeline.commands.declaration import command, load, run_argument
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.settings import value_of
-from headrace.pipeline.core.stage import address_of
-from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.run.saved import newest_file, read_saved
+from headrace.pipeline.core.progress import latest_line
+from headrace.pipeline.core.terminal import show_table
+from headrace.pipeline.run.saved import AnyStep, SavedRun
 
 HEADLINES = {
     "clean": ("records_in", "kept"),
@@ -44,19 +42,17 @@ HEADLINES = {
     "report": (),
 }
 """Each stage, in the order of the line, with its most telling counts."""
-FolderName = Annotated[str, Field(min_length=1)]
 
 
 @command
-def status(overrides: Sequence[str]) -> None:
+@run_argument
+def status(overrides: Sequence[str], run: str) -> None:
     """Prints one row per stage: how far it is, its most telling counts, its folder."""
-    rows, job_states = finished_rows(overrides), dict[str, str]()
-    if rows is None:
-        rows, job_states = load("commands.unfinished").rows(overrides)
+    rows, job_states = states(overrides, run)
     view = Table("stage", "state", "tasks", "result", "folder", box=None, header_style="bold")
     for row in rows:
-        view.add_row(row.stage, row.state, f"{row.done}/{row.tasks}", row.result, str(row.folder))
-    terminal().print(view)
+        view.add_row(row.stage, row.state, row.progress, row.result, str(row.folder))
+    show_table(view)
     for stage, state in job_states.items():
         print(f"{stage}: {state}")
 
@@ -73,25 +69,33 @@ class Row:
     folder: Path
 
     @classmethod
-    def of_artifact(cls, stage: str, folder: Path) -> "Row":
-        """Reads the row of a finished stage from its manifest."""
-        artifact = Artifact(folder)
-        tasks = sum(artifact.manifest["phases"].values())
-        return cls(stage, "done", tasks, tasks, headline(stage, artifact.counts), folder)
+    def of(cls, step: AnyStep, job_state: str) -> "Row":
+        """Returns the row of ``step``: a finished one is read from its manifest."""
+        if step.is_whole:
+            artifact = Artifact(step.folder)
+            tasks = sum(artifact.manifest["phases"].values())
+            return cls(step.name, "done", tasks, tasks, headline(step.name, artifact.counts), step.folder)
+        tasks = sum(phase.tasks for phase in step.phases)
+        done = tasks - sum(len(step.missing(phase)) for phase in step.phases)
+        begun = "begun" if done or step.folder.is_dir() else "to do"
+        return cls(step.name, (job_state or begun).split(",")[0], done, tasks, latest_line(step.folder), step.folder)
+
+    @property
+    def progress(self) -> str:
+        """``3/12``; the number of tasks is unknown for a run.json of an earlier version."""
+        return f"{self.done}/{self.tasks or '?'}"
 
 
-def finished_rows(overrides: Sequence[str]) -> list[Row] | None:
-    """Returns the rows of the newest run; None when a stage is unfinished, or an override chooses another run."""
-    if {setting_of(override) for override in overrides} - {"root"}:
-        return None
-    saved = read_saved(newest_file(value_of(FolderName, compose(overrides)["root"], "root")))
-    root, described = Path(saved["config"]["root"]), saved["descriptions"]
-    folders = {stage: root / stage / address_of(described[stage]) for stage in HEADLINES if stage in described}
-    if not all((folder / "manifest.json").is_file() for folder in folders.values()):
-        return None
-    return [Row.of_artifact(stage, folder) for stage, folder in folders.items()]
+def states(overrides: Sequence[str], run: str) -> tuple[list[Row], Mapping[str, str]]:
+    """Returns one row per stage, and the state of each stage that has a job."""
+    file = chosen_file(overrides, run)
+    steps: Sequence[AnyStep]
+    steps = SavedRun.read(file).steps if file else load("commands.request").with_settings(overrides).steps
+    job_states = load("run.jobs").states(steps) if any(not step.is_whole for step in steps) else {}
+    return [Row.of(step, job_states.get(step.name, "")) for step in steps], job_states
 
 
 def headline(stage: str, counts: Mapping[str, Any]) -> str:
     """Returns the most telling counts of a finished stage."""
-    return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in HEADLINES[stage] if name in counts)
+    names = HEADLINES.get(stage, ())
+    return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names if name in counts)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_argument
 from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -29,9 +29,10 @@ LINEAGE = ("clean", "unique", "tokenizer", "tokens", "packed", "weights", "score
 
 
 @command
-def sync(overrides: Sequence[str]) -> None:
+@run_argument
+def sync(overrides: Sequence[str], run: str) -> None:
     """Rebuilds the wandb run of the training from metrics.jsonl, with the artifacts before and after it."""
-    facts.show(explain(run_of(overrides).steps))
+    facts.show(explain(run_of(overrides, run).steps))
 
 
 def explain(steps: Sequence[Step]) -> Iterator[Fact]:

@@ -15,7 +15,7 @@ import numpy as np
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import document_in_row, document_named, need
 from headrace.pipeline.commands.request import run_of
@@ -31,9 +31,10 @@ CONTEXT_TOKENS = 16
 @command
 @click.argument("shard", metavar="SHARD")
 @click.argument("offset", metavar="OFFSET")
-def trace(overrides: Sequence[str], shard: str, offset: str) -> None:
+@run_option
+def trace(overrides: Sequence[str], shard: str, offset: str, run: str) -> None:
     """Prints the document that the token at OFFSET of token shard SHARD comes from."""
-    facts.show(explain(run_of(overrides).steps, shard, offset))
+    facts.show(explain(run_of(overrides, run).steps, shard, offset))
 
 
 def explain(steps: Sequence[Step], shard: str, offset: str) -> Iterator[Fact]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_argument
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -34,10 +34,11 @@ POLL_SECONDS = 2.0
 
 
 @command
+@run_argument
 @click.option("--once", is_flag=True, help="Score the checkpoints that are there now, then end.")
-def watch(overrides: Sequence[str], once: bool) -> None:
+def watch(overrides: Sequence[str], run: str, once: bool) -> None:
     """Scores the checkpoints of a training as they appear."""
-    show(run_of(overrides, may_change=("evaluation", "ranks")), once)
+    show(run_of(overrides, run, may_change=("evaluation", "ranks")), once)
 
 
 def show(run: Run, once: bool) -> None:

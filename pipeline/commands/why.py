@@ -24,7 +24,7 @@ from headrace.data_prep.document import split_id
 from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.sources import AnySource
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import Fact, few
 from headrace.pipeline.commands.lookup import Found, document_named, find, need, whole
 from headrace.pipeline.commands.overlaps import of_document
@@ -40,10 +40,11 @@ STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "
 
 @command
 @click.argument("document", metavar="DOCUMENT_ID|URL")
-def why(overrides: Sequence[str], document: str) -> None:
+@run_option
+def why(overrides: Sequence[str], document: str, run: str) -> None:
     """Prints what became of a document: the rule that dropped it, its duplicates, its tokens and rows."""
-    run = run_of(overrides)
-    facts.show(explain(run.steps, run.config.source, document))
+    found = run_of(overrides, run)
+    facts.show(explain(found.steps, found.config.source, document))
 
 
 def explain(steps: Sequence[Step], source: AnySource, name: str) -> Iterator[Fact]:

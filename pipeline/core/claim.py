@@ -18,7 +18,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.owner import Owner, temporary_path
@@ -116,6 +116,21 @@ def owners(parts: Path) -> set[Owner]:
     """Returns the owners of the claims in the folder ``parts``."""
     texts = [_text(claim) for claim in parts.glob("*.claim")]
     return {owner for text in texts if text and (owner := _owner(text))}
+
+
+def live_owners(claims: Iterable[Path]) -> set[Owner]:
+    """Returns the owners of ``claims`` that are not known to have ended.
+
+    Owners on other machines count as long as their heartbeat is younger than SILENCE_SECONDS by the clock of this one.
+    """
+    found = set()
+    for path in claims:
+        owner = _owner(_text(path) or "")
+        with contextlib.suppress(FileNotFoundError):  # it was released
+            age_seconds = time.time() - path.lstat().st_mtime
+            if owner and (not owner.is_dead if owner.is_here else age_seconds < SILENCE_SECONDS):
+                found.add(owner)
+    return found
 
 
 def clear(parts: Path) -> None:

@@ -12,12 +12,13 @@ A hash covers only the values that differ from their default. So a new field wit
 import dataclasses
 import hashlib
 import json
+import os
 import types
 import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 from typing_extensions import dataclass_transform
 
@@ -42,8 +43,27 @@ Buckets = Annotated[int, Field(ge=1, le=65536)]
 """The number of tasks that records are distributed over by a hash."""
 AnyText = Annotated[str, Field(min_length=0)]
 """A text that may be empty. The docstring of the field explains an empty value."""
-Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
+
+
+def _listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 """Texts in a list. A single text is read as a list of one: ``source.paths=crawl``."""
+
+
+def _anchored(path: str, info: ValidationInfo) -> str:
+    folder = (info.context or {}).get("folder")
+    return path if folder is None or "://" in path else os.path.join(folder, os.path.expanduser(path))
+
+
+FilePath = Annotated[str, AfterValidator(_anchored)]
+"""The path of a file or folder, or a URL. A relative path is joined to the ``folder`` that ``decode`` receives."""
+FilePaths = Annotated[tuple[FilePath, ...], BeforeValidator(_listed)]
+"""Paths in a list. A single one is read as a list of one."""
+AnyPath = Annotated[AnyText, AfterValidator(_anchored)]
+"""A ``FilePath`` that may be empty, which means the folder itself."""
 
 TAG = "type"
 """The field that identifies the member of a union."""
@@ -82,8 +102,8 @@ def unhashed(default: Any) -> Any:
     return dataclasses.field(default=default, metadata={"hashed": False})
 
 
-def decode(cls: type[T], values: Mapping[str, Any], where: str = "config") -> T:
-    """Builds ``cls`` from plain ``values``.
+def decode(cls: type[T], values: Mapping[str, Any], where: str = "config", folder: str | None = None) -> T:
+    """Builds ``cls`` from plain ``values``. Relative paths start from ``folder``; from the current one without it.
 
     Raises:
         ConfigError: for the first value that is not valid, with its dotted path, the value and what is valid; for a
@@ -91,7 +111,7 @@ def decode(cls: type[T], values: Mapping[str, Any], where: str = "config") -> T:
     """
     refuse_secrets(values)
     try:
-        return TypeAdapter(cls).validate_python(values)
+        return TypeAdapter(cls).validate_python(values, context={"folder": folder})
     except ValidationError as error:
         raise _config_error(cls, error, where) from None
 

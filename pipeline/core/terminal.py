@@ -1,13 +1,23 @@
 """The terminal: text is printed unchanged, whatever the names of folders and documents contain.
 
-rich would read ``[red]`` as a style, fail at ``[/]``, and print ``:smile:`` as a picture.
+rich would read ``[red]`` as a style, fail at ``[/]``, and print ``:smile:`` as a picture. It would also cut the cells
+of a table that is wider than the terminal, or than 80 columns when the output is piped.
 """
 
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
+
+WIDE = 10_000
+"""Columns that no table needs."""
 
 
 def terminal(**settings: Any) -> Console:
     """Returns a rich console with ``settings`` that prints text unchanged. Styles are arguments or ``Text`` objects."""
     return Console(**{"soft_wrap": True, "highlight": False, "markup": False, "emoji": False} | settings)
+
+
+def show_table(table: Table) -> None:
+    """Prints ``table`` without cutting any cell: a terminal continues long lines in the next one."""
+    terminal(width=WIDE).print(table)

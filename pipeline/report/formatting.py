@@ -41,6 +41,14 @@ def percent(share: float | None) -> str:
     return "< 0.1 %" if 0 < share < 0.0005 else f"{100 * share:.1f} %"
 
 
+def byte_size(number: int) -> str:
+    """Returns a number of bytes with a decimal unit: 1234567 → ``1.2 MB``."""
+    for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if number >= size:
+            return f"{number / size:.1f} {unit}"
+    return f"{number} B"
+
+
 def visible(text: str, characters: int) -> str:
     """Returns the first ``characters`` of ``text``, with control characters and direction marks as U+FFFD."""
     cut = text[:characters]

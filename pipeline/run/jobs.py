@@ -9,6 +9,8 @@ One job may be recorded for several phases and stages.
 """
 
 import dataclasses
+import itertools
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from headrace.pipeline.clusters import CLUSTERS
@@ -16,8 +18,7 @@ from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, Entry, 
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.pipeline.core.stage import Phase
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.saved import AnyPhase, AnyStep
 
 JOBS = "logs/jobs.json"
 
@@ -31,19 +32,19 @@ class Queued:
     """Whether it has started, for an array any of its indices."""
 
 
-def record(step: Step, phase: Phase, job: Job) -> None:
+def record(step: AnyStep, phase: AnyPhase, job: Job) -> None:
     """Records ``job`` as the latest of ``phase``."""
     path = step.folder / JOBS
     write_sealed(path, (read_sealed(path) if path.is_file() else {}) | {phase.name: dataclasses.asdict(job)})
 
 
-def records(step: Step) -> dict[str, Job]:
+def records(step: AnyStep) -> dict[str, Job]:
     """Returns the latest job of each phase of ``step`` that was ever submitted."""
     path = step.folder / JOBS
     return {phase: Job(**fields) for phase, fields in read_sealed(path).items()} if path.is_file() else {}
 
 
-def queued(work: Sequence[tuple[Step, Phase]], scheduler: Scheduler) -> dict[tuple[str, str], Queued]:
+def queued(work: Sequence[tuple[AnyStep, AnyPhase]], scheduler: Scheduler) -> dict[tuple[str, str], Queued]:
     """Returns the jobs of these phases that wait or run on ``scheduler``, by the names of stage and phase.
 
     Raises:
@@ -58,9 +59,9 @@ def queued(work: Sequence[tuple[Step, Phase]], scheduler: Scheduler) -> dict[tup
     }
 
 
-def states(steps: Sequence[Step]) -> dict[str, str]:
+def states(steps: Sequence[AnyStep]) -> dict[str, str]:
     """Returns the states of submitted, unfinished steps: the scheduler's state, the first failed task, the reason."""
-    waiting: dict[str, tuple[Phase, Step, Job]] = {}
+    waiting: dict[str, tuple[AnyPhase, AnyStep, Job]] = {}
     for step in steps:
         jobs = {} if step.is_whole else records(step)
         current = next((phase for phase in step.phases if step.missing(phase)), None)
@@ -72,7 +73,29 @@ def states(steps: Sequence[Step]) -> dict[str, str]:
     return {name: found[name] for name in waiting}
 
 
-def _states_on(cluster: str, waiting: Mapping[str, tuple[Phase, Step, Job]]) -> dict[str, str]:
+def live(steps: Sequence[AnyStep]) -> dict[str, list[int]]:
+    """Returns the jobs of ``steps`` that wait or run, by their cluster.
+
+    Raises:
+        ConfigError, TaskError: when a scheduler cannot be asked.
+    """
+    submitted: dict[str, dict[int, Job]] = defaultdict(dict)
+    for job in itertools.chain(*(records(step).values() for step in steps if not step.is_whole)):
+        submitted[job.cluster][job.job] = job
+    found = {}
+    for cluster, jobs in submitted.items():
+        entries = CLUSTERS[cluster].states(list(jobs.values())) if cluster in CLUSTERS else {}
+        if numbers := sorted(job for job, own in entries.items() if any(entry.is_live for entry in own)):
+            found[cluster] = numbers
+    return found
+
+
+def cancel(cluster: str, jobs: Sequence[int]) -> None:
+    """Cancels ``jobs`` of the cluster of type ``cluster``."""
+    CLUSTERS[cluster].cancel(jobs)
+
+
+def _states_on(cluster: str, waiting: Mapping[str, tuple[AnyPhase, AnyStep, Job]]) -> dict[str, str]:
     """Returns the states of the steps ``waiting``, which were submitted to ``cluster``."""
     try:
         entries = CLUSTERS[cluster].states([job for _, _, job in waiting.values()])

@@ -1,11 +1,13 @@
 """Executes a planned run: stage by stage on this machine, or as jobs on a cluster."""
 
 import sys
+from pathlib import Path
 
 from headrace.pipeline.config import check_training
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run import submission, summary
 from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
+from headrace.pipeline.run.saved import SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.workers import Workers
 
 
@@ -24,7 +26,7 @@ def carry_out(run: Run) -> None:
     if any(step.name == "weights" and not step.is_whole for step in run.steps):
         check_training(run.config)
     try:
-        run_json = save(run.config, run.values, run.steps, run.overrides)
+        run_json = save(run.config, run.values, run.steps, run.overrides, run.folder)
     except HeadraceError as error:
         if not all(step.is_whole for step in run.steps):
             raise
@@ -33,16 +35,27 @@ def carry_out(run: Run) -> None:
         )
         summary.show(run.steps)
         return
+    announce_name(run_json)
     announce_recomputation(run.steps)
     if any(step.name == "signatures" and not step.is_whole for step in run.steps):
         print(f"{'dedup':<11} {run.config.dedup.expected_cost}", file=sys.stderr)
     if scheduler := run.config.cluster.scheduler:
         submission.submit(run.steps, scheduler, run_json)
         return
-    with Workers(run.config.worker_processes) as workers:
+    with in_progress(run_json), Workers(run.config.worker_processes) as workers:
         for step in run.steps:
             if step.is_whole:
                 print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
             else:
                 execute_in(workers, step, run.config, run_json)
     summary.show(run.steps)
+
+
+def announce_name(run_json: Path) -> None:
+    """Prints which run of this user had the name of the run in ``run_json`` until now."""
+    run = SavedRun.read(run_json)
+    others = saved_runs(run.root) if run.name else ()
+    for other in others:
+        if other.name == run.name and other.id != run.id and other.is_own:
+            print(f"name: {run.name!r} was run {other.id} until now, which is still found by its id", file=sys.stderr)
+            return

@@ -7,6 +7,7 @@ Resuming is running again: a step with a finished artifact is skipped, and of ot
 """
 
 import dataclasses
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
@@ -26,7 +27,7 @@ from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
-from headrace.pipeline.run.saved import is_own, newest_file, read_saved
+from headrace.pipeline.run.saved import AnyPhase, SavedRun, is_trusted, newest_file, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages
 from headrace.train.scores import CheckpointScores, FolderScores
@@ -58,7 +59,7 @@ class Step:
     def is_whole(self) -> bool:
         return (self.folder / "manifest.json").is_file()
 
-    def missing(self, phase: Phase) -> list[int]:
+    def missing(self, phase: AnyPhase) -> list[int]:
         return missing_tasks(self.folder, phase.name, phase.tasks)
 
     def executor(self, phase: Phase) -> TaskExecutor:
@@ -133,21 +134,28 @@ class Run:
     values: Mapping[str, Any]
     steps: Sequence[Step]
     overrides: Sequence[str]
+    folder: str | None = None
+    """The folder that relative paths in ``values`` start from; None is the current one."""
 
 
-def plan(config: RunConfig, descriptions: Mapping[str, Mapping[str, Any]] | None = None) -> list[Step]:
+def plan(
+    config: RunConfig,
+    descriptions: Mapping[str, Mapping[str, Any]] | None = None,
+    shards: Mapping[str, int] | None = None,
+) -> list[Step]:
     """Returns the steps of a run, in order, up to ``config.until``.
 
     The ``descriptions`` of a saved run (``load``) are used unchanged, because making them means reading every raw file.
-    Descriptions that are missing are made.
+    Descriptions that are missing are made. ``shards`` are the numbers of shards of stages, as far as they are known.
     """
+    known = shards or {}
     steps: dict[str, Step] = {}
     for stage in stages(config):
         inputs = {name: steps[name] for name in stage.inputs}
         folders = {name: step.folder for name, step in inputs.items()}
-        shards = {name: step.phases[-1].tasks for name, step in inputs.items()}
+        of_inputs = {name: known.get(name) or step.phases[-1].tasks for name, step in inputs.items()}
         saved = (descriptions or {}).get(stage.name)
-        steps[stage.name] = Step.of(stage, Path(config.root), folders, shards, saved)
+        steps[stage.name] = Step.of(stage, Path(config.root), folders, of_inputs, saved)
         if stage.name == config.until:
             return list(steps.values())
     raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, steps))
@@ -188,8 +196,16 @@ def execute_in(workers: Workers, step: Step, config: RunConfig, file: Path) -> A
         return step.finish()
 
 
-def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], overrides: Sequence[str] = ()) -> Path:
+def save(
+    config: RunConfig,
+    values: Mapping[str, Any],
+    steps: Sequence[Step],
+    overrides: Sequence[str] = (),
+    folder: str | None = None,
+) -> Path:
     """Writes ``run.json`` and returns its path. Workers rebuild the steps from it: no Hydra, no raw file is read.
+
+    Relative paths in ``values`` start from ``folder``, by default the current one.
 
     Raises:
         ConfigError: when the root is not writable.
@@ -198,7 +214,8 @@ def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], ov
     path = run_folder(config) / "run.json"
     descriptions = {step.name: step.description for step in steps}
     try:
-        saved = {"config": values, "descriptions": descriptions, "overrides": list(overrides)}
+        saved = {"config": values, "descriptions": descriptions, "steps": [_tasks(step) for step in steps]}
+        saved |= {"overrides": list(overrides), "folder": folder or os.getcwd()}
         write_sealed(path, {"format": FORMAT, **saved})
         path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
     except OSError as error:
@@ -210,8 +227,17 @@ def save(config: RunConfig, values: Mapping[str, Any], steps: Sequence[Step], ov
     return path
 
 
+def _tasks(step: Step) -> dict[str, Any]:
+    """Returns what SavedStep reads: the number of tasks of each phase is known without planning again."""
+    return {
+        "name": step.name,
+        "address": step.address,
+        "phases": [[phase.name, phase.tasks] for phase in step.phases],
+    }
+
+
 def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
-    """Returns the configuration and the steps that ``save`` wrote."""
+    """Returns the configuration and the steps that ``save`` wrote, for workers in the folder of the command."""
     saved = read_saved(run_json)
     config = decode(RunConfig, saved["config"], str(run_json))
     return config, plan(config, saved["descriptions"])
@@ -233,7 +259,7 @@ def load_steps(file: Path) -> dict[str, Step]:
     Raises:
         ConfigError: when another user wrote it.
     """
-    if not is_own(file):
+    if not is_trusted(file):
         raise ConfigError(str(file), "was written by another user", "run the command again, or use a root of your own")
     saved = read_saved(file)
     if "stage" not in saved:
@@ -249,10 +275,29 @@ def newest(root: str) -> Run:
     Raises:
         ConfigError: when there is none.
     """
-    file = newest_file(root)
-    config, steps = load(file)
-    values = read_saved(file)
-    return Run(config, values["config"], steps, values["overrides"])
+    return opened(SavedRun.read(newest_file(root)))
+
+
+def opened(saved: SavedRun, values: Mapping[str, Any] | None = None, overrides: Sequence[str] | None = None) -> Run:
+    """Returns the run ``saved``, from any current folder and without its raw files.
+
+    ``values`` and ``overrides`` replace its own ones. They may differ in settings that are in no address.
+
+    Raises:
+        ConfigError: when another user wrote it.
+    """
+    if not is_trusted(saved.file):
+        wrong = f"was written by {saved.user}, and its settings may name any Python class"
+        remedy = "use status, logs, compare or du, or start it in a root of your own"
+        raise ConfigError(str(saved.file), wrong, remedy)
+    started_in = saved.values.get("folder", os.getcwd())
+    folder = None if started_in == os.getcwd() else started_in
+    values = values or saved.values["config"]
+    config = decode(RunConfig, values, str(saved.file), folder)
+    config = dataclasses.replace(config, root=str(saved.root))
+    shards = {step.name: step.phases[-1].tasks for step in saved.steps if step.phases}
+    steps = plan(config, saved.values["descriptions"], shards)
+    return Run(config, values, steps, saved.values["overrides"] if overrides is None else overrides, folder)
 
 
 def run_folder(config: RunConfig) -> Path:

@@ -19,7 +19,7 @@ from rich.table import Table
 from headrace.pipeline.clusters.base import Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
-from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.core.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, queued, record
 from headrace.pipeline.run.planner import Step
 
@@ -80,7 +80,7 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
         if replaced:
             scheduler.cancel(replaced)
         if table.row_count:
-            terminal().print(table)
+            show_table(table)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
     print(*_last_lines(work, submitted, scheduler), sep="\n")
 

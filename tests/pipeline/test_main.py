@@ -37,7 +37,7 @@ from tests.command_line import headrace, headrace_here
             "headrace: model.layers: must be a whole number (got 'many'); correct the value",
         ),
         (["status", "until=pakced"], "headrace: until: no stage is named 'pakced'; did you mean 'packed'?"),
-        (["status", "model.layers"], "headrace: command line: 'model.layers' is not an override; write KEY=VALUE"),
+        (["plan", "model.layers"], "headrace: command line: 'model.layers' is not an override; write KEY=VALUE"),
         (["status", "model.layers=[1"], "headrace: command line: 'model.layers=[1' is not an override; "),
         (["status", "model.layers=1,2"], "headrace: command line: Ambiguous value for argument 'model.layers=1,2'; "),
         (["status", "++model.layers=[1"], "headrace: command line: '++model.layers=[1' is not an override; "),

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import NaturalNumber, Positive, digest, settings, unhashed
+from headrace.pipeline.core.settings import FilePath, NaturalNumber, Positive, digest, settings, unhashed
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.data.apportionment import MixedOrder, Stretch
 from headrace.train.data.order import Order
@@ -36,7 +36,7 @@ class SourceSettings:
 
     name: str
     """Its name in the metrics."""
-    packed: str | None = None
+    packed: FilePath | None = None
     """The folder of another run's artifact ``packed``; null: the rows of this run."""
     weight: NaturalNumber
     """Its part of the rows, relative to the weights of the others; any unit."""

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import (
+    AnyPath,
     AnyText,
     Natural,
     Positive,
@@ -100,7 +101,7 @@ class Evaluation(Inference):
     piqa_1shot, …, as if all were written out (hence no part of the address); empty: each keeps its own number."""
     limit: Positive | None = unhashed(None)
     """At most this many items of every benchmark and task, as if each had this limit; None: each keeps its own."""
-    data: AnyText = unhashed("")
+    data: AnyPath = unhashed("")
     """The folder that relative ``paths`` of benchmarks start from; empty: the current one."""
     tasks: Texts = ()
     """Tasks of lm-evaluation-harness, by name or as paths of their YAML; needs the extra headrace[evaluation]."""

@@ -20,7 +20,7 @@ from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.urls import url_number
 from headrace.data_prep.filters.user_files import read_text
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
-from headrace.pipeline.core.settings import Fraction
+from headrace.pipeline.core.settings import FilePath, Fraction
 from headrace.pipeline.core.stage import RawFile
 
 LISTS = Path(__file__).parent / "bad_words_lists"
@@ -40,7 +40,7 @@ class BadWords(Filter):
     """
 
     type: Literal["bad_words"] = "bad_words"
-    path: str | None = None
+    path: FilePath | None = None
     """A folder of your own lists ``<language>.json``; None: LDNOOBW's lists."""
     default_language: str = "en"
     """The list for pages whose language was not identified."""

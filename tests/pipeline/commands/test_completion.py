@@ -30,7 +30,7 @@ def asked(monkeypatch: pytest.MonkeyPatch):
 
 def test_commands_and_options(asked) -> None:
     assert asked("bash", "sta") == ["plain,status"]
-    assert asked("bash", "inspect", "clean", "--") == ["plain,--rule", "plain,--sample", "plain,--help"]
+    assert asked("bash", "inspect", "clean", "--") == [f"plain,--{name}" for name in ("rule", "sample", "run", "help")]
     assert asked("bash", "evaluate", "") == ["file,"]
     assert asked("bash", "similar", "") == ["file,"]
 

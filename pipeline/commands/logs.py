@@ -1,0 +1,118 @@
+"""``headrace logs``: the logs of a run: their paths, their ends, and the tasks that failed.
+
+headrace logs                      the stage that your newest run is at, or ended at
+headrace logs small tokens         one stage of the run ``small``
+headrace logs small --lines 100    more of each log
+
+    stage   tokens, 11 of 12 tasks done
+    error   tokens: OSError: …
+    failed  tokens task 7
+    log     /data/runs/tokens/0b5c2f7d9e11/logs/tokens/logs/task_00007.log
+        …
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from headrace.pipeline.commands.choice import chosen_run
+from headrace.pipeline.commands.declaration import command, load, run_argument
+from headrace.pipeline.commands.facts import Fact, show
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import Positive, value_of
+from headrace.pipeline.report.formatting import visible
+from headrace.pipeline.run.saved import AnyPhase, AnyStep
+
+TAIL_BYTES = 1 << 18
+MAX_LOGS = 3
+"""Logs whose ends are printed. The paths of all are printed."""
+
+
+@command
+@run_argument
+@click.argument("stage", metavar="[STAGE]", required=False, default="")
+@click.option("--lines", metavar="N", default="20", help="Lines of the end of each log; 20 without it.")
+def logs(overrides: Sequence[str], run: str, stage: str, lines: str) -> None:
+    """Prints the logs of a stage of a run: paths, last lines, and which tasks failed."""
+    count = value_of(Positive, lines, "--lines")
+    chosen = chosen_run(overrides, run)
+    step = stage_of(chosen.steps, stage)
+    show(explain(step))
+    files, failed = log_files(step), {path for paths in failed_tasks(step).values() for path in paths}
+    for path in files:
+        show([("log", str(path))])
+    for path in sorted(files, key=lambda path: path not in failed)[:MAX_LOGS]:
+        print(f"\n{path}:")
+        print("\n".join(tail(path, count)))
+
+
+def stage_of(steps: Sequence[AnyStep], stage: str) -> AnyStep:
+    """Returns the step of ``stage``; without it the first unfinished one that has begun, else the last finished one.
+
+    Raises:
+        ConfigError: when the run has no such stage, or nothing has begun.
+    """
+    if stage:
+        found = next((step for step in steps if step.name == stage), None)
+        if found is None:
+            known = [step.name for step in steps]
+            raise ConfigError("STAGE", f"the run has no stage {stage!r}", suggestion(stage, known))
+        return found
+    begun = [step for step in steps if not step.is_whole and (step.folder / "logs").is_dir()]
+    whole = [step for step in steps if step.is_whole]
+    if not begun and not whole:
+        raise ConfigError("RUN", "no stage has begun", "see headrace status")
+    return (begun or whole[::-1])[0]
+
+
+def explain(step: AnyStep) -> Iterator[Fact]:
+    """Yields how far the stage is, its last error and the tasks that failed."""
+    if step.is_whole:
+        yield "stage", f"{step.name}, done"
+        return
+    tasks = sum(phase.tasks for phase in step.phases)
+    done = tasks - sum(len(step.missing(phase)) for phase in step.phases)
+    yield "stage", f"{step.name}, {done} of {tasks or '?'} tasks done"
+    for state in load("run.jobs").states([step]).values():
+        yield "job", state
+    if error := error_report.read(step.folder):
+        yield "error", str(error)
+    for task in failed_tasks(step):
+        yield "failed", task
+
+
+def failed_tasks(step: AnyStep) -> dict[str, list[Path]]:
+    """Returns the unfinished tasks of ``step`` that have a log, and so have begun, with their logs."""
+    jobs = load("run.jobs").records(step)
+    found = {}
+    for phase in step.phases:
+        for task in [] if step.is_whole else step.missing(phase):
+            own = [task_log(step, phase, task)]
+            if phase.name in jobs:
+                own.append(jobs[phase.name].log_of_task(task))
+            if begun := [path for path in own if path.is_file()]:
+                found[f"{step.name} {phase.name} task {task}"] = begun
+    return found
+
+
+def task_log(step: AnyStep, phase: AnyPhase, task: int) -> Path:
+    """Returns the path that datatrove gives the log of a task."""
+    return step.folder / "logs" / phase.name / "logs" / f"task_{task:05d}.log"
+
+
+def log_files(step: AnyStep) -> list[Path]:
+    """Returns the logs of ``step`` that exist: of its jobs, its ranks, its workers and its tasks, the newest first."""
+    found = set((step.folder / "logs").rglob("*.log"))
+    for job in load("run.jobs").records(step).values():
+        found |= set(Path(job.log).parent.glob(f"{Path(job.log).name}*.log"))
+    return sorted((path for path in found if path.stat().st_size), key=lambda path: -path.stat().st_mtime_ns)
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    """Returns the last ``lines`` of ``path``, with control characters made visible."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        text = stream.read().decode("utf-8", "replace")
+    return visible(text, len(text)).splitlines()[-lines:]

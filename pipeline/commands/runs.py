@@ -1,0 +1,85 @@
+"""``headrace runs``: the runs below the root, the last started one first.
+
+headrace runs                      those of all users below the default root
+headrace runs root=/data/runs      those below another root
+headrace runs --json               one JSON object per line, with numbers as numbers
+
+    name    id            started           user   stages  where  size    loss   best score
+    small   0b5c2f7d9e11  2026-11-22 14:10  ann *  11/11   local  1.2 GB  3.214  agreement acc 51.9 %
+
+``*`` marks your own runs. ``running`` after the stages: a command on a machine works on it now; ``headrace status``
+asks the cluster, too. Artifacts that runs share are counted in the size of each (``headrace du`` tells them apart).
+"""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from headrace.pipeline.commands.choice import root_of
+from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.core.terminal import show_table
+from headrace.pipeline.report.formatting import byte_size, decimal
+from headrace.pipeline.run.results import accuracies, best, validation_loss
+from headrace.pipeline.run.saved import SavedRun, saved_runs
+from headrace.pipeline.run.storage import folder_bytes
+
+COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "loss", "best score")
+
+
+@command
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+def runs(overrides: Sequence[str], as_json: bool) -> None:
+    """Prints the runs below the root: name, id, date, user, stages, size, loss and best score."""
+    sizes: dict[Path, int] = {}
+    rows = [facts_of(run, sizes) for run in saved_runs(Path(root_of(overrides)))]
+    if as_json:
+        for row in rows:
+            print(json.dumps(row, ensure_ascii=False))
+        return
+    table = Table(*COLUMNS, box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*cells(row))
+    show_table(table)
+
+
+def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
+    """Returns what is known of ``run`` as JSON values. ``sizes`` keeps the bytes of folders that runs share."""
+    for step in run.steps:
+        if step.folder not in sizes:
+            sizes[step.folder] = folder_bytes(step.folder)
+    return {
+        "name": run.name,
+        "id": run.id,
+        "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
+        "user": run.user,
+        "own": run.is_own,
+        "done": sum(step.is_whole for step in run.steps),
+        "stages": len(run.steps),
+        "running": bool(run.processes()),
+        "where": str(run.values["config"].get("cluster", {}).get("type", "")),
+        "bytes": sum(sizes[step.folder] for step in run.steps),
+        "loss": validation_loss(run.steps),
+        "best_score": best(accuracies(run.steps)),
+        "folder": str(run.file.parent),
+    }
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """Returns the texts of the columns."""
+    loss = "" if row["loss"] is None else decimal(row["loss"], 3)
+    return [
+        row["name"],
+        row["id"],
+        row["started"],
+        f"{row['user']} *" if row["own"] else row["user"],
+        f"{row['done']}/{row['stages']}{' running' * row['running']}",
+        row["where"],
+        byte_size(row["bytes"]),
+        loss,
+        row["best_score"],
+    ]

@@ -1,0 +1,66 @@
+"""The main results of a run in a few numbers: the validation loss of its training, and the accuracies of its model.
+
+Only metrics.jsonl and scores.json are read, so a table of many runs takes a fraction of a second.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from headrace.pipeline.run.saved import AnyStep
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
+
+TAIL_BYTES = 1 << 20
+"""The end of metrics.jsonl that is read first. It holds thousands of steps."""
+
+Accuracy = tuple[BenchmarkScores, Metric]
+"""A benchmark and its first metric that is a share of right answers."""
+
+
+def validation_loss(steps: Sequence[AnyStep]) -> float | None:
+    """Returns the last validation loss in nats per token; None before the first one. The training may still run."""
+    folder = _folder(steps, "weights")
+    path = None if folder is None else folder / "metrics.jsonl"
+    if path is None or not path.is_file():
+        return None
+    return _last_loss(path, TAIL_BYTES) or _last_loss(path, path.stat().st_size)
+
+
+def _last_loss(path: Path, tail_bytes: int) -> float | None:
+    """Returns the last validation loss in the last ``tail_bytes`` of a metrics.jsonl."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, path.stat().st_size - tail_bytes))
+        lines = stream.read().split(b"\n")[:-1]
+    for line in reversed(lines):
+        if line.startswith(b"{") and b'"validation_loss"' in line:
+            loss = orjson.loads(line)["validation_loss"]
+            if loss is not None:
+                return float(loss)
+    return None
+
+
+def accuracies(steps: Sequence[AnyStep]) -> list[Accuracy]:
+    """Returns the accuracies of the finished scores, by the benchmarks' names and shots; none before."""
+    folder = _folder(steps, "scores")
+    if folder is None or not (folder / "manifest.json").is_file():
+        return []
+    benchmarks = sorted(read_scores(folder / "scores.json"), key=lambda one: one.order)
+    firsts = ((one, next((metric for metric in one.whole if metric.kind.is_share), None)) for one in benchmarks)
+    return [(one, metric) for one, metric in firsts if metric is not None]
+
+
+def best(found: Sequence[Accuracy]) -> str:
+    """Returns the highest of the accuracies as text, ``piqa acc 61.0 %``; an empty text when there are none."""
+    if not found:
+        return ""
+    benchmark, metric = max(found, key=lambda one: one[1].value)
+    return f"{benchmark.name} {metric.name} {percent(metric)}"
+
+
+def percent(metric: Metric) -> str:
+    return f"{metric.kind.scale * metric.value:.1f}{metric.kind.unit}"
+
+
+def _folder(steps: Sequence[AnyStep], stage: str) -> Path | None:
+    return next((step.folder for step in steps if step.name == stage), None)
