@@ -19,7 +19,8 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.conf_folder import setting_of
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.run.planner import Run, opened, plan, run_folder
+from headrace.pipeline.run.opening import opened
+from headrace.pipeline.run.planner import Run, plan, run_folder
 from headrace.pipeline.run.saved import RUN_JSON, SavedRun
 
 

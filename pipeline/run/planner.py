@@ -19,7 +19,7 @@ from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, has_older_format, missing_tasks, part_path
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
-from headrace.pipeline.core.errors import ConfigError, RetryableError, suggestion
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode, differing, digest
@@ -27,7 +27,7 @@ from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
-from headrace.pipeline.run.saved import AnyPhase, SavedRun, is_trusted, newest_file, read_saved
+from headrace.pipeline.run.saved import AnyPhase, SavedRun, is_trusted, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages
 from headrace.train.scores import CheckpointScores, FolderScores
@@ -205,7 +205,8 @@ def save(
 ) -> Path:
     """Writes ``run.json`` and returns its path. Workers rebuild the steps from it: no Hydra, no raw file is read.
 
-    Relative paths in ``values`` start from ``folder``, by default the current one.
+    Relative paths in ``values`` start from ``folder``, by default the current one. A run keeps the name of an earlier
+    start when it gets none.
 
     Raises:
         ConfigError: when the root is not writable.
@@ -214,8 +215,11 @@ def save(
     path = run_folder(config) / "run.json"
     descriptions = {step.name: step.description for step in steps}
     try:
-        saved = {"config": values, "descriptions": descriptions, "steps": [_tasks(step) for step in steps]}
-        saved |= {"overrides": list(overrides), "folder": folder or os.getcwd()}
+        before = _saved_before(path)
+        name = values.get("name") or (before and before.name) or None
+        saved: dict[str, Any] = {"config": {**values, "name": name}, "descriptions": descriptions}
+        saved |= {"steps": [_tasks(step) for step in steps]}
+        saved |= {"overrides": list(overrides), "folder": folder or os.getcwd(), "later": _later(before, steps)}
         write_sealed(path, {"format": FORMAT, **saved})
         path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
     except OSError as error:
@@ -227,13 +231,25 @@ def save(
     return path
 
 
+def _saved_before(path: Path) -> SavedRun | None:
+    """Returns the run that an earlier start with the same settings saved at ``path``, if it can be read."""
+    try:
+        return SavedRun.read(path) if path.is_file() else None
+    except ArtifactError:
+        return None
+
+
+def _later(before: SavedRun | None, steps: Sequence[Step]) -> list[str]:
+    """Returns the addresses of stages after ``steps`` to which an earlier start came: the run still uses them."""
+    addresses = {step.address for step in steps}
+    earlier = [] if before is None else [*(step.address for step in before.steps), *before.values.get("later", ())]
+    return [one for one in earlier if one not in addresses] if addresses <= {*earlier} else []
+
+
 def _tasks(step: Step) -> dict[str, Any]:
     """Returns what SavedStep reads: the number of tasks of each phase is known without planning again."""
-    return {
-        "name": step.name,
-        "address": step.address,
-        "phases": [[phase.name, phase.tasks] for phase in step.phases],
-    }
+    phases = [[phase.name, phase.tasks] for phase in step.phases]
+    return {"name": step.name, "address": step.address, "phases": phases}
 
 
 def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
@@ -267,37 +283,6 @@ def load_steps(file: Path) -> dict[str, Step]:
     stage = decode(WITHOUT_RUN[saved["stage"]], saved.pop("settings"), str(file))
     inputs = {name: Path(folder) for name, folder in saved["inputs"].items()}
     return {stage.name: Step(**saved | {"stage": stage, "folder": Path(saved["folder"]), "inputs": inputs})}
-
-
-def newest(root: str) -> Run:
-    """Returns the run below ``root`` that this user started last.
-
-    Raises:
-        ConfigError: when there is none.
-    """
-    return opened(SavedRun.read(newest_file(root)))
-
-
-def opened(saved: SavedRun, values: Mapping[str, Any] | None = None, overrides: Sequence[str] | None = None) -> Run:
-    """Returns the run ``saved``, from any current folder and without its raw files.
-
-    ``values`` and ``overrides`` replace its own ones. They may differ in settings that are in no address.
-
-    Raises:
-        ConfigError: when another user wrote it.
-    """
-    if not is_trusted(saved.file):
-        wrong = f"was written by {saved.user}, and its settings may name any Python class"
-        remedy = "use status, logs, compare or du, or start it in a root of your own"
-        raise ConfigError(str(saved.file), wrong, remedy)
-    started_in = saved.values.get("folder", os.getcwd())
-    folder = None if started_in == os.getcwd() else started_in
-    values = values or saved.values["config"]
-    config = decode(RunConfig, values, str(saved.file), folder)
-    config = dataclasses.replace(config, root=str(saved.root))
-    shards = {step.name: step.phases[-1].tasks for step in saved.steps if step.phases}
-    steps = plan(config, saved.values["descriptions"], shards)
-    return Run(config, values, steps, saved.values["overrides"] if overrides is None else overrides, folder)
 
 
 def run_folder(config: RunConfig) -> Path:

@@ -19,7 +19,8 @@ from headrace.pipeline.core.artifact import Artifact, FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed, write_json, write_sealed
 from headrace.pipeline.report.marking import pages
-from headrace.pipeline.run.planner import load_steps, newest, save
+from headrace.pipeline.run.opening import newest
+from headrace.pipeline.run.planner import load_steps, save
 from headrace.train.checkpoint import store
 from tests.small_runs import Corpus, build, c4_corpus
 from tests.unique_documents import write_documents

@@ -16,7 +16,8 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.stage import address_of
-from headrace.pipeline.run.planner import newest, plan, run_folder
+from headrace.pipeline.run.opening import newest
+from headrace.pipeline.run.planner import plan, run_folder
 from tests.command_line import headrace, headrace_here
 from tests.small_runs import Corpus, build, c4_corpus, plain_corpus
 

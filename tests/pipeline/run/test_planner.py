@@ -16,7 +16,8 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.settings import plain, settings
 from headrace.pipeline.core.stage import Stage, address_of
-from headrace.pipeline.run.planner import load, newest, plan, save
+from headrace.pipeline.run.opening import newest
+from headrace.pipeline.run.planner import load, plan, save
 from headrace.pipeline.stages import stages
 from headrace.train.config import ModelConfig, TrainingConfig
 from tests.command_line import headrace_here

@@ -1,0 +1,81 @@
+"""The arms of a sweep: their settings that differ, their states and their main results, as a table at its end.
+
+run     optimizer.learning_rate  loss   agreement acc  state
+lr-1    3e-4                     3.214  51.9 %         done
+lr-2    6e-4                     3.102  54.0 %         done
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from headrace.pipeline.core.terminal import show_table
+from headrace.pipeline.report.formatting import decimal
+from headrace.pipeline.run.planner import Run, run_folder
+from headrace.pipeline.run.results import Accuracy, accuracies, percent, validation_loss
+
+MAX_SCORES = 4
+"""Accuracies that the table shows; ``headrace compare`` shows all."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """One run of a sweep."""
+
+    overrides: Sequence[str]
+    run: Run | None
+    """None when it could not be planned."""
+    error: str
+    """Why it failed or stopped; empty when it did not."""
+
+    @property
+    def id(self) -> str:
+        return "" if self.run is None else run_folder(self.run.config).name
+
+    @property
+    def label(self) -> str:
+        return (self.run and self.run.config.name) or self.id
+
+    @property
+    def state(self) -> str:
+        """``done``, ``submitted`` to a cluster, or the error."""
+        if self.error or self.run is None:
+            return self.error
+        return "done" if all(step.is_whole for step in self.run.steps) else "submitted"
+
+
+def show(arms: Sequence[Arm]) -> None:
+    """Prints the table of ``arms``, and the command that compares them."""
+    settings = differing(arms)
+    scores = [{f"{one.name} {metric.name}": percent(metric) for one, metric in _accuracies(arm)} for arm in arms]
+    names = list(dict.fromkeys(name for found in scores for name in found))[:MAX_SCORES]
+    table = Table("run", *settings, "loss", *names, "state", box=None, header_style="bold", pad_edge=False)
+    for arm, found in zip(arms, scores, strict=True):
+        loss = None if arm.run is None else validation_loss(arm.run.steps)
+        values = _values(arm)
+        cells = [arm.label, *(values.get(key, "") for key in settings), "–" if loss is None else decimal(loss, 3)]
+        table.add_row(*cells, *(found.get(name, "–") for name in names), arm.state)
+    print()
+    show_table(table)
+    root = next((f" root={arm.run.config.root}" for arm in arms if arm.run and arm.run.config.root != "runs"), "")
+    compared = [arm.id for arm, found in zip(arms, scores, strict=True) if found]
+    if len(compared) > 1:
+        print(f"\ncompare them: headrace compare {' '.join(compared)}{root}")
+    elif any(arm.state == "submitted" for arm in arms):
+        print(f"\nfollow them: headrace runs{root}")
+
+
+def differing(arms: Sequence[Arm]) -> list[str]:
+    """Returns the settings whose values differ between ``arms``."""
+    values = [_values(arm) for arm in arms]
+    keys = dict.fromkeys(key for one in values for key in one)
+    return [key for key in keys if len({one.get(key) for one in values}) > 1]
+
+
+def _values(arm: Arm) -> dict[str, str]:
+    return {key: value for key, _, value in (override.partition("=") for override in arm.overrides)}
+
+
+def _accuracies(arm: Arm) -> list[Accuracy]:
+    return [] if arm.run is None else accuracies(arm.run.steps)
