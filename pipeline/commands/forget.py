@@ -204,10 +204,13 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
     temporary = path.with_suffix(".tmp")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
-    values = {**run.values, "name": None, "until": "packed", "packing": {**run.values["packing"], "forget": str(path)}}
+    packing = {**run.values["packing"], "forget": str(path)}
+    values = {**run.values, "name": None, "root": run.config.root, "until": "packed", "packing": packing}
     config = decode(RunConfig, values, folder=run.folder)
     same = {step.name: step.description for step in itertools.takewhile(lambda step: step.name != "packed", run.steps)}
-    kept = [one for one in run.overrides if one.lstrip("+").partition("=")[0] not in ("packing.forget", "until")]
+    kept = [
+        one for one in run.overrides if one.lstrip("+").partition("=")[0] not in ("packing.forget", "until", "name")
+    ]
     overrides = [*kept, f"packing.forget={quoted(str(path))}"]
     return Run(config, values, plan(config, same), overrides, run.folder)
 

@@ -1,0 +1,365 @@
+"""Commands about saved runs: they need neither the raw data nor the folder, the settings or the user of the start."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.json_files import write_sealed
+from headrace.pipeline.run import saved, storage
+from headrace.pipeline.run.planner import Step, plan, save
+from tests.command_line import headrace_here
+from tests.small_runs import plain_corpus
+
+SETTINGS = (
+    "source=jsonl", "source.paths=[raw/a.jsonl]", "cleaning=none", "tokenizer.vocabulary_size=300", "until=packed",
+    "packing.row_tokens=128", "packing.validation_fraction=0.4", "dedup.buckets=1",
+)  # fmt: skip
+RUNS = "runs"
+
+
+def started(run_stage, folder: Path, *overrides: str, stages: int = 99) -> list[Step]:
+    """Starts a run in ``folder`` with relative paths and finishes its first ``stages``."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        line = [*SETTINGS, *overrides]
+        values = compose(line)
+        config = decoded(values)
+        steps = plan(config)
+        save(config, values, steps, line)
+        for step in steps[:stages]:
+            if not step.is_whole:
+                run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
+        return steps
+
+
+@pytest.fixture(scope="module")
+def home(run_stage, tmp_path_factory) -> Path:
+    """A folder where two runs were started: ``small``, and ``other`` with another tokenizer; its raw data is gone."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "raw").mkdir()
+    (home / "raw/a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in plain_corpus()[0]))
+    started(run_stage, home, "name=small")
+    started(run_stage, home, "name=other", "tokenizer.vocabulary_size=290", stages=6)
+    (home / "raw").rename(home / "moved")
+    return home
+
+
+@pytest.fixture
+def elsewhere(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Another current folder. Returns the root of the runs."""
+    monkeypatch.chdir(tmp_path)
+    return home / RUNS
+
+
+def lines(*arguments: str) -> list[str]:
+    done = headrace_here(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def run_json(root: Path, name: str) -> Path:
+    return saved.named_file(str(root), name)
+
+
+QUESTIONS = (
+    ["why", "raw/a.jsonl:2"],
+    ["why", "https://c.example/?page=2"],
+    ["trace", "0", "12"],
+    ["inspect", "clean", "--sample", "1"],
+    ["order", "--step", "1"],
+    ["similar", "page.txt"],
+)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
+def test_a_question_needs_neither_raw_data_nor_folder_nor_settings(elsewhere: Path, question: list[str]) -> None:
+    Path("page.txt").write_text(plain_corpus()[0][2]["text"])
+    by_name = lines(*question, "--run", "small", f"root={elsewhere}")
+    assert any("raw/a.jsonl:2" in line or "a.jsonl" in line for line in by_name)
+    assert lines(*question, f"--run={run_json(elsewhere, 'small').parent}") == by_name
+    assert lines(*question, *SETTINGS, f"root={elsewhere}") == by_name, "its settings, from another folder"
+
+
+def test_documents_are_forgotten_from_elsewhere(elsewhere: Path) -> None:
+    Path("ids.txt").write_text("raw/a.jsonl:2\n")
+    found = lines("forget", "--ids", "ids.txt", "--run", "small", f"root={elsewhere}")
+    assert any(line.startswith("forgotten") and "1 documents" in line for line in found)
+    assert not Path(RUNS).exists(), "the root is that of the run"
+    assert run_json(elsewhere, "small") != saved.run_files(elsewhere)[0], "the new run does not take the name"
+
+
+def test_status_by_name_id_beginning_and_path(elsewhere: Path) -> None:
+    file = run_json(elsewhere, "small")
+    rows = lines("status", "small", f"root={elsewhere}")
+    assert [row.split()[0] for row in rows[1:]][-1] == "packed"
+    assert all("…" not in row for row in rows)
+    assert str(elsewhere / "clean") in rows[1], "a path is never cut"
+    for name in (file.parent.name, file.parent.name[:7], "sma", str(file.parent), str(file)):
+        assert lines("status", name, f"root={elsewhere}") == rows
+    assert lines("status", "name=small", f"root={elsewhere}") == rows
+    assert lines("status", f"root={elsewhere}", *SETTINGS) == rows
+    states = dict(row.split()[:2] for row in lines("status", "other", f"root={elsewhere}")[1:])
+    assert (states["tokenizer"], states["tokens"], states["packed"]) == ("done", "to", "to")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["smal"], ""),
+        (["smell"], "RUN: no run below 'ROOT' is named 'smell'; did you mean 'small'? (headrace runs lists all)"),
+        (["small", "ranks=2"], "RUN: both 'small' and settings (ranks) are given; name the run, or give its settings"),
+    ],
+)
+def test_a_run_that_is_named_wrongly(elsewhere: Path, arguments: list[str], message: str) -> None:
+    done = headrace_here("status", *arguments, f"root={elsewhere}")
+    expected = f"headrace: {message.replace('ROOT', str(elsewhere))}\n" if message else ""
+    assert done.stderr == expected
+
+
+def test_a_beginning_of_several_runs_is_refused(tmp_path: Path) -> None:
+    for number, name in enumerate(("lr-1", "lr-2", "lr-2")):
+        values = {"format": 3, "config": {"name": name}, "descriptions": {}, "steps": []}
+        write_sealed(tmp_path / f"runs/{number:012x}/run.json", values)
+        os.utime(tmp_path / f"runs/{number:012x}/run.json", (number, number))
+    done = headrace_here("status", "lr", f"root={tmp_path}")
+    assert done.stderr.startswith("headrace: RUN: 'lr' is the beginning of several: lr-2 000000000002, ")
+    assert saved.named_file(str(tmp_path), "lr-2").parent.name == "000000000002", "the last one of that name"
+
+
+def test_runs_lists_those_of_all_users(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [json.loads(line) for line in lines("runs", "--json", f"root={elsewhere}")]
+    found = {row["name"]: row for row in rows}
+    small = found["small"]
+    assert (small["done"], small["stages"], small["where"], small["own"], small["running"]) == (
+        small["stages"],
+        len(saved.SavedRun.read(run_json(elsewhere, "small")).steps),
+        "local",
+        True,
+        False,
+    )
+    assert found["other"]["done"] == 6
+    assert small["bytes"] > 10_000
+    table = lines("runs", f"root={elsewhere}")
+    row = next(line for line in table if line.startswith("small "))
+    assert all(str(small[key]) in row for key in ("id", "started"))
+    assert f"{small['user']} *" in row
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    foreign = lines("runs", f"root={elsewhere}")
+    assert len(foreign) == len(table)
+    assert not any("*" in line for line in foreign)
+    done = headrace_here("status", f"root={elsewhere}")
+    assert "no run of yours was started below" in done.stderr, "the newest run is one's own"
+    assert len(lines("status", "small", f"root={elsewhere}")) == small["stages"] + 1
+
+
+def test_a_name_that_another_run_has(run_stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest one has it; a restart without a name keeps it."""
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/a.jsonl").write_text('{"text": "One page."}\n')
+    monkeypatch.chdir(tmp_path)
+    line = [*SETTINGS, "until=clean"]
+    started(run_stage, tmp_path, "until=clean", "name=mine")
+    first = run_json(Path(RUNS), "mine")
+    second = headrace_here(*line, "name=mine", "dedup.threshold=0.7")
+    assert f"name: 'mine' was run {first.parent.name} until now, which is still found by its id" in second.stderr
+    assert second.returncode == 0
+    assert run_json(Path(RUNS), "mine") != first
+    assert headrace_here(*line, "dedup.threshold=0.7").returncode == 0
+    assert run_json(Path(RUNS), "mine") != first, "it keeps its name"
+
+
+def test_du_marks_what_runs_share(elsewhere: Path) -> None:
+    artifacts = [json.loads(line) for line in lines("du", "--json", "small", f"root={elsewhere}")]
+    runs = {row["stage"]: len(row["runs"]) for row in artifacts}
+    assert runs["clean"] >= 2
+    assert runs["tokenizer"] >= 1
+    table = lines("du", "small", f"root={elsewhere}")
+    assert any(line.startswith("clean ") and "other" in line for line in table)
+    assert not any(line.startswith("tokens ") and "other" in line for line in table)
+    both = lines("du", f"root={elsewhere}")
+    assert any(line.startswith("small ") for line in both)
+    assert sum(line.startswith("no run") for line in both) == 1
+
+
+def test_logs_names_the_failed_task_and_prints_the_end_of_its_log(run_stage, home: Path, elsewhere: Path) -> None:
+    step = next(one for one in saved.SavedRun.read(run_json(elsewhere, "other")).steps if one.name == "tokens")
+    log = step.folder / "logs/tokens/logs/task_00000.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("".join(f"line {n}\n" for n in range(50)) + "OSError: \x1b[2Jbroken\n")
+    error_report.write(step.folder, TaskError("tokens task 0", "OSError: broken", "repair it"))
+    try:
+        found = lines("logs", "other", f"root={elsewhere}", "--lines", "3")
+    finally:
+        subprocess.run(["rm", "-r", str(step.folder)], check=True)
+    assert found[0].split(maxsplit=1) == ["stage", "tokens, 0 of 1 tasks done"]
+    assert found[1].split(maxsplit=1) == ["error", "tokens task 0: OSError: broken; repair it"]
+    assert found[2].split(maxsplit=1) == ["failed", "tokens tokens task 0"]
+    assert found[3].split(maxsplit=1) == ["log", str(log)]
+    assert found[-3:] == ["line 48", "line 49", "OSError: \ufffd[2Jbroken"]
+    assert lines("logs", "small", "clean", f"root={elsewhere}")[0].split() == ["stage", "clean,", "done"]
+    done = headrace_here("logs", "small", "claen", f"root={elsewhere}")
+    assert "the run has no stage 'claen'; did you mean 'clean'?" in done.stderr
+
+
+class Waste:
+    """A root with one run and three artifacts that no run uses: ``first`` <- ``second``, ``busy``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.used, self.input = self.artifact("clean", "a" * 12), self.artifact("packed", "b" * 12)
+        self.first = self.artifact("clean", "c" * 12)
+        self.second = self.artifact("unique", "d" * 12, {"clean": "c" * 12})
+        self.mixed = self.artifact("tokens", "e" * 12, {"packed": "b" * 12})
+        self.own_scores = self.artifact("folder_scores", "f" * 12)
+        steps = [{"name": "clean", "address": "a" * 12, "phases": []}]
+        config = {"mixture": {"sources": [{"packed": f"{root}/tokens/{'e' * 12}"}]}}
+        values = {"format": 3, "config": config, "descriptions": {}, "steps": steps}
+        write_sealed(root / "runs/000000000000/run.json", values)
+
+    def artifact(self, stage: str, address: str, inputs: dict[str, str] | None = None) -> Path:
+        folder = self.root / stage / address
+        write_sealed(folder / "manifest.json", {"inputs": inputs or {}})
+        return folder
+
+    @property
+    def left(self) -> set[Path]:
+        return {one.folder for one in storage.artifacts(self.root)}
+
+
+@pytest.fixture
+def waste(tmp_path: Path) -> Waste:
+    return Waste(tmp_path / RUNS)
+
+
+def test_gc_lists_before_it_removes(waste: Waste) -> None:
+    before = waste.left
+    listed = lines("gc", f"root={waste.root}")
+    assert [row.split()[0] for row in listed[1:3]] == [f"clean/{'c' * 12}", f"unique/{'d' * 12}"]
+    assert listed[1].split()[-2:] == [f"unique/{'d' * 12}", "remove"], "what was made from it"
+    assert listed[-1].startswith("to remove: 2 artifacts, ")
+    assert listed[-1].endswith("; nothing was removed: give --delete")
+    assert waste.left == before
+    assert lines("gc", "--delete", f"root={waste.root}")[-1].startswith("removed 2 artifacts")
+    assert waste.left == before - {waste.first, waste.second}, "not what a mixture names, nor what that was made from"
+    assert lines("gc", f"root={waste.root}") == [f"every artifact below {waste.root} is used by a run"]
+
+
+def test_gc_keeps_what_is_in_use_and_what_others_own(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = waste.second / "parts/unique-00000.claim"
+    claim.parent.mkdir()
+    claim.symlink_to(f"{saved.Owner.current()}~~0")
+    assert "kept: in use" in lines("gc", "--delete", f"root={waste.root}")[1]
+    assert {waste.first, waste.second} <= waste.left, "nor are the inputs of what is in use"
+    claim.unlink()
+    own = storage.is_own
+    monkeypatch.setattr(storage, "is_own", lambda path: path != waste.second and own(path))
+    assert "kept: belongs to" in lines("gc", "--delete", f"root={waste.root}")[1]
+    assert {waste.first, waste.second} <= waste.left
+
+
+def test_a_killed_removal_leaves_no_half_artifact(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "remove_leftover", lambda folder: os._exit(9))
+    child = os.fork()
+    if not child:
+        storage.remove(storage.Stored(waste.second), waste.root)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    monkeypatch.undo()
+    assert waste.second not in waste.left
+    assert "1 artifacts and 1 remains of earlier removals" in lines("gc", f"root={waste.root}")[-1]
+    lines("gc", "--delete", f"root={waste.root}")
+    assert not list(waste.root.glob("*/tmp-*"))
+
+
+def test_gc_gives_back_what_a_run_begins_to_use(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage, "used_addresses", lambda root: {waste.second.name})
+    assert not storage.remove(storage.Stored(waste.second), waste.root)
+    assert waste.second in waste.left
+
+
+def test_gc_removes_nothing_when_a_run_cannot_be_read(waste: Waste) -> None:
+    (waste.root / "runs/000000000000/run.json").write_text("{}")
+    before = waste.left
+    done = headrace_here("gc", "--delete", f"root={waste.root}")
+    assert (done.returncode, waste.left) == (1, before)
+
+
+def test_a_shorter_start_gives_nothing_up(run_stage, tmp_path: Path) -> None:
+    """A start with an earlier ``until`` still uses what came after."""
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/a.jsonl").write_text('{"text": "One page."}\n')
+    root = tmp_path / RUNS
+    steps = started(run_stage, tmp_path, "until=signatures")
+    started(run_stage, tmp_path, "until=clean")
+    assert storage.unused(root) == []
+    (tmp_path / "raw/a.jsonl").write_text('{"text": "Another page."}\n')
+    started(run_stage, tmp_path, "until=clean")
+    assert {one.stored.address for one in storage.unused(root)} == {step.address for step in steps}
+
+
+SLEEPER = """
+import sys, time
+from pathlib import Path
+from headrace.pipeline.core.signals import Stop, stoppable
+from headrace.pipeline.run.saved import in_progress
+try:
+    with stoppable(), in_progress(Path(sys.argv[1])):
+        print("ready", flush=True)
+        time.sleep(60)
+except Stop:
+    sys.exit(7)
+"""
+
+
+def test_a_local_run_is_asked_to_stop(elsewhere: Path) -> None:
+    file = run_json(elsewhere, "other")
+    process = subprocess.Popen([sys.executable, "-c", SLEEPER, str(file)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    found = {json.loads(line)["name"]: json.loads(line) for line in lines("runs", "--json", f"root={elsewhere}")}
+    assert (found["other"]["running"], found["small"]["running"]) == (True, False)
+    assert storage.used_addresses(elsewhere)
+    shown = lines("cancel", "other", f"root={elsewhere}")
+    assert shown[1].startswith("asked to stop") and f"PID {process.pid} " in shown[1]
+    assert process.wait(20) == 7
+    assert sorted(path.name for path in file.parent.glob("running-*")) == []
+    assert lines("cancel", "other", f"root={elsewhere}")[1].startswith("nothing")
+
+
+def test_a_killed_command_is_not_in_progress(elsewhere: Path) -> None:
+    file = run_json(elsewhere, "other")
+    process = subprocess.Popen([sys.executable, "-c", SLEEPER, str(file)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    process.wait(20)
+    time.sleep(0.05)
+    assert saved.SavedRun.read(file).processes() == []
+    with saved.in_progress(file):
+        assert len(list(file.parent.glob("running-*.claim"))) == 1, "what it left is removed"
+
+
+def test_a_sweep_ends_with_a_table_of_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings that differ, the states, and a name for each run; a run that fails does not hide the others."""
+    monkeypatch.chdir(tmp_path)
+    Path("raw").mkdir()
+    Path("raw/a.jsonl").write_text('{"text": "One page."}\n')
+    sweep = ["source=jsonl", "source.paths=[raw/a.jsonl]", "cleaning=none", "until=clean", "workers=1"]
+    done = headrace_here("-m", "name=sw", "packing.row_tokens=64,100000", "model.context=128", *sweep)
+    assert done.returncode != 0
+    head, first, second = done.stdout.rstrip().splitlines()[-3:]
+    assert head.split() == ["run", "packing.row_tokens", "loss", "state"]
+    assert first.split() == ["sw-1", "64", "–", "done"]
+
+    assert "100000 is longer than model.context = 128" in second
+    assert run_json(Path(RUNS), "sw-1").is_file()
