@@ -47,7 +47,8 @@ from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 DUPLICATES = ("exact_duplicate", "near_duplicate")
 """The rules of unique that drop a document as a copy of another one."""
-
+REPLACED = ("packing.forget", "until", "name")
+"""The settings in which the run without the documents differs."""
 Place = tuple[int, int]
 """(token shard, document of it)."""
 
@@ -208,9 +209,7 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
     values = {**run.values, "name": None, "root": run.config.root, "until": "packed", "packing": packing}
     config = decode(RunConfig, values, folder=run.folder)
     same = {step.name: step.description for step in itertools.takewhile(lambda step: step.name != "packed", run.steps)}
-    kept = [
-        one for one in run.overrides if one.lstrip("+").partition("=")[0] not in ("packing.forget", "until", "name")
-    ]
+    kept = [one for one in run.overrides if one.lstrip("+").partition("=")[0] not in REPLACED]
     overrides = [*kept, f"packing.forget={quoted(str(path))}"]
     return Run(config, values, plan(config, same), overrides, run.folder)
 

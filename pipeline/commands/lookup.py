@@ -70,7 +70,7 @@ def need(stage: str, steps: Sequence[AnyStep]) -> Artifact:
     return Artifact(folder)
 
 
-def document_stage(stage: str, steps: Sequence[Step]) -> Artifact:
+def document_stage(stage: str, steps: Sequence[AnyStep]) -> Artifact:
     """Returns the artifact of ``stage``, which keeps and drops documents.
 
     Raises:

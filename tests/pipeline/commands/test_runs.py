@@ -330,7 +330,7 @@ def test_a_local_run_is_asked_to_stop(elsewhere: Path) -> None:
     assert (found["other"]["running"], found["small"]["running"]) == (True, False)
     assert storage.used_addresses(elsewhere)
     shown = lines("cancel", "other", f"root={elsewhere}")
-    assert shown[1].startswith("asked to stop") and f"PID {process.pid} " in shown[1]
+    assert shown[1].startswith(f"asked to stop     PID {process.pid} ")
     assert process.wait(20) == 7
     assert sorted(path.name for path in file.parent.glob("running-*")) == []
     assert lines("cancel", "other", f"root={elsewhere}")[1].startswith("nothing")
