@@ -18,7 +18,7 @@ from tests.command_line import headrace, headrace_here
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["experiment"], "headrace: command line: unknown command 'experiment'; known: "),
+        (["x"], "headrace: command line: unknown command 'x'; known: "),
         (["statsu"], "headrace: command line: unknown command 'statsu'; did you mean 'status'?"),
         (
             ["status", "modle.layers=3"],
