@@ -5,9 +5,8 @@ headrace logs small tokens         one stage of the run ``small``
 headrace logs small --lines 100    more of each log
 
     stage   tokens, 11 of 12 tasks done
-    error   tokens: OSError: …
-    failed  tokens task 7
-    log     /data/runs/tokens/0b5c2f7d9e11/logs/tokens/logs/task_00007.log
+    error   tokens task 7: OSError: …
+    log     /data/runs/tokens/0b5c2f7d9e11/logs/tokens.log
         …
 """
 
@@ -23,7 +22,7 @@ from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.run.saved import AnyPhase, AnyStep
+from headrace.pipeline.run.saved import AnyStep
 
 TAIL_BYTES = 1 << 18
 MAX_LOGS = 3
@@ -40,7 +39,7 @@ def logs(overrides: Sequence[str], run: str, stage: str, lines: str) -> None:
     chosen = chosen_run(overrides, run)
     step = stage_of(chosen.steps, stage)
     show(explain(step))
-    files, failed = log_files(step), {path for paths in failed_tasks(step).values() for path in paths}
+    files, failed = log_files(step), {*failed_tasks(step).values()}
     for path in files:
         show([("log", str(path))])
     for path in sorted(files, key=lambda path: path not in failed)[:MAX_LOGS]:
@@ -83,27 +82,20 @@ def explain(step: AnyStep) -> Iterator[Fact]:
         yield "failed", task
 
 
-def failed_tasks(step: AnyStep) -> dict[str, list[Path]]:
-    """Returns the unfinished tasks of ``step`` that have a log, and so have begun, with their logs."""
+def failed_tasks(step: AnyStep) -> dict[str, Path]:
+    """Returns the unfinished tasks of ``step`` whose array index of a job has a log, and so has begun, with the log."""
     jobs = load("run.jobs").records(step)
     found = {}
-    for phase in step.phases:
-        for task in [] if step.is_whole else step.missing(phase):
-            own = [task_log(step, phase, task)]
-            if phase.name in jobs:
-                own.append(jobs[phase.name].log_of_task(task))
-            if begun := [path for path in own if path.is_file()]:
-                found[f"{step.name} {phase.name} task {task}"] = begun
+    for phase in [] if step.is_whole else step.phases:
+        for task in step.missing(phase) if phase.name in jobs else ():
+            log = jobs[phase.name].log_of_task(task)
+            if log.is_file():
+                found[f"{step.name} {phase.name} task {task}"] = log
     return found
 
 
-def task_log(step: AnyStep, phase: AnyPhase, task: int) -> Path:
-    """Returns the path that datatrove gives the log of a task."""
-    return step.folder / "logs" / phase.name / "logs" / f"task_{task:05d}.log"
-
-
 def log_files(step: AnyStep) -> list[Path]:
-    """Returns the logs of ``step`` that exist: of its jobs, its ranks, its workers and its tasks, the newest first."""
+    """Returns the logs of ``step`` that exist: of its jobs, its ranks and its workers, the newest first."""
     found = set((step.folder / "logs").rglob("*.log"))
     for job in load("run.jobs").records(step).values():
         found |= set(Path(job.log).parent.glob(f"{Path(job.log).name}*.log"))

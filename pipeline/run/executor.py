@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from headrace.pipeline.core import error_report
 from headrace.pipeline.core.amounts import Amounts
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, missing_tasks, part_path
 from headrace.pipeline.core.claim import POLL_SECONDS, Waiting, claim_of, claimed
@@ -132,7 +133,9 @@ class TaskExecutor:
         except WorkerKilledError:
             raise self._killed() from None
         if failed:
-            raise self._error(failed, log)
+            error = self._error(failed, log)
+            error_report.write(self.step.folder, error)
+            raise error
 
     def _killed(self) -> RetryableError:
         left = len(self._missing())

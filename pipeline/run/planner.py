@@ -17,6 +17,7 @@ from typing import Any
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, has_older_format, missing_tasks, part_path
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
@@ -187,6 +188,7 @@ def execute_in(workers: Workers, step: Step, config: RunConfig, file: Path) -> A
     with system_errors_explained(step.folder):
         step.folder.mkdir(parents=True, exist_ok=True)
         if not step.stage.distributed:
+            error_report.clear(step.folder)
             step.run_tasks(workers)
         elif step.missing(phase := step.phases[0]):
             workers.close()  # their memory belongs to the ranks

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.run import saved, storage
+from headrace.pipeline.run import jobs, saved, storage
 from headrace.pipeline.run.planner import Step, plan, save
 from tests.command_line import headrace_here
 from tests.small_runs import plain_corpus
@@ -194,8 +195,12 @@ def test_du_marks_what_runs_share(elsewhere: Path) -> None:
 
 def test_logs_names_the_failed_task_and_prints_the_end_of_its_log(run_stage, home: Path, elsewhere: Path) -> None:
     step = next(one for one in saved.SavedRun.read(run_json(elsewhere, "other")).steps if one.name == "tokens")
-    log = step.folder / "logs/tokens/logs/task_00000.log"
-    log.parent.mkdir(parents=True)
+    run_logs = run_json(elsewhere, "other").parent / "logs"
+    log = run_logs / "tokens.tokens-7_0.log"
+    log.parent.mkdir()
+    jobs.record(step, step.phases[0], Job(7, str(run_logs / "tokens.tokens-7"), 2))
+    (step.folder / "logs/tokens.log").write_text("older")
+    os.utime(step.folder / "logs/tokens.log", (1, 1))
     log.write_text("".join(f"line {n}\n" for n in range(50)) + "OSError: \x1b[2Jbroken\n")
     error_report.write(step.folder, TaskError("tokens task 0", "OSError: broken", "repair it"))
     try:
@@ -203,10 +208,11 @@ def test_logs_names_the_failed_task_and_prints_the_end_of_its_log(run_stage, hom
     finally:
         subprocess.run(["rm", "-r", str(step.folder)], check=True)
     assert found[0].split(maxsplit=1) == ["stage", "tokens, 0 of 1 tasks done"]
-    assert found[1].split(maxsplit=1) == ["error", "tokens task 0: OSError: broken; repair it"]
-    assert found[2].split(maxsplit=1) == ["failed", "tokens tokens task 0"]
-    assert found[3].split(maxsplit=1) == ["log", str(log)]
-    assert found[-3:] == ["line 48", "line 49", "OSError: \ufffd[2Jbroken"]
+    assert found[1].startswith("job ")
+    assert found[2].split(maxsplit=1) == ["error", "tokens task 0: OSError: broken; repair it"]
+    assert found[3].split(maxsplit=1) == ["failed", "tokens tokens task 0"]
+    assert [row.split(maxsplit=1)[1] for row in found[4:6]] == [str(log), str(step.folder / "logs/tokens.log")]
+    assert found[-6:-3] == ["line 48", "line 49", "OSError: \ufffd[2Jbroken"]
     assert lines("logs", "small", "clean", f"root={elsewhere}")[0].split() == ["stage", "clean,", "done"]
     done = headrace_here("logs", "small", "claen", f"root={elsewhere}")
     assert "the run has no stage 'claen'; did you mean 'clean'?" in done.stderr
