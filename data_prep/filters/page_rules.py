@@ -28,6 +28,12 @@ class PageRule(abc.ABC):
 
     type: str
 
+    @property
+    def reason(self) -> str:
+        """The name of the rule in reasons, with what distinguishes it from rules of the same type: ``top_ngram_2``."""
+        detail = getattr(self, "part", None) or getattr(self, "words", None)
+        return f"{self.type}_{detail}" if isinstance(detail, (str, int)) else self.type
+
     @abc.abstractmethod
     def failure(self, page: PageStatistics) -> str | None:
         """Returns the value by which the page fails, or None."""
@@ -41,7 +47,5 @@ def first_failure(
     for rule in rules:
         value = rule.failure(page)
         if value is not None:
-            detail = getattr(rule, "part", None) or getattr(rule, "words", None)
-            suffix = f"_{detail}" if isinstance(detail, (str, int)) else ""
-            return Drop(f"{filter_type}.{rule.type}{suffix}", value)
+            return Drop(f"{filter_type}.{rule.reason}", value)
     return None

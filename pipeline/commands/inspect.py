@@ -1,9 +1,11 @@
 """``headrace inspect``: kept and dropped documents of a stage side by side, with the lines that they lost.
 
 headrace inspect clean                                        5 kept and 5 dropped documents
-headrace inspect clean --rule kept --sample 20                20 kept documents
 headrace inspect clean --rule c4_lines.sentences --sample 3   3 kept documents and 3 that this rule dropped
 headrace inspect clean --rule c4_lines.end_mark               documents that lost lines by it
+headrace inspect clean --rule language --seed 7               random ones; without a seed the first ones
+headrace inspect clean --rule language --extreme nearest      dropped ones whose number is nearest to the threshold
+headrace inspect clean --only kept --sample 20                20 kept documents, before and after cleaning
 
     kept                      dropped          on a wide terminal; else one fact a line
     id  pages.jsonl:2         id  pages.jsonl:7
@@ -12,10 +14,13 @@ headrace inspect clean --rule c4_lines.end_mark               documents that los
 """
 
 import dataclasses
+import functools
+import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 import click
+import xxhash
 from datatrove.data import Document
 from rich.table import Table
 from rich.text import Text
@@ -25,11 +30,13 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
 from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import NAME_WIDTH, Fact, one_line
-from headrace.pipeline.commands.lookup import counted_rules, document_stage, dropping_rules, rule_of
+from headrace.pipeline.commands.lookup import KINDS, counted_rules, document_stage, dropping_rules, rule_of
 from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.commands.thresholds import documents_of, limits_of, number_of
 from headrace.pipeline.commands.why import cleaning, decision
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import Seed, value_of
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.document_samples import alternately, names, spread
 from headrace.pipeline.report.marking import Line, Page, excerpt, matches, pages
@@ -47,45 +54,92 @@ COLUMNS = 100
 """A terminal of this width has room for two pages."""
 
 Accept = Callable[[Document], bool]
+Choose = Callable[[Artifact, str, Accept, int], list[Document]]
+"""Chooses a number of accepted documents of a kind."""
 
 
 @command
 @click.argument("stage", metavar="STAGE")
 @click.option("--rule", metavar="RULE", default="", help="Documents that this rule dropped, or took lines from.")
 @click.option("--sample", metavar="NUMBER", default="", help="Number of documents of each kind.")
+@click.option("--seed", metavar="SEED", default="", help="Random documents, the same ones for the same SEED.")
+@click.option(
+    "--extreme",
+    type=click.Choice(["nearest", "farthest"]),
+    help="Documents that RULE dropped with numbers nearest to, or farthest from, its threshold.",
+)
+@click.option("--only", type=click.Choice(["kept", "dropped"]), help="One kind, before and after cleaning.")
 @run_option
-def inspect(overrides: Sequence[str], stage: str, rule: str, sample: str, run: str) -> None:
+def inspect(
+    overrides: Sequence[str],
+    stage: str,
+    rule: str,
+    sample: str,
+    seed: str,
+    extreme: str | None,
+    only: str | None,
+    run: str,
+) -> None:
     """Prints kept and dropped documents of clean or unique side by side, with the lines that they lost."""
-    show(documents(run_of(overrides, run).steps, stage, rule, sample))
+    show(documents(run_of(overrides, run).steps, stage, rule, sample, seed, extreme, only))
 
 
 @dataclasses.dataclass(frozen=True)
 class Pages:
-    """Kept pages, dropped pages, and the rule that was given."""
+    """Kept pages, dropped pages, the rule that was given, and how they were chosen (empty: the first ones)."""
 
     kept: list[Page]
     dropped: list[Page]
     rule: str
+    choice: str = ""
 
 
-def documents(steps: Sequence[Step], stage: str, rule: str = "", number: str = "") -> Pages:
-    """Returns up to ``number`` documents that ``stage`` kept and as many that it dropped.
+def documents(
+    steps: Sequence[Step],
+    stage: str,
+    rule: str = "",
+    number: str = "",
+    seed: str = "",
+    extreme: str | None = None,
+    only: str | None = None,
+) -> Pages:
+    """Returns up to ``number`` documents that ``stage`` kept and as many that it dropped, or ``only`` one kind.
 
     A ``rule`` selects the documents that it dropped, or kept documents that lost lines or sentences by it. The rule
-    ``kept`` leaves the dropped ones out.
+    ``kept`` leaves the dropped ones out. The documents are the first ones of evenly spaced shards, or random ones for a
+    ``seed``, or the dropped ones that are ``extreme``.
 
     Raises:
-        ConfigError: when the stage has no documents, dropped and removed nothing by ``rule``, or ``number`` is
-            not a number.
+        ConfigError: when the stage has no documents, dropped and removed nothing by ``rule``, ``number`` or ``seed`` is
+            not a number, or an ``extreme`` is asked for that needs a threshold.
         ArtifactError: when the stage is not finished.
     """
     wanted = _positive(number or str(NUMBER))
     artifact, clean = document_stage(stage, steps), next(step.stage for step in steps if isinstance(step.stage, Clean))
-    kept, dropped = (
-        pages([] if accept is None else sample(artifact, kind, accept, wanted), clean)
-        for kind, accept in zip(("documents", "dropped"), _choices(rule, artifact, stage), strict=True)
-    )
-    return Pages(kept, dropped, "" if rule == KEPT else rule)
+    choose, choice = _way(artifact, clean, rule, seed, extreme)
+    accepts = dict(zip(KINDS, _choices(rule, artifact, stage), strict=True))
+    kinds = {"kept": KINDS[:1], "dropped": KINDS[1:]}.get(only or ("dropped" if extreme else ""), KINDS)
+    found: dict[str, list[Page]] = {kind: [] for kind in KINDS}
+    for kind in kinds:
+        if accept := accepts[kind]:
+            found[kind] = pages(choose(artifact, kind, accept, wanted), clean)
+    return Pages(*found.values(), "" if rule == KEPT else rule, choice)
+
+
+def _way(artifact: Artifact, clean: Clean, rule: str, seed: str, extreme: str | None) -> tuple[Choose, str]:
+    """Returns how documents are chosen: as a function, and in words for the reader."""
+    if extreme is None:
+        return (
+            (functools.partial(at_random, int(value_of(Seed, seed, "--seed"))), f"random, seed {seed}")
+            if seed
+            else (sample, "")
+        )
+    if not rule:
+        raise ConfigError("--extreme", "needs the rule whose threshold is meant", "give --rule RULE")
+    limits = limits_of(artifact, clean.cleaning, rule)
+    shown = ", ".join(f"{name}={limit:g}" for name, limit in limits.items())
+    choose = functools.partial(at_distance, rule, list(limits.values()), extreme == "farthest")
+    return choose, f"{extreme} {'to' if extreme == 'nearest' else 'from'} {shown}"
 
 
 def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept | None]:
@@ -112,22 +166,74 @@ def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[D
     return alternately(groups)[:number]
 
 
+def at_random(seed: int, artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Document]:
+    """Returns ``number`` random documents that ``accept`` takes: those with the smallest hashes of seed and id."""
+    accepted = filter(accept, documents_of(artifact, kind))
+    return heapq.nsmallest(number, accepted, key=lambda document: xxhash.xxh64_intdigest(document.id, seed))
+
+
+def at_distance(
+    rule: str, limits: Sequence[float], is_far: bool, artifact: Artifact, kind: str, accept: Accept, number: int
+) -> list[Document]:
+    """Returns the documents that ``rule`` dropped with numbers nearest to one of ``limits``, or farthest from all."""
+
+    def distance(document: Document) -> float:
+        measured = number_of(document, rule)
+        assert measured is not None
+        return min(abs(measured - limit) for limit in limits)
+
+    measured = (one for one in documents_of(artifact, kind) if accept(one) and number_of(one, rule) is not None)
+    return (heapq.nlargest if is_far else heapq.nsmallest)(number, measured, key=distance)
+
+
 def show(found: Pages) -> None:
     """Prints ``found``: in two columns on a wide terminal, else one page after the other."""
     console = terminal()
-    if console.is_terminal and console.width >= COLUMNS and found.kept and found.dropped:
-        console.print(_side_by_side(found), soft_wrap=False)
+    if console.is_terminal and console.width >= COLUMNS and (found.kept or found.dropped):
+        table = _side_by_side if found.kept and found.dropped else _before_and_after
+        console.print(table(found), soft_wrap=False)
         return
-    for place, page in enumerate(alternately([found.kept, found.dropped])):
+    kept, dropped = (
+        [(f"{kind:<{NAME_WIDTH}}", _label(number, pages, found), page) for number, page in enumerate(pages, 1)]
+        for kind, pages in ((KEPT, found.kept), ("dropped", found.dropped))
+    )
+    for place, (kind, label, page) in enumerate(alternately([kept, dropped])):
         if place:
             console.print()
+        console.print(Text.assemble((kind, "bold"), label))
         for name, value in facts_of(page, found.rule):
             style = "red" if value.startswith(REMOVED_MARK) and name == LOST else ""
             console.print(Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), (one_line(value), style)))
 
 
+def _label(number: int, pages: Sequence[Page], found: Pages) -> str:
+    """Returns ``2 of 5 (random, seed 7)``."""
+    return f"{number} of {len(pages)}" + (f" ({found.choice})" if found.choice else "")
+
+
+def _before_and_after(found: Pages) -> Table:
+    """Returns pages of one kind: each line as it was, and as cleaning left it or the rule that removed it."""
+    kind, pages = (KEPT, found.kept) if found.kept else ("dropped", found.dropped)
+    table = Table("before", "after", expand=True)
+    for column in table.columns:
+        column.ratio = 1
+    for number, page in enumerate(pages, 1):
+        facts = "\n".join(f"{name}  {one_line(value)}" for name, value in _heading(page))
+        table.add_row(Text(facts, "bold"), Text(f"{kind} {_label(number, pages, found)}", "bold"))
+        for line in excerpt(page.lines, LINES, found.rule):
+            if isinstance(line, int):
+                table.add_row(Text(f"… {line:,} more", "dim"), "")
+            elif line.rule:
+                table.add_row(Text(_cut(line), "red strike"), Text(line.rule, "dim red"))
+            else:
+                table.add_row(Text(_cut(line)), Text("" if page.drop else _cut(line)))
+        table.add_section()
+    return table
+
+
 def _side_by_side(found: Pages) -> Table:
-    table = Table("kept", "dropped", expand=True, show_lines=True)
+    choice = f" ({found.choice})" if found.choice else ""
+    table = Table(f"{KEPT}{choice}", f"dropped{choice}", expand=True, show_lines=True)
     for column in table.columns:
         column.ratio = 1
     for row in itertools.zip_longest(found.kept, found.dropped):

@@ -19,6 +19,7 @@ COMMANDS = (
     "similar",
     "inspect",
     "export",
+    "thresholds",
     "overlaps",
     "forget",
     "sync",

@@ -127,6 +127,29 @@ def test_a_wide_terminal_shows_two_columns(
     assert heads.index("kept") < heads.index("dropped")
 
 
+def test_random_documents(c4: Corpus) -> None:
+    """The same for the same seed; all of them, once each, if enough are asked for."""
+    chosen = [inspect.documents(c4.steps, "clean", number="4", seed=seed) for seed in ("1", "1", "2")]
+    assert ids(chosen[0].kept) == ids(chosen[1].kept) != ids(chosen[2].kept)
+    assert chosen[0].choice == "random, seed 1"
+    everything = ids(inspect.documents(c4.steps, "clean", "", "1000", "7").kept)
+    assert len(everything) == len(set(everything)) == c4.artifact("clean").counts["kept"]
+
+
+def test_one_kind_before_and_after(
+    c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspect, "terminal", lambda: terminal(force_terminal=True, no_color=True, width=120))
+    inspect.show(inspect.documents(c4.steps, "clean", "c4_lines.end_mark", only="kept"))
+    printed = capsys.readouterr().out.splitlines()
+    (heads,) = (line for line in printed if "before" in line)
+    (home,) = (line for line in printed if "home" in line)
+    assert heads.index("before") < heads.index("after") == home.index("c4_lines.end_mark")
+    assert any("kept 1 of 1" in line for line in printed)
+    inspect.show(inspect.documents(c4.steps, "clean", only="dropped", seed="3"))
+    assert "(random, seed 3)" in capsys.readouterr().out
+
+
 def test_records_that_are_gone_are_said_to_be(run_stage, tmp_path) -> None:
     corpus = build(run_stage, tmp_path, "c4", c4_corpus())
     found = inspect.documents(corpus.steps, "clean", "c4_lines.end_mark")

@@ -1,0 +1,120 @@
+"""``headrace thresholds``: how many pages another threshold of a rule would drop, from the values that clean stored.
+
+headrace thresholds gopher_quality.word_count             the values of the pages that the rule dropped
+headrace thresholds gopher_quality.word_count --at 30     how many of them a threshold of 30 would drop
+headrace thresholds language --at 0.9                     also how many kept pages, because their scores are stored
+
+Nothing is computed again: each dropped page stores the number by which it failed. Pages that pass the rule at another
+threshold may still be dropped by later rules. Pages that the rule kept have no stored number, except for languages, so
+a stricter threshold needs a run.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import click
+import numpy as np
+from datatrove.data import Document
+
+from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.page_rules import PageRule
+from headrace.pipeline.commands import facts
+from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.facts import Fact
+from headrace.pipeline.commands.lookup import DROPPED, counted_rules, document_stage, rule_of
+from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import NaturalNumber, value_of
+from headrace.pipeline.report.document_samples import names
+from headrace.pipeline.run.planner import Step
+
+NUMBER = re.compile(r"(?:\S+ )?(\d+(?:\.\d+)?)")
+"""A stored value that is a number, perhaps after a name: ``49``, ``0.3125``, ``de 0.9712``."""
+SCORES = ("language", "language_fasttext")
+"""Filters that also store their number in the pages that they keep, as metadata ``language_score``."""
+LIMITS = ("min_", "max_")
+"""The beginnings of the names of settings that are thresholds."""
+PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
+
+
+@command
+@click.argument("rule", metavar="RULE")
+@click.option("--at", metavar="NUMBER", default="", help="The other threshold.")
+def thresholds(overrides: Sequence[str], rule: str, at: str) -> None:
+    """Prints how many pages another threshold of RULE would drop, from stored values."""
+    facts.show(explain(run_of(overrides).steps, rule, at))
+
+
+def explain(steps: Sequence[Step], rule: str, at: str = "") -> Iterator[Fact]:
+    """Yields the thresholds and the stored values of ``rule``, and what the threshold ``at`` would drop.
+
+    Raises:
+        ConfigError: when clean dropped nothing by ``rule``, it has no threshold, or ``at`` is not a number.
+        ArtifactError: when clean is not finished.
+    """
+    artifact = document_stage("clean", steps)
+    limits = limits_of(artifact, cleaning_of(steps), rule)
+    other = float(value_of(NaturalNumber, at, "--at")) if at else None
+    values = [number for one in documents_of(artifact, "dropped") if (number := number_of(one, rule)) is not None]
+    if not values:
+        raise ConfigError("RULE", f"{rule!r} stores no number", "give a rule that measures, such as c4_lines.sentences")
+    yield "rule", rule
+    for name, limit in limits.items():
+        is_least = name.startswith("min_")
+        failed = np.array([value for value in values if (value < limit if is_least else value > limit)])
+        if len(failed):
+            yield name, f"{limit:g}: {len(failed):,} pages were dropped, with these numbers"
+            for percent, value in zip(PERCENTILES, np.percentile(failed, PERCENTILES), strict=True):
+                yield "value", f"{percent:>4} % have at most {value:g}"
+            if other is not None:
+                still = int((failed < other if is_least else failed > other).sum())
+                yield f"at {other:g}", f"{still:,} of them are dropped, {len(failed) - still:,} pass this rule"
+    if other is not None and rule in SCORES:
+        scores = [one.metadata.get("language_score", 1.0) for one in documents_of(artifact, "documents")]
+        yield (
+            f"at {other:g}",
+            f"{sum(score < other for score in scores):,} of {len(scores):,} kept pages are dropped, too",
+        )
+
+
+def cleaning_of(steps: Sequence[Step]) -> Cleaning:
+    return next(step.stage.cleaning for step in steps if isinstance(step.stage, Clean))
+
+
+def documents_of(artifact: Artifact, kind: str) -> Iterator[Document]:
+    """Yields all documents of ``kind``."""
+    return (one for name in names(artifact, kind) for one in read_documents(artifact.path(name)))
+
+
+def number_of(document: Document, rule: str) -> float | None:
+    """Returns the number by which ``rule`` dropped ``document``; None when another rule did, or it stores no number."""
+    if rule_of(document) != rule:
+        return None
+    found = NUMBER.fullmatch(str(document.metadata["drop"].get("value", "")))
+    return float(found[1]) if found else None
+
+
+def limits_of(artifact: Artifact, cleaning: Cleaning, rule: str) -> dict[str, float]:
+    """Returns the thresholds of ``rule``, which dropped pages of ``artifact``: its settings ``min_…`` and ``max_…``.
+
+    Raises:
+        ConfigError: when it dropped nothing, or has no threshold.
+    """
+    known = counted_rules(artifact, DROPPED)
+    if rule not in known:
+        raise ConfigError("RULE", f"clean dropped nothing by {rule!r}", suggestion(rule, known))
+    filter_type, _, reason = rule.partition(".")
+    owner = next((one for one in cleaning.filters if one.type == filter_type), None)
+    rules = [one for one in getattr(owner, "rules", ()) if isinstance(one, PageRule) and one.reason == reason]
+    holder = rules[0] if rules else owner
+    fields = vars(holder) if holder is not None else {}
+    limits = {
+        name: float(value)
+        for name, value in fields.items()
+        if name.startswith(LIMITS) and isinstance(value, (int, float))
+    }
+    if not limits:
+        raise ConfigError("RULE", f"{rule!r} has no threshold", "give a rule that measures, such as c4_lines.sentences")
+    return limits
