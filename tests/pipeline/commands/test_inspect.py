@@ -139,7 +139,7 @@ def test_random_documents(c4: Corpus) -> None:
 def test_one_kind_before_and_after(
     c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inspect, "terminal", lambda: terminal(force_terminal=True, no_color=True, width=120))
+    monkeypatch.setattr(inspect, "terminal", lambda: terminal(force_terminal=True, color_system=None, width=120))
     inspect.show(inspect.documents(c4.steps, "clean", "c4_lines.end_mark", only="kept"))
     printed = capsys.readouterr().out.splitlines()
     (heads,) = (line for line in printed if "before" in line)
