@@ -20,7 +20,7 @@ from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.page_rules import PageRule
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import DROPPED, counted_rules, document_stage, rule_of
 from headrace.pipeline.commands.request import run_of
@@ -42,9 +42,10 @@ PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 @command
 @click.argument("rule", metavar="RULE")
 @click.option("--at", metavar="NUMBER", default="", help="The other threshold.")
-def thresholds(overrides: Sequence[str], rule: str, at: str) -> None:
+@run_option
+def thresholds(overrides: Sequence[str], rule: str, at: str, run: str) -> None:
     """Prints how many pages another threshold of RULE would drop, from stored values."""
-    facts.show(explain(run_of(overrides).steps, rule, at))
+    facts.show(explain(run_of(overrides, run).steps, rule, at))
 
 
 def explain(steps: Sequence[Step], rule: str, at: str = "") -> Iterator[Fact]:
