@@ -117,13 +117,12 @@ def documents(
     wanted = _positive(number or str(NUMBER))
     artifact, clean = document_stage(stage, steps), next(step.stage for step in steps if isinstance(step.stage, Clean))
     choose, choice = _way(artifact, clean, rule, seed, extreme)
-    accepts = dict(zip(KINDS, _choices(rule, artifact, stage), strict=True))
     kinds = {"kept": KINDS[:1], "dropped": KINDS[1:]}.get(only or ("dropped" if extreme else ""), KINDS)
-    found: dict[str, list[Page]] = {kind: [] for kind in KINDS}
-    for kind in kinds:
-        if accept := accepts[kind]:
-            found[kind] = pages(choose(artifact, kind, accept, wanted), clean)
-    return Pages(*found.values(), "" if rule == KEPT else rule, choice)
+    kept, dropped = (
+        pages(choose(artifact, kind, accept, wanted), clean) if kind in kinds and accept else []
+        for kind, accept in zip(KINDS, _choices(rule, artifact, stage), strict=True)
+    )
+    return Pages(kept, dropped, "" if rule == KEPT else rule, choice)
 
 
 def _way(artifact: Artifact, clean: Clean, rule: str, seed: str, extreme: str | None) -> tuple[Choose, str]:
