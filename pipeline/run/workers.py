@@ -1,29 +1,31 @@
 """The worker processes of a command on this machine. They serve all phases of all data stages.
 
-    Workers ── phase, task, task, ... ──> worker ── amounts read, amounts read, ... , task done | error ──> Workers
+    Workers ── log, phase, task, task, ... ──> worker ── amounts read, amounts read, ... , task done | error ──> Workers
 
-A worker keeps what the tasks have loaded: lists, models, compiled kernels. A fork server that has loaded our modules
-starts the workers, so they start fast and share no threads with the main process. A worker ends when the main process
+A worker keeps what the tasks have loaded: lists, models, compiled kernels. It ends when the main process
 closes its pipe or ends, also in the middle of a task; unfinished tasks are repeated by the next run.
 """
 
 import contextlib
 import multiprocessing
 import os
+import pickle
 import queue
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import connection, forkserver, resource_tracker
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import connection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from headrace.pipeline.core.amounts import Amounts, counting
 from headrace.pipeline.core.errors import HeadraceError
-from headrace.pipeline.core.signals import blocked_in_children
 from headrace.pipeline.core.variables import CORES
+from headrace.pipeline.run.fork_server import start_fork_server
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "MKL_NUM_THREADS")
 
 Task = Callable[[int], object]
 """Runs one task. It is sent to a worker once, not with each task: its list of raw files may be long."""
@@ -63,8 +65,8 @@ class Workers:
         try:
             idle = self._started(len(tasks))
             for worker in idle:
-                worker.pipe.send((run_task, log))
-                worker.pipe.send(waiting.pop())
+                for message in (log, run_task, waiting.pop()):
+                    worker.pipe.send(message)
             busy = {worker.pipe: worker for worker in idle}
             while busy:
                 for pipe in _readable(busy):
@@ -102,26 +104,15 @@ class Workers:
         self.close()
 
 
-def start_fork_server() -> multiprocessing.context.BaseContext:
-    """Starts the fork server, which loads our modules meanwhile, unless it runs.
-
-    Only the main process receives Ctrl-C, and ends the workers.
-    """
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["headrace.pipeline.stages"])
-    resource_tracker.ensure_running()  # its start unblocks SIGINT, so it must not be inside the block
-    with blocked_in_children():
-        forkserver.ensure_running()
-    return context
-
-
 class _Worker:
     """A worker process and the main process's end of its pipe."""
 
     def __init__(self, threads: int) -> None:
-        context = start_fork_server()
+        start_fork_server()
+        context = multiprocessing.get_context("forkserver")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, threads), name="worker")  # type: ignore[attr-defined]
+        variables = os.environ | dict.fromkeys(THREAD_VARIABLES, str(threads))
+        self.process = context.Process(target=_serve, args=(theirs, variables), name="worker")
         self.process.start()
         theirs.close()
 
@@ -144,19 +135,19 @@ def _readable(busy: "dict[connection.Connection, _Worker]") -> list[Any]:
     return pipes
 
 
-def _serve(pipe: "connection.Connection", threads: int) -> None:
-    """Runs the tasks of a worker until the main process closes the pipe."""
-    for variable in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = str(threads)
-    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+def _serve(pipe: "connection.Connection", variables: Mapping[str, str]) -> None:
+    """Runs the tasks of a worker until the main process closes the pipe. ``variables`` are its environment."""
+    os.environ.update(variables)
+    messages: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(pipe, messages), name="receive", daemon=True).start()
-    run_task, log = messages.get()
+    log = pickle.loads(messages.get())
     while True:
         _redirect(log)
-        while isinstance(message := messages.get(), int):
+        run_task = pickle.loads(messages.get())
+        while isinstance(message := pickle.loads(messages.get()), int):
             with _Reported(message, pipe), counting(pipe.send):
                 run_task(message)
-        run_task, log = message
+        log = message
 
 
 class _Reported:
@@ -178,11 +169,11 @@ class _Reported:
         return True
 
 
-def _receive(pipe: "connection.Connection", messages: "queue.SimpleQueue[Any]") -> None:
+def _receive(pipe: "connection.Connection", messages: "queue.SimpleQueue[bytes]") -> None:
     """Receives messages while the worker is busy, too, and so ends it when the main process closes the pipe."""
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            messages.put(pipe.recv())
+            messages.put(pipe.recv_bytes())
     os._exit(0)
 
 

@@ -1,0 +1,39 @@
+"""The fork server of a command: it loads our modules once and starts the workers, which so start fast.
+
+Workers share no threads with the main process. A command starts the server first, so it loads its modules while the
+command loads its own.
+"""
+
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Iterator
+from multiprocessing import forkserver, resource_tracker
+
+from headrace.pipeline.core.signals import blocked_in_children
+
+
+def start_fork_server() -> None:
+    """Starts the fork server unless it runs. Only the main process receives Ctrl-C, and ends the workers."""
+    multiprocessing.set_forkserver_preload(["headrace.pipeline.stages"])
+    resource_tracker.ensure_running()  # its start unblocks SIGINT, so it must not be inside the block
+    with blocked_in_children(), _without_output():
+        forkserver.ensure_running()
+
+
+@contextlib.contextmanager
+def _without_output() -> Iterator[None]:
+    """Redirects the output of processes that start inside the block to /dev/null.
+
+    The server may end a moment after the command. A program that reads the command's output must not wait for it.
+    """
+    kept = [os.dup(number) for number in (1, 2)]
+    with open(os.devnull, "wb") as nothing:
+        for number in (1, 2):
+            os.dup2(nothing.fileno(), number)
+    try:
+        yield
+    finally:
+        for number, output in enumerate(kept, 1):
+            os.dup2(output, number)
+            os.close(output)
