@@ -12,11 +12,14 @@ no licence of their own (github.com/nltk/nltk_data, issue 188). This project doe
 names other files of the same form.
 """
 
+import contextlib
 import functools
 import hashlib
 import importlib
 import importlib.util
+import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +42,8 @@ def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
     Raises:
         ConfigError: when a file is missing.
     """
-    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+    with _without_scipy():
+        from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
 
     folder = punkt_folder(punkt_path)
     lines = {name: (folder / name).read_text(encoding="utf-8").split("\n") for name in FILES}
@@ -54,6 +58,22 @@ def punkt(punkt_path: str | None = None) -> "PunktSentenceTokenizer":
     tokenizer = PunktSentenceTokenizer()
     tokenizer._params = parameters
     return tokenizer
+
+
+@contextlib.contextmanager
+def _without_scipy() -> Iterator[None]:
+    """Lets imports of ``scipy.stats`` fail inside the block, unless it is loaded.
+
+    nltk needs it for one test of collocations, and imports nltk's other parts without it. It takes 0.6 s of CPU time.
+    """
+    is_loaded = "scipy.stats" in sys.modules
+    if not is_loaded:
+        sys.modules["scipy.stats"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if not is_loaded:
+            del sys.modules["scipy.stats"]
 
 
 def remove_time_limit() -> None:

@@ -1,0 +1,49 @@
+"""Starts one run, or all runs of a sweep."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headrace.pipeline.commands.request import planned
+from headrace.pipeline.composition import compose, sweep
+from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.run import arms
+from headrace.pipeline.run.arms import Arm
+from headrace.pipeline.run.line import carry_out
+from headrace.pipeline.run.planner import Run
+
+
+def start_run(overrides: Sequence[str]) -> None:
+    """Carries out the run of ``overrides``."""
+    carry_out(planned(compose(overrides), overrides))
+
+
+def start_sweep(overrides: Sequence[str]) -> None:
+    """Carries out all runs of a sweep, then prints a table of them."""
+    found: list[Arm] = []
+    try:
+        sweep(overrides, lambda values, own: _start_arm(values, own, found))
+    finally:
+        if found:
+            arms.show(found)
+
+
+def _start_arm(values: Mapping[str, Any], own: Sequence[str], found: list[Arm]) -> None:
+    """Carries out one run of a sweep, with ``own`` overrides, and adds it to ``found``, also when it fails.
+
+    Raises:
+        HeadraceError: when it fails; the sweep goes on to the next.
+    """
+    if values["name"]:
+        values = {**values, "name": f"{values['name']}-{len(found) + 1}"}
+    one: Run | None = None
+    try:
+        one = planned(values, own)
+        carry_out(one)
+    except HeadraceError as error:
+        found.append(Arm(own, one, f"failed: {error}"))
+        raise
+    except Stop:
+        found.append(Arm(own, one, "stopped"))
+        raise
+    found.append(Arm(own, one, ""))
