@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.commands.declaration import module_of
 from headrace.pipeline.commands.help_text import EXAMPLES
 from headrace.pipeline.commands.table import COMMANDS
 from headrace.pipeline.composition import compose
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("slurm/*.md")])
 TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCUMENTS}
 HELP = {
-    f"{name} --help": ast.get_docstring(ast.parse((ROOT / f"pipeline/commands/{name}.py").read_text())) or ""
+    f"{name} --help": ast.get_docstring(ast.parse((ROOT / f"pipeline/commands/{module_of(name)}.py").read_text())) or ""
     for name in COMMANDS
 }
 TEXTS |= {"--help": EXAMPLES, **HELP}

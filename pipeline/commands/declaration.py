@@ -75,7 +75,8 @@ class Command(click.Command):
         return own + args[end:], overrides
 
     def invoke(self, ctx: click.Context) -> None:
-        command = getattr(load(f"commands.{self.name}"), str(self.name))
+        module = module_of(str(self.name))
+        command = getattr(load(f"commands.{module}"), module)
         ctx.invoke(command.callback, ctx.args, **ctx.params)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
@@ -103,8 +104,13 @@ def _usage(param: click.Parameter, ctx: click.Context) -> str:
 
 
 def command(function: Callable[..., None]) -> Command:
-    """Declares ``function`` as the command of its name."""
-    return click.command(function.__name__, cls=Command)(function)
+    """Declares ``function`` as the command of its name, with hyphens for underscores."""
+    return click.command(function.__name__.replace("_", "-"), cls=Command)(function)
+
+
+def module_of(name: str) -> str:
+    """Returns the name of the module, and of its function, of the command ``name``."""
+    return name.replace("-", "_")
 
 
 def run_argument(function: Callable[..., None]) -> Callable[..., None]:
@@ -133,14 +139,15 @@ DECORATORS: dict[str, Any] = {
 
 def read(name: str) -> Command:
     """Reads the declaration of the command ``name`` from the source of its module, without its imports."""
-    spec = importlib.util.find_spec(f"{__package__}.{name}")
+    module = module_of(name)
+    spec = importlib.util.find_spec(f"{__package__}.{module}")
     source = str(spec and spec.origin)
     tree = ast.parse(Path(source).read_text(encoding="utf-8"))
-    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name)
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == module)
     function.body = function.body[:1]  # the docstring
     names = dict(DECORATORS)
     flags = __future__.annotations.compiler_flag  # annotations name what is not imported
     exec(compile(ast.Module([function], []), source, "exec", flags), names)
-    declared: Command = names[name]
+    declared: Command = names[module]
     declared.epilog = (ast.get_docstring(tree) or "").replace("``", "")
     return declared

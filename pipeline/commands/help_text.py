@@ -29,6 +29,8 @@ From raw web crawl to an evaluated language model.
 
 Commands (headrace COMMAND --help tells more; headrace --version prints the version):
 """
+COMMAND_WIDTH = 10
+"""The width of the names of commands; a longer name shifts its line."""
 COMPLETION = """\
 eval "$(_HEADRACE_COMPLETE=bash_source headrace)"      in ~/.bashrc; zsh_source in ~/.zshrc
 _HEADRACE_COMPLETE=fish_source headrace | source       in ~/.config/fish/config.fish"""
@@ -36,7 +38,8 @@ _HEADRACE_COMPLETE=fish_source headrace | source       in ~/.config/fish/config.
 
 def help_text(commands: Mapping[str, str]) -> str:
     """Returns the whole text, for ``commands`` (name → what it does)."""
-    lines = [HEAD + "\n".join(f"  {name:<11}{text.partition(chr(10))[0]}" for name, text in commands.items())]
+    rows = (f"  {name:<{COMMAND_WIDTH}} {text.partition(chr(10))[0]}" for name, text in commands.items())
+    lines = [HEAD + "\n".join(rows)]
     meanings, options = field_meanings(SETTINGS, "RunConfig"), groups()
     lines += ["", "Settings (KEY=VALUE):"]
     lines += [f"  {name:<17}{meaning}" for name, meaning in meanings.items() if name not in options]

@@ -20,6 +20,7 @@ COMMANDS = (
     "inspect",
     "export",
     "thresholds",
+    "compare-cleaning",
     "overlaps",
     "forget",
     "sync",

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.pipeline import commands
 from headrace.pipeline.commands import command_line
-from headrace.pipeline.commands.declaration import load, read
+from headrace.pipeline.commands.declaration import load, module_of, read
 from headrace.pipeline.commands.table import COMMANDS
 from headrace.pipeline.core.errors import ConfigError
 from tests.command_line import headrace_here, understood
@@ -74,7 +74,7 @@ def test_a_mistake_gets_one_line(arguments: str, message: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_declaration_is_that_of_the_module(name: str) -> None:
     """The declaration that is read without imports equals the imported module's."""
-    light, whole = read(name), getattr(load(f"commands.{name}"), name)
+    light, whole = read(name), getattr(load(f"commands.{module_of(name)}"), module_of(name))
     assert [param.to_info_dict() for param in light.params] == [param.to_info_dict() for param in whole.params]
     assert light.help == whole.help
     done = headrace_here(name, "--help")

@@ -1,0 +1,146 @@
+"""``headrace compare-cleaning``: which of the same texts two presets of cleaning keep, by which rules, with samples.
+
+headrace compare-cleaning c4 fineweb                   on the texts of the newest run
+headrace compare-cleaning c4 gopher --sample 5         five samples of each rule that makes a difference
+headrace compare-cleaning c4 none source=jsonl source.paths=pages.jsonl
+
+    texts ──> clean, cleaning=c4      ──> kept | dropped by a rule ──┐
+          └─> clean, cleaning=fineweb ──> kept | dropped by a rule ──┴─ compared by id
+
+A cleaning that is not finished is computed first, on this machine, as by ``headrace cleaning=fineweb until=clean``.
+"""
+
+import dataclasses
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+import click
+import xxhash
+from datatrove.data import Document
+
+from headrace.data_prep.document import read_documents
+from headrace.pipeline.commands import facts
+from headrace.pipeline.commands.declaration import command, run_option
+from headrace.pipeline.commands.facts import Fact, one_line
+from headrace.pipeline.commands.lookup import KINDS, rule_of
+from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
+from headrace.pipeline.core.artifact import Artifact, shard_name
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Natural, value_of
+from headrace.pipeline.run.planner import Run, execute, plan, run_folder
+from headrace.pipeline.run.saved import RUN_JSON
+
+TEXTS = "texts"
+"""The stage whose description is taken from the run, so raw files are not read again."""
+TEXT_CHARACTERS = 200
+
+
+@command
+@click.argument("one", metavar="PRESET")
+@click.argument("other", metavar="PRESET")
+@click.option("--sample", metavar="NUMBER", default="2", help="Samples of each rule that makes a difference (2).")
+@run_option
+def compare_cleaning(overrides: Sequence[str], one: str, other: str, sample: str, run: str) -> None:
+    """Prints which of the same texts two presets of cleaning keep, with counts by rule and samples."""
+    number = int(value_of(Natural, sample, "--sample"))
+    base = run_of(overrides, run)
+    facts.show(report(*(Cleaned(name, cleaned(base, overrides, name)) for name in (one, other)), number))
+
+
+@dataclasses.dataclass(frozen=True)
+class Cleaned:
+    """The texts after the cleaning of a preset."""
+
+    preset: str
+    artifact: Artifact
+
+    def shard(self, number: int) -> dict[str, Document]:
+        """Returns the documents of a shard by id, kept and dropped."""
+        paths = [self.artifact.path(shard_name(kind, number, "jsonl.zst")) for kind in KINDS]
+        return {document.id: document for path in paths for document in read_documents(path)}
+
+
+def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Artifact:
+    """Returns the texts of the run ``base`` after cleaning by ``preset``, which is computed if it is not finished.
+
+    Raises:
+        ConfigError: when there is no such preset, or the work is that of a cluster.
+    """
+    cleaning = decoded(compose([*overrides, f"cleaning={preset}"])).cleaning
+    config = dataclasses.replace(base.config, cleaning=cleaning, until="clean")
+    steps = plan(config, {step.name: step.description for step in base.steps if step.name == TEXTS})
+    for step in steps:
+        if step.is_whole:
+            continue
+        if config.cluster.scheduler:
+            remedy = f"run it first: headrace cleaning={preset} until=clean and the settings of the run"
+            raise ConfigError(step.name, f"is not finished ({step.folder})", remedy)
+        step.stage.check_start()
+        execute(step, config, run_folder(config) / RUN_JSON)
+    return Artifact(steps[-1].folder)
+
+
+class Tally:
+    """Documents that one preset keeps and the other one drops: their number by rule, and samples."""
+
+    def __init__(self, samples: int) -> None:
+        self._samples = samples
+        self.counts: Counter[str] = Counter()
+        self._chosen: dict[str, list[tuple[int, str, Document]]] = defaultdict(list)
+
+    def add(self, dropped: Document) -> None:
+        """Counts ``dropped``. The samples of a rule are those with the largest hashes of their ids."""
+        rule = rule_of(dropped)
+        self.counts[rule] += 1
+        if self._samples:
+            entry = (xxhash.xxh64_intdigest(dropped.id), dropped.id, dropped)
+            push = heapq.heappush if len(self._chosen[rule]) < self._samples else heapq.heappushpop
+            push(self._chosen[rule], entry)
+
+    def facts(self, keeping: str, dropping: str) -> Iterator[Fact]:
+        """Yields the rules by which the preset ``dropping`` drops what ``keeping`` keeps, each with its samples."""
+        yield "", ""
+        yield f"only {keeping}", f"{self.counts.total():,} texts, which {dropping} drops by these rules:"
+        for rule, number in self.counts.most_common():
+            yield "rule", f"{rule}  {number:,}"
+            for _, identity, document in sorted(self._chosen[rule], reverse=True):
+                url = document.metadata.get("url")
+                yield "  sample", identity + (f"  {url}" if url else "")
+                yield "  value", str(document.metadata["drop"]["value"])
+                yield "  text", one_line(document.text, TEXT_CHARACTERS)
+
+
+def report(one: Cleaned, other: Cleaned, samples: int) -> Iterator[Fact]:
+    """Yields which texts both, one or none of two cleanings keep, and why."""
+    counts: Counter[str] = Counter()
+    only_one, only_other = Tally(samples), Tally(samples)
+    for number in range(one.artifact.shard_count):
+        first, second = one.shard(number), other.shard(number)
+        for identity, document in first.items():
+            counterpart = second[identity]
+            kept = (not rule_of(document), not rule_of(counterpart))
+            counts["both" if all(kept) else "any" if any(kept) else "none"] += 1
+            if kept == (True, True):
+                counts["different"] += document.text != counterpart.text
+            elif kept == (True, False):
+                only_one.add(counterpart)
+            elif kept == (False, True):
+                only_other.add(document)
+    total = counts["both"] + counts["any"] + counts["none"]
+    yield "texts", f"{total:,}"
+    yield "kept by both", f"{_share(counts['both'], total)}; {counts['different']:,} with different lines or words"
+    yield f"only {one.preset}", _share(only_one.counts.total(), total)
+    yield f"only {other.preset}", _share(only_other.counts.total(), total)
+    yield "kept by none", _share(counts["none"], total)
+    for cleaning in (one, other):
+        sums = cleaning.artifact.counts
+        yield cleaning.preset, f"keeps {sums['kept']:,} texts, {sums['characters_kept']:,} characters"
+    yield from only_one.facts(one.preset, other.preset)
+    yield from only_other.facts(other.preset, one.preset)
+
+
+def _share(number: int, total: int) -> str:
+    return f"{number:,} ({number / max(total, 1):.1%})"
