@@ -12,7 +12,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.variables import CONFIG_DIR
-from headrace.pipeline.run.planner import newest
+from headrace.pipeline.run.opening import newest
 from tests.command_line import headrace_here
 
 MINE = "filters:\n  - {type: page_length, max_characters: 30}\n"

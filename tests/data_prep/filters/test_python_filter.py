@@ -12,7 +12,7 @@ from headrace.data_prep.filters.python_filter import PythonFilter, load_class
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.run.planner import newest
+from headrace.pipeline.run.opening import newest
 from tests.command_line import headrace, headrace_here
 
 OWN = '''
