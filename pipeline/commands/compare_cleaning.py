@@ -47,7 +47,8 @@ def compare_cleaning(overrides: Sequence[str], one: str, other: str, sample: str
     """Prints which of the same texts two presets of cleaning keep, with counts by rule and samples."""
     number = int(value_of(Natural, sample, "--sample"))
     base = run_of(overrides, run)
-    facts.show(report(*(Cleaned(name, cleaned(base, overrides, name)) for name in (one, other)), number))
+    first, second = (Cleaned(name, cleaned(base, overrides, name)) for name in (one, other))
+    facts.show(report(first, second, number))
 
 
 @dataclasses.dataclass(frozen=True)
