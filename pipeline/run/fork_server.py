@@ -15,7 +15,7 @@ from headrace.pipeline.core.signals import blocked_in_children
 
 def start_fork_server() -> None:
     """Starts the fork server unless it runs. Only the main process receives Ctrl-C, and ends the workers."""
-    multiprocessing.set_forkserver_preload(["headrace.pipeline.stages"])
+    multiprocessing.set_forkserver_preload(["headrace.pipeline.run.preloaded"])
     resource_tracker.ensure_running()  # its start unblocks SIGINT, so it must not be inside the block
     with blocked_in_children(), _without_output():
         forkserver.ensure_running()
