@@ -43,8 +43,8 @@ class Weights(Pretraining):
             for row in rows:
                 if "loss" in row and row["step"] > shown:
                     if not shown:  # the steps before may be those of an earlier start
-                        progress.skip(row["step"] - 1)
-                        shown = row["step"] - 1
+                        progress.skip(row["step"])
+                        shown = row["step"]
                     progress.advance(
                         row["step"] - shown, loss=row["loss"], **{"tokens/s": round(row["tokens_per_second"])}
                     )

@@ -1,14 +1,17 @@
-"""``headrace watch``: scores the checkpoints of a training as they appear, in a process of its own.
+"""``headrace watch``: follows a run that works in another terminal or on a cluster; scores its checkpoints.
 
-headrace watch                                          the newest run, with its own evaluation, until it is trained
-headrace watch --once                                   the checkpoints that are there now
-headrace watch evaluation=standard evaluation.data=DIR  the newest run, with another evaluation
-headrace watch experiment=demo ranks=2                  the run of these settings, by two ranks
+headrace watch                                  the progress of the newest run, until it is done
+headrace watch small                            that of the run of this name, id, beginning of an id, or path
+headrace watch --score                          scores the checkpoints as they appear, until the training is done
+headrace watch --once                           scores the checkpoints that are there now
+headrace watch --score evaluation=standard      … with another evaluation
+headrace watch --score experiment=demo ranks=2  … by two ranks
 
     weights/<address>/checkpoints/step_00000500/ ──> checkpoint_scores/<address>/    scores.json, samples/, …
 
-The scores of each checkpoint are an artifact. Its address follows from training, step and evaluation, so nothing is
-scored twice, and a watch that was killed resumes. The training is not touched.
+Ctrl-C ends the command and not the run. The scores of each checkpoint are an artifact. Its address follows from
+training, step and evaluation, so nothing is scored twice, and a scoring that was killed resumes. The training is not
+touched.
 """
 
 import shutil
@@ -20,6 +23,7 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.commands.declaration import command, run_argument
+from headrace.pipeline.commands.following import follow
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -35,10 +39,14 @@ POLL_SECONDS = 2.0
 
 @command
 @run_argument
+@click.option("--score", is_flag=True, help="Score the checkpoints of the training as they appear.")
 @click.option("--once", is_flag=True, help="Score the checkpoints that are there now, then end.")
-def watch(overrides: Sequence[str], run: str, once: bool) -> None:
-    """Scores the checkpoints of a training as they appear."""
-    show(run_of(overrides, run, may_change=("evaluation", "ranks")), once)
+def watch(overrides: Sequence[str], run: str, score: bool, once: bool) -> None:
+    """Follows a run until it is done; with --score, scores its checkpoints."""
+    if score or once:
+        show(run_of(overrides, run, may_change=("evaluation", "ranks")), once)
+    else:
+        follow(run_of(overrides, run))
 
 
 def show(run: Run, once: bool) -> None:
@@ -55,7 +63,7 @@ def show(run: Run, once: bool) -> None:
     print(f"watching {training.folder / CHECKPOINTS}", file=sys.stderr)
     scored = 0
     for path in appearing(training, once):
-        artifact = score(run, training, path)
+        artifact = scored_checkpoint(run, training, path)
         if artifact is not None:
             print(line(list(checkpoint_points(artifact))), flush=True)
             scored += 1
@@ -77,7 +85,7 @@ def appearing(training: Step, once: bool) -> Iterator[Path]:
             time.sleep(POLL_SECONDS)
 
 
-def score(run: Run, training: Step, path: Path) -> Artifact | None:
+def scored_checkpoint(run: Run, training: Step, path: Path) -> Artifact | None:
     """Returns the scores of the checkpoint at ``path``; prints why and returns None when it cannot be read."""
     step = planned(run, training, path)
     if step.is_whole:

@@ -6,7 +6,8 @@
 import hashlib
 import itertools
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,16 @@ def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
             start = file.seek(0)
         lines = file.read().split(b"\n")[:-1]
     return [orjson.loads(line) for line in lines], start + sum(len(line) + 1 for line in lines)
+
+
+def appearing_rows(path: Path, is_over: Callable[[], bool], pause_seconds: float) -> Iterator[dict[str, Any]]:
+    """Yields the rows of ``path`` as they are written, and the last ones after ``is_over`` became true."""
+    position, over = 0, False
+    while not over:
+        time.sleep(pause_seconds)
+        over = is_over()
+        rows, position = new_metrics(path, position)
+        yield from rows
 
 
 def _cut(path: Path, last_step: int, sha256: str | None) -> bytes:

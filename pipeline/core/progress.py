@@ -124,9 +124,9 @@ class Progress:
 
     def _line(self) -> str:
         """Returns the progress without its label."""
-        rate = (self._done - self._done_before) / max(time.monotonic() - self._started, 1e-9)
-        left = (self._total - self._done) / rate if rate else 0.0
-        line = f"{self._done:,}/{self._total:,} {self._unit}, {rate:.3g}/s, {duration(left)} to go"
+        line = f"{self._done:,}/{self._total:,} {self._unit}"
+        if rate := (self._done - self._done_before) / max(time.monotonic() - self._started, 1e-9):
+            line += f", {rate:.3g}/s, {duration((self._total - self._done) / rate)} to go"
         return f"{line}  {self._facts}".rstrip()
 
 

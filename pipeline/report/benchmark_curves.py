@@ -1,6 +1,6 @@
 """Draws a panel for each benchmark: its main metric over the steps of the training, with intervals.
 
-Scores by the training itself and by ``headrace watch`` are separate lines. Random guessing is a dotted line for
+Scores by the training itself and by ``headrace watch --score`` are separate lines. Random guessing is a dotted line for
 shares; for other metrics it would be far outside the range of the scores.
 """
 

@@ -16,16 +16,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from headrace.pipeline.clusters.base import WORKER
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import part_path
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
-from headrace.pipeline.core.metrics_file import new_metrics
+from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import TRAIL
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.stage import Stage
@@ -59,7 +56,8 @@ def launch(stage: Stage, folder: Path, file: Path, ranks: int) -> None:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
         )
         try:
-            stage.show_progress(_rows(process, folder / stage.progress_file))
+            path = folder / stage.progress_file
+            stage.show_progress(appearing_rows(path, lambda: process.poll() is not None, POLL_SECONDS))
         except Stop as stop:
             _ask_to_stop(process, stage)
             raise _stopped(stop, folder) from None
@@ -110,15 +108,6 @@ def _ranks(process: "subprocess.Popen[bytes]") -> list[int]:
 def _send(process: int, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):  # it has ended
         os.kill(process, number)
-
-
-def _rows(process: "subprocess.Popen[bytes]", path: Path) -> Iterator[dict[str, Any]]:
-    """Yields the rows of ``path`` as they are written, until ``process`` has ended."""
-    position = 0
-    while process.poll() is None:
-        time.sleep(POLL_SECONDS)
-        rows, position = new_metrics(path, position)
-        yield from rows
 
 
 def _error(stage: Stage, folder: Path, status: int, log: Path) -> HeadraceError:

@@ -240,11 +240,11 @@ def test_finished_tasks_are_kept(tmp_path: Path, number: signal.Signals) -> None
 
 
 def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
-    """``headrace watch`` waits for checkpoints."""
+    """``headrace watch --score`` waits for checkpoints."""
     (tmp_path / "pages.jsonl").write_text(json.dumps({"text": page(0)}) + "\n")
     settings = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/runs", "until=weights"]
     main = "import sys; from headrace.pipeline.__main__ import main; sys.argv[1:] = {}; main()".format(
-        ["watch", *settings]
+        ["watch", "--score", *settings]
     )
     command = Command(tmp_path, main)
     assert command.process.stderr.readline().startswith("watching ")

@@ -1,4 +1,4 @@
-"""``headrace watch``: which checkpoints are scored, how often, and as what."""
+"""``headrace watch --score``: which checkpoints are scored, how often, and as what."""
 
 import dataclasses
 import shutil
@@ -203,6 +203,6 @@ def test_the_evaluation_of_the_newest_run_may_be_another(run):
 
 def test_the_flag_stands_alone():
     assert understood("watch", "--once", "ranks=2") == ({"once": True}, ["ranks=2"])
-    assert understood("watch", "ranks=2") == ({}, ["ranks=2"])
+    assert understood("watch", "--score", "ranks=2") == ({"score": True}, ["ranks=2"])
     with pytest.raises(ConfigError, match=r"^command line: Option '--once' does not take a value; usage: headrace wat"):
         understood("watch", "--once=yes")
