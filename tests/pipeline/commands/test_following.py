@@ -63,6 +63,7 @@ def elsewhere(work: Callable[[], None]) -> Iterator[None]:
     thread.join()
 
 
+@pytest.mark.timeout(60)
 def test_watch_follows_data_stages_until_they_are_done(
     settings: list[str], fast: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,7 +82,7 @@ def test_watch_follows_data_stages_until_they_are_done(
         for step in steps:
             for phase in step.phases:
                 for task in range(phase.tasks):
-                    step.executor(phase, 1).run_task(task)
+                    step.executor(phase).run_task(task)
             step.finish()
 
     with elsewhere(work):
