@@ -73,7 +73,7 @@ class RunConfig:
     evaluation: Evaluation
     """The benchmarks."""
     tracking: Tracking
-    """The settings of wandb, which receives the metrics besides metrics.jsonl."""
+    """The settings of wandb, which receives the metrics in addition to metrics.jsonl."""
     cluster: AnyCluster
     """The place of the work: this machine, or a cluster."""
 

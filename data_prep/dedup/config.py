@@ -77,6 +77,6 @@ class Dedup:
         return int(self.memory_gb * 10**9)
 
     @property
-    def expected_cost(self) -> str:
-        """Cost and recall of the banding, in one line."""
-        return self.banding.expected_cost(self.threshold)
+    def expected_recall(self) -> str:
+        """The recall of the banding, in one sentence."""
+        return self.banding.expected_recall(self.threshold)

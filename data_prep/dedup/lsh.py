@@ -41,9 +41,6 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 GROUP_MEMBER = np.dtype([("hash", "<u8"), ("document", "<u8")])
 """A document in a group: the hash of a band, and the document that has it."""
 
-SHOWN = (0.5, 0.3)
-"""Similarities below usual thresholds. Their probability to become candidates shows the cost of comparisons."""
-
 STEPS = 1000
 """Points at which the S-curve is summed. The error of an area is 10^-5; areas of two bandings differ by more."""
 
@@ -72,11 +69,11 @@ class Banding:
         similarities = (np.arange(STEPS) + 0.5) / STEPS * threshold
         return float((1 - (1 - similarities**self.rows) ** self.bands).mean() * threshold)
 
-    def expected_cost(self, threshold: float) -> str:
-        """Returns one line: hashes per document, P at ``threshold``, and P at the lower similarities in ``SHOWN``."""
-        similarities = [threshold, *(s for s in SHOWN if s < threshold)]
-        chances = ", ".join(f"{self.chance(s):.4f} at {s:g}" for s in similarities)
-        return f"{self.bands} bands × {self.rows} rows = {self.hashes} hashes per document; P(candidate) {chances}"
+    def expected_recall(self, threshold: float) -> str:
+        """Returns one sentence: the share of the pairs with similarity ``threshold`` that become candidates."""
+        chance = 100 * self.chance(threshold)
+        share = f"{chance:.0f}" if chance < 99 else f"{chance:.1f}" if chance < 99.9 else "more than 99.9"
+        return f"Near duplicates: pairs {100 * threshold:g} % alike are found in {share} % of cases"
 
 
 def choose(threshold: float, recall: float, most_hashes: int) -> Banding:

@@ -56,8 +56,8 @@ def planned(config: RunConfig, folder: str) -> Step:
     """
     asked = config.evaluation.expanded()
     evaluation = asked.without_run()
-    if left_out := sorted(asked.benchmarks.keys() - evaluation.benchmarks.keys()):
-        print(f"left out, for want of a run's held-out documents: {', '.join(left_out)}", file=sys.stderr)
+    if skipped := sorted(asked.benchmarks.keys() - evaluation.benchmarks.keys()):
+        print(f"skipped: these need a run's held-out documents: {', '.join(skipped)}", file=sys.stderr)
     return Step.of(FolderScores(evaluation=evaluation, folder=folder), Path(config.root), {}, {})
 
 

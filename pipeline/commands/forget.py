@@ -295,7 +295,7 @@ def _packed_of(weights: Path, runs: Sequence[Mapping[str, Any]]) -> list[Path]:
 
 
 def _sources(runs: Sequence[Mapping[str, Any]]) -> Iterator[Path]:
-    """Yields the folders that the mixtures of ``runs`` name: an address does not tell below which root it lies."""
+    """Yields the folders that the mixtures of ``runs`` name: an address does not hold its root."""
     for run in runs:
         for source in run["config"].get("mixture", {}).get("sources", []):
             if source.get("packed"):

@@ -27,7 +27,7 @@ headrace GROUP=OPTION | KEY=VALUE ...                           the same as head
 
 From raw web crawl to an evaluated language model.
 
-Commands (headrace COMMAND --help tells more; headrace --version prints the version):
+Commands (headrace COMMAND --help explains one command; headrace --version prints the version):
 """
 COMMAND_WIDTH = 10
 """The width of the names of commands; a longer name shifts its line."""

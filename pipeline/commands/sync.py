@@ -47,14 +47,14 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
         raise ConfigError("until", f"{steps[-1].name!r} is before the training", "name a run that trains")
     run_id = read_sealed(newest_checkpoint(step.folder))["run_id"]
     made = products(steps)
-    beside = [(one.settings["step"], source_of(one), metric_rows(one)) for one in checkpoint_artifacts(step.folder)]
-    where = rebuild(step.folder, step.stage.tracking, run_id, plain(step.stage), made, beside)
+    watched = [(one.settings["step"], source_of(one), metric_rows(one)) for one in checkpoint_artifacts(step.folder)]
+    where = rebuild(step.folder, step.stage.tracking, run_id, plain(step.stage), made, watched)
     yield "run", run_id
     yield "now at", where
     rows = read_metrics(step.folder / "metrics.jsonl")
     yield "steps", f"{rows[-1]['step'] if rows else 0:,} in {len(rows):,} rows"
-    if beside:
-        yield "watched", f"scores of {len(beside)} checkpoints"
+    if watched:
+        yield "watched", f"scores of {len(watched)} checkpoints"
     for product in made:
         yield product.stage, f"{product.address}  from {', '.join(product.inputs) or 'raw files'}"
 

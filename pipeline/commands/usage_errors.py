@@ -24,15 +24,17 @@ def plain_errors(ctx: click.Context) -> Iterator[None]:
         wrong = f"{ctx.info_name} has no option {error.option_name!r}"
         raise ConfigError(WHERE, wrong, suggestion(error.option_name, known)) from None
     except click.MissingParameter as error:
-        raise ConfigError(WHERE, f"{ctx.info_name} needs {_name(error.param)}", _usage(ctx)) from None
+        raise ConfigError(WHERE, f"{ctx.info_name} needs {_needed(ctx, error.param)}", _usage(ctx)) from None
     except click.UsageError as error:
         raise ConfigError(WHERE, error.format_message().rstrip("."), _usage(ctx)) from None
 
 
-def _name(param: click.Parameter | None) -> str | None:
-    if isinstance(param, click.Argument):
-        return param.metavar
-    return None if param is None else param.opts[-1]
+def _needed(ctx: click.Context, param: click.Parameter | None) -> str | None:
+    """Returns the name of the missing ``param``; ``two runs`` for one of two arguments that are both called RUN."""
+    if not isinstance(param, click.Argument):
+        return None if param is None else param.opts[-1]
+    required = [one.metavar for one in ctx.command.params if isinstance(one, click.Argument) and one.required]
+    return f"two {str(param.metavar).lower()}s" if required.count(param.metavar) == 2 else param.metavar
 
 
 def _usage(ctx: click.Context) -> str:

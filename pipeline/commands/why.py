@@ -60,7 +60,7 @@ def explain(steps: Sequence[Step], source: AnySource, name: str) -> Iterator[Fac
             yield "", ""
         yield from _document(found, artifacts)
     if unfinished := [step.name for step in steps if step.name in STAGES and step.name not in artifacts]:
-        yield "not finished", f"{', '.join(unfinished)}; run the line to know more"
+        yield "not finished", f"{', '.join(unfinished)}; run them to know more"
 
 
 def _document(cleaned: Found, artifacts: Artifacts) -> Iterator[Fact]:

@@ -35,7 +35,7 @@ RECORDS_PER_FILE = 500
 """The number of records of a raw file that are read again."""
 PER_RULE = 3
 KEPT_SAMPLES = 12
-"""The number of different kept documents that are shown beside dropped ones."""
+"""The number of different kept documents that are shown next to dropped ones."""
 CHARACTERS = 300
 VALUE_CHARACTERS = 150
 LINES = 6
@@ -90,7 +90,7 @@ def side_by_side(
         clean: the stage that cleaned them, to find removed lines.
         dropping: rules that dropped documents.
         removing: rules that removed parts of kept documents.
-        kept: the number of different kept documents that are shown beside dropped ones.
+        kept: the number of different kept documents that are shown next to dropped ones.
     """
     any_kept = {ANY: kept} if kept else {}
     left = chosen(artifact, "documents", any_kept | dict.fromkeys(removing, PER_RULE), _removed_by)

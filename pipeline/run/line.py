@@ -38,7 +38,7 @@ def carry_out(run: Run) -> None:
     announce_name(run_json)
     announce_recomputation(run.steps)
     if any(step.name == "signatures" and not step.is_whole for step in run.steps):
-        print(f"{'dedup':<11} {run.config.dedup.expected_cost}", file=sys.stderr)
+        print(run.config.dedup.expected_recall, file=sys.stderr)
     if scheduler := run.config.cluster.scheduler:
         submission.submit(run.steps, scheduler, run_json)
         return

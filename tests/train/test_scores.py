@@ -213,7 +213,7 @@ def test_the_table_shows_clean_and_dirty(split):
         f" | 6 | {100 * accuracy['clean']['value']:.2f} % (3) | {100 * accuracy['dirty']['value']:.2f} % (2) |"
     )
     assert f"({perplexity['clean']['items']}) | " in table
-    assert "quiz: 1 items have too few words to tell clean from dirty." in table
+    assert "quiz: 1 items have too few words to be called clean or dirty." in table
 
 
 def test_batch_tokens_change_no_score(demo, line, run_stage, tmp_path):

@@ -94,7 +94,7 @@ class AdamW:
         )
 
     def first_state(self, parameter: "Tensor") -> dict[str, Any]:
-        """The count of updates lies on the device of the parameter, where the fused kernel needs it."""
+        """Returns a count of updates on the device of the parameter, where the fused kernel needs it."""
         import torch
 
         step = torch.zeros((), dtype=torch.float32, device=parameter.device)

@@ -64,4 +64,4 @@ def _notes(scores: BenchmarkScores) -> Iterator[str]:
     if tally.split_continuations:
         yield f"{scores.name}: {tally.split_continuations:,} continuations were longer than the window."
     if scores.overlap and scores.overlap[TOO_SHORT]:
-        yield f"{scores.name}: {scores.overlap[TOO_SHORT]:,} items have too few words to tell clean from dirty."
+        yield f"{scores.name}: {scores.overlap[TOO_SHORT]:,} items have too few words to be called clean or dirty."

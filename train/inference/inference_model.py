@@ -36,7 +36,7 @@ class InferenceModel:
     likelihood: Likelihood
     tokenizer: TextEncoder
     vocabulary: int
-    """Number of tokens that the network tells apart."""
+    """Number of tokens that the network distinguishes."""
     opening: tuple[int, ...] = ()
     """Tokens that the tokenizer puts before each text."""
     end: int | None = None

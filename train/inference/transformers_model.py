@@ -178,7 +178,7 @@ def _parameters(folder: Path) -> int:
 
 @torch.inference_mode()
 def _vocabulary(network: TransformersModel, folder: Path) -> int:
-    """Returns the number of tokens that ``network`` tells apart.
+    """Returns the number of tokens that ``network`` distinguishes.
 
     Raises:
         ArtifactError: when its prediction after a token depends on the token that follows: it is not causal.

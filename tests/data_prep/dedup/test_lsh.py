@@ -78,11 +78,12 @@ def test_signatures_agree_in_a_band_as_often_as_the_formula_says():
         assert abs(found - chance) < 4 * (chance * (1 - chance) / n_pairs) ** 0.5
 
 
-def test_expected_cost():
-    assert Banding(26, 8).expected_cost(0.8) == (
-        "26 bands × 8 rows = 208 hashes per document; P(candidate) 0.9916 at 0.8, 0.0968 at 0.5, 0.0017 at 0.3"
-    )
-    assert Banding(20, 3).expected_cost(0.5).endswith("P(candidate) 0.9308 at 0.5, 0.4216 at 0.3")
+def test_expected_recall():
+    shown = {(14, 8, 0.8): "92", (26, 8, 0.8): "99.2", (20, 3, 0.5): "93", (14, 8, 1.0): "more than 99.9"}
+    for (bands, rows, threshold), share in shown.items():
+        assert Banding(bands, rows).expected_recall(threshold) == (
+            f"Near duplicates: pairs {100 * threshold:g} % alike are found in {share} % of cases"
+        )
 
 
 def test_identical_documents_only():

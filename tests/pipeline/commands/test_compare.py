@@ -171,6 +171,6 @@ def test_words_that_name_no_run(tmp_path):
     assert str(caught.value).startswith("compare: 'nonesuch' is neither a run nor a folder of scores; ")
     result = headrace_here("compare", "one", f"root={tmp_path}")
     assert result.stderr.splitlines()[-1] == (
-        "headrace: command line: compare needs RUN; "
+        "headrace: command line: compare needs two runs; "
         "usage: headrace compare RUN RUN [RUN ...] [--page FILE] [KEY=VALUE ...]"
     )

@@ -38,7 +38,7 @@ def pages(tmp_path_factory):
 def finished(pages):
     result = headrace(*settings(pages))
     assert result.returncode == 0, result.stderr
-    assert Dedup(recall=0.99).expected_cost in result.stderr
+    assert Dedup(recall=0.99).expected_recall in result.stderr
     return pages
 
 

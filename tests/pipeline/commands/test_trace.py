@@ -252,13 +252,13 @@ def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
     assert ("kept by", "clean") in found
     assert found[-1] == (
         "not finished",
-        "signatures, duplicates, unique, overlaps, tokens, packed; run the line to know more",
+        "signatures, duplicates, unique, overlaps, tokens, packed; run them to know more",
     )
     with pytest.raises(ArtifactError, match=r"^tokens: is not finished .*; give the run's own overrides, or run it"):
         list(trace.explain(steps, "0", "0"))
     with pytest.raises(ArtifactError, match=r"^clean: is not finished"):
         list(why.explain(nowhere, c4.config.source, "x:0"))
-    with pytest.raises(ConfigError, match=r"^until: 'clean' comes before 'tokens', which is needed here; raise it$"):
+    with pytest.raises(ConfigError, match=r"^until: 'clean' is before 'tokens', which is needed here; give until=tokens$"):
         list(trace.explain(steps[:1], "0", "0"))
 
 
