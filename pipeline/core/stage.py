@@ -97,11 +97,10 @@ def refuse_changes(planned: Sequence[RawFile], found: Sequence[RawFile]) -> None
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stage of the line. Subclasses set the class variables and ``phases``."""
+    """One stage of the line. Subclasses set the class variables, ``inputs`` and ``phases``."""
 
     name: ClassVar[str]
     version: ClassVar[int] = 1
-    inputs: ClassVar[tuple[str, ...]] = ()
     distributed: ClassVar[bool] = False
     """True when many ranks enter the stage's single task together (training)."""
     remedy: ClassVar[str] = "run again"
@@ -111,6 +110,11 @@ class Stage:
 
     planned: tuple[RawFile, ...] | None = unhashed(None)
     """The raw files at the time of planning; None for a stage outside a run."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the stages whose artifacts it reads. Most subclasses name them in a class variable."""
+        return ()
 
     def planned_as(self, description: Mapping[str, Any]) -> Self:
         """Returns this stage with the raw files of ``description``, which was made when the run was planned."""

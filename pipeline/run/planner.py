@@ -17,7 +17,7 @@ from typing import Any
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, has_older_format, missing_tasks, part_path
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
@@ -185,8 +185,7 @@ def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
 def execute_in(workers: Workers, step: Step, config: RunConfig, file: Path) -> Artifact:
     """Runs ``step`` like ``execute``, with ``workers`` that other steps use too."""
     adopt_job(CLUSTERS.values())
-    with system_errors_explained(step.folder):
-        step.folder.mkdir(parents=True, exist_ok=True)
+    with system_errors_explained(step.folder), attempts.recorded(step.folder):
         if not step.stage.distributed:
             error_report.clear(step.folder)
             step.run_tasks(workers)

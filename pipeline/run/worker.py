@@ -8,6 +8,7 @@ python -m headrace.pipeline.run.worker RUN_JSON FIRST..LAST WORKERS
     Runs the data stages FIRST to LAST with a pool of WORKERS processes.
 """
 
+import contextlib
 import os
 import sys
 import threading
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job, adopt_rank
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.system_errors import system_errors_explained
@@ -52,10 +53,11 @@ def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> Non
     """Runs ``first`` and every ``width``-th task after it that is not done. Finishes the artifact if it is complete."""
     phase = next(phase for phase in step.phases if phase.name == phase_name)
     executor = step.executor(phase)
-    for task in [first] if width is None else range(first, phase.tasks, width):
-        executor.run_task_when_free(task)
-        print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
-    step.finish_if_complete()
+    with attempts.recorded(step.folder):
+        for task in [first] if width is None else range(first, phase.tasks, width):
+            executor.run_task_when_free(task)
+            print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
+        step.finish_if_complete()
 
 
 def run_rank(step: Step) -> None:
@@ -68,7 +70,9 @@ def run_rank(step: Step) -> None:
     is_first = int(os.environ.get("RANK", "0")) == 0
     if is_first:
         step.stage.check_raw_files()
-    counts = phase.run(0, {name: Artifact(folder) for name, folder in step.inputs.items()}, out)
+    is_recorded = is_first and MAIN_PID not in os.environ  # a local command records its ranks itself
+    with attempts.recorded(step.folder) if is_recorded else contextlib.nullcontext():
+        counts = phase.run(0, {name: Artifact(folder) for name, folder in step.inputs.items()}, out)
     if is_first:
         step.stage.check_raw_files()
         out.done(counts)
