@@ -15,7 +15,7 @@ from headrace.data_prep.sources import AnySource
 from headrace.data_prep.tokenizer import TokenizerSettings
 from headrace.pipeline.clusters import AnyCluster
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, decode, settings, unhashed
+from headrace.pipeline.core.settings import Positive, decode, digest, settings, unhashed
 from headrace.pipeline.core.tracker import Tracking
 from headrace.train.config import ModelConfig, TrainingConfig, ZeroConfig
 from headrace.train.data.mixture import Mixture
@@ -39,7 +39,7 @@ class RunConfig:
     root: str = unhashed("runs")
     """The folder below which artifacts are written."""
     until: str = unhashed("report")
-    """The last stage to run."""
+    """The last stage to run. A report of the stages up to it follows."""
     workers: Positive | None = unhashed(None)
     """The number of worker processes on this machine; None starts one per core. The results do not depend on it."""
     ranks: Positive = unhashed(1)
@@ -76,6 +76,11 @@ class RunConfig:
     """The settings of wandb, which receives the metrics in addition to metrics.jsonl."""
     cluster: AnyCluster
     """The place of the work: this machine, or a cluster."""
+
+    @property
+    def id(self) -> str:
+        """The id of the run: a hash of the settings that decide its results."""
+        return digest(dataclasses.replace(self, evaluation=self.evaluation.expanded()))
 
     @property
     def training_ranks(self) -> int:

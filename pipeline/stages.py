@@ -1,7 +1,9 @@
 """The stages of a run, in their order. Each stage is named after the artifact that it writes.
 
 raw pages -> clean -> signatures -> duplicates -> unique -> overlaps -> tokenizer -> tokens -> packed
-          -> weights -> scores -> report
+          -> weights -> scores
+
+A run may end after any of them. Its report follows (``planner.stages_up_to``).
 """
 
 from headrace.data_prep.clean import Clean
@@ -14,20 +16,18 @@ from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.stage import Stage
-from headrace.pipeline.report.report import Report
 from headrace.train.data.mixture import Mix
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 
 
 def stages(config: RunConfig) -> tuple[Stage, ...]:
-    """Returns all stages of a run with ``config``."""
+    """Returns all stages of a run with ``config`` but its report."""
     evaluation = config.evaluation.expanded()
     evaluation.check_window(config.model.context)
     benchmarks = evaluation.texts()
-    clean = Clean(source=config.source, cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes)
     return (
-        clean,
+        Clean(source=config.source, cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),
         Unique.of(config.decontamination, benchmarks),
@@ -47,5 +47,4 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
             evaluation=evaluation.light(config.training.evaluate, config.training.evaluate_items),
         ),
         Scores(evaluation=evaluation),
-        Report(root=config.root, clean=clean),
     )

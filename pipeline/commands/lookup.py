@@ -64,7 +64,7 @@ def need(stage: str, steps: Sequence[AnyStep]) -> Artifact:
     """
     folder = next((step.folder for step in steps if step.name == stage), None)
     if folder is None:
-        raise ConfigError("until", f"{steps[-1].name!r} is before {stage!r}, which is needed here", f"give until={stage}")
+        raise ConfigError("until", f"the run ends before {stage!r}, which is needed here", f"give until={stage}")
     if not (folder / "manifest.json").is_file():
         raise ArtifactError(stage, f"is not finished ({folder})", "give the run's own overrides, or run it first")
     return Artifact(folder)

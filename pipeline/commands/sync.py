@@ -44,7 +44,7 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
     """
     step = next((step for step in steps if isinstance(step.stage, Weights)), None)
     if step is None or not isinstance(step.stage, Weights):
-        raise ConfigError("until", f"{steps[-1].name!r} is before the training", "name a run that trains")
+        raise ConfigError("until", "the run ends before the training", "name a run that trains")
     run_id = read_sealed(newest_checkpoint(step.folder))["run_id"]
     made = products(steps)
     watched = [(one.settings["step"], source_of(one), metric_rows(one)) for one in checkpoint_artifacts(step.folder)]

@@ -59,7 +59,7 @@ def show(run: Run, once: bool) -> None:
     """
     training = next((step for step in run.steps if step.name == "weights"), None)
     if training is None:
-        raise ConfigError("until", f"{run.steps[-1].name!r} is before the training", "name a run that trains")
+        raise ConfigError("until", "the run ends before the training", "name a run that trains")
     print(f"watching {training.folder / CHECKPOINTS}", file=sys.stderr)
     scored = 0
     for path in appearing(training, once):

@@ -95,5 +95,7 @@ def _gpus() -> tuple[str, ...]:
     """Returns the models of the NVIDIA GPUs, as the driver lists them. CUDA is not started."""
     files = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in files]
-    models = [line.partition(":")[2].strip() for text in texts for line in text.splitlines() if line.startswith("Model")]
+    models = [
+        line.partition(":")[2].strip() for text in texts for line in text.splitlines() if line.startswith("Model")
+    ]
     return tuple(models)

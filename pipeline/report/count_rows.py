@@ -1,8 +1,10 @@
 """Turns counts of an artifact into ranked rows for the page.
 
 {"dropped:few_words": 30, "dropped:curly_bracket": 10, "kept": 60} ── count_rows("dropped:", total=100) ──>
-    few_words        30   30 %   ███████████
-    curly_bracket    10   10 %   ███▋
+    few_words        30   30 %   ███░░░░░░░
+    curly_bracket    10   10 %   █░░░░░░░░░
+
+All bars of the page have one scale: a full bar is the whole total.
 """
 
 import dataclasses
@@ -11,15 +13,11 @@ from collections.abc import Mapping
 
 @dataclasses.dataclass(frozen=True)
 class CountRow:
-    """A name with its count.
-
-    ``share`` is the count divided by a total, ``bar`` the count divided by the largest count of the list (both 0 to 1).
-    """
+    """A name with its count. ``share`` is the count divided by a total, 0 to 1, and the length of the bar."""
 
     name: str
     count: int
     share: float | None
-    bar: float
 
 
 def count_rows(counts: Mapping[str, int], prefix: str, total: int) -> list[CountRow]:
@@ -28,19 +26,17 @@ def count_rows(counts: Mapping[str, int], prefix: str, total: int) -> list[Count
     Shares are of ``total``; None when it is 0.
     """
     found = {key.removeprefix(prefix): n for key, n in counts.items() if key.startswith(prefix) and n > 0}
-    largest = max(found.values(), default=1)
     ranked = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    return [CountRow(name, n, n / total if total else None, n / largest) for name, n in ranked]
+    return [CountRow(name, n, n / total if total else None) for name, n in ranked]
 
 
 def shortened(ranked: list[CountRow], shown: int) -> list[CountRow]:
     """Returns the first ``shown`` of ``ranked``; two or more others are summed up in one row."""
     if len(ranked) <= shown + 1:
         return ranked
-    rest, largest = ranked[shown:], ranked[0].count
-    count = sum(row.count for row in rest)
+    rest = ranked[shown:]
     share = None if rest[0].share is None else sum(row.share or 0 for row in rest)
-    return [*ranked[:shown], CountRow(f"{len(rest)} others", count, share, min(1.0, count / largest))]
+    return [*ranked[:shown], CountRow(f"{len(rest)} others", sum(row.count for row in rest), share)]
 
 
 def histogram(counts: Mapping[str, int], prefix: str) -> list[tuple[int, int]]:

@@ -49,6 +49,18 @@ def byte_size(number: int) -> str:
     return f"{number} B"
 
 
+def duration(seconds: float) -> str:
+    """Returns a time in its two largest units: 3.24 → ``3.2 s``, 754 → ``12 min 34 s``, 93,784 → ``1 d 2 h``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    first = next(index for index, (number, _) in enumerate(units) if number)
+    return " ".join(f"{number} {unit}" for number, unit in units[first : first + 2])
+
+
 def visible(text: str, characters: int) -> str:
     """Returns the first ``characters`` of ``text``, with control characters and direction marks as U+FFFD."""
     cut = text[:characters]

@@ -18,6 +18,10 @@ PER_BENCHMARK = 24
 MAX_QUESTIONS = 480
 """The number of questions of all benchmarks; each takes about 2 kB of the page."""
 PROMPT_CHARACTERS = 400
+CONTINUATIONS = "continuations"
+"""The type of the benchmark whose texts the page shows as text, not as answers."""
+WRITTEN_TEXTS = 6
+WRITTEN_CHARACTERS = 600
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,18 +48,43 @@ class AnsweredQuestion:
     choices: list[Choice]
 
 
+@dataclasses.dataclass(frozen=True)
+class WrittenText:
+    """A text that the model wrote after the beginning of a held-out document, and the document's own text."""
+
+    prompt: str
+    text: str
+    original: str
+
+
+def written_texts(artifact: Artifact, scores: BenchmarkScores) -> list[WrittenText]:
+    """Returns the texts of a benchmark of the type ``CONTINUATIONS``."""
+    return [
+        WrittenText(
+            _end(record["prompts"][0]),
+            visible(record["written"][0], WRITTEN_CHARACTERS),
+            visible(record["right_answers"][0], WRITTEN_CHARACTERS),
+        )
+        for record in _records(artifact, scores)[:WRITTEN_TEXTS]
+    ]
+
+
+def _records(artifact: Artifact, scores: BenchmarkScores) -> list[dict[str, Any]]:
+    """Returns the lines of samples/*.jsonl of a benchmark; none where it has no samples."""
+    name = f"samples/{scores.name}.jsonl"
+    if name not in artifact.manifest["files"]:
+        return []
+    return [orjson.loads(line) for line in artifact.path(name).read_bytes().splitlines()]
+
+
 def questions(artifact: Artifact, benchmarks: Sequence[BenchmarkScores]) -> list[AnsweredQuestion]:
     """Returns the first right and the first wrong questions of each benchmark with text, equally many if possible."""
     number = max(2, min(PER_BENCHMARK, MAX_QUESTIONS // max(1, len(benchmarks))))
     found = []
     for scores in benchmarks:
-        name = f"samples/{scores.name}.jsonl"
-        if name in artifact.manifest["files"]:
-            records = [orjson.loads(line) for line in artifact.path(name).read_bytes().splitlines()]
-            answered = [
-                _question(scores, record) for record in records if record["continuations"] or record.get("written")
-            ]
-            found += [answered[index] for index in _chosen([question.verdict for question in answered], number)]
+        records = [one for one in _records(artifact, scores) if one["continuations"] or one.get("written")]
+        answered = [_question(scores, record) for record in records]
+        found += [answered[index] for index in _chosen([question.verdict for question in answered], number)]
     return found
 
 

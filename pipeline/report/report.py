@@ -1,9 +1,11 @@
 """The stage ``report``: the results of a run on one HTML page that needs no network.
 
-    counts, samples, metrics.jsonl, scores.json of all stages ──> report.html
+    counts, samples, metrics.jsonl, scores.json of the stages ──> report.html
     raw files, the first records ──> removed lines of samples      if the files still exist
     checkpoint_scores ──> curves                                   of the checkpoints that are scored so far
+    run.json, logs/attempts ──> the command, time and hardware     not part of any result
 
+A run that ends earlier (``until=unique``) has a report of its stages: each section needs only its own artifacts.
 sections.py collects the content, html_page.py renders it.
 """
 
@@ -16,6 +18,7 @@ from typing import ClassVar
 from headrace.data_prep.clean import Clean
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
+from headrace.pipeline.report.about import About
 from headrace.pipeline.report.html_page import render
 from headrace.pipeline.report.score_history import checkpoint_artifacts
 from headrace.pipeline.report.sections import sections
@@ -26,19 +29,14 @@ class Report(Stage):
     """Writes ``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
-    version: ClassVar[int] = 5
-    inputs: ClassVar[tuple[str, ...]] = (
-        "clean",
-        "signatures",
-        "duplicates",
-        "unique",
-        "tokenizer",
-        "tokens",
-        "packed",
-        "weights",
-        "scores",
-    )
+    version: ClassVar[int] = 6
 
+    run: str = ""
+    """The id of the run."""
+    run_name: str | None = None
+    """The name of the run. Another name leads to another page."""
+    shown: tuple[str, ...] = dataclasses.field(metadata={"hashed": False})
+    """The stages that the page shows. The addresses of their artifacts are hashed."""
     root: str = dataclasses.field(default="", metadata={"hashed": False})
     """The root folder of all artifacts."""
     clean: Clean = dataclasses.field(metadata={"hashed": False})
@@ -47,17 +45,25 @@ class Report(Stage):
     The settings in the artifact are not used: in a shared root, another user may have written them.
     """
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return self.shown
+
     def description(self, addresses: Mapping[str, str]) -> dict[str, object]:
         """Returns the description with the scores of checkpoints that exist, so new scores lead to a new page."""
+        described = super().description(addresses)
+        if "weights" not in addresses:
+            return described
         scored = checkpoint_artifacts(Path(self.root) / "weights" / addresses["weights"])
         scores = {"checkpoint_scores": [artifact.folder.name for artifact in scored]} if scored else {}
-        return super().description(addresses) | scores
+        return described | scores
 
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
         return (Phase("report", 1, self._run),)
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        page = render("template.html", sections(inputs, self.clean)).encode("utf-8", "replace")
+        about = About.of(Path(self.root), self.run, self.run_name, inputs)
+        page = render("template.html", sections(inputs, self.clean, about)).encode("utf-8", "replace")
         with out.file("report.html") as path:
             path.write_bytes(page)
         return Counter(page_bytes=len(page))

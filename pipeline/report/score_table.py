@@ -5,13 +5,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.accuracies import Accuracy, accuracies
+from headrace.pipeline.report.benchmark_sentences import sentence
 from headrace.pipeline.report.few_shot import few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.figures import Figure
 from headrace.pipeline.report.formatting import count, decimal
-from headrace.pipeline.report.questions import AnsweredQuestion, questions
+from headrace.pipeline.report.questions import CONTINUATIONS, AnsweredQuestion, WrittenText, questions, written_texts
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
 HEADLINES = 3
+EMPTY = ("", "–")
+"""Cells without a number."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +48,9 @@ class ScoreRow:
         """The numbers of the row, by the heading of their column."""
         metric = self.metric
         parts = {"clean": metric.clean, "dirty": metric.dirty}
+        shots = count(self.benchmark.shots) if self.benchmark.shots else ""
         return {
+            "shots": shots,
             "value": self.text(metric.value),
             "standard error": "" if metric.standard_error is None else f"± {self.text(metric.standard_error)}",
             "95 % interval": "–" if metric.interval is None else " to ".join(self.text(end) for end in metric.interval),
@@ -53,6 +58,12 @@ class ScoreRow:
             "items": count(metric.items),
             **{name: f"{self.text(one.value)} ({count(one.items)})" if one else "–" for name, one in parts.items()},
         }
+
+
+def columns(rows: Sequence[ScoreRow]) -> list[str]:
+    """Returns the headings of the columns in which at least one of ``rows`` has a number."""
+    headings = rows[0].cells if rows else ()
+    return [heading for heading in headings if any(row.cells[heading] not in EMPTY for row in rows)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,6 +80,9 @@ class ScoreTable:
     few_shot: Figure | None
     few_shot_groups: list[Figure]
     questions: list[AnsweredQuestion]
+    written: list[WrittenText]
+    sentences: dict[str, str]
+    """Benchmark, without its shots → one sentence about it."""
 
     @classmethod
     def of(cls, scores: Artifact) -> "ScoreTable":
@@ -86,7 +100,9 @@ class ScoreTable:
             figure=accuracies([_accuracy(row) for row in shown]),
             few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
             few_shot_groups=group_figures([panel for panel in by_shots if panel.is_by_group]),
-            questions=questions(scores, benchmarks),
+            questions=questions(scores, [one for one in benchmarks if one.type != CONTINUATIONS]),
+            written=[text for one in benchmarks if one.type == CONTINUATIONS for text in written_texts(scores, one)],
+            sentences={one.base_name: sentence(one.base_name, one.type) for one in benchmarks},
         )
 
     def headlines(self) -> list[ScoreRow]:

@@ -2,26 +2,28 @@
 
     Artifact.counts, metrics.jsonl, scores.json, dropped/*, removed/* ──> {"title": …, "funnel": …, "drops": …, …}
 
-A value that an artifact lacks is None here and ``none`` on the page, so an incomplete run has a report, too.
+A section is None when the run has not the artifacts that it needs. A number that an artifact lacks is left out.
 """
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from headrace.data_prep.clean import Clean
+from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.report import document_samples, figures, near_duplicates
+from headrace.pipeline.report.about import About
 from headrace.pipeline.report.benchmark_curves import benchmark_curves
 from headrace.pipeline.report.count_rows import CountRow, count_rows, histogram, shortened
-from headrace.pipeline.report.formatting import count, decimal, flat, percent, short
+from headrace.pipeline.report.formatting import NONE, count, decimal, flat, percent, short
 from headrace.pipeline.report.phase_change import phase_change
 from headrace.pipeline.report.score_history import Point, points
-from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.score_table import ScoreTable, columns
 
 LANGUAGES_SHOWN = 12
 EPOCH_OF = "epoch:"
@@ -48,6 +50,10 @@ class Drops:
     documents: int
     """The documents that the stage read."""
 
+    @classmethod
+    def of(cls, counts: Counter[str], documents: int) -> "Drops":
+        return cls(count_rows(counts, "dropped:", documents), sum_of(counts, "dropped:"), documents)
+
 
 @dataclasses.dataclass(frozen=True)
 class FunnelStep:
@@ -58,30 +64,24 @@ class FunnelStep:
     bytes: int | None
 
 
-def sections(inputs: Inputs, cleaning: Clean) -> dict[str, Any]:
+def sections(inputs: Inputs, cleaning: Clean, about: About) -> dict[str, Any]:
     """Returns the values of the template: name → content."""
-    clean, unique = inputs["clean"].counts, inputs["unique"].counts
-    metrics = read_metrics(inputs["weights"].path("metrics.jsonl"))
-    table = ScoreTable.of(inputs["scores"])
-    sizes = near_duplicates.cluster_sizes(inputs["duplicates"])
-    removed = {unit: count_rows(clean, key, sum_of(clean, key)) for unit, key in REMOVED.items()}
-    drops, duplicates = _drops(clean, clean["records_in"]), _drops(unique, unique["documents_in"])
+    metrics = read_metrics(inputs["weights"].path("metrics.jsonl")) if "weights" in inputs else []
+    table = ScoreTable.of(inputs["scores"]) if "scores" in inputs else None
+    has_documents = "clean" in inputs
     return {
+        "about": about,
         "title": _title(inputs, metrics, table),
-        "funnel": _funnel(inputs),
-        "drops": drops,
-        "removed": removed,
-        "samples": _samples(inputs, cleaning, drops, removed, duplicates),
-        "lengths": figures.bar_chart("lengths", _lengths(clean), "characters (lower bound)", "documents"),
-        "languages": shortened(count_rows(clean, "language:", sum_of(clean, "language:")), LANGUAGES_SHOWN),
-        "duplicates": duplicates,
-        "pairs": near_duplicates.sample(inputs["clean"], inputs["duplicates"]),
-        "clusters": figures.bar_chart("clusters", sizes, "documents in a cluster", "clusters"),
+        "funnel": _funnel(inputs) if has_documents else None,
+        "drops": _drops(inputs["clean"], cleaning) if has_documents else None,
+        "kept": _kept(inputs["clean"].counts) if has_documents else None,
+        "duplicates": _duplicates(inputs, cleaning) if "duplicates" in inputs else None,
         "tokens": _tokens(inputs),
-        "curves": _curves(metrics, points(inputs["weights"].folder)),
-        "training": _training(metrics),
+        "training": _training(inputs["weights"], metrics) if "weights" in inputs else None,
         "scores": table,
         "stages": [_stage(name, artifact) for name, artifact in inputs.items()],
+        "columns": columns,
+        "explained": lambda rule: explained(rule, cleaning.cleaning.filters),
     }
 
 
@@ -95,12 +95,12 @@ def last_of(metrics: Sequence[dict[str, Any]], name: str) -> float | None:
     return next((row[name] for row in reversed(metrics) if row.get(name) is not None), None)
 
 
-def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> tuple[float | None, float | None, str]:
+def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> tuple[float | None, float | None, str]:
     """Returns loss, bits per byte, and the name of the text.
 
     The text is all held-out documents if these were scored, else the validation rows of the training.
     """
-    if {"loss", "bits_per_byte"} <= table.held_out.keys():
+    if table is not None and {"loss", "bits_per_byte"} <= table.held_out.keys():
         return table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text"
     return last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte"), "held-out rows"
 
@@ -110,84 +110,125 @@ def series(metrics: Sequence[dict[str, Any]], name: str) -> figures.Points:
     return [(row["step"], row[name]) for row in metrics if row.get(name) is not None]
 
 
-def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable) -> dict[str, Any]:
-    tokens, weights = inputs["tokens"].counts, inputs["weights"].counts
+def known(statistics: Sequence[Statistic]) -> list[Statistic]:
+    """Returns the ``statistics`` that have a value."""
+    return [statistic for statistic in statistics if statistic.value != NONE]
+
+
+def _counts(inputs: Inputs, stage: str) -> Counter[str]:
+    return inputs[stage].counts if stage in inputs else Counter()
+
+
+def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> dict[str, Any]:
+    """Returns one line about the whole run, and its main numbers."""
+    clean, unique, tokens, weights = (_counts(inputs, name) for name in ("clean", "unique", "tokens", "weights"))
     loss, bits, text = held_out(metrics, table)
+    documents = unique.get("kept", clean.get("kept"))
+    parts = {"records": clean.get("records_in"), "documents": documents, "tokens": tokens.get("tokens")}
     statistics = [
-        Statistic("unique documents", short(inputs["unique"].counts.get("kept"))),
+        Statistic("documents kept", short(None if unique else clean.get("kept"))),
+        Statistic("unique documents", short(unique.get("kept"))),
         Statistic("tokens", short(tokens.get("tokens"))),
         Statistic("parameters", short(weights.get("parameters"))),
         Statistic("validation loss", decimal(loss), "nats per token, " + text),
         Statistic("bits per byte", decimal(bits), text),
     ]
-    headlines = [
+    statistics += [
         Statistic(row.title, percent(row.metric.value), f"random {percent(row.metric.random)}")
-        for row in table.headlines()
+        for row in (table.headlines() if table is not None else ())
     ]
+    facts = [f"{short(number)} {name}" for name, number in parts.items() if number is not None]
     return {
-        "statistics": statistics + headlines,
-        "records": short(inputs["clean"].counts["records_in"]),
-        "tokens": short(tokens["tokens"]),
-        "addresses": [(name, inputs[name].folder.name) for name in ("weights", "scores")],
+        "summary": " → ".join([*facts, *(["one model"] if "weights" in inputs else [])]),
+        "statistics": known(statistics),
+        "addresses": [(name, inputs[name].folder.name) for name in ("weights", "scores") if name in inputs],
     }
 
 
 def _funnel(inputs: Inputs) -> dict[str, Any]:
-    clean, unique, tokens, packed = (inputs[name].counts for name in ("clean", "unique", "tokens", "packed"))
+    clean, unique, tokens, packed = (_counts(inputs, name) for name in ("clean", "unique", "tokens", "packed"))
     steps = [
         FunnelStep("records read", clean["records_in"], clean.get("bytes_in")),
         FunnelStep("kept by cleaning", clean["kept"], clean.get("bytes_kept")),
-        FunnelStep("unique", unique["kept"], unique.get("bytes")),
     ]
+    if "unique" in inputs:
+        steps.append(FunnelStep("unique", unique["kept"], unique.get("bytes")))
     first = steps[0].documents
-    rows = [
-        (step.name, count(step.documents), percent(_ratio(step.documents, first)), short(step.bytes)) for step in steps
-    ]
     rest = [
         Statistic("tokens", count(tokens.get("tokens")), "including one end-of-text token per document"),
         Statistic("training rows", count(packed.get("train_rows"))),
         Statistic("validation rows", count(packed.get("validation_rows"))),
     ]
-    return {"figure": figures.funnel([(step.name, step.documents) for step in steps]), "rows": rows, "statistics": rest}
+    return {
+        "figure": figures.funnel([(step.name, step.documents) for step in steps]),
+        "rows": [
+            (step.name, count(step.documents), percent(_ratio(step.documents, first)), short(step.bytes))
+            for step in steps
+        ],
+        "has_bytes": any(step.bytes is not None for step in steps),
+        "statistics": known(rest),
+    }
 
 
-def _drops(counts: Counter[str], documents: int) -> Drops:
-    return Drops(count_rows(counts, "dropped:", documents), sum_of(counts, "dropped:"), documents)
-
-
-def _samples(
-    inputs: Inputs, clean: Clean, drops: Drops, removed: Mapping[str, list[CountRow]], duplicates: Drops
-) -> dict[str, list[document_samples.SamplePair]]:
-    """Returns samples of documents that rules of cleaning dropped or shortened, and that deduplication dropped."""
+def _drops(artifact: Artifact, cleaning: Clean) -> dict[str, Any]:
+    """Returns the documents that cleaning dropped, and the parts that it removed, by rule, with samples."""
+    counts = artifact.counts
+    drops = Drops.of(counts, counts["records_in"])
+    removed = {unit: count_rows(counts, key, sum_of(counts, key)) for unit, key in REMOVED.items()}
     removing = [row.name for ranked in removed.values() for row in ranked]
-    found = document_samples.side_by_side(inputs["clean"], clean, [row.name for row in drops.rules], removing)
-    return found | document_samples.side_by_side(
-        inputs["unique"], clean, [row.name for row in duplicates.rules], kept=0
-    )
+    samples = document_samples.side_by_side(artifact, cleaning, [row.name for row in drops.rules], removing)
+    return {"drops": drops, "removed": {unit: rows for unit, rows in removed.items() if rows}, "samples": samples}
+
+
+def _kept(clean: Counter[str]) -> dict[str, Any]:
+    languages = count_rows(clean, "language:", sum_of(clean, "language:"))
+    return {
+        "lengths": figures.bar_chart("lengths", _lengths(clean), "characters (lower bound)", "documents"),
+        "languages": shortened(languages, LANGUAGES_SHOWN),
+    }
+
+
+def _duplicates(inputs: Inputs, cleaning: Clean) -> dict[str, Any]:
+    """Returns clusters and pairs of duplicates, and the documents that were dropped as duplicates, by rule."""
+    unique, sizes = _counts(inputs, "unique"), near_duplicates.cluster_sizes(inputs["duplicates"])
+    drops = Drops.of(unique, unique["documents_in"])
+    rules = [row.name for row in drops.rules]
+    return {
+        "drops": drops if unique else None,
+        "samples": document_samples.side_by_side(inputs["unique"], cleaning, rules, kept=0) if rules else {},
+        "pairs": near_duplicates.sample(inputs["clean"], inputs["duplicates"]),
+        "clusters": figures.bar_chart("clusters", sizes, "documents in a cluster", "clusters"),
+    }
 
 
 def _tokens(inputs: Inputs) -> list[Statistic]:
-    tokens, packed = inputs["tokens"].counts, inputs["packed"].counts
-    text_bytes, documents = tokens.get("text_bytes"), packed["train_documents"]
-    positions = packed["train_tokens"] + packed["train_padding"]
-    return [
-        Statistic("vocabulary", count(inputs["tokenizer"].counts.get("vocabulary")), "tokens"),
-        Statistic("bytes per token", decimal(_ratio(text_bytes, tokens["tokens"]), 2), "of UTF-8 text"),
-        Statistic("tokens per document", count(_ratio(tokens["tokens"], tokens["documents"])), "mean"),
-        Statistic("padding", percent(_ratio(packed["train_padding"], positions)), "of the positions of training rows"),
-        Statistic("split documents", percent(_ratio(packed["train_split_documents"], documents)), "longer than a row"),
+    """Returns the numbers about tokens and rows; none before the tokenizer."""
+    tokenizer, tokens, packed = (_counts(inputs, name) for name in ("tokenizer", "tokens", "packed"))
+    documents, positions = packed.get("train_documents"), packed["train_tokens"] + packed["train_padding"]
+    statistics = [
+        Statistic("vocabulary", count(tokenizer.get("vocabulary")), "tokens"),
+        Statistic("bytes per token", decimal(_ratio(tokens.get("text_bytes"), tokens["tokens"]), 2), "of UTF-8 text"),
+        Statistic("tokens per document", count(_ratio(tokens.get("tokens"), tokens["documents"])), "mean"),
+        Statistic(
+            "padding", percent(_ratio(packed.get("train_padding"), positions)), "of the positions of training rows"
+        ),
+        Statistic(
+            "split documents", percent(_ratio(packed.get("train_split_documents"), documents)), "longer than a row"
+        ),
         Statistic("held out", count(packed.get("validation_documents")), "documents for validation"),
     ]
+    return known(statistics)
 
 
-def _training(metrics: Sequence[dict[str, Any]]) -> list[Statistic]:
+def _training(weights: Artifact, metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
     speeds = sorted(value for _, value in series(metrics, "tokens_per_second"))
-    return [
+    statistics = [
         Statistic("steps", count(metrics[-1]["step"] if metrics else None)),
         *epochs(metrics),
         Statistic("training loss", decimal(last_of(metrics, "loss")), "last logged, nats per token"),
         Statistic("speed", count(speeds[len(speeds) // 2] if speeds else None), "tokens per second, median"),
     ]
+    return {"statistics": known(statistics), **_curves(metrics, points(weights.folder))}
 
 
 def epochs(metrics: Sequence[dict[str, Any]]) -> list[Statistic]:

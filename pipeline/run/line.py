@@ -33,7 +33,7 @@ def carry_out(run: Run) -> None:
         print(
             f"{error.where}: {error.wrong}: run.json was not written; all stages were finished before", file=sys.stderr
         )
-        summary.show(run.steps)
+        summary.show(run)
         return
     announce_name(run_json)
     announce_recomputation(run.steps)
@@ -41,6 +41,7 @@ def carry_out(run: Run) -> None:
         print(run.config.dedup.expected_recall, file=sys.stderr)
     if scheduler := run.config.cluster.scheduler:
         submission.submit(run.steps, scheduler, run_json)
+        print(*summary.identity(run), "The last job writes the report.", sep="\n")
         return
     with in_progress(run_json), Workers(run.config.worker_processes) as workers:
         for step in run.steps:
@@ -48,7 +49,7 @@ def carry_out(run: Run) -> None:
                 print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
             else:
                 execute_in(workers, step, run.config, run_json)
-    summary.show(run.steps)
+    summary.show(run)
 
 
 def announce_name(run_json: Path) -> None:

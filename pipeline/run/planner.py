@@ -14,6 +14,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from headrace.data_prep.clean import Clean
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
@@ -23,9 +24,10 @@ from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.progress import StageProgress
-from headrace.pipeline.core.settings import decode, differing, digest
+from headrace.pipeline.core.settings import decode, differing
 from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
+from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
 from headrace.pipeline.run.saved import AnyPhase, SavedRun, is_trusted, read_saved
@@ -139,27 +141,41 @@ class Run:
     """The folder that relative paths in ``values`` start from; None is the current one."""
 
 
+def stages_up_to(config: RunConfig) -> tuple[Stage, ...]:
+    """Returns the stages of a run up to ``config.until``, and the report of them.
+
+    Raises:
+        ConfigError: when no stage has the name ``config.until``.
+    """
+    line = stages(config)
+    names = [*(stage.name for stage in line), Report.name]
+    if config.until not in names:
+        raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, names))
+    shown = line[: names.index(config.until) + 1]
+    (clean,) = (stage for stage in line if isinstance(stage, Clean))
+    names_shown = tuple(stage.name for stage in shown)
+    return (*shown, Report(root=config.root, run=config.id, run_name=config.name, clean=clean, shown=names_shown))
+
+
 def plan(
     config: RunConfig,
     descriptions: Mapping[str, Mapping[str, Any]] | None = None,
     shards: Mapping[str, int] | None = None,
 ) -> list[Step]:
-    """Returns the steps of a run, in order, up to ``config.until``.
+    """Returns the steps of a run, in order, up to ``config.until``, and that of its report.
 
     The ``descriptions`` of a saved run (``load``) are used unchanged, because making them means reading every raw file.
     Descriptions that are missing are made. ``shards`` are the numbers of shards of stages, as far as they are known.
     """
     known = shards or {}
     steps: dict[str, Step] = {}
-    for stage in stages(config):
+    for stage in stages_up_to(config):
         inputs = {name: steps[name] for name in stage.inputs}
         folders = {name: step.folder for name, step in inputs.items()}
         of_inputs = {name: known.get(name) or step.phases[-1].tasks for name, step in inputs.items()}
         saved = (descriptions or {}).get(stage.name)
         steps[stage.name] = Step.of(stage, Path(config.root), folders, of_inputs, saved)
-        if stage.name == config.until:
-            return list(steps.values())
-    raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, steps))
+    return list(steps.values())
 
 
 def announce_recomputation(steps: Sequence[Step]) -> None:
@@ -288,5 +304,4 @@ def load_steps(file: Path) -> dict[str, Step]:
 
 def run_folder(config: RunConfig) -> Path:
     """Returns the folder of the files that belong to a run and to no artifact: run.json and the logs of its jobs."""
-    expanded = dataclasses.replace(config, evaluation=config.evaluation.expanded())
-    return Path(config.root) / "runs" / digest(expanded)
+    return Path(config.root) / "runs" / config.id

@@ -1,9 +1,14 @@
-"""Prints the results of a run: the funnel of documents, the loss, the benchmark table and the path of the report.
+"""Prints the results of a run: the funnel of documents, the loss, the benchmark table, the path of the report.
 
 records in          45,001
   dropped           31,002  by c4_lines 20,100, language 5,001, …
   duplicates         3,210
 documents trained   10,789  8,012,345 tokens
+
+run:    51df9dddc8c1 (small)
+report: runs/report/0f131b6e8625/report.html
+next:   headrace inspect clean --rule c4_lines.sentences
+        headrace why pages.jsonl:2
 """
 
 from collections import Counter
@@ -16,25 +21,34 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.score_table import ScoreTable, columns
 from headrace.pipeline.report.sections import held_out
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.next_commands import next_commands
+from headrace.pipeline.run.planner import Run
 
 DROPPED = "dropped:"
+REPORT = "report.html"
 RULES_SHOWN = 6
 
 
-def show(steps: Sequence[Step]) -> None:
-    """Prints the results of the finished ``steps``."""
+def show(run: Run) -> None:
+    """Prints the results of the finished stages of ``run``, and the commands that a user is likely to type next."""
     console = terminal(width=120)
-    artifacts = {step.name: Artifact(step.folder) for step in steps if step.is_whole}
+    artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
     console.print(*funnel(artifacts), sep="\n")
     if "scores" in artifacts:
         table = ScoreTable.of(artifacts["scores"])
         metrics = read_metrics(artifacts["weights"].path("metrics.jsonl"))
         console.print(*losses(metrics, table), "", scores(table), *table.notes, sep="\n")
-    if "report" in artifacts:
-        console.print(f"\nreport: {artifacts['report'].path('report.html')}")
+    console.print("", *identity(run), sep="\n")
+    for number, command in enumerate(next_commands(run, artifacts)):
+        console.print(f"{'' if number else 'next:':<8}{command}")
+
+
+def identity(run: Run) -> Iterator[str]:
+    """Yields the id of ``run``, with its name, and the path of its report."""
+    yield f"{'run:':<8}{run.config.id}" + f" ({run.config.name})" * bool(run.config.name)
+    yield f"{'report:':<8}{run.steps[-1].folder / REPORT}"
 
 
 def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
@@ -61,18 +75,13 @@ def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str
 
 
 def scores(table: ScoreTable) -> Table:
-    """Returns the table of benchmarks, without their groups. Clean and dirty scores are shown if any exist."""
-    view = Table("benchmark", "shots", "metric", box=None, header_style="bold", pad_edge=False)
-    has_parts = any(line.metric.clean or line.metric.dirty for line in table.rows)
-    hidden = () if has_parts else ("clean", "dirty")
-    columns = [column for line in table.rows[:1] for column in line.cells if column not in hidden]
-    for column in columns:
+    """Returns the table of benchmarks, without their groups and without empty columns."""
+    view = Table("benchmark", "metric", box=None, header_style="bold", pad_edge=False)
+    shown = columns(table.rows)
+    for column in shown:
         view.add_column(column, justify="right")
     for line in table.rows:
-        cells = line.cells
-        view.add_row(
-            line.benchmark.name, str(line.benchmark.shots), line.metric.name, *(cells[column] for column in columns)
-        )
+        view.add_row(line.benchmark.name, line.metric.name, *(line.cells[column] for column in shown))
     return view
 
 

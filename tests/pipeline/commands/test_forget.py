@@ -256,7 +256,9 @@ def test_files_that_list_nothing(content: bytes | None, message: str, tmp_path: 
 
 
 def test_tokens_must_be_there(c4: Corpus) -> None:
-    with pytest.raises(ConfigError, match=r"^until: 'clean' is before 'tokens', which is needed here; give until=tokens$"):
+    with pytest.raises(
+        ConfigError, match=r"^until: the run ends before 'tokens', which is needed here; give until=tokens$"
+    ):
         forget.find(c4.steps[:1], ["a:0"])
     with pytest.raises(ArtifactError, match=r"^tokens: is not finished"):
         forget.find(plan(decoded(compose([*c4.overrides, "cleaning=none"]))), ["a:0"])

@@ -66,4 +66,4 @@ def test_without_a_checkpoint_there_is_nothing_to_sync(steps: list[Step]) -> Non
 def test_a_run_without_training_is_refused(steps: list[Step]) -> None:
     with pytest.raises(ConfigError) as error:
         list(sync.explain(steps[:-1]))
-    assert str(error.value) == "until: 'packed' is before the training; name a run that trains"
+    assert str(error.value) == "until: the run ends before the training; name a run that trains"

@@ -258,7 +258,9 @@ def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
         list(trace.explain(steps, "0", "0"))
     with pytest.raises(ArtifactError, match=r"^clean: is not finished"):
         list(why.explain(nowhere, c4.config.source, "x:0"))
-    with pytest.raises(ConfigError, match=r"^until: 'clean' is before 'tokens', which is needed here; give until=tokens$"):
+    with pytest.raises(
+        ConfigError, match=r"^until: the run ends before 'tokens', which is needed here; give until=tokens$"
+    ):
         list(trace.explain(steps[:1], "0", "0"))
 
 

@@ -177,7 +177,7 @@ def test_a_run_without_training_is_refused(run):
     other = dataclasses.replace(run.steps[0], stage=watch.planned(run, run.steps[0], checkpoints(run)[0]).stage)
     with pytest.raises(ConfigError) as error:
         watch.show(dataclasses.replace(run, steps=[other]), once=True)
-    assert str(error.value) == "until: 'checkpoint_scores' is before the training; name a run that trains"
+    assert str(error.value) == "until: the run ends before the training; name a run that trains"
 
 
 def test_the_place_and_the_way_stay_out_of_the_address(run):

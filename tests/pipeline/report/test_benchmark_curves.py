@@ -67,13 +67,13 @@ def test_page_has_a_figure_when_a_checkpoint_is_scored(tmp_path: Path):
 
 
 def test_new_checkpoint_scores_change_the_address(tmp_path: Path):
-    addresses = dict.fromkeys(Report.inputs, "abc")
-    before = Report(root=str(tmp_path), clean=CLEAN).address(addresses)
-    assert before == Report(root=str(tmp_path / "elsewhere"), clean=CLEAN).address(addresses)
+    addresses = {"weights": "abc"}
+    before = Report(root=str(tmp_path), clean=CLEAN, shown=("weights",)).address(addresses)
+    assert before == Report(root=str(tmp_path / "elsewhere"), clean=CLEAN, shown=("weights",)).address(addresses)
     scored_checkpoint(tmp_path, "other", 100, 0.5)
-    assert Report(root=str(tmp_path), clean=CLEAN).address(addresses) == before
+    assert Report(root=str(tmp_path), clean=CLEAN, shown=("weights",)).address(addresses) == before
     scored_checkpoint(tmp_path, "abc", 100, 0.5)
-    after = Report(root=str(tmp_path), clean=CLEAN).address(addresses)
+    after = Report(root=str(tmp_path), clean=CLEAN, shown=("weights",)).address(addresses)
     assert after != before
     scored_checkpoint(tmp_path, "abc", 200, 0.5)
-    assert Report(root=str(tmp_path), clean=CLEAN).address(addresses) not in (before, after)
+    assert Report(root=str(tmp_path), clean=CLEAN, shown=("weights",)).address(addresses) not in (before, after)

@@ -3,6 +3,7 @@
 The artifacts have the formats of docs/formats.md: counts, documents, removed/*.npy, metrics.jsonl, scores.json.
 """
 
+import dataclasses
 import html.parser
 import itertools
 import json
@@ -23,16 +24,21 @@ from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.c4.rules import FewWords
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.attempts import Attempt
+from headrace.pipeline.core.json_files import write_json, write_sealed
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.report import document_samples, figures
 from headrace.pipeline.report.count_rows import count_rows, histogram, shortened
-from headrace.pipeline.report.formatting import flat, percent, short, visible
+from headrace.pipeline.report.formatting import duration, flat, percent, short, visible
 from headrace.pipeline.report.html_page import embed
 from headrace.pipeline.report.marking import Line
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.report.score_table import ScoreTable, columns
 from headrace.pipeline.report.sections import Statistic, epochs
+from headrace.pipeline.stages import stages
 from tests.unique_documents import write_documents
 
 HOSTILE = (
@@ -83,7 +89,7 @@ def full_run(root: Path) -> dict[str, Artifact]:
         ]
         documents(out, "dropped", gone)
         counts = {"records_in": 5000, "bytes_in": 40_000_000, "kept": 2600, "bytes_kept": 14_000_000}
-        counts |= {"dropped:c4_lines.curly_bracket": 800, "dropped:c4_lines.few_sentences": 1197}
+        counts |= {"dropped:c4_lines.curly_bracket": 800, "dropped:c4_lines.sentences": 1197}
         counts |= {
             "dropped:language": 402,
             "dropped:bad_words": 1,
@@ -155,7 +161,13 @@ def metrics(steps: int) -> list[dict[str, object]]:
 def agreement() -> dict[str, object]:
     whole = {"name": "acc", "value": 0.71, "standard_error": 0.045, "interval": [0.62, 0.79], "random": 0.5}
     part = whole | {"group": "simple", "value": 0.9, "items": 26}
-    return {"name": "agreement", "shots": 0, "items": 104, "metrics": [whole | {"group": "", "items": 104}, part]}
+    return {
+        "name": "agreement",
+        "type": "agreement",
+        "shots": 0,
+        "items": 104,
+        "metrics": [whole | {"group": "", "items": 104}, part],
+    }
 
 
 def held_out() -> dict[str, object]:
@@ -192,14 +204,14 @@ def empty_run(root: Path) -> dict[str, Artifact]:
 
     fills: dict[str, Fill] = {"weights": weights, "scores": scores}
     settings = {"clean": plain(CLEAN)}
-    return {
-        name: artifact(root, name, settings.get(name, {}), fills.get(name, lambda out: {})) for name in Report.inputs
-    }
+    names = [stage.name for stage in stages(decoded(compose([])))]
+    return {name: artifact(root, name, settings.get(name, {}), fills.get(name, lambda out: {})) for name in names}
 
 
-def write_report(inputs: Mapping[str, Artifact], folder: Path, clean: Clean = CLEAN) -> Path:
+def write_report(inputs: Mapping[str, Artifact], folder: Path, clean: Clean = CLEAN, **about: str) -> Path:
     """Runs the stage and returns the page."""
-    (phase,) = Report(clean=clean).phases({name: found.shard_count for name, found in inputs.items()})
+    stage = Report(clean=clean, shown=tuple(inputs), **about)
+    (phase,) = stage.phases({name: found.shard_count for name, found in inputs.items()})
     out = TaskOutput(folder, phase.name, 0)
     out.done(phase.run(0, inputs, out))
     return finish(folder, {"stage": "report", "settings": {}}, {phase.name: 1}).path("report.html")
@@ -248,19 +260,20 @@ class Reader(html.parser.HTMLParser):
 
 def test_main_numbers_are_on_the_page(page: Path) -> None:
     text = " ".join(Reader(page.read_text()).text.split())
-    assert "10,000 records, 2.48 M tokens, one model" in text
+    assert "10,000 records → 4,200 documents → 2.48 M tokens → one model" in text
     assert "unique documents 4,200 tokens 2.48 M parameters 3.41 M" in text
     assert "validation loss 3.701 nats per token, all held-out text bits per byte 1.234 all held-out text" in text
     assert "agreement acc 71.0 % random 50.0 %" in text
     assert "records read 10,000 100.0 % 80.0 M kept by cleaning 5,200 52.0 % 28.0 M unique 4,200 42.0 % 24.0 M" in text
-    assert "c4_lines.few_sentences 2,394 23.9 %" in text
-    assert "bad_words 2 < 0.1 %" in text
-    assert "no_end_mark 40,000 87.0 %" in text
+    assert "c4_lines.sentences Drops pages with fewer than 3 sentences left. 2,394 23.9 %" in text
+    assert "bad_words Drops pages with a word of the list of bad words. 2 < 0.1 %" in text
+    assert "few_words 6,000 13.0 %" in text
     assert "1,000 of 5,200 cleaned documents" in text
     assert "bytes per token 4.40" in text
     assert "padding 0.3 %" in text
-    assert "agreement acc 0 71.0 % ± 4.5 % 62.0 % to 79.0 % 50.0 % 104" in text
-    assert "validation perplexity 0 2.00e+09 – – 42" in text
+    assert "agreement acc 71.0 % ± 4.5 % 62.0 % to 79.0 % 50.0 % 104" in text, "no column of zero shots"
+    assert "validation perplexity 2.00e+09 – – 42" in text
+    assert "agreement The sentence whose subject and verb agree in number, of two." in text
     assert "held_out_words: no items." in text
     assert "cleaning.filters[0].rules[0].min_words 5" in text
 
@@ -291,7 +304,8 @@ def test_samples_come_from_several_shards(page: Path) -> None:
     ]
     assert "crawl-0.warc.gz:10 ·" in text
     assert "crawl-1.warc.gz:10 ·" in text
-    assert text.count("deciding value") == 3 + 3 + 2, "two rules of clean, one of unique that has two documents"
+    meanings = {"in the line: </script>": 3, "identified as de 0.93": 3, "similar to crawl-0.warc.gz:0, Jaccard": 2}
+    assert {meaning: text.count(meaning) for meaning in meanings} == meanings
 
 
 def test_near_duplicates_stand_side_by_side_the_most_similar_first(page: Path) -> None:
@@ -339,12 +353,53 @@ def test_the_page_loads_nothing(page: Path) -> None:
     assert "default-src 'none'" in text
 
 
-def test_the_page_of_an_empty_run_shows_none(empty_page: Path) -> None:
+def test_the_page_of_an_empty_run_has_no_empty_columns_and_numbers(empty_page: Path) -> None:
     reader = Reader(empty_page.read_text())
-    assert "0 records, 0 tokens, one model" in reader.text
+    text = " ".join(reader.text.split())
+    assert "→" not in text
     assert not [found for _, found in reader.elements if "data-figure" in found]
-    assert reader.text.count("none") > 25
-    assert "None" not in reader.text
+    assert re.findall("bytes of text|validation loss|vocabulary|padding|Language|Near duplicates side", text) == []
+    assert "None" not in text
+
+
+def test_a_run_without_a_model_has_a_page_of_what_there_is(tmp_path: Path) -> None:
+    whole = full_run(tmp_path)
+    for last, sections in (
+        ("clean", ["funnel", "drops", "kept", "settings"]),
+        ("duplicates", ["funnel", "drops", "kept", "duplicates", "settings"]),
+        ("packed", ["funnel", "drops", "kept", "duplicates", "tokens", "settings"]),
+    ):
+        inputs = {name: whole[name] for name in list(whole)[: list(whole).index(last) + 1]}
+        reader = Reader(write_report(inputs, tmp_path / "report" / last, run="0123456789ab").read_text())
+        assert [found["id"] for tag, found in reader.elements if tag == "section"] == sections
+        assert [found["href"] for tag, found in reader.elements if tag == "a"] == [f"#{name}" for name in sections]
+        assert "Run 0123456789ab" in reader.text
+        assert "one model" not in reader.text
+
+
+def test_the_page_has_the_name_command_time_and_machine_of_its_run(tmp_path: Path) -> None:
+    inputs = full_run(tmp_path)
+    overrides = ["experiment=demo", "source.paths=[my pages.jsonl]", f"tokenizer.path={HOSTILE}"]
+    run_json = tmp_path / "runs" / "0123456789ab" / "run.json"
+    write_sealed(run_json, {"overrides": overrides})
+    attempt = Attempt("node7", "Fast CPU", 16, 64, ("NVIDIA H200", "NVIDIA H200"), 1000.0, 1090.0)
+    killed, later = (
+        dataclasses.replace(attempt, start=start, end=end) for start, end in ((1095.0, None), (1080, 1100))
+    )
+    for number, one in enumerate((attempt, killed, later)):
+        write_json(inputs["weights"].folder / f"logs/attempts/{number}.json", dataclasses.asdict(one))
+    about = {"root": str(tmp_path), "run": "0123456789ab", "run_name": "small"}
+    text = " ".join(Reader(write_report(inputs, tmp_path / "report", **about).read_text()).text.split())
+    assert "Headrace report · run 0123456789ab · started 20" in text
+    assert "headrace experiment=demo 'source.paths=[my pages.jsonl]'" in text
+    assert "weights 1 min 40 s node7: 2 × NVIDIA H200, 16 × Fast CPU, 64 GiB 1970-01-01 " in text
+    assert ", 1 attempts did not end" in text
+    assert text.index("Typed experiment demo source.paths [my pages.jsonl]") < text.index("All, by stage")
+
+
+def test_times_are_written_in_their_two_largest_units() -> None:
+    found = [duration(seconds) for seconds in (0.04, 3.24, 59.96, 60, 754, 3600, 93_784)]
+    assert found == ["0.0 s", "3.2 s", "60.0 s", "1 min 0 s", "12 min 34 s", "1 h 0 min", "1 d 2 h"]
 
 
 def test_the_page_depends_on_its_inputs_alone(page: Path, tmp_path: Path) -> None:
@@ -504,7 +559,7 @@ def browse(tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
 def test_a_browser_draws_every_figure_without_errors(page: Path, browse: Callable[..., tuple[str, list[str]]]) -> None:
     tree, console = browse(page, "--dump-dom")
     assert console == []
-    assert "<title>Headrace report</title>" in tree
+    assert "<title>Run</title>" in tree
     plots = re.findall(r'id="figure-(\w+)".*?(?=id="figure-|<footer)', tree, flags=re.DOTALL)
     assert plots == ["funnel", "lengths", "clusters", "loss", "learning_rate", "gradient_norm", "scores"]
     drawn = dict(zip(plots, re.split(r'id="figure-', tree)[1:], strict=True))
@@ -534,7 +589,7 @@ def test_the_browser_runs_only_scripts_of_the_page(
     pierced = tmp_path / "pierced.html"
     pierced.write_text(page.read_text().replace("</footer>", "<script>document.title='owned'</script>" + "</footer>"))
     tree, console = browse(pierced, "--dump-dom")
-    assert "<title>Headrace report</title>" in tree
+    assert "<title>Run</title>" in tree
     assert len(console) == 1
     assert "Content Security Policy" in console[0]
 
@@ -580,4 +635,5 @@ def test_scores_show_clean_and_dirty_items(tmp_path: Path) -> None:
     inputs = full_run(tmp_path / "run") | {"scores": artifact(tmp_path, "split", {}, scores)}
     page = write_report(inputs, tmp_path / "report" / "0123456789ab").read_text()
     assert '<td class="number">70.0 % (1,100)</td><td class="number">81.2 % (4)</td>' in page
-    assert "".join(f'<th class="number">{column}</th>' for column in table.rows[0].cells) in page
+    assert columns(table.rows) == [heading for heading in table.rows[0].cells if heading != "shots"]
+    assert "".join(f'<th class="number">{column}</th>' for column in columns(table.rows)) in page

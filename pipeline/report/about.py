@@ -1,0 +1,92 @@
+"""The facts about a run on its page: name, command, typed settings, date, user; time and hardware of each stage.
+
+<root>/runs/<id>/run.json            the overrides as typed; its owner and date
+<stage>/<address>/logs/attempts/     time and hardware
+"""
+
+import dataclasses
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from headrace.pipeline.core.attempts import Attempt, attempts, seconds_of
+from headrace.pipeline.core.json_files import read_sealed
+from headrace.pipeline.core.stage import Inputs
+from headrace.pipeline.report.formatting import duration, visible
+
+COMMAND_CHARACTERS = 4000
+
+
+@dataclasses.dataclass(frozen=True)
+class StageTime:
+    """The time of one stage, and the machines that worked on it, as text."""
+
+    name: str
+    time: str
+    machines: str
+    note: str
+    """The day, and the number of attempts that were killed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class About:
+    """The facts about a run. Texts are empty where the run has no run.json."""
+
+    id: str
+    name: str | None
+    started: str
+    user: str
+    command: str
+    typed: list[tuple[str, str]]
+    """The settings that the user typed, and their values."""
+    times: list[StageTime]
+    total: str
+    """The time of all stages together."""
+
+    @property
+    def title(self) -> str:
+        return self.name or f"Run {self.id}".strip()
+
+    @classmethod
+    def of(cls, root: Path, run: str, name: str | None, inputs: Inputs) -> "About":
+        """Returns the facts about the run with the id ``run`` below ``root``, which has the stages ``inputs``."""
+        run_json = root / "runs" / run / "run.json"
+        found = {stage: attempts(artifact.folder) for stage, artifact in inputs.items()}
+        known = {stage: own for stage, own in found.items() if own}
+        times = [_stage_time(stage, own) for stage, own in known.items()]
+        total = duration(sum(seconds_of(own) for own in known.values())) if known else ""
+        if not run_json.is_file():
+            return cls(run, name, "", "", "", [], times, total)
+        overrides = [str(override) for override in read_sealed(run_json)["overrides"]]
+        command = shlex.join(["headrace", *(overrides or ["run"])])
+        typed = [override.partition("=") for override in overrides]
+        return cls(
+            id=run,
+            name=name,
+            started=_date(run_json.stat().st_mtime),
+            user=_owner(run_json),
+            command=visible(command, COMMAND_CHARACTERS),
+            typed=[(visible(key, COMMAND_CHARACTERS), visible(value, COMMAND_CHARACTERS)) for key, _, value in typed],
+            times=times,
+            total=total,
+        )
+
+
+def _stage_time(stage: str, found: Sequence[Attempt]) -> StageTime:
+    machines = list(dict.fromkeys(f"{attempt.host}: {attempt.machine}" for attempt in found))
+    more = f" and {len(machines) - 1:,} other machines" * (len(machines) > 1)
+    killed = sum(attempt.end is None for attempt in found)
+    note = f", {killed:,} attempts did not end" * bool(killed)
+    return StageTime(stage, duration(seconds_of(found)), machines[0] + more, _date(found[0].start) + note)
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M %Z")
+
+
+def _owner(path: Path) -> str:
+    try:
+        return path.owner()
+    except KeyError:  # the user is in no list of this machine, as in some containers
+        return f"user {path.stat().st_uid}"
