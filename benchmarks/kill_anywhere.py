@@ -99,7 +99,7 @@ class Training:
         self.root, self.ranks, self.settings = root, ranks, (*SETTINGS, f"ranks={ranks}")
         values = compose(["experiment=smoke", f"root={root}", "tracking=file", *self.settings])
         steps = plan(decoded(values))
-        self.folder, self.run_json = steps[-1].folder, save(decoded(values), values, steps)
+        self.folder, self.run_json = steps[-2].folder, save(decoded(values), values, steps)
         self.metrics, self.checkpoints = self.folder / "metrics.jsonl", self.folder / "checkpoints"
         self.log = root / "log"
 

@@ -28,11 +28,10 @@ def carry_out(run: Run) -> None:
     try:
         run_json = save(run.config, run.values, run.steps, run.overrides, run.folder)
     except HeadraceError as error:
-        if not all(step.is_whole for step in run.steps):
+        if not all(step.is_whole for step in run.steps[:-1]):
             raise
-        print(
-            f"{error.where}: {error.wrong}: run.json was not written; all stages were finished before", file=sys.stderr
-        )
+        without = "run.json was" if run.steps[-1].is_whole else "run.json and the report were"
+        print(f"{error.where}: {error.wrong}: {without} not written; all stages were finished before", file=sys.stderr)
         summary.show(run)
         return
     announce_name(run_json)
@@ -41,7 +40,7 @@ def carry_out(run: Run) -> None:
         print(run.config.dedup.expected_recall, file=sys.stderr)
     if scheduler := run.config.cluster.scheduler:
         submission.submit(run.steps, scheduler, run_json)
-        print(*summary.identity(run), "The last job writes the report.", sep="\n")
+        print(*summary.identity(run), sep="\n")
         return
     with in_progress(run_json), Workers(run.config.worker_processes) as workers:
         for step in run.steps:

@@ -46,9 +46,10 @@ def show(run: Run) -> None:
 
 
 def identity(run: Run) -> Iterator[str]:
-    """Yields the id of ``run``, with its name, and the path of its report."""
+    """Yields the id of ``run``, with its name, and the path of its report, which a job may still have to write."""
+    report = run.steps[-1]
     yield f"{'run:':<8}{run.config.id}" + f" ({run.config.name})" * bool(run.config.name)
-    yield f"{'report:':<8}{run.steps[-1].folder / REPORT}"
+    yield f"{'report:':<8}{report.folder / REPORT}" + " (its job is the last)" * (not report.is_whole)
 
 
 def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:

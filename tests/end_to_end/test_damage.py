@@ -39,7 +39,7 @@ def steps(run_stage, tmp_path_factory) -> list[Step]:
     values = ["source=jsonl", f"source.paths=[{folder}/a.jsonl]", "cleaning=none", "dedup.buckets=2"]
     values += [f"root={folder}/runs", "until=packed", "tokenizer.vocabulary_size=300", "model=demo"]
     values += ["packing.validation_fraction=0.5"]
-    steps = plan(decoded(compose(values)))
+    steps = plan(decoded(compose(values)))[:-1]  # without the report
     for step in steps:
         run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
     save(decoded(compose(values)), {"root": f"{folder}/runs"}, steps, [])

@@ -11,7 +11,7 @@ import pytest
 from headrace.pipeline.commands.status import HEADLINES
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.stages import stages
+from headrace.pipeline.run.planner import stages_up_to
 from tests.command_line import headrace, headrace_here
 
 
@@ -80,7 +80,11 @@ def test_without_settings_the_newest_run_is_looked_at(tmp_path: Path) -> None:
     pages = tmp_path / "pages.jsonl"
     pages.write_text('{"text": "One page."}\n')
     common = (f"root={tmp_path}", "source=jsonl", f"source.paths=[{pages}]", "cleaning=none")
-    for overrides, names in ((["until=signatures"], ["clean", "signatures"]), (["until=clean", "ranks=2"], ["clean"])):
+    several = (
+        (["until=signatures"], ["clean", "signatures", "report"]),
+        (["until=clean", "ranks=2"], ["clean", "report"]),
+    )
+    for overrides, names in several:
         assert headrace(*common, *overrides).returncode == 0
         rows = headrace("status", f"root={tmp_path}").stdout.splitlines()
         assert [row.split()[:2] for row in rows[1:]] == [[stage, "done"] for stage in names]
@@ -95,13 +99,13 @@ def test_an_unfinished_stage_is_planned(tmp_path: Path) -> None:
     assert headrace_here(*settings).returncode == 0
     (manifest,) = tmp_path.glob("signatures/*/manifest.json")
     manifest.unlink()
-    _, clean, signatures = headrace_here("status", f"root={tmp_path}").stdout.splitlines()
+    _, clean, signatures, _ = headrace_here("status", f"root={tmp_path}").stdout.splitlines()
     assert clean.split()[:3] == ["clean", "done", "1/1"]
     assert signatures.split()[:3] == ["signatures", "begun", "1/1"]
 
 
 def test_the_rows_of_the_status_follow_the_line() -> None:
-    assert list(HEADLINES) == [stage.name for stage in stages(decoded(compose([])))]
+    assert list(HEADLINES) == [stage.name for stage in stages_up_to(decoded(compose([])))]
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

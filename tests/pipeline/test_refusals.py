@@ -137,9 +137,10 @@ def test_a_root_whose_name_holds_markup_is_printed_as_it_is(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     overrides = settings(tmp_path, tmp_path / name, until="clean")
-    (clean,) = make(overrides)
+    clean, report = make(overrides)
     again = headrace_here(*overrides)
-    assert (again.returncode, again.stderr) == (0, f"{'clean':<11} done before: {clean.folder}\n")
+    done = [f"{step.name:<11} done before: {step.folder}" for step in (clean, report)]
+    assert (again.returncode, again.stderr.splitlines()) == (0, done)
     status = headrace_here("status", *overrides)
     assert (status.returncode, status.stderr) == (0, "")
     assert str(clean.folder) in status.stdout
@@ -147,7 +148,7 @@ def test_a_root_whose_name_holds_markup_is_printed_as_it_is(
 
 def test_a_half_done_artifact_of_somebody_else(tmp_path: Path) -> None:
     overrides = settings(tmp_path, tmp_path / "runs")
-    _, signatures = make(overrides)
+    _, signatures, _ = make(overrides)
     command = bound_by_permissions(worker_command(overrides, "signatures", "signatures"))
     (signatures.folder / "manifest.json").unlink()
     (signatures.folder / "parts" / "signatures-00000.json").unlink()
@@ -161,7 +162,7 @@ def test_a_half_done_artifact_of_somebody_else(tmp_path: Path) -> None:
 
 def test_an_artifact_that_may_not_be_read(tmp_path: Path) -> None:
     overrides = settings(tmp_path, tmp_path / "runs")
-    clean, _ = make(overrides)
+    clean, *_ = make(overrides)
     for path in (clean.folder / "manifest.json", clean.folder / "documents" / "00000.jsonl.zst"):
         give_away(path)
         path.chmod(0)

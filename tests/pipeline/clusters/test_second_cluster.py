@@ -73,8 +73,9 @@ def test_jobs_are_submitted_shown_cancelled_and_submitted_again(headrace: Headra
     only = ("until=signatures", "cleaning=none", *ON_FILES)
     (jobs / "hold").touch()
     output = headrace("run", *only)
-    assert [row[0] for row in rows(output)] == ["clean", "signatures"]
-    assert [row[3] for row in rows(output)] == ["1", "2"]
+    assert [row[0] for row in rows(output)] == ["clean", "signatures", "report"]
+    assert [row[3] for row in rows(output)] == ["1", "2", "3"]
+    assert "report.html (its job is the last)" in output
     assert rows(output)[1][4] == "1", "each job waits for the one before it"
     held = headrace("status", *only)
     assert state(held, "clean") == "PENDING (Files), job 1"
@@ -85,17 +86,20 @@ def test_jobs_are_submitted_shown_cancelled_and_submitted_again(headrace: Headra
     assert state(cancelled, "clean") == "CANCELLED before it ran, job 1"
 
     (jobs / "hold").unlink()
-    assert [row[3] for row in rows(headrace("run", *only))] == ["3", "4"]
-    wait_for_end(jobs, 4)
-    assert headrace("run", *only) == "everything was done before: nothing to submit\n"
+    assert [row[3] for row in rows(headrace("run", *only))] == ["4", "5", "6"]
+    wait_for_end(jobs, 6)
+    nothing, run, report = headrace("run", *only).splitlines()
+    assert nothing == "everything was done before: nothing to submit"
+    assert run.startswith("run:    ")
+    assert Path(report.removeprefix("report: ")).is_file()
     records = [read_sealed(path) for path in (jobs.parent / "root").rglob("jobs.json")]
-    assert [job["cluster"] for record in records for job in record.values()] == ["files"] * 2
+    assert [job["cluster"] for record in records for job in record.values()] == ["files"] * 3
 
 
 @pytest.mark.slow
 def test_its_ranks_train_together(headrace: Headrace, jobs: Path) -> None:
     headrace("run", "until=packed", "cleaning=none")
-    (row,) = rows(headrace("run", "until=weights", "cleaning=none", *ON_FILES))
+    row, _ = rows(headrace("run", "until=weights", "cleaning=none", *ON_FILES))
     assert row[:4] == ["weights", "weights", "1", "1"]
     wait_for_end(jobs, 1)
     (log,) = (jobs.parent / "root").glob("runs/*/logs/weights.weights-1.log")

@@ -60,9 +60,9 @@ def test_a_folder_is_scored_once_on_a_benchmark_of_ones_own(folder, tmp_path):
         first.stderr
     )
     rows = [line.split() for line in first.stdout.splitlines()]
-    assert [(*row[:3], row[-1]) for row in rows if row[:1] in (["agreement"], ["quiz"])] == [
-        ("agreement", "0", "acc", "8"),
-        *(("quiz", "1", metric, "3") for metric in ("acc", "acc_norm", "acc_bytes")),
+    assert [(*row[:2], row[-1]) for row in rows if row[:1] in (["agreement"], ["quiz"])] == [
+        ("agreement", "acc", "8"),
+        *(("quiz", metric, "3") for metric in ("acc", "acc_norm", "acc_bytes")),
     ]
     (scores,) = tmp_path.glob("folder_scores/*/scores.md")
     assert first.stdout.endswith(f"scores: {scores}\n")

@@ -133,8 +133,8 @@ def test_the_command_packs_again_without_them_and_touches_nothing_else(plain: Co
     command = shlex.split(line.removeprefix("train without"))
     config = decoded(compose([*command[1:], "until=packed"]))
     assert command[0] == "headrace"
-    assert plan(config)[-1].folder == packed.folder, "the printed command leads to these rows"
-    assert plan(decoded(compose(command[1:])))[-1].name == "report", "... and on to the end of the line"
+    assert plan(config)[-2].folder == packed.folder, "the printed command leads to these rows"
+    assert plan(decoded(compose(command[1:])))[-2].name == "scores", "... and on to the end of the line"
 
     written = {path: path.read_bytes() for path in packed.folder.rglob("*.npy")}
     for path in (*packed.folder.glob("parts/*"), *packed.folder.glob("spans/*"), packed.folder / "manifest.json"):
@@ -153,7 +153,7 @@ def test_what_was_forgotten_before_stays_forgotten(plain: Corpus, tmp_path: Path
         result = headrace_here("forget", "--ids", str(tmp_path / "ids.txt"), *more)
         assert result.returncode == 0, result.stderr
     run = newest(root)
-    assert sorted(spans(Artifact(run.steps[-1].folder))) == positions(plain, {first, second})
+    assert sorted(spans(Artifact(run.steps[-2].folder))) == positions(plain, {first, second})
     assert [one for one in run.overrides if "forget" in one] == [f"packing.forget={run.config.packing.forget}"]
     assert [one for one in run.overrides if "until" in one] == []
     assert set(plain.overrides) - {"until=packed"} < set(run.overrides)
@@ -176,7 +176,7 @@ def test_weights_that_saw_them_are_named(plain: Corpus) -> None:
     ids = [*seen[:2], *(name for name in names if ("split", "validation") in plain.why(name))][:3]
     without = forget.without(plain.run, forget.find(plain.steps, ids))
     write_manifest(root / "weights/finished", packed.folder.name)
-    other = without.steps[-1].folder.name
+    other = without.steps[-2].folder.name
     write_manifest(root / "weights/innocent", other)
     write_manifest(root / "weights/orphan", "deleted")
     write_manifest(root / "weights/mixed", other, {"name": "with them", "packed": packed.folder.name})

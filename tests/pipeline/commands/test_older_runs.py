@@ -26,7 +26,7 @@ def overrides(folder: Path, file: str, *more: str) -> list[str]:
 
 
 def run(run_stage, values: list[str]) -> list[Step]:
-    steps = plan(decoded(compose(values)))
+    steps = plan(decoded(compose(values)))[:-1]  # without the report
     for step in steps:
         run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
     return steps
@@ -75,7 +75,7 @@ def test_workers_find_the_same_run(against, tmp_path):
     values, steps, _ = against
     config = decoded(compose([*values, f"root={tmp_path}"]))
     planned = plan(config)
-    assert [step.address for step in planned] == [step.address for step in steps]
+    assert [step.address for step in planned[:-1]] == [step.address for step in steps]
     _, loaded = load(save(config, compose([*values, f"root={tmp_path}"]), planned))
     assert [(step.address, step.stage) for step in loaded] == [(step.address, step.stage) for step in planned]
 

@@ -41,7 +41,7 @@ def run_json(tmp_path: Path) -> Path:
 
 
 def steps_of(run_json: Path) -> tuple[Step, Step]:
-    clean, signatures = load(run_json)[1]
+    clean, signatures, _ = load(run_json)[1]
     return clean, signatures
 
 
@@ -113,7 +113,7 @@ def test_a_requeued_index_takes_over_its_own_task_and_waits_for_that_of_another(
 def test_a_second_training_waits_for_the_first_and_has_nothing_left_to_do(
     run_json: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    config, (clean, _) = load(run_json)
+    config, (clean, *_) = load(run_json)
     monkeypatch.setattr(type(clean.stage), "distributed", True)
     monkeypatch.setattr(planner, "launch", lambda *_: pytest.fail("it was trained twice"))
     part = part_path(clean.folder, "0-filter", 0)
