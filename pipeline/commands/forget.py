@@ -228,7 +228,7 @@ def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fa
     tokens = sum(last - first - 1 for first, last in (_bounds(artifacts["tokens"], place) for place in found))
     yield "forgotten", f"{len(found):,} documents, {tokens:,} tokens"
     yield "list", str(run.config.packing.forget)
-    yield "packed", str(run.steps[-1].folder)
+    yield "packed", str(artifacts["packed"].folder)
     yield "train without", shlex.join(["headrace", *run.overrides])
     yield from (("seen by", weights) for weights in seen or [f"no weights below {run.config.root}"])
     stages = ", ".join(str(artifacts[stage].folder) for stage in ("clean", "unique", "tokens"))

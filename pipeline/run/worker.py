@@ -126,9 +126,10 @@ def run_step(step: Step, steps: Mapping[str, Step], task: Sequence[str], is_whol
     finish_inputs(inputs)
     if is_whole_stage:
         if not step.is_whole:
-            with Workers(int(task[0])) as workers:
-                step.run_tasks(workers)
-            step.finish()
+            with attempts.recorded(step.folder):
+                with Workers(int(task[0])) as workers:
+                    step.run_tasks(workers)
+                step.finish()
     elif task:
         run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
     else:

@@ -22,6 +22,7 @@ import pytest
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.settings import default_of, hashed_fields, plain
 from headrace.pipeline.core.stage import Stage
+from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.planner import WITHOUT_RUN
 from headrace.pipeline.stages import stages
 
@@ -38,7 +39,7 @@ def stage_classes() -> list[type[Stage]]:
     """Returns every stage of the line, and those without a run."""
     modules = sys.modules[stages.__module__]
     line = [one for one in vars(modules).values() if isinstance(one, type) and issubclass(one, Stage)]
-    return sorted({*line, *WITHOUT_RUN.values()} - {Stage}, key=lambda stage: stage.name)
+    return sorted({*line, Report, *WITHOUT_RUN.values()} - {Stage}, key=lambda stage: stage.name)
 
 
 def classes_in(hint: Any) -> Iterator[type]:
