@@ -74,7 +74,7 @@ class RunConfig:
     """The benchmarks."""
     tracking: Tracking
     """The settings of wandb, which receives the metrics in addition to metrics.jsonl."""
-    cluster: AnyCluster
+    cluster: AnyCluster = dataclasses.field(metadata={"hashed": False})
     """The place of the work: this machine, or a cluster."""
 
     @property

@@ -58,12 +58,13 @@ class About:
         total = duration(sum(seconds_of(own) for own in known.values())) if known else ""
         if not run_json.is_file():
             return cls(run, name, "", "", "", [], times, total)
-        overrides = [str(override) for override in read_sealed(run_json)["overrides"]]
+        saved = read_sealed(run_json)
+        overrides = [str(override) for override in saved["overrides"]]
         command = shlex.join(["headrace", *(overrides or ["run"])])
         typed = [override.partition("=") for override in overrides]
         return cls(
             id=run,
-            name=name,
+            name=name or saved["config"].get("name"),  # a run keeps the name of an earlier start
             started=_date(run_json.stat().st_mtime),
             user=_owner(run_json),
             command=visible(command, COMMAND_CHARACTERS),

@@ -257,10 +257,15 @@ def _saved_before(path: Path) -> SavedRun | None:
 
 
 def _later(before: SavedRun | None, steps: Sequence[Step]) -> list[str]:
-    """Returns the addresses of stages after ``steps`` to which an earlier start came: the run still uses them."""
+    """Returns the addresses of stages after ``steps`` to which an earlier start came: the run still uses them.
+
+    The report, the last of the steps, is another one after each stage.
+    """
     addresses = {step.address for step in steps}
     earlier = [] if before is None else [*(step.address for step in before.steps), *before.values.get("later", ())]
-    return [one for one in earlier if one not in addresses] if addresses <= {*earlier} else []
+    return (
+        [one for one in earlier if one not in addresses] if {step.address for step in steps[:-1]} <= {*earlier} else []
+    )
 
 
 def _tasks(step: Step) -> dict[str, Any]:

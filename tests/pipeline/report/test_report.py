@@ -381,7 +381,7 @@ def test_the_page_has_the_name_command_time_and_machine_of_its_run(tmp_path: Pat
     inputs = full_run(tmp_path)
     overrides = ["experiment=demo", "source.paths=[my pages.jsonl]", f"tokenizer.path={HOSTILE}"]
     run_json = tmp_path / "runs" / "0123456789ab" / "run.json"
-    write_sealed(run_json, {"overrides": overrides})
+    write_sealed(run_json, {"overrides": overrides, "config": {}})
     attempt = Attempt("node7", "Fast CPU", 16, 64, ("NVIDIA H200", "NVIDIA H200"), 1000.0, 1090.0)
     killed, later = (
         dataclasses.replace(attempt, start=start, end=end) for start, end in ((1095.0, None), (1080, 1100))
