@@ -28,6 +28,7 @@ PAGE = "The mill stands by the river.\nIt has stood there, people say, for 300 y
 EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "")
 
 ZERO_MEANS = {
+    "FieldSource.extra_field_bytes": "no extra field is kept",
     "Sampling.seed": "a seed like any other",
     "Sampling.temperature": "greedy",
     "Language.min_score": "no page is too unsure",
