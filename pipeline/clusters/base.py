@@ -157,9 +157,6 @@ class Scheduler(Cluster, Protocol):
             TaskError: with the scheduler's message, when it refuses the job.
         """
 
-    def cancel_command(self, jobs: Sequence[int]) -> str:
-        """The command line that cancels ``jobs``."""
-
 
 def adopt_job(clusters: Iterable[type[Cluster]], environment: MutableMapping[str, str] = os.environ) -> None:
     """Sets the variables of core/variables.py from those of the launcher that started this process."""

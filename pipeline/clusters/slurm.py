@@ -191,9 +191,6 @@ class Slurm:
     def cancel(jobs: Sequence[int]) -> None:
         slurm_client.cancel(jobs)
 
-    def cancel_command(self, jobs: Sequence[int]) -> str:
-        return " ".join(["scancel", *map(str, jobs)])
-
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         return slurm_client.queued(jobs)

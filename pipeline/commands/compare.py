@@ -1,6 +1,6 @@
 """``headrace compare``: the scores of runs side by side, with tests of their differences.
 
-headrace compare 0b5c2f7d9e11 41aa0c3e5d22          runs by their ids below root/runs
+headrace compare small large                        runs by their names, ids, beginnings of ids, or paths
 headrace compare runs/folder_scores/77aa… runs/scores/0c1d…    folders of scores
 headrace compare A B C > table.md                   Markdown when the output is not a terminal
 headrace compare A B C --page comparison.html       with figures (compare_page.py)
@@ -27,10 +27,9 @@ from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.forest import Interval
-from headrace.pipeline.run.planner import load
+from headrace.pipeline.run.saved import SavedRun, named_file
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of, read_scores
 from headrace.train.evaluation.significance import Difference, compared, holm, mark
 
@@ -114,7 +113,7 @@ def show(config: RunConfig, wanted: Sequence[str], page: Path | None) -> None:
 
 
 def scores_of(name: str, root: str) -> Artifact:
-    """Returns the scores that ``name`` names: their folder, a run's folder, or a run's id below ``root``.
+    """Returns the scores that ``name`` names: their folder, or a run by its name, id, beginning of an id, or path.
 
     Raises:
         ConfigError: when it names neither.
@@ -122,11 +121,7 @@ def scores_of(name: str, root: str) -> Artifact:
     """
     if (Path(name) / "scores.json").is_file():
         return Artifact(Path(name))
-    for folder in (Path(name), Path(root) / "runs" / name):
-        if (folder / "run.json").is_file():
-            return need("scores", load(folder / "run.json")[1])
-    known = [path.parent.name for path in Path(root).glob("runs/*/run.json")]
-    raise ConfigError("compare", f"{name!r} is neither a run nor a folder of scores", suggestion(name, known))
+    return need("scores", SavedRun.read(named_file(root, name, "a run or a folder of scores")).steps)
 
 
 def rows_of(runs: Sequence[Contestant]) -> Iterator[Row]:

@@ -6,6 +6,7 @@ lr-2    6e-4                     3.102  54.0 %         done
 """
 
 import dataclasses
+import shlex
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -14,6 +15,7 @@ from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.planner import Run, run_folder
 from headrace.pipeline.run.results import Accuracy, accuracies, percent, validation_loss
+from headrace.pipeline.run.saved import DEFAULT_ROOT
 
 MAX_SCORES = 4
 """Accuracies that the table shows; ``headrace compare`` shows all."""
@@ -58,7 +60,8 @@ def show(arms: Sequence[Arm]) -> None:
         table.add_row(*cells, *(found.get(name, "–") for name in names), arm.state)
     print()
     show_table(table)
-    root = next((f" root={arm.run.config.root}" for arm in arms if arm.run and arm.run.config.root != "runs"), "")
+    roots = [arm.run.config.root for arm in arms if arm.run and arm.run.config.root != DEFAULT_ROOT]
+    root = f" root={shlex.quote(roots[0])}" if roots else ""
     compared = [arm.id for arm, found in zip(arms, scores, strict=True) if found]
     if len(compared) > 1:
         print(f"\ncompare them: headrace compare {' '.join(compared)}{root}")

@@ -13,6 +13,7 @@ import json
 import os
 import pwd
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,8 @@ from headrace.pipeline.core.stage import address_of
 ROOT_USER = 0
 """Can read and write everything anyway."""
 RUN_JSON = "run.json"
+DEFAULT_ROOT = "runs"
+"""The root in conf/config.yaml: commands need no ``root=`` for it."""
 RUNNING = "running-{}.claim"
 """The claim that a command holds while it runs stages on this machine; the braces stand for the process."""
 
@@ -126,6 +129,11 @@ class SavedRun:
     def label(self) -> str:
         return self.name or self.id
 
+    def command(self, name: str) -> str:
+        """Returns the command ``name`` about this run, to be typed in the current folder."""
+        root = "" if str(self.root) == DEFAULT_ROOT else f" root={shlex.quote(str(self.root))}"
+        return f"headrace {name} {self.label}{root}"
+
     @property
     def is_own(self) -> bool:
         return is_own(self.file)
@@ -201,14 +209,14 @@ def newest_file(root: str) -> Path:
     return own
 
 
-def named_file(root: str, wanted: str) -> Path:
+def named_file(root: str, wanted: str, what: str = "a run") -> Path:
     """Returns the run.json that ``wanted`` names: the path of it or of its folder, else a run below ``root``.
 
     A run is named by its name, its id, or a beginning of one of them that fits no other run. The same name may belong
     to several runs; then it means the last started one, this user's runs first.
 
     Raises:
-        ConfigError: when it names none, or several.
+        ConfigError: when it names none, or several; its message has ``what`` it may name.
     """
     for path in map(Path, map(os.path.abspath, (wanted, os.path.join(wanted, RUN_JSON)))):
         if path.is_file() and re.fullmatch(r"run(-[0-9a-f]{12})?\.json", path.name):
@@ -219,7 +227,7 @@ def named_file(root: str, wanted: str) -> Path:
     found = exact[:1] or [file for file in files if any(name.startswith(wanted) for name in names[file])]
     if not found:
         known = [name for both in names.values() for name in both]
-        wrong = f"no run below {root!r} is named {wanted!r}"
+        wrong = f"{wanted!r} is not {what} below {root!r}"
         raise ConfigError("RUN", wrong, f"{suggestion(wanted, known)} (headrace runs lists all)")
     if len(found) > 1:
         several = ", ".join(" ".join(reversed(names[file])) for file in found)

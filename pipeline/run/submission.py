@@ -22,6 +22,7 @@ from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.core.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, queued, record
 from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.saved import SavedRun
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +59,7 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
     if not missing:
         terminal().print("everything was done before: nothing to submit")
         return
-    name, run_json = run_name(run_json), _frozen(run_json)
+    saved, run_json = SavedRun(run_json, read_sealed(run_json)), _frozen(run_json)
     work = list(_compared(missing, scheduler))
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
     previous: int | None = None
@@ -70,7 +71,7 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
             if (first := group[0]).is_kept and first.queued:
                 previous, note = first.queued.job.job, "submitted before"
             else:
-                job = _submit_group(group, name, scheduler, run_json, previous)
+                job = _submit_group(group, saved.label, scheduler, run_json, previous)
                 old = _replaced_by(group)
                 previous, note = job.job, f"replaces {' '.join(map(str, old))}" if old else "submitted"
                 submitted.append(job.job)
@@ -82,12 +83,7 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
         if table.row_count:
             show_table(table)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
-    print(*_last_lines(work, submitted, scheduler), sep="\n")
-
-
-def run_name(run_json: Path) -> str:
-    """Returns the name of the run, with which the names of its jobs begin; its id when it has no name."""
-    return str(read_sealed(run_json)["config"].get("name") or run_json.parent.name)
+    print(*_last_lines(work, submitted, saved), sep="\n")
 
 
 def _compared(missing: Sequence[tuple[Step, Phase]], scheduler: Scheduler) -> Iterator[Work]:
@@ -170,16 +166,16 @@ def _cells(group: Sequence[Work]) -> tuple[str, str, str]:
     return _title(group), f"{len(group)}-phases", tasks
 
 
-def _last_lines(work: Sequence[Work], submitted: Sequence[int], scheduler: Scheduler) -> Iterator[str]:
+def _last_lines(work: Sequence[Work], submitted: Sequence[int], run: SavedRun) -> Iterator[str]:
     kept = sorted({one.queued.job.job for one in work if one.queued and one.is_kept and one.differs})
     if kept:
         numbers = ", ".join(map(str, kept))
         yield f"not changed: {numbers}, with other resources; cluster.replaced_jobs=all replaces running jobs, too"
     if submitted:
-        cancel = scheduler.cancel_command(submitted)
-        yield f"submitted {len(submitted)} jobs; follow them with `headrace status`, stop them with `{cancel}`"
+        follow, stop = (run.command(name) for name in ("status", "cancel"))
+        yield f"submitted {len(submitted)} jobs; follow them with `{follow}`, stop them with `{stop}`"
     else:
-        yield "nothing new was submitted: `headrace status` shows how far it is"
+        yield f"nothing new was submitted: `{run.command('status')}` shows how far it is"
 
 
 def _frozen(run_json: Path) -> Path:

@@ -92,9 +92,6 @@ class Files:
         path.with_suffix(".new").rename(path)
         return job
 
-    def cancel_command(self, jobs: Sequence[int]) -> str:
-        return " ".join(["kill", "-KILL", "--", *(f"-{read(job)['process']}" for job in jobs)])
-
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         entries: dict[int, list[Entry]] = {}

@@ -168,7 +168,7 @@ def test_folders_are_called_by_their_last_part(runs, tmp_path):
 def test_words_that_name_no_run(tmp_path):
     with pytest.raises(ConfigError) as caught:
         scores_of("nonesuch", str(tmp_path))
-    assert str(caught.value).startswith("compare: 'nonesuch' is neither a run nor a folder of scores; ")
+    assert str(caught.value).startswith(f"RUN: 'nonesuch' is not a run or a folder of scores below '{tmp_path}'; ")
     result = headrace_here("compare", "one", f"root={tmp_path}")
     assert result.stderr.splitlines()[-1] == (
         "headrace: command line: compare needs two runs; "

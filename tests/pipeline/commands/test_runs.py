@@ -118,7 +118,7 @@ def test_status_by_name_id_beginning_and_path(elsewhere: Path) -> None:
     ("arguments", "message"),
     [
         (["smal"], ""),
-        (["smell"], "RUN: no run below 'ROOT' is named 'smell'; did you mean 'small'? (headrace runs lists all)"),
+        (["smell"], "RUN: 'smell' is not a run below 'ROOT'; did you mean 'small'? (headrace runs lists all)"),
         (["small", "ranks=2"], "RUN: both 'small' and settings (ranks) are given; name the run, or give its settings"),
     ],
 )

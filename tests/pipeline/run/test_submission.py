@@ -174,7 +174,10 @@ def test_what_is_in_the_queue_is_not_submitted_again(
         ["scores", "scores", "1", "102", "9", "submitted"],
     ]
     assert f"logs: {run_json.parent}/logs/<stage>.<phase>-<job>_<index>.log\n" in said
-    assert "submitted 2 jobs; follow them with `headrace status`, stop them with `scancel 101 102`\n" in said
+    run = f"feedfeed root={run_json.parents[2]}"
+    assert (
+        f"submitted 2 jobs; follow them with `headrace status {run}`, stop them with `headrace cancel {run}`\n" in said
+    )
 
 
 def test_a_job_with_a_number_that_slurm_gave_again_is_not_ours(
