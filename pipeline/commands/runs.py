@@ -12,6 +12,7 @@ asks the cluster, too. Artifacts that runs share are counted in the size of each
 """
 
 import json
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.report.formatting import byte_size, decimal
 from headrace.pipeline.run.results import accuracies, best, validation_loss
-from headrace.pipeline.run.saved import SavedRun, saved_runs
+from headrace.pipeline.run.saved import SavedRun, run_files, saved_runs
 from headrace.pipeline.run.storage import folder_bytes
 
 COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "loss", "best score")
@@ -36,7 +37,10 @@ COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "loss", "
 def runs(overrides: Sequence[str], as_json: bool) -> None:
     """Prints the runs below the root: name, id, date, user, stages, size, loss and best score."""
     sizes: dict[Path, int] = {}
-    rows = [facts_of(run, sizes) for run in saved_runs(Path(root_of(overrides)))]
+    root = Path(root_of(overrides))
+    rows = [facts_of(run, sizes) for run in saved_runs(root)]
+    if unreadable := len(run_files(root)) - len(rows):
+        print(f"left out: {unreadable} run.json (damaged, of another version, or not readable)", file=sys.stderr)
     if as_json:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))

@@ -15,7 +15,10 @@ WIDE = 10_000
 
 def terminal(**settings: Any) -> Console:
     """Returns a rich console with ``settings`` that prints text unchanged. Styles are arguments or ``Text`` objects."""
-    return Console(**{"soft_wrap": True, "highlight": False, "markup": False, "emoji": False} | settings)
+    console = Console(**{"soft_wrap": True, "highlight": False, "markup": False, "emoji": False} | settings)
+    if not console.is_terminal:
+        console.width = WIDE
+    return console
 
 
 def show_table(table: Table) -> None:

@@ -164,6 +164,14 @@ def test_runs_lists_those_of_all_users(elsewhere: Path, monkeypatch: pytest.Monk
     assert len(lines("status", "small", f"root={elsewhere}")) == small["stages"] + 1
 
 
+def test_what_cannot_be_read_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "runs/0").mkdir(parents=True)
+    (tmp_path / "runs/0/run.json").write_text("{}")
+    done = headrace_here("runs", f"root={tmp_path}")
+    assert done.returncode == 0
+    assert done.stderr == "left out: 1 run.json (damaged, of another version, or not readable)\n"
+
+
 def test_a_name_that_another_run_has(run_stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newest one has it; a restart without a name keeps it."""
     (tmp_path / "raw").mkdir()
