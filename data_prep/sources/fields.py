@@ -113,7 +113,8 @@ class FieldSource(FileSource):
             fields = list(dict.fromkeys(itertools.chain.from_iterable(map(field_names, rows))))
             shown = ", ".join(fields[:NAMES_SHOWN]) + (", …" if len(fields) > NAMES_SHOWN else "")
             near = nearest_field(self.read_field, rows)
-            remedy = f"did you mean {setting}={near}?" if near else f"name the field with the text: {setting}=…"
+            meant = "source.html_field" if near and all(is_html(value_at(row, near)) for row in rows) else setting
+            remedy = f"did you mean {meant}={near}?" if near else f"name the field with the text: {setting}=…"
             raise ConfigError(setting, f"{wrong} (their fields: {shown or 'none'})", remedy)
         near = nearest_field(self.url_field, rows, ("http://", "https://"))
         if near and all(value_at(row, self.url_field) is None for row in rows):
@@ -205,6 +206,11 @@ def nearest_field(name: str, rows: Sequence[Mapping[str, Any]], beginnings: tupl
     near = difflib.get_close_matches(name.rpartition(".")[2], last.values(), n=1)
     same = [field for field, part in last.items() if part in near]
     return max(same or lengths, key=lengths.__getitem__, default=None)
+
+
+def is_html(value: object) -> bool:
+    """Whether ``value`` is a text that begins as HTML does."""
+    return isinstance(value, str) and value.lstrip().startswith("<")
 
 
 def _kind(value: object) -> str:

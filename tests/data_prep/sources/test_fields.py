@@ -116,6 +116,12 @@ def test_a_run_with_the_wrong_field_does_not_start(tmp_path: Path, format: str) 
     assert not (tmp_path / "runs").exists()
 
 
+def test_html_is_recognized(tmp_path: Path) -> None:
+    path = written(tmp_path, [{"page": "<!doctype html><p>Text"}], "jsonl")
+    status, printed = run(tmp_path, "source=jsonl", f"source.paths={path}")
+    assert (status, printed.split("; ")[1]) == (2, "did you mean source.html_field=page?\n")
+
+
 def test_a_nested_url_is_pointed_out(tmp_path: Path) -> None:
     path = written(tmp_path, [NESTED], "jsonl")
     status, printed = run(tmp_path, "source=jsonl", f"source.paths={path}", "source.text_field=content.body")
