@@ -35,7 +35,7 @@ def follow(run: Run) -> None:
             else:
                 work.show_tasks()
         print(f"{step.name:<11} done", file=sys.stderr)
-    summary.show(run.steps)
+    summary.show(run)
 
 
 class Following:

@@ -33,7 +33,7 @@ def settings(tmp_path: Path) -> list[str]:
 @pytest.fixture
 def training(settings: list[str]) -> Step:
     """A training that runs."""
-    step = plan(decoded(compose(settings)))[-1]
+    step = plan(decoded(compose(settings)))[-2]
     (step.folder / LATEST).parent.mkdir(parents=True)
     (step.folder / LATEST).write_text(LINE)
     return step
@@ -91,7 +91,7 @@ def test_watch_follows_data_stages_until_they_are_done(
     lines = done.stderr.splitlines()
     assert re.fullmatch(r"clean 1/1 tasks, .*, 0:00:00 to go", lines[0])
     assert lines[1].split() == ["clean", "done"]
-    assert lines[-1].split() == ["signatures", "done"]
+    assert lines[-1].split() == ["report", "done"]
     assert re.search(r"records in +1\n", done.stdout)
 
 
