@@ -6,7 +6,9 @@ from typing import Any
 from headrace.pipeline.commands.request import planned
 from headrace.pipeline.composition import compose, sweep
 from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.core.tracker import grouped
 from headrace.pipeline.run import arms
 from headrace.pipeline.run.arms import Arm
 from headrace.pipeline.run.line import carry_out
@@ -21,8 +23,10 @@ def start_run(overrides: Sequence[str]) -> None:
 def start_sweep(overrides: Sequence[str]) -> None:
     """Carries out all runs of a sweep, then prints a table of them."""
     found: list[Arm] = []
+    name = next((override.partition("=")[2] for override in overrides if override.startswith("name=")), None)
     try:
-        sweep(overrides, lambda values, own: _start_arm(values, own, found))
+        with grouped(name or f"sweep-{digest(sorted(overrides))}"):
+            sweep(overrides, lambda values, own: _start_arm(values, own, found))
     finally:
         if found:
             arms.show(found)

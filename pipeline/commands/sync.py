@@ -4,9 +4,11 @@
                        checkpoint_scores ──┘                                     the scores of ``headrace watch``
 
 The run that wandb received during the training may have gaps and repeated steps (it was offline, or killed and
-resumed). metrics.jsonl has neither.
+resumed). metrics.jsonl has neither. The rebuilt run has the same id. Offline it is a folder, which replaces the earlier
+offline folders of a finished training; the command that uploads it is printed.
 """
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,7 +20,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import plain
-from headrace.pipeline.core.tracker import Product, rebuild
+from headrace.pipeline.core.tracker import Product, rebuild, remove_older_offline
 from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.run.planner import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, manifests
@@ -51,6 +53,10 @@ def explain(steps: Sequence[Step]) -> Iterator[Fact]:
     where = rebuild(step.folder, step.stage.tracking, run_id, plain(step.stage), made, watched)
     yield "run", run_id
     yield "now at", where
+    if Path(where).is_dir():
+        if step.is_whole:  # a training that runs writes to its own
+            remove_older_offline(step.folder, run_id, Path(where))
+        yield "upload with", shlex.join(["wandb", "sync", where])
     rows = read_metrics(step.folder / "metrics.jsonl")
     yield "steps", f"{rows[-1]['step'] if rows else 0:,} in {len(rows):,} rows"
     if watched:

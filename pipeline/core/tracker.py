@@ -15,11 +15,13 @@ run logs the steps after its checkpoint again. ``rebuild`` makes the run again f
 as one curve.
 """
 
+import contextlib
 import dataclasses
 import os
+import shutil
 import sys
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +46,20 @@ class Tracking:
     """The wandb project of the runs."""
     name: str | None = None
     """The run's name in wandb; None lets wandb choose."""
+    entity: str | None = None
+    """The user or team that owns the project; None takes the default of the key."""
+    group: str | None = None
+    """The group of the run; None puts the runs of a sweep into one group, and other runs into none."""
+    job_type: str | None = None
+    """The type of the run within its group, such as ablation."""
+    tags: tuple[str, ...] = ()
+    """Tags of the run."""
+    notes: str | None = None
+    """A description of the run, in Markdown."""
 
+
+GROUP = "WANDB_RUN_GROUP"
+"""The environment variable of the group of runs without ``tracking.group``, as wandb names it. Jobs inherit it."""
 
 Facts = Mapping[str, Any]
 Mode = Literal["online", "offline"]
@@ -52,6 +67,18 @@ EVALUATION = "evaluation"
 """The key of scores in metrics.jsonl and in wandb."""
 Scores = Mapping[str, Sequence[Mapping[str, Any]]]
 """Benchmark → its metrics, each with a name, a value and the group of items that it covers (empty for all items)."""
+
+
+@contextlib.contextmanager
+def grouped(name: str) -> Iterator[None]:
+    """Puts the runs that are started in this block into the group ``name``, unless the environment has another."""
+    before = os.environ.get(GROUP)
+    os.environ[GROUP] = before or name
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[GROUP]
 
 
 def new_run_id() -> str:
@@ -153,6 +180,13 @@ def curves(scores: Scores, mark: str = "") -> dict[str, float]:
         for metric in metrics
         if not metric["group"]
     }
+
+
+def remove_older_offline(folder: Path, run_id: str, newest: Path) -> None:
+    """Removes the offline folders of the wandb run ``run_id`` below ``folder``, except ``newest``: it has all rows."""
+    for path in folder.glob(f"wandb/offline-run-*-{run_id}"):
+        if path.resolve() != newest.resolve():
+            shutil.rmtree(path)
 
 
 def rebuild(
@@ -260,6 +294,11 @@ def _wandb_run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode
     run = wandb.init(
         project=tracking.project,
         name=tracking.name,
+        entity=tracking.entity,
+        group=tracking.group or os.environ.get(GROUP),
+        job_type=tracking.job_type,
+        tags=tracking.tags or None,
+        notes=tracking.notes,
         id=run_id,
         resume="allow" if resumes and mode == "online" else None,
         mode=mode,

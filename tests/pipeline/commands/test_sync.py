@@ -1,6 +1,7 @@
 """``headrace sync`` on a run whose training was stopped: what it sends to wandb, and its refusals."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,19 @@ def test_the_run_of_the_newest_checkpoint_is_rebuilt_with_its_lineage(steps: lis
     assert Path(found["now at"]).name.endswith("-id10")
     assert found["packed"] == f"{packed.address}  from tokens-{tokens.address}"
     assert found["weights"].endswith(f", tokens-{tokens.address}, packed-{packed.address}")
-    assert set(found) == {"run", "now at", "steps", "packed", "weights"}
+    assert set(found) == {"run", "now at", "upload with", "steps", "packed", "weights"}
+    assert shlex.split(found["upload with"]) == ["wandb", "sync", found["now at"]]
+
+
+def test_a_rebuilt_run_of_a_finished_training_is_the_only_one_to_upload(steps: list[Step]) -> None:
+    weights = steps[-1]
+    other = weights.folder / "wandb" / "offline-run-20260101_000000-another"
+    for path in (weights.folder / "wandb" / "offline-run-20260101_000000-id10", other):
+        path.mkdir(parents=True)
+    TaskOutput(weights.folder, "weights", 0).done({})
+    finish(weights.folder, weights.description, {"weights": 1})
+    found = dict(sync.explain(steps))
+    assert set(weights.folder.glob("wandb/offline-run-*")) == {other, Path(found["now at"])}
 
 
 def test_scores_of_checkpoints_are_told_too(steps: list[Step]) -> None:

@@ -15,7 +15,7 @@ from wandb.proto.wandb_internal_pb2 import Record
 
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.pipeline.core.metrics_file import new_metrics, read_metrics
-from headrace.pipeline.core.tracker import Product, Tracker, Tracking, rebuild
+from headrace.pipeline.core.tracker import Product, Tracker, Tracking, grouped, rebuild
 from tests.pipeline.core.wandb_server import FAULTS, MORE_FAULTS, server
 
 
@@ -189,6 +189,20 @@ def test_the_wandb_run_is_rebuilt_from_the_metrics(tmp_path: Path, monkeypatch: 
     assert (artifact.name, artifact.type) == ("tokens-0123", "tokens")
     assert json.loads(artifact.metadata) == {"address": "0123", "inputs": ["unique-4567"]}
     assert [entry.ref for entry in artifact.manifest.contents] == [manifest.as_uri()]
+
+
+@pytest.mark.parametrize(("own", "group"), [(None, "sweep-1"), ("sizes", "sizes")])
+def test_wandb_gets_the_group_the_type_the_tags_and_the_notes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str | None, group: str
+) -> None:
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    tracking = Tracking(entity="mill", group=own, job_type="ablation", tags=("c4", "small"), notes="The *first* try.")
+    with grouped("sweep-1"):
+        Tracker(tmp_path, tracking, "abc123", 0, {}).close()
+    assert "WANDB_RUN_GROUP" not in os.environ
+    (run,) = [record.run for record in all_records(tmp_path) if record.WhichOneof("record_type") == "run"][:1]
+    assert (run.entity, run.run_group, run.job_type, run.notes) == ("mill", group, "ablation", "The *first* try.")
+    assert list(run.tags) == ["c4", "small"]
 
 
 def test_a_kill_while_the_metrics_are_cut_leaves_them_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
