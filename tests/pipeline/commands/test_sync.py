@@ -1,18 +1,21 @@
 """``headrace sync`` on a run whose training was stopped: what it sends to wandb, and its refusals."""
 
 import json
+import os
 import shlex
 from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.commands import sync
+from headrace.pipeline.commands import start, sync
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import write_sealed
+from headrace.pipeline.core.tracker import GROUP
 from headrace.pipeline.run.planner import Step, plan
+from tests.command_line import headrace_here
 from tests.pipeline.report.test_score_history import scored_checkpoint
 
 
@@ -80,3 +83,16 @@ def test_a_run_without_training_is_refused(steps: list[Step]) -> None:
     with pytest.raises(ConfigError) as error:
         list(sync.explain(steps[:-1]))
     assert str(error.value) == "until: the run ends before the training; name a run that trains"
+
+
+def test_the_runs_of_a_sweep_are_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: list[str] = []
+    monkeypatch.setattr(start, "carry_out", lambda run: groups.append(os.environ[GROUP]))
+    (tmp_path / "pages.jsonl").write_text('{"text": "One page."}\n')
+    source = ("source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/runs", "until=clean")
+    for name in ("name=rows", "workers=1"):
+        assert headrace_here("-m", *source, name, "packing.row_tokens=64,128").returncode == 0
+    assert groups[:2] == ["rows"] * 2
+    assert groups[2] == groups[3]
+    assert groups[2].startswith("sweep-")
+    assert GROUP not in os.environ
