@@ -73,7 +73,8 @@ def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Artifact:
     cleaning = decoded(compose([*overrides, f"cleaning={preset}"])).cleaning
     config = dataclasses.replace(base.config, cleaning=cleaning, until="clean")
     steps = plan(config, {step.name: step.description for step in base.steps if step.name == TEXTS})
-    for step in steps:
+    clean = next(index for index, step in enumerate(steps) if step.name == "clean")
+    for step in steps[: clean + 1]:
         if step.is_whole:
             continue
         if config.cluster.scheduler:
@@ -81,7 +82,7 @@ def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Artifact:
             raise ConfigError(step.name, f"is not finished ({step.folder})", remedy)
         step.stage.check_start()
         execute(step, config, run_folder(config) / RUN_JSON)
-    return Artifact(steps[-1].folder)
+    return Artifact(steps[clean].folder)
 
 
 class Tally:

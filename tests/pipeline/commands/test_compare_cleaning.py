@@ -69,7 +69,7 @@ def test_the_numbers_are_those_of_the_runs(folder: Path, monkeypatch: pytest.Mon
         (["none", "breif"], "cleaning: unknown option 'breif'; did you mean 'brief'?"),
         (
             ["none"],
-            "command line: compare-cleaning needs PRESET; usage: headrace compare-cleaning PRESET",
+            "command line: compare-cleaning needs two presets; usage: headrace compare-cleaning PRESET",
         ),
         (["none", "brief", "--sample", "x"], "--sample: must be a whole number (got 'x'); correct the value"),
     ],
