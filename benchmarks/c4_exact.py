@@ -5,8 +5,9 @@
 FILES: JSONL (plain or compressed) with ``url`` and ``text``, ``date`` optional; with ``--html-field`` the project's
 extractor makes the text from that field, with ``--text-field`` names another field. ``--generated N`` adds N synthetic
 pages at the edge of every rule, the same for the same seed. All pages are one corpus: the pages of one URL and repeated
-lines may be in different files. They go through the stage ``clean`` with conf/cleaning/c4.yaml, and through the slow
-reference of tests/data_prep/c4_reference.py with nltk's own Punkt tokenizer and langdetect. Prints one JSON line:
+lines may be in different files. They go through the stages ``texts`` and ``clean`` with conf/cleaning/c4.yaml, and
+through the slow reference of tests/data_prep/c4_reference.py with nltk's Punkt tokenizer and langdetect. Prints one
+JSON line:
 
     pages       records with text that both read; records without JSON or text are ``unreadable``
     differing   pages that one kept and the other did not, or both with different text
@@ -29,14 +30,14 @@ import nltk
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.c4.bad_words import LISTS
 from headrace.data_prep.filters.punkt import punkt_folder
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import decode
 from tests.data_prep.c4_reference import Page, c4
+from tests.stage_run import texts_and_clean
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 SHOWN = 5
@@ -151,16 +152,6 @@ def write_pages(path: Path, pages: Iterator[Page], tasks: int) -> None:
         file.close()
 
 
-def cleaned_by_stage(stage: Clean, folder: Path) -> Artifact:
-    """The stage's artifact: each task of each phase in this process."""
-    phases = stage.phases({})
-    for phase in phases:
-        for task in range(phase.tasks):
-            out = TaskOutput(folder, phase.name, task)
-            out.done(phase.run(task, {}, out))
-    return finish(folder, stage.description({}), {phase.name: phase.tasks for phase in phases})
-
-
 def nltk_sentences() -> Callable[[str], list[str]]:
     nltk.data.path.insert(0, str(punkt_folder().parents[2]))
     return nltk.data.load("tokenizers/punkt/english.pickle").tokenize
@@ -198,7 +189,7 @@ def main() -> int:
         source = Jsonl(paths=paths, task_bytes=1, text_field=options.text_field, html_field=options.html_field)
         pages, unreadable = read_pages(source)
         start = time.process_time()
-        artifact = cleaned_by_stage(Clean(source=source, cleaning=decode(Cleaning, preset)), Path(name, "out"))
+        _, artifact = texts_and_clean(source, decode(Cleaning, preset), Path(name, "out"))
         middle = time.process_time()
         expected = c4(pages, nltk_sentences(), bad_words)
         end = time.process_time()

@@ -5,7 +5,7 @@
 PAGES: JSONL with ``url`` and ``text``. Each candidate reads it and writes zstd JSONL; candidates take turns, all in
 this process. Figures: MB of text (UTF-8, in) a second of CPU time, one a run; the table goes to standard error.
 
-    headrace c4                      the stage clean with conf/cleaning/c4.yaml: every rule, the two global ones too
+    headrace c4                      the stages texts and clean with conf/cleaning/c4.yaml: every rule
     headrace c4_lines                only what C4QualityFilter does: the rules for lines, the count of sentences
     datatrove C4QualityFilter        JsonlReader, C4QualityFilter, JsonlWriter, with C4's thresholds; needs spaCy
     datatrove without sentences      the same without counting sentences (min_num_sentences=-1), which needs none
@@ -33,11 +33,12 @@ from datatrove.pipeline.filters import C4QualityFilter
 from datatrove.pipeline.readers import JsonlReader
 from datatrove.pipeline.writers import JsonlWriter
 
-from headrace.data_prep.clean import Clean, Cleaning
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_lines
 from headrace.data_prep.sources.jsonl import Jsonl
-from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.settings import decode
+from tests.stage_run import texts_and_clean
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 Texts = dict[str, str]
@@ -45,16 +46,11 @@ Texts = dict[str, str]
 
 
 def headrace(pages: Path, folder: Path, only: str | None) -> list[Path]:
-    """The document shards of the stage clean, with all of C4's filters or only the one of type ``only``."""
+    """The document shards of the stages texts and clean, with all of C4's filters or only the one of type ``only``."""
     preset = yaml.safe_load(PRESET.read_text(encoding="utf-8"))
     preset["filters"] = [rule for rule in preset["filters"] if only in (None, rule["type"])]
-    stage = Clean(source=Jsonl(paths=(str(pages),)), cleaning=decode(Cleaning, preset))
-    phases = stage.phases({})
-    for phase in phases:
-        for task in range(phase.tasks):
-            out = TaskOutput(folder, phase.name, task)
-            out.done(phase.run(task, {}, out))
-    return finish(folder, stage.description({}), {phase.name: phase.tasks for phase in phases}).shards("documents")
+    _, clean = texts_and_clean(Jsonl(paths=(str(pages),)), decode(Cleaning, preset), folder)
+    return clean.shards("documents")
 
 
 def datatrove(pages: Path, folder: Path, min_sentences: int) -> list[Path]:

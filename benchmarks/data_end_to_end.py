@@ -7,8 +7,8 @@ before the clock starts. Candidates take turns on the same pages, each in this p
 Figures: MB of text (UTF-8, of the pages that can be read) a second of CPU time, of threads and child processes too. A
 first run of each is reported apart: it loads what stays in the process, and compiles where numba's cache is empty.
 
-    headrace        clean (only c4_lines: what C4QualityFilter does), signatures, duplicates with exact verification
-                    (one bucket, as there is one worker), unique, tokens, packed (2,048 positions)
+    headrace        texts, clean (only c4_lines: what C4QualityFilter does), signatures, duplicates with exact
+                    verification (one bucket, as there is one worker), unique, tokens, packed (2,048 positions)
     headrace c4     the same with all of conf/cleaning/c4.yaml: URL and line deduplication, langdetect, bad words too
     datatrove       JsonlReader, C4QualityFilter (C4's thresholds), JsonlWriter; MinHash 1 to 4 (14 × 8, SHA-1, as its
                     xxHash rejects str) with reader and writer; DocumentTokenizer. It packs nothing, verifies no pair
@@ -43,6 +43,7 @@ from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenizer import Gpt2Files
 from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique
@@ -52,7 +53,7 @@ from headrace.pipeline.core.stage import Stage
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 STEPS = ("clean", "dedup", "tokens", "packed")
-STEP_OF = {"signatures": "dedup", "duplicates": "dedup", "unique": "dedup"}
+STEP_OF = {"texts": "clean", "signatures": "dedup", "duplicates": "dedup", "unique": "dedup"}
 Clock = Callable[[str], None]
 """Called with the name of a step when it is done."""
 
@@ -82,7 +83,8 @@ def headrace(source: Jsonl, tokenizer: Artifact, only: str | None, folder: Path,
     preset["filters"] = [rule for rule in preset["filters"] if only in (None, rule["type"])]
     dedup = Dedup(buckets=1)
     line = (
-        Clean(source=source, cleaning=decode(Cleaning, preset)),
+        Texts(source=source),
+        Clean(cleaning=decode(Cleaning, preset)),
         Signatures.of(dedup),
         Duplicates.of(dedup),
         Unique(),

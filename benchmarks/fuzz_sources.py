@@ -5,7 +5,7 @@
 Inputs come from tests/data_prep/sources/malformed.py, the same for the same seed. Each batch of files goes two ways:
 
     readers    one process reads file by file, as the stage does; it is watched from outside
-    stage      ``clean`` with conf/cleaning/c4.yaml (or no filters), each phase by the executor of users' runs
+    stages     ``texts`` and ``clean`` with conf/cleaning/c4.yaml (or no filters), by the executor of users' runs
 
 and the two must agree on every record. For each input one of the functions of tests/data_prep/measured.py, drawn at
 random (a filter, a rule, a decoder, training and encoding of a tokenizer, marking), also gets a text or bytes made to
@@ -46,10 +46,12 @@ from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.warc import Warc
-from headrace.pipeline.core.artifact import finish
+from headrace.data_prep.texts import Texts
+from headrace.pipeline.core.artifact import Artifact, finish
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.workers import Workers
 from tests.data_prep.adversarial import hostile_bytes, hostile_text
@@ -134,35 +136,45 @@ def read(files: dict[str, Malformed], totals: dict[str, Any]) -> Seen:
     return seen
 
 
+def execute(stage: Stage, inputs: dict[str, Artifact], out: Path, workers: int) -> Artifact:
+    """Returns the artifact of ``stage`` below ``out``, each phase done by the executor of users' runs."""
+    shards = {name: artifact.shard_count for name, artifact in inputs.items()}
+    folders = {name: artifact.folder for name, artifact in inputs.items()}
+    phases, folder = stage.phases(shards), out / stage.name
+    with Workers(workers) as pool, StageProgress(stage.name, len(phases)) as progress:
+        for number, phase in enumerate(phases, 1):
+            progress.start_phase(number, phase.name, phase.tasks, phase.raw_bytes)
+            TaskExecutor(PhaseStep(stage, shards, folders, folder, phase.name), phase.tasks).run(pool, progress)
+    addresses = dict.fromkeys(inputs, "")
+    return finish(folder, stage.description(addresses), {phase.name: phase.tasks for phase in phases})
+
+
 def clean(kind: str, folder: Path, cleaning: Cleaning, workers: int, totals: dict[str, Any]) -> Seen:
-    """Returns the stage's results for the files of ``kind``."""
-    stage = Clean(source=source_of(kind, (str(folder / kind / "*"),)), cleaning=cleaning)
-    out = folder / "artifacts" / kind
-    phases = stage.phases({})
+    """Returns the stages' results for the files of ``kind``."""
+    source, out = source_of(kind, (str(folder / kind / "*"),)), folder / "artifacts" / kind
     try:
-        with Workers(workers) as pool, StageProgress(kind, len(phases)) as progress:
-            for number, phase in enumerate(phases, 1):
-                progress.start_phase(number, phase.name, phase.tasks, phase.raw_bytes)
-                TaskExecutor(PhaseStep(stage, {}, {}, out, phase.name), phase.tasks).run(pool, progress)
+        texts = execute(Texts(source=source), {}, out, workers)
+        cleaned = execute(Clean(cleaning=cleaning), {"texts": texts}, out, workers)
     except TaskError as error:
         fail(totals, "crashes", f"{folder / kind}: {error}")
         return {}
-    artifact = finish(out, stage.description({}), {phase.name: phase.tasks for phase in phases})
     found: dict[str, dict[int, str]] = defaultdict(dict)
-    for shard in ("documents", "dropped"):
+    for artifact, shard in ((texts, "dropped"), (cleaned, "documents"), (cleaned, "dropped")):
         for path in artifact.shards(shard):
             for document in read_documents(path):
                 name, _, number = document.id.rpartition(":")
                 if int(number) in found[name]:
                     fail(totals, "unaccounted", f"{document.id}: twice")
                 found[name][int(number)] = document.metadata["drop"]["rule"] if shard == "dropped" else "kept"
-    counts = artifact.counts
-    drops = Counter({key[8:]: value for key, value in counts.items() if key.startswith("dropped:")})
+    counts = [artifact.counts for artifact in (texts, cleaned)]
+    drops: Counter[str] = Counter()
+    for count in counts:
+        drops.update({key[8:]: value for key, value in count.items() if key.startswith("dropped:")})
     totals["dropped"].update(drops)
-    totals["records"] += counts["records_in"]
-    totals["kept"] += counts["kept"]
-    if counts["records_in"] != counts["kept"] + drops.total():
-        fail(totals, "unaccounted", f"{folder / kind}: {dict(counts)}")
+    totals["records"] += counts[0]["records_in"]
+    totals["kept"] += counts[1]["kept"]
+    if counts[0]["records_in"] != counts[1]["kept"] + drops.total():
+        fail(totals, "unaccounted", f"{folder / kind}: {counts}")
     return {name: [records[number] for number in sorted(records)] for name, records in found.items()}
 
 

@@ -9,7 +9,7 @@ decompressed records.
     headrace payloads         the same, and HTTP parsed, its encodings undone, page bytes
     datatrove WarcReader      datatrove's own reader: warcio, charset detection, no HTML extraction
     fastwarc                  ArchiveIterator with HTTP parsed and payload read
-    headrace documents        source=warc as the stage clean reads it: charset and text by resiliparse, isolated
+    headrace documents        source=warc as the stage texts reads it: charset and text by resiliparse, isolated
 
 Needs the packages of datatrove's reader: pip install warcio python-magic faust-cchardet.
 """

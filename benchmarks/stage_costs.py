@@ -2,10 +2,11 @@
 
     python benchmarks/stage_costs.py PAGES.jsonl[.zst] [--copies 1]
 
-PAGES: JSONL with ``url`` and ``text``, such as text extracted from web pages. The stages clean (conf/cleaning/c4.yaml),
-signatures, duplicates, unique, tokenizer (trained on a sample), tokens and packed run on it one after the other in this
-process, in a temporary folder, after a run on the first 100 pages that loads and compiles everything. With ``copies``
-each page is read that many times, with other words appended to its lines, to make more text.
+PAGES: JSONL with ``url`` and ``text``, such as text extracted from web pages. The stages texts, clean
+(conf/cleaning/c4.yaml), signatures, duplicates, unique, tokenizer (trained on a sample), tokens and packed run on it
+one after the other in this process, in a temporary folder, after a run on the first 100 pages that loads and compiles
+everything. With ``copies`` each page is read that many times, with other words appended to its lines, to make more
+text.
 
     raw_mb, pages       UTF-8 text of the input (10^6 bytes) and its pages
     documents, kept_mb  what clean keeps
@@ -37,6 +38,7 @@ from headrace.data_prep.filters.unique_text import UniqueLines
 from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenizer import Tokenizer, Trained
 from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique
@@ -52,7 +54,8 @@ def line_up(pages: Path) -> tuple[Stage, ...]:
     dedup = Dedup(buckets=4)
     cleaning = decode(Cleaning, yaml.safe_load(PRESET.read_text(encoding="utf-8")))
     return (
-        Clean(source=Jsonl(paths=(str(pages),), task_bytes=4_000_000), cleaning=cleaning),
+        Texts(source=Jsonl(paths=(str(pages),), task_bytes=4_000_000)),
+        Clean(cleaning=cleaning),
         Signatures.of(dedup),
         Duplicates.of(dedup),
         Unique(),

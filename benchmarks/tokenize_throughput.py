@@ -30,9 +30,9 @@ import numpy as np
 import tokenizers
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.encode import Encoder, batches, parse
 from headrace.data_prep.tokenizer import Gpt2Files, Tokenizer, TokenizerSettings, Trained
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
@@ -108,7 +108,7 @@ def main() -> None:
         candidates["gpt2"] = Gpt2Files(encoder=options.gpt2[0], merges=options.gpt2[1])
     with tempfile.TemporaryDirectory() as root:
         source = Jsonl(paths=(str(options.documents),), text_field=options.text_field)
-        unique = build(Clean(source=source, cleaning=Cleaning(filters=())), Path(root, "unique"))
+        unique = build(Texts(source=source), Path(root, "unique"))
         texts = [document.text for shard in unique.shards("documents") for document in read_documents(shard)]
         load = os.getloadavg()[0]
         results = {}

@@ -1,11 +1,8 @@
-"""The stage ``clean``: passes raw records through an ordered list of filters and keeps documents worth keeping.
+"""The stage ``clean``: passes documents of ``texts`` through an ordered list of filters and keeps those worth keeping.
 
     filters:   page_length   ONE_PAGE_PER_URL   c4_lines   UNIQUE_LINES   language   bad_words
     phases:   └─ 0-filter ─┘└─ 1-one_page… ──┘└ 2-filter ┘└ 3-unique… ─┘└───── 4-filter ─────┘
-    tasks:     source groups   buckets          groups      buckets       groups
-
-If large files are read in sections, a phase ``records`` comes first. It counts the records of each section, from which
-the number of each section's first record follows, and verifies each file once.
+    tasks:     shards          buckets          shards      buckets       shards
 
 A global filter (in capitals) must see all documents, so it ends a pass. The pass writes the documents that remain and
 their keys to scratch, a bucket phase decides which keys lose (filters/keys.py), and the next pass removes these and
@@ -14,7 +11,7 @@ continues. A page that takes more CPU time than any real page (filters/cpu_limit
     documents/00007.jsonl.zst   kept; metadata: language, language_score, removed_lines, ... as the filters set them
     dropped/00007.jsonl.zst     dropped by any pass, in the order of passes; metadata.drop = {"rule", "value"}
 
-Counts: records_in, characters_in, bytes_in, kept, characters_kept, bytes_kept, dropped:<rule>; and for kept documents
+Counts: documents_in, kept, characters_kept, bytes_kept, dropped:<rule>; and for kept documents
 removed_lines:<rule>, removed_sentences:<rule>, masked:<kind>, language:<code>, length:<n> (n ≤ characters < 2n, n a
 power of two).
 """
@@ -23,31 +20,24 @@ import contextlib
 import dataclasses
 import functools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from datatrove.data import Document
 from numpy.typing import NDArray
 
-from headrace.data_prep.document import LEVEL, SCRATCH_LEVEL, DocumentWriter, Drop, read_documents
+from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, LEVEL, DocumentWriter, Drop, read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
 from headrace.data_prep.filters.filter import Filter, GlobalFilter, removed_parts
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
-from headrace.data_prep.sources import AnySource
-from headrace.data_prep.sources.source import Record, Section
 from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.handover import handed
-from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.settings import Buckets, settings, unhashed
-from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted, refuse_changes
+from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted
 
-DOCUMENTS = "jsonl.zst"
-"""The suffix of document shards."""
-RECORDS = "records"
-"""The phase that counts the records of sections."""
 NO_KEYS = contextlib.nullcontext()
 """The context of a pass without losers or keys of a global filter."""
 ATTEMPTS = 2
@@ -59,7 +49,7 @@ class Cleaning:
     """The settings of cleaning."""
 
     filters: tuple[AnyFilter, ...]
-    """The filters, in order. An empty list keeps all readable records."""
+    """The filters, in order. An empty list keeps all documents."""
     buckets: Buckets = unhashed(16)
     """Number of tasks that share the decision of a global filter. ``dedup.memory_gb`` bounds the memory of each."""
 
@@ -114,62 +104,30 @@ def split_passes(filters: tuple[Filter | GlobalFilter, ...]) -> list[Pass]:
 
 @settings
 class Clean(Stage):
-    """Reads the source's records and keeps the documents that pass all filters."""
+    """Keeps the documents that pass all filters."""
 
     name: ClassVar[str] = "clean"
-    version: ClassVar[int] = 6
-    source: AnySource
-    """The source of the records."""
+    version: ClassVar[int] = 7
+    inputs: ClassVar[tuple[str, ...]] = ("texts",)
     cleaning: Cleaning
     """The filters."""
     memory_bytes: int = unhashed(2 * 10**9)
     """Memory of a task for the keys of global filters. More keys spill to disk."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return (*self.source.files(), *self._own_files())
-
-    def _own_files(self) -> tuple[RawFile, ...]:
-        """Returns the raw files of the filters."""
         return tuple(file for rule in self.cleaning.filters for file in rule.raw_files())
 
-    def check_raw_files(self) -> None:
-        """Refuses changed files of filters. The tasks that read the source's files compare these."""
-        if self.planned:
-            refuse_changes(self.planned[len(self._source_files) :], self._own_files())
-
     def check_start(self) -> None:
-        """Refuses a source with which most of the first records cannot be read, and classes of the user that fail."""
-        self.source.check([file.name for file in self._source_files])
+        """Refuses classes of the user that fail."""
         for rule in self.cleaning.filters:
             if isinstance(rule, Filter):
                 rule.check()
 
-    @functools.cached_property
-    def _source_files(self) -> tuple[RawFile, ...]:
-        """The planned files of the source. They precede the filters' files in the plan."""
-        if self.planned is None:
-            return self.source.files()
-        return self.planned[: len(self.planned) - len(self._own_files())]
-
-    @functools.cached_property
-    def _source_file(self) -> Mapping[str, RawFile]:
-        """The planned files of the source by name."""
-        return {file.name: file for file in self._source_files}
-
-    @functools.cached_property
-    def _groups(self) -> list[Sequence[Section]]:
-        """The sections of each task. They follow from the planned files, because the folder may have changed since."""
-        return self.source.groups(self._source_files)
-
     def phases(self, shards: Mapping[str, int]) -> tuple[Phase, ...]:
-        groups = self._groups
-        tasks, buckets = len(groups), self.cleaning.buckets
-        is_cut = any(group[-1].of > 1 for group in groups)
-        raw_bytes = sum(file.bytes for file in self._source_files)
-        phases = [Phase(RECORDS, tasks, self._count, raw_bytes)] if is_cut else []
+        tasks, buckets = shards["texts"], self.cleaning.buckets
+        phases = list[Phase]()
         for number, one in enumerate(split_passes(self.cleaning.filters)):
-            run, read = functools.partial(self._filter, number), 0 if number else raw_bytes
-            phases.append(Phase(filter_phase(number), tasks, run, read))
+            phases.append(Phase(filter_phase(number), tasks, functools.partial(self._filter, number)))
             if one.closing is not None:
                 run = functools.partial(self._decide, number, one.closing, tasks)
                 phases.append(Phase(bucket_phase(number, one.closing), buckets, run))
@@ -177,27 +135,10 @@ class Clean(Stage):
 
     def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
         kept, dropped = counts["kept"], counted(counts, "dropped:")
-        yield "records_in = kept + dropped", counts["records_in"], kept + dropped
+        yield "documents_in = kept of texts", counts["documents_in"], inputs["texts"].counts["kept"]
+        yield "documents_in = kept + dropped", counts["documents_in"], kept + dropped
         yield "kept = documents of all lengths", kept, counted(counts, "length:")
         yield "kept = documents of all languages", kept, counted(counts, "language:")
-
-    def _count(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
-        """Counts the records of the task's last section, for the sections after it, and notes the state of its file.
-
-        No section follows the last one of a file, so its task verifies the file instead of counting.
-        """
-        section = self._groups[task][-1]
-        with out.scratch(RECORDS, "json") as path:
-            if section.of == 1:
-                state, records = "", 0  # not needed: the file has one section
-            elif section.is_last:
-                state, records = self.source.verified(self._source_file[section.name]), 0
-            else:
-                state = self.source.state(section.name)
-                records = self.source.count(section)
-                self.source.refuse_change(section.name, state)
-            write_json(path, {"records": records, "state": state})
-        return Counter()
 
     def _filter(self, number: int, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Runs pass ``number`` over shard ``task``."""
@@ -208,7 +149,7 @@ class Clean(Stage):
         lost = Losers(out, decided, buckets, memory_bytes) if one.opening else NO_KEYS
         keys = KeyWriter(one.closing, out, buckets, memory_bytes) if one.closing else NO_KEYS
         counts: Counter[str] = Counter()
-        level = LEVEL if last else SCRATCH_LEVEL
+        level = LEVEL if last else FAST_LEVEL
         with (
             out.shard("documents", DOCUMENTS) if last else out.scratch("survivors", DOCUMENTS) as kept_path,
             out.shard("dropped", DOCUMENTS) if last else out.scratch("dropped", DOCUMENTS) as dropped_path,
@@ -221,10 +162,10 @@ class Clean(Stage):
             if last:
                 for earlier in range(number):
                     dropped.copy_from(handed(out, f"{filter_phase(earlier)}/dropped", task, DOCUMENTS))
-            for index, (document, unreadable) in enumerate(self._records(number, task, out)):
+            for index, document in enumerate(read_documents(_input(number, task, inputs, out))):
                 if number == 0:
-                    unreadable = admit(document, counts) or unreadable
-                drop = unreadable or one.judge_in_time(document, losers, index, limit)
+                    counts["documents_in"] += 1
+                drop = one.judge_in_time(document, losers, index, limit)
                 if drop is not None:
                     counts[f"dropped:{drop.rule}"] += 1
                     document.metadata["drop"] = {"rule": drop.rule, "value": drop.value}
@@ -237,37 +178,19 @@ class Clean(Stage):
                     count_kept(document, counts)
         return counts
 
-    def _records(self, number: int, task: int, out: TaskOutput) -> Iterator[Record]:
-        """Yields the input of pass ``number``: the source's records, or the documents that the previous pass kept."""
-        if number == 0:
-            sections = self._groups[task]
-            yield from self.source.guarded(lambda: (r for one in sections for r in self._section(one, task, out)))
-        else:
-            for document in read_documents(handed(out, f"{filter_phase(number - 1)}/survivors", task, DOCUMENTS)):
-                yield document, None
-
-    def _section(self, section: Section, task: int, out: TaskOutput) -> Iterator[Record]:
-        """Yields the records of ``section`` and checks that its file is the planned one and does not change."""
-        state = self.source.state(section.name)
-        if section.of == 1:
-            yield from self.source.read_section(section, 0)
-            self.source.verified(self._source_file[section.name])
-        else:
-            # The sections of a file are in consecutive tasks.
-            earlier, last = range(task - section.number, task), task - section.number + section.of - 1
-            notes = [read_json(handed(out, f"{RECORDS}/{RECORDS}", one, "json")) for one in (*earlier, last)]
-            if any(note["state"] != state for note in notes):
-                remedy = f"run again; if its content has not changed, first remove {out.folder}"
-                raise RetryableError(section.name, "was written or replaced since its records were counted", remedy)
-            yield from self.source.read_section(section, sum(note["records"] for note in notes[:-1]))
-        self.source.refuse_change(section.name, state)
-
     def _decide(
         self, number: int, closing: GlobalFilter, shards: int, bucket: int, inputs: Inputs, out: TaskOutput
     ) -> "Counter[str]":
         """Runs the bucket phase after pass ``number``."""
         decide(closing, out, filter_phase(number), shards, self.memory_bytes)
         return Counter()
+
+
+def _input(number: int, task: int, inputs: Inputs, out: TaskOutput) -> Path:
+    """Returns the shard that pass ``number`` reads: one of ``texts``, or the documents that the previous pass kept."""
+    if number == 0:
+        return inputs["texts"].shard("documents", task, DOCUMENTS)
+    return handed(out, f"{filter_phase(number - 1)}/survivors", task, DOCUMENTS)
 
 
 def filter_phase(number: int) -> str:
@@ -278,19 +201,6 @@ def filter_phase(number: int) -> str:
 def bucket_phase(number: int, closing: GlobalFilter) -> str:
     """Returns the name of the phase that decides for ``closing``, after pass ``number``."""
     return f"{2 * number + 1}-{closing.type}"  # type: ignore[attr-defined]
-
-
-def admit(document: Document, counts: "Counter[str]") -> Drop | None:
-    """Counts an input record. A record with lone surrogates is not Unicode: its text is repaired and it is dropped."""
-    counts["records_in"] += 1
-    counts["characters_in"] += len(document.text)
-    try:
-        counts["bytes_in"] += len(document.text.encode("utf-8"))
-    except UnicodeEncodeError as error:
-        document.text = document.text.encode("utf-8", "replace").decode("utf-8")
-        counts["bytes_in"] += len(document.text.encode("utf-8"))
-        return Drop("not_unicode", f"character {error.start}")
-    return None
 
 
 def count_kept(document: Document, counts: "Counter[str]") -> None:

@@ -9,7 +9,7 @@ A document's id is ``<source file>:<record>`` and never changes. Shards are numb
 import hashlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,10 +19,12 @@ from datatrove.data import Document
 
 from headrace.pipeline.core.amounts import count
 
+DOCUMENTS = "jsonl.zst"
+"""The suffix of document shards."""
 LEVEL = 3
 """zstd's default compression level. The level does not change the speed of reading."""
-SCRATCH_LEVEL = 1
-"""Compression level of files that are read once and removed: a third less time for a tenth more bytes."""
+FAST_LEVEL = 1
+"""Compression level of scratch files and of ``texts``: a third less time for a tenth more bytes."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,18 @@ def read_documents(path: Path) -> Iterator[Document]:
         record = orjson.loads(row)
         count(records=1)
         yield Document(text=record["text"], id=record["id"], metadata=record["metadata"])
+
+
+def documents_named(path: Path, ids: Collection[str]) -> Iterator[Document]:
+    """Yields the documents of one shard that have the ``ids``. Reading stops after the last one, no other is parsed."""
+    missing = {b'{"id":' + orjson.dumps(identity) for identity in ids}
+    for row in read_lines(path) if missing else ():
+        if (start := row.partition(b',"text":')[0]) in missing:
+            missing.remove(start)
+            record = orjson.loads(row)
+            yield Document(text=record["text"], id=record["id"], metadata=record["metadata"])
+            if not missing:
+                return
 
 
 def read_lines(path: Path) -> Iterator[bytes]:

@@ -1,7 +1,7 @@
 """The stages of a run, in their order. Each stage is named after the artifact that it writes.
 
-raw pages -> clean -> signatures -> duplicates -> unique -> overlaps -> tokenizer -> tokens -> packed
-          -> weights -> scores
+raw pages -> texts -> clean -> signatures -> duplicates -> unique -> overlaps -> tokenizer -> tokens
+          -> packed -> weights -> scores
 
 A run may end after any of them. Its report follows (``planner.stages_up_to``).
 """
@@ -11,6 +11,7 @@ from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.overlaps import Overlaps
 from headrace.data_prep.packed import Packed
 from headrace.data_prep.signatures import Signatures
+from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique
@@ -27,7 +28,8 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
     evaluation.check_window(config.model.context)
     benchmarks = evaluation.texts()
     return (
-        Clean(source=config.source, cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
+        Texts(source=config.source),
+        Clean(cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),
         Unique.of(config.decontamination, benchmarks),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.stage_run import run_stage
+from tests.stage_run import run_clean, run_stage
 
-__all__ = ["run_stage"]
+__all__ = ["run_clean", "run_stage"]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("WANDB_MODE", "offline")

@@ -71,7 +71,7 @@ class Corpus:
         return next(Artifact(step.folder) for step in self.steps if step.name == stage)
 
     def why(self, word: str) -> list[tuple[str, str]]:
-        return list(why.explain(self.steps, self.config.source, word))
+        return list(why.explain(self.steps, word))
 
     def values(self, word: str, name: str) -> list[str]:
         return [value for key, value in self.why(word) if key == name]

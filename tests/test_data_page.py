@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.sources.jsonl import Jsonl
@@ -36,7 +36,8 @@ def reasons() -> set[str]:
         source = Path(sys.modules[cls.__module__].__file__).read_text(encoding="utf-8")
         found |= {f"{cls.type}.{name}" for name in re.findall(r'Drop\(f"\{self\.type\}\.(\w+)"', body(source, cls))}
         found |= {f"{cls.type}.{rule}" for rule in rules_of(cls) if cls.type != "pii"}
-    for path in [*(ROOT / "data_prep" / "sources").glob("*.py"), ROOT / "data_prep" / "clean.py"]:
+    stages = [ROOT / "data_prep" / f"{name}.py" for name in ("texts", "clean")]
+    for path in [*(ROOT / "data_prep" / "sources").glob("*.py"), *stages]:
         found |= set(re.findall(r'Drop\("(\w+)"', path.read_text(encoding="utf-8")))
     return found | {"exact_duplicate", "near_duplicate", "contaminated"}
 
@@ -88,15 +89,14 @@ def test_a_preset_writes_out_every_setting(name: str) -> None:
             assert set(rule) == known, f"{entry['type']}: {rule['type']}"
 
 
-def test_the_filter_of_ones_own_works(run_stage, tmp_path, monkeypatch) -> None:
+def test_the_filter_of_ones_own_works(run_clean, tmp_path, monkeypatch) -> None:
     [code] = re.findall(r"```python\n(\"\"\"my_filters.*?)```", PAGE, re.DOTALL)
     (tmp_path / "my_filters.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "in.jsonl").write_text('{"text": "What? Why? When? Who?"}\n{"text": "A mill?"}\n', encoding="utf-8")
     entry = {"type": "python", "path": "my_filters:ManyQuestions", "settings": {"most": 3}}
     cleaning = decode(Cleaning, {"filters": [entry]})
-    stage = Clean(source=Jsonl(paths=(str(tmp_path / "in.jsonl"),)), cleaning=cleaning)
-    artifact = run_stage(stage, {}, tmp_path / "out")
+    artifact = run_clean(Jsonl(paths=(str(tmp_path / "in.jsonl"),)), cleaning, tmp_path / "out")
     assert [d.text for path in artifact.shards("documents") for d in read_documents(path)] == ["A mill?"]
     [dropped] = [d for path in artifact.shards("dropped") for d in read_documents(path)]
     assert dropped.metadata["drop"] == {"rule": "python.ManyQuestions", "value": "4"}

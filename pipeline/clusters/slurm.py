@@ -1,7 +1,7 @@
 """A SLURM cluster: settings become options of sbatch and arguments of the scripts in slurm/.
 
-    clean … packed     one job        sbatch data.sbatch run.json clean..packed 4 python      small data
-    clean.clean        array 0-39     sbatch array.sbatch run.json clean clean 40 python      large data: each phase
+    texts … packed     one job        sbatch data.sbatch run.json texts..packed 4 python      small data
+    texts.texts        array 0-39     sbatch array.sbatch run.json texts texts 40 python      large data: each phase
       | afterok
     weights.weights    2 x 8 ranks    sbatch train.sbatch run.json weights <folder> 3 python
       | afterok

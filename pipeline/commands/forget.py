@@ -1,13 +1,13 @@
 """``headrace forget``: the tokens and rows of documents that must not be trained on, and rows packed without them.
 
     ids, URLs ── keys of tokens ──> shard, from, to ── spans of packed ──> split, rows
-       └── clean, unique ──> dropped by …, unknown
+       └── texts, clean, unique ──> dropped by …, unknown
     ids ──> <root>/forget/<hash>.txt = packing.forget ──> packed again from the same tokens
 
 headrace forget --ids ids.txt      one id or URL a line; a URL names every document that has it
 
 Ids of documents in tokens are found by their keys, without reading a text. The others, and URLs, take one pass over
-clean and over the documents that unique dropped.
+clean and over the documents that texts and unique dropped.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import Fact, few
-from headrace.pipeline.commands.lookup import need, whole
+from headrace.pipeline.commands.lookup import DOCUMENT_STAGES, need, whole
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import decision, rows_of
 from headrace.pipeline.config import RunConfig
@@ -112,22 +112,21 @@ def find(steps: Sequence[Step], names: Sequence[str]) -> list[Fate]:
     """Returns the fate of every document that ``names`` name, in their order.
 
     Raises:
-        ArtifactError: when clean, unique or tokens are not finished.
+        ArtifactError: when texts, clean, unique or tokens are not finished.
     """
-    tokens, clean, unique = (need(stage, steps) for stage in ("tokens", "clean", "unique"))
+    tokens, artifacts = need("tokens", steps), {stage: need(stage, steps) for stage in DOCUMENT_STAGES}
     places = in_tokens(tokens, names)
     left = {name for name in names if name not in places}
     named: dict[str, list[Fate]] = defaultdict(list, {name: [Fate(name, name, places[name])] for name in places})
     at_url: dict[str, list[str]] = defaultdict(list)
     pages = {normalize_url(name): "" for name in left}
-    for artifact, kind in ((clean, "documents"), (clean, "dropped"), (unique, "dropped")) if left else ():
-        for document in _documents(artifact, kind):
+    for stage, kind in (("clean", "documents"), *((stage, "dropped") for stage in DOCUMENT_STAGES)) if left else ():
+        for document in _documents(artifacts[stage], kind):
             url = str(document.metadata.get("url") or "")
             if (page := normalize_url(url)) in pages:
                 pages[page] = url
             for name in left & {document.id, url}:
                 if kind == "dropped":
-                    stage = "clean" if artifact is clean else "unique"
                     named[name].append(Fate(name, document.id, dropped_by=stage, metadata=document.metadata))
                 else:
                     at_url[name].append(document.id)
@@ -161,7 +160,7 @@ def explain(steps: Sequence[Step], fates: Sequence[Fate]) -> Iterator[Fact]:
     for fate in fates:
         if not fate.id:
             hint = f"; did you mean {fate.same_page!r}?" if fate.same_page else ""
-            yield "unknown", f"{fate.name}: neither an id nor a URL of {artifacts['clean'].folder}{hint}"
+            yield "unknown", f"{fate.name}: neither an id nor a URL of {artifacts['texts'].folder}{hint}"
         else:
             yield from _fate(fate, artifacts)
         yield "", ""
@@ -231,7 +230,7 @@ def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fa
     yield "packed", str(artifacts["packed"].folder)
     yield "train without", shlex.join(["headrace", *run.overrides])
     yield from (("seen by", weights) for weights in seen or [f"no weights below {run.config.root}"])
-    stages = ", ".join(str(artifacts[stage].folder) for stage in ("clean", "unique", "tokens"))
+    stages = ", ".join(str(artifacts[stage].folder) for stage in (*DOCUMENT_STAGES, "tokens"))
     yield "still on disk", f"their texts, in {stages}"
 
 

@@ -3,6 +3,7 @@
 headrace inspect clean                                        5 kept and 5 dropped documents
 headrace inspect clean --rule c4_lines.sentences --sample 3   3 kept documents and 3 that this rule dropped
 headrace inspect clean --rule c4_lines.end_mark               documents that lost lines by it
+headrace inspect texts --rule no_text                         records without a readable text
 headrace inspect clean --rule language --seed 7               random ones; without a seed the first ones
 headrace inspect clean --rule language --extreme nearest      dropped ones whose number is nearest to the threshold
 headrace inspect clean --only kept --sample 20                20 kept documents, before and after cleaning
@@ -25,21 +26,21 @@ from datatrove.data import Document
 from rich.table import Table
 from rich.text import Text
 
-from headrace.data_prep.clean import Clean
+from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
 from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import NAME_WIDTH, Fact, one_line
-from headrace.pipeline.commands.lookup import KINDS, counted_rules, document_stage, dropping_rules, rule_of
+from headrace.pipeline.commands.lookup import KINDS, counted_rules, document_stage, dropping_rules, need, rule_of
 from headrace.pipeline.commands.request import run_of
-from headrace.pipeline.commands.thresholds import documents_of, limits_of, number_of
+from headrace.pipeline.commands.thresholds import limits_of, number_of
 from headrace.pipeline.commands.why import cleaning, decision
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Seed, value_of
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report.document_samples import alternately, names, spread
-from headrace.pipeline.report.marking import Line, Page, excerpt, matches, pages
+from headrace.pipeline.report.document_samples import alternately, located, names, shard_of, spread
+from headrace.pipeline.report.marking import Line, Located, Page, excerpt, matches, pages
 from headrace.pipeline.run.planner import Step
 
 KEPT = "kept"
@@ -54,7 +55,7 @@ COLUMNS = 100
 """A terminal of this width has room for two pages."""
 
 Accept = Callable[[Document], bool]
-Choose = Callable[[Artifact, str, Accept, int], list[Document]]
+Choose = Callable[[Artifact, str, Accept, int], list[Located]]
 """Chooses a number of accepted documents of a kind."""
 
 
@@ -80,7 +81,7 @@ def inspect(
     only: str | None,
     run: str,
 ) -> None:
-    """Prints kept and dropped documents of clean or unique side by side, with the lines that they lost."""
+    """Prints kept and dropped documents of texts, clean or unique side by side, with the lines that they lost."""
     show(documents(run_of(overrides, run).steps, stage, rule, sample, seed, extreme, only))
 
 
@@ -112,20 +113,21 @@ def documents(
     Raises:
         ConfigError: when the stage has no documents, dropped and removed nothing by ``rule``, ``number`` or ``seed`` is
             not a number, or an ``extreme`` is asked for that needs a threshold.
-        ArtifactError: when the stage is not finished.
+        ArtifactError: when the stage, or texts before it, is not finished.
     """
     wanted = _positive(number or str(NUMBER))
-    artifact, clean = document_stage(stage, steps), next(step.stage for step in steps if isinstance(step.stage, Clean))
-    choose, choice = _way(artifact, clean, rule, seed, extreme)
+    artifact, texts = document_stage(stage, steps), None if stage == "texts" else need("texts", steps)
+    rules = next((step.stage.cleaning for step in steps if isinstance(step.stage, Clean)), Cleaning(filters=()))
+    choose, choice = _way(artifact, rules, rule, seed, extreme)
     kinds = {"kept": KINDS[:1], "dropped": KINDS[1:]}.get(only or ("dropped" if extreme else ""), KINDS)
     kept, dropped = (
-        pages(choose(artifact, kind, accept, wanted), clean) if kind in kinds and accept else []
+        pages(choose(artifact, kind, accept, wanted), texts, rules) if kind in kinds and accept else []
         for kind, accept in zip(KINDS, _choices(rule, artifact, stage), strict=True)
     )
     return Pages(kept, dropped, "" if rule == KEPT else rule, choice)
 
 
-def _way(artifact: Artifact, clean: Clean, rule: str, seed: str, extreme: str | None) -> tuple[Choose, str]:
+def _way(artifact: Artifact, rules: Cleaning, rule: str, seed: str, extreme: str | None) -> tuple[Choose, str]:
     """Returns how documents are chosen: as a function, and in words for the reader."""
     if extreme is None:
         return (
@@ -135,7 +137,7 @@ def _way(artifact: Artifact, clean: Clean, rule: str, seed: str, extreme: str | 
         )
     if not rule:
         raise ConfigError("--extreme", "needs the rule whose threshold is meant", "give --rule RULE")
-    limits = limits_of(artifact, clean.cleaning, rule)
+    limits = limits_of(artifact, rules, rule)
     shown = ", ".join(f"{name}={limit:g}" for name, limit in limits.items())
     choose = functools.partial(at_distance, rule, list(limits.values()), extreme == "farthest")
     return choose, f"{extreme} {'to' if extreme == 'nearest' else 'from'} {shown}"
@@ -154,34 +156,35 @@ def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept 
     raise ConfigError("RULE", f"{stage} dropped and removed nothing by {rule!r}", suggestion(rule, known))
 
 
-def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Document]:
+def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Located]:
     """Returns up to ``number`` documents that ``accept`` takes, from evenly spaced shards, then from the others."""
     chosen = spread(names(artifact, kind), number)
-    groups: list[list[Document]] = []
+    groups: list[list[Located]] = []
     for place, name in enumerate([*chosen, *(name for name in names(artifact, kind) if name not in chosen)]):
         if place >= len(chosen) and sum(map(len, groups)) >= number:
             break
-        groups.append(list(itertools.islice(filter(accept, read_documents(artifact.path(name))), number)))
+        accepted = itertools.islice(filter(accept, read_documents(artifact.path(name))), number)
+        groups.append([(shard_of(name), document) for document in accepted])
     return alternately(groups)[:number]
 
 
-def at_random(seed: int, artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Document]:
+def at_random(seed: int, artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Located]:
     """Returns ``number`` random documents that ``accept`` takes: those with the smallest hashes of seed and id."""
-    accepted = filter(accept, documents_of(artifact, kind))
-    return heapq.nsmallest(number, accepted, key=lambda document: xxhash.xxh64_intdigest(document.id, seed))
+    found = (one for one in located(artifact, kind) if accept(one[1]))
+    return heapq.nsmallest(number, found, key=lambda one: xxhash.xxh64_intdigest(one[1].id, seed))
 
 
 def at_distance(
     rule: str, limits: Sequence[float], is_far: bool, artifact: Artifact, kind: str, accept: Accept, number: int
-) -> list[Document]:
+) -> list[Located]:
     """Returns the documents that ``rule`` dropped with numbers nearest to one of ``limits``, or farthest from all."""
 
-    def distance(document: Document) -> float:
-        measured = number_of(document, rule)
+    def distance(one: Located) -> float:
+        measured = number_of(one[1], rule)
         assert measured is not None
         return min(abs(measured - limit) for limit in limits)
 
-    measured = (one for one in documents_of(artifact, kind) if accept(one) and number_of(one, rule) is not None)
+    measured = (one for one in located(artifact, kind) if accept(one[1]) and number_of(one[1], rule) is not None)
     return (heapq.nlargest if is_far else heapq.nsmallest)(number, measured, key=distance)
 
 
@@ -275,8 +278,6 @@ def _heading(page: Page) -> Iterator[Fact]:
     if page.drop:
         yield from decision(document.metadata)
     yield from cleaning(document)
-    if not page.is_compared:
-        yield "not compared", "its record could not be read again, so lost lines are not shown"
 
 
 def _cut(line: Line) -> str:

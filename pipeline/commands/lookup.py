@@ -1,7 +1,7 @@
 """Finds a document in the artifacts of a run by its id or URL, reading zstd JSON lines as streams.
 
     id   pages.jsonl:2            ──> the tasks that read the file pages.jsonl: one shard to search, or a few
-    url  https://example.org/a    ──> every shard of clean
+    url  https://example.org/a    ──> every shard of texts
 
 Only lines that hold the id or URL as JSON are parsed.
 """
@@ -9,23 +9,20 @@ Only lines that hold the id or URL as JSON are parsed.
 import dataclasses
 import difflib
 import itertools
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.document import read_lines, split_id
 from headrace.data_prep.filters.urls import normalize_url
-from headrace.data_prep.sources import AnySource
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.stage import RawFile
 from headrace.pipeline.run.saved import AnyStep
 
 KINDS = ("documents", "dropped")
 """Kept and dropped documents of a stage."""
-DOCUMENT_STAGES = ("clean", "unique")
+DOCUMENT_STAGES = ("texts", "clean", "unique")
 """The stages that keep documents and drop others."""
 DROPPED = "dropped:"
 """The beginning of the names of counts of a rule that drops documents."""
@@ -159,37 +156,32 @@ def _matches(artifact: Artifact, kind: str, shard: int, needle: bytes, first: in
             yield Found(artifact, kind, shard, row, document)
 
 
-def find(clean: Artifact, source: AnySource, name: str) -> list[Found]:
-    """Returns the documents of ``clean`` with the id or URL ``name``: one document, or all that share the URL.
+def find(texts: Artifact, shards_by_file: Mapping[str, Sequence[int]], name: str) -> list[Found]:
+    """Returns the records of ``texts`` with the id or URL ``name``: one record, or all that share the URL.
 
     Raises:
         ConfigError: when there is none, with the nearest name.
     """
     if not name or any("\ud800" <= character <= "\udfff" for character in name):
         raise ConfigError("document", f"{name!r} is neither an id nor a URL", "give one as the shards hold it")
-    shards: dict[str, list[int]] = defaultdict(list)
-    planned = [RawFile(**file) for file in clean.manifest["raw_files"]]  # those of filters follow the source's
-    for shard, group in enumerate(source.groups(planned)):
-        for section in group:
-            shards[section.name].append(shard)
     file, record = split_id(name)
-    if record is not None and file in shards:
-        if found := next(filter(None, (document_named(clean, shard, name) for shard in shards[file])), None):
+    if record is not None and (shards := shards_by_file.get(file)):
+        if found := next(filter(None, (document_named(texts, shard, name) for shard in shards)), None):
             return [found]
-        raise ConfigError("document", f"{file!r} has no record {record}", _records(clean, shards[file], file))
-    at_url = list(documents_at(clean, name)) if record is None or "://" in name else []
+        raise ConfigError("document", f"{file!r} has no record {record}", _records(texts, shards, file))
+    at_url = list(documents_at(texts, name)) if record is None or "://" in name else []
     if not at_url:
-        same = same_page(clean, name)
-        remedy = f"did you mean {same!r}?" if same else _nearest(file, record, shards)
-        raise ConfigError("document", f"{clean.folder} has no id or URL {name!r}", remedy)
+        same = same_page(texts, name)
+        remedy = f"did you mean {same!r}?" if same else _nearest(file, record, shards_by_file)
+        raise ConfigError("document", f"{texts.folder} has no id or URL {name!r}", remedy)
     return at_url
 
 
-def _records(clean: Artifact, shards: Sequence[int], file: str) -> str:
+def _records(texts: Artifact, shards: Sequence[int], file: str) -> str:
     """Returns the remedy that says how many records ``file`` has."""
     needle = b'{"id":' + orjson.dumps(f"{file}:")[:-1]
     places = ((shard, kind) for shard in shards for kind in KINDS)
-    found = (split_id(one.document.id) for shard, kind in places for one in _matches(clean, kind, shard, needle))
+    found = (split_id(one.document.id) for shard, kind in places for one in _matches(texts, kind, shard, needle))
     last = max((record for name, record in found if name == file and record is not None), default=None)
     return "it has none at all" if last is None else f"its records go from {file}:0 to {file}:{last}"
 

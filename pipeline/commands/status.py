@@ -6,8 +6,8 @@ headrace status root=/data/runs      the newest run below another root
 headrace status experiment=demo      the run of these settings
 
     stage        state     tasks   result
-    clean        done      12/12   10,302 kept, 45,001 dropped
-    signatures   RUNNING    3/12
+    texts        done      12/12   55,303 records in, 51,877 kept
+    clean        RUNNING    3/12
     weights      RUNNING    0/1     120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200
 
 The rows are read from run.json, the manifests and the part records alone, which takes a fraction of a second. Only
@@ -29,7 +29,8 @@ from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.run.saved import AnyStep, SavedRun
 
 HEADLINES = {
-    "clean": ("records_in", "kept"),
+    "texts": ("records_in", "kept"),
+    "clean": ("documents_in", "kept"),
     "signatures": ("documents", "shingles"),
     "duplicates": ("removed_exact", "removed_near"),
     "unique": ("documents_in", "kept"),

@@ -1,7 +1,7 @@
 """``headrace sync``: rebuilds the wandb run of a training from metrics.jsonl, with its lineage.
 
-    clean <- unique <- tokens <- packed ──> the run ──> weights <- scores        references to manifests
-                       checkpoint_scores ──┘                                     the scores of ``headrace watch``
+    texts <- clean <- unique <- tokens <- packed ──> the run ──> weights <- scores     references to manifests
+                                checkpoint_scores ──┘                                  the scores of ``headrace watch``
 
 The run that wandb received during the training may have gaps and repeated steps (it was offline, or killed and
 resumed). metrics.jsonl has neither. The rebuilt run has the same id. Offline it is a folder, which replaces the earlier
@@ -26,7 +26,7 @@ from headrace.pipeline.run.planner import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, manifests
 from headrace.train.weights import Weights
 
-LINEAGE = ("clean", "unique", "tokenizer", "tokens", "packed", "weights", "scores")
+LINEAGE = ("texts", "clean", "unique", "tokenizer", "tokens", "packed", "weights", "scores")
 """The stages whose artifacts wandb records."""
 
 

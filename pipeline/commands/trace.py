@@ -57,9 +57,9 @@ def explain(steps: Sequence[Step], shard: str, offset: str) -> Iterator[Fact]:
     found = document_in_row(need("unique", steps), shard_number, row)
     yield from identity(found)
     yield from _token(shards, need("tokenizer", steps), shard_number, position, (first, last))
-    cleaned = document_named(need("clean", steps), shard_number, found.document.id)
-    if cleaned is not None:
-        yield "clean", cleaned.place
+    for stage in ("texts", "clean"):
+        if (before := document_named(need(stage, steps), shard_number, found.document.id)) is not None:
+            yield stage, before.place
     yield "unique", found.place
 
 

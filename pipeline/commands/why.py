@@ -3,11 +3,12 @@
 headrace why numpy:2                        by its id
 headrace why https://example.org/page       by its URL
 
-    id or URL ── clean ──> kept | dropped by a rule
-                   └─ duplicates ──> its cluster: the survivor, or what was removed for it, with exact Jaccard
-                       └─ unique, overlaps ──> kept | masked | dropped, with the benchmark items that it holds
-                           └─ tokens ──> shard, tokens from E to E
-                               └─ packed ──> split, rows
+    id or URL ── texts ──> readable | the reason why not
+                   └─ clean ──> kept | dropped by a rule
+                       └─ duplicates ──> its cluster: the survivor, or what was removed for it, with exact Jaccard
+                           └─ unique, overlaps ──> kept | masked | dropped, with the benchmark items that it holds
+                               └─ tokens ──> shard, tokens from E to E
+                                   └─ packed ──> split, rows
 
 Only finished artifacts are read; stages that are not finished are named.
 """
@@ -22,7 +23,7 @@ from datatrove.data import Document
 from headrace.data_prep.dedup.numbering import look_up, numbers_of
 from headrace.data_prep.document import split_id
 from headrace.data_prep.packed import SPLITS
-from headrace.data_prep.sources import AnySource
+from headrace.data_prep.texts import Texts
 from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command, run_option
 from headrace.pipeline.commands.facts import Fact, few
@@ -34,7 +35,7 @@ from headrace.pipeline.run.planner import Step
 
 Artifacts = Mapping[str, Artifact]
 
-STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "packed")
+STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "packed")
 """The stages that hold facts about a document."""
 
 
@@ -43,19 +44,19 @@ STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokens", "
 @run_option
 def why(overrides: Sequence[str], document: str, run: str) -> None:
     """Prints what became of a document: the rule that dropped it, its duplicates, its tokens and rows."""
-    found = run_of(overrides, run)
-    facts.show(explain(found.steps, found.config.source, document))
+    facts.show(explain(run_of(overrides, run).steps, document))
 
 
-def explain(steps: Sequence[Step], source: AnySource, name: str) -> Iterator[Fact]:
+def explain(steps: Sequence[Step], name: str) -> Iterator[Fact]:
     """Yields all facts about the documents that ``name``, an id or a URL, names.
 
     Raises:
         ConfigError: when it names none.
-        ArtifactError: when ``clean`` is not finished.
+        ArtifactError: when ``texts`` is not finished.
     """
-    artifacts = {"clean": need("clean", steps), **whole(steps)}
-    for number, found in enumerate(find(artifacts["clean"], source, name)):
+    artifacts = {"texts": need("texts", steps), **whole(steps)}
+    shards = next(step.stage.shards_by_file() for step in steps if isinstance(step.stage, Texts))
+    for number, found in enumerate(find(artifacts["texts"], shards, name)):
         if number:
             yield "", ""
         yield from _document(found, artifacts)
@@ -63,16 +64,15 @@ def explain(steps: Sequence[Step], source: AnySource, name: str) -> Iterator[Fac
         yield "not finished", f"{', '.join(unfinished)}; run them to know more"
 
 
-def _document(cleaned: Found, artifacts: Artifacts) -> Iterator[Fact]:
-    after = None
-    if cleaned.is_kept and "unique" in artifacts:
-        after = document_named(artifacts["unique"], cleaned.shard, cleaned.document.id)
-    yield from identity(cleaned)
-    yield from _verdict(cleaned, after)
-    yield from cleaning(cleaned.document)
-    if cleaned.is_kept and {"signatures", "duplicates"} <= artifacts.keys():
-        yield from _cluster(cleaned, artifacts["signatures"], artifacts["duplicates"])
-    if cleaned.is_kept:
+def _document(record: Found, artifacts: Artifacts) -> Iterator[Fact]:
+    at = path(record, artifacts)
+    cleaned, after = at.get("clean"), at.get("unique")
+    yield from identity(record)
+    yield from _verdict(*list(at.items())[-1])
+    yield from cleaning((cleaned or record).document)
+    if cleaned is not None and cleaned.is_kept:
+        if {"signatures", "duplicates"} <= artifacts.keys():
+            yield from _cluster(cleaned, artifacts["signatures"], artifacts["duplicates"])
         yield from of_document(artifacts, cleaned.shard, cleaned.document.id)
     if after is not None and after.is_kept and "tokens" in artifacts:
         bounds = np.load(artifacts["tokens"].shard("bounds", after.shard, "npy"), mmap_mode="r")
@@ -83,9 +83,18 @@ def _document(cleaned: Found, artifacts: Artifacts) -> Iterator[Fact]:
         )
         if "packed" in artifacts:
             yield from few(rows_of(artifacts["packed"], after.shard, first, last), "row")
-    yield "clean", cleaned.place
-    if after is not None:
-        yield "unique", after.place
+    yield from ((stage, found.place) for stage, found in at.items())
+
+
+def path(record: Found, artifacts: Artifacts) -> dict[str, Found]:
+    """Returns a record of texts as each stage has it, up to the stage that dropped it."""
+    at = {"texts": record}
+    for stage in ("clean", "unique"):
+        if record.is_kept and stage in artifacts:
+            found = document_named(artifacts[stage], record.shard, record.document.id)
+            if found is not None:
+                at[stage] = record = found
+    return at
 
 
 def identity(found: Found) -> Iterator[Fact]:
@@ -98,14 +107,12 @@ def identity(found: Found) -> Iterator[Fact]:
         yield "url", str(url)
 
 
-def _verdict(cleaned: Found, after: Found | None) -> Iterator[Fact]:
-    last = after or cleaned
-    stage = "unique" if after else "clean"
-    if last.is_kept:
+def _verdict(stage: str, found: Found) -> Iterator[Fact]:
+    if found.is_kept:
         yield "kept by", stage
     else:
         yield "dropped by", stage
-        yield from decision(last.document.metadata)
+        yield from decision(found.document.metadata)
 
 
 def decision(metadata: Mapping[str, Any]) -> Iterator[Fact]:

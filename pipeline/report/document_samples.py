@@ -3,25 +3,25 @@
     rule that drops           any kept document                | a document that it dropped
     rule that removes lines   a kept document that lost lines  | a document that its filter dropped
 
-Only a few evenly spaced shards are read, each only as far as needed. To mark removed lines, only the first records of
-raw files are read again. So the cost of a report does not grow with the data.
+Only a few evenly spaced shards are read, each only as far as needed; the same shards of ``texts`` are read for the
+lines that were removed. So the cost of a report does not grow with the data.
 """
 
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import TypeVar
 
 from datatrove.data import Document
 
-from headrace.data_prep.clean import Clean
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import removed_parts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.formatting import visible
-from headrace.pipeline.report.marking import Line, Page, excerpt, pages
+from headrace.pipeline.report.marking import Line, Located, Page, excerpt, pages
 
 T = TypeVar("T")
 Rules = Mapping[str, int]
@@ -31,8 +31,6 @@ SHARDS = 8
 """The number of shards that samples are taken from."""
 DOCUMENTS_PER_SHARD = 5_000
 """The number of documents of a shard that are searched for rules that seldom apply."""
-RECORDS_PER_FILE = 500
-"""The number of records of a raw file that are read again."""
 PER_RULE = 3
 KEPT_SAMPLES = 12
 """The number of different kept documents that are shown next to dropped ones."""
@@ -81,13 +79,19 @@ class SamplePair:
 
 
 def side_by_side(
-    artifact: Artifact, clean: Clean, dropping: Sequence[str], removing: Sequence[str] = (), kept: int = KEPT_SAMPLES
+    artifact: Artifact,
+    texts: Artifact | None,
+    cleaning: Cleaning,
+    dropping: Sequence[str],
+    removing: Sequence[str] = (),
+    kept: int = KEPT_SAMPLES,
 ) -> dict[str, list[SamplePair]]:
     """Returns up to ``PER_RULE`` pairs for each rule.
 
     Args:
-        artifact: of clean or unique, with kept and dropped documents.
-        clean: the stage that cleaned them, to find removed lines.
+        artifact: of texts, clean or unique, with kept and dropped documents.
+        texts: the documents before cleaning, to find removed lines; None if ``artifact`` has them.
+        cleaning: the filters that cleaned them.
         dropping: rules that dropped documents.
         removing: rules that removed parts of kept documents.
         kept: the number of different kept documents that are shown next to dropped ones.
@@ -96,13 +100,16 @@ def side_by_side(
     left = chosen(artifact, "documents", any_kept | dict.fromkeys(removing, PER_RULE), _removed_by)
     wanted = dict.fromkeys([*dropping, *map(_filter, removing)], PER_RULE)
     right = chosen(artifact, "dropped", wanted, _dropped_by)
-    documents = {one.id: one for found in (left, right) for some in found.values() for one in some}
-    by_id = {page.document.id: page for page in pages(list(documents.values()), clean, RECORDS_PER_FILE)}
+    located = {
+        document.id: (shard, document) for found in (left, right) for some in found.values() for shard, document in some
+    }
+    by_id = {page.document.id: page for page in pages(list(located.values()), texts, cleaning)}
 
-    def sample(document: Document | None, rule: str) -> Sample | None:
-        return None if document is None else Sample.of(by_id[document.id], rule)
+    def sample(one: Located | None, rule: str) -> Sample | None:
+        return None if one is None else Sample.of(by_id[one[1].id], rule)
 
-    contrast = itertools.cycle(left.get(ANY) or [None])
+    beside: list[Located | None] = [*left.get(ANY, [])]
+    contrast = itertools.cycle(beside or [None])
     found = {
         rule: [SamplePair(sample(next(contrast), ANY), sample(one, rule)) for one in right[rule]]
         for rule in dropping
@@ -116,12 +123,12 @@ def side_by_side(
 
 def chosen(
     artifact: Artifact, kind: str, wanted: Rules, rules_of: Callable[[Document], Collection[str]]
-) -> dict[str, list[Document]]:
+) -> dict[str, list[Located]]:
     """Returns up to the ``wanted`` number of documents of ``kind`` for each rule, from several shards."""
-    found: dict[str, list[list[Document]]] = defaultdict(list)
+    found: dict[str, list[list[Located]]] = defaultdict(list)
     for name in spread(names(artifact, kind), SHARDS) if wanted else []:
         for rule, documents in _of_shard(artifact.path(name), wanted, rules_of).items():
-            found[rule].append(documents)
+            found[rule].append([(shard_of(name), document) for document in documents])
     return {rule: alternately(shards)[: wanted[rule]] for rule, shards in sorted(found.items())}
 
 
@@ -156,6 +163,17 @@ def _removed_by(document: Document) -> Collection[str]:
 def names(artifact: Artifact, kind: str) -> list[str]:
     """Returns the names of the shards of ``kind``; unlike ``Artifact.shards``, this opens none."""
     return sorted(name for name in artifact.manifest["files"] if name.startswith(f"{kind}/"))
+
+
+def located(artifact: Artifact, kind: str) -> Iterator[Located]:
+    """Yields all documents of ``kind`` with the numbers of their shards."""
+    for name in names(artifact, kind):
+        yield from ((shard_of(name), document) for document in read_documents(artifact.path(name)))
+
+
+def shard_of(name: str) -> int:
+    """Returns the number of the shard ``name``: ``documents/00007.jsonl.zst`` → 7."""
+    return int(PurePath(name).name.partition(".")[0])
 
 
 def alternately(groups: Iterable[Sequence[T]]) -> list[T]:

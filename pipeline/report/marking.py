@@ -1,9 +1,11 @@
-"""Compares cleaned documents with their raw records, and marks each removed line with the rule that removed it.
+"""Compares cleaned documents with their texts before cleaning, and marks each removed line with its rule.
 
-    raw record (read again)   menu             - c4_lines.end_mark
-                              A sentence.
-                              Shared words.    - unique_lines
-    cleaned document          A sentence.
+    document of texts   menu             - c4_lines.end_mark
+                        A sentence.
+                        Shared words.    - unique_lines
+    cleaned document    A sentence.
+
+The document is in the same shard of ``texts`` as of ``clean`` and ``unique``.
 
 Rules that judge single lines are applied again. The other missing lines were removed by rules that the document's
 metadata names: if there is one such rule, the lines are marked with its name, else with ``removed``.
@@ -12,22 +14,24 @@ metadata names: if there is one such rule, the lines are marked with its name, e
 import dataclasses
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from datatrove.data import Document
 
-from headrace.data_prep.clean import Clean
-from headrace.data_prep.document import split_id
+from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.document import DOCUMENTS, documents_named
 from headrace.data_prep.filters.filter import removed_parts
 from headrace.data_prep.filters.line_rules import LineFilter, apply_rules
-from headrace.data_prep.sources import AnySource
-from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.alignment import aligned_lines
 
 REMOVED = "removed"
 REWRITTEN = "rewritten"
 """Marks of lines that an unknown rule removed or replaced."""
+
+Located = tuple[int, Document]
+"""A document, after the number of its shard."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +44,10 @@ class Line:
 
 @dataclasses.dataclass(frozen=True)
 class Page:
-    """A document with its lines. If its raw record could not be read again, only kept lines are known."""
+    """A document with its lines, those that were removed among them."""
 
     document: Document
     lines: list[Line]
-    is_compared: bool
-    """Whether its raw record was read again."""
 
     @property
     def drop(self) -> Mapping[str, Any]:
@@ -53,49 +55,30 @@ class Page:
         return self.document.metadata.get("drop") or {}
 
 
-def pages(documents: Sequence[Document], clean: Clean, records: int | None = None) -> list[Page]:
-    """Returns ``documents`` of the stage ``clean``, or of unique after it, with their lines.
+def pages(found: Sequence[Located], texts: Artifact | None, cleaning: Cleaning) -> list[Page]:
+    """Returns documents of clean or unique with their lines before ``cleaning``, in the artifact ``texts``.
 
-    Raw files are read from the beginning, so a record far into a large file takes long. ``records`` limits the number
-    of records that are read of each file.
+    Without ``texts``, these are documents of that artifact, which have lost no line.
     """
-    originals = original_texts(clean.source, [document.id for document in documents], records)
-    return [
-        Page(document, marked_lines(document, originals.get(document.id), clean), document.id in originals)
-        for document in documents
-    ]
+    originals = {} if texts is None else original_texts(found, texts)
+    return [Page(document, marked_lines(document, originals.get(document.id), cleaning)) for _, document in found]
 
 
-def original_texts(source: AnySource, ids: Collection[str], records: int | None = None) -> dict[str, str]:
-    """Returns the raw texts of the documents ``ids``, read from ``source``; files that no longer exist are left out.
-
-    Another user may have written the artifact that the ids come from. So only files that the source lists are opened.
-    """
-    try:
-        listed = {file.name for file in source.listing()} if ids else set()
-    except ConfigError:  # none of the source's files exists any more
-        return {}
-    wanted: dict[str, set[int]] = defaultdict(set)
-    for file, record in map(split_id, ids):
-        if file in listed and record is not None and (records is None or record < records):
-            wanted[file].add(record)
-    found = {}
-    for file, numbers in wanted.items():
-        try:
-            for document, _ in itertools.islice(source.read(file), max(numbers) + 1):
-                if document.id in ids:
-                    found[document.id] = document.text.encode("utf-8", "replace").decode("utf-8")
-        except ArtifactError:
-            continue
-    return found
+def original_texts(found: Sequence[Located], texts: Artifact) -> dict[str, str]:
+    """Returns the texts before cleaning by id. Each shard of ``texts`` is read once, up to the last document found."""
+    ids: dict[int, set[str]] = defaultdict(set)
+    for shard, document in found:
+        ids[shard].add(document.id)
+    paths = {shard: texts.shard("documents", shard, DOCUMENTS) for shard in sorted(ids)}
+    return {one.id: one.text for shard, path in paths.items() for one in documents_named(path, ids[shard])}
 
 
-def marked_lines(document: Document, original: str | None, clean: Clean) -> list[Line]:
+def marked_lines(document: Document, original: str | None, cleaning: Cleaning) -> list[Line]:
     """Returns the non-blank lines of ``original``, those missing from ``document`` with the rule that removed them.
 
     Without ``original``, these are the lines of ``document``.
     """
-    filters = clean.cleaning.filters
+    filters = cleaning.filters
     drop = str((document.metadata.get("drop") or {}).get("rule", ""))
     deciding = next((n for n, one in enumerate(filters) if drop.partition(".")[0] == one.type), len(filters))
     known = _non_blank(document.text)

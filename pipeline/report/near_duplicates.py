@@ -8,7 +8,6 @@ import dataclasses
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from datatrove.data import Document
 
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.document_samples import CHARACTERS, DOCUMENTS_PER_SHARD, SHARDS, names, spread
+from headrace.pipeline.report.document_samples import CHARACTERS, DOCUMENTS_PER_SHARD, SHARDS, names, shard_of, spread
 from headrace.pipeline.report.formatting import visible
 
 MAX_PAIRS = 6
@@ -78,7 +77,7 @@ def _candidates(duplicates: Artifact) -> Iterable[tuple[float, Location, Locatio
         for row, survivor, jaccard in zip(*(near[key].tolist() for key in ("row", "survivor", "jaccard")), strict=True):
             shard, survivor_row = divmod(survivor, 1 << 32)
             if shard < duplicates.shard_count and survivor_row < DOCUMENTS_PER_SHARD:
-                yield jaccard, (int(PurePath(name).stem.split(".")[0]), row), (shard, survivor_row)
+                yield jaccard, (shard_of(name), row), (shard, survivor_row)
 
 
 def _documents(clean: Artifact, locations: Iterable[Location]) -> dict[Location, Document]:

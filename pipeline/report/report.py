@@ -1,7 +1,7 @@
 """The stage ``report``: the results of a run on one HTML page that needs no network.
 
     counts, samples, metrics.jsonl, scores.json of the stages ──> report.html
-    raw files, the first records ──> removed lines of samples      if the files still exist
+    documents of texts ──> removed lines of samples
     checkpoint_scores ──> curves                                   of the checkpoints that are scored so far
     run.json, logs/attempts ──> the command, time and hardware     not part of any result
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from headrace.data_prep.clean import Clean
+from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.pipeline.report.about import About
@@ -29,7 +29,7 @@ class Report(Stage):
     """Writes ``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
-    version: ClassVar[int] = 6
+    version: ClassVar[int] = 7
 
     run: str = ""
     """The id of the run."""
@@ -39,8 +39,8 @@ class Report(Stage):
     """The stages that the page shows. The addresses of their artifacts are hashed."""
     root: str = dataclasses.field(default="", metadata={"hashed": False})
     """The root folder of all artifacts."""
-    clean: Clean = dataclasses.field(metadata={"hashed": False})
-    """The stage that cleaned the documents, with the settings of this run.
+    cleaning: Cleaning = dataclasses.field(metadata={"hashed": False})
+    """The filters that cleaned the documents, by the settings of this run.
 
     The settings in the artifact are not used: in a shared root, another user may have written them.
     """
@@ -63,7 +63,7 @@ class Report(Stage):
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         about = About.of(Path(self.root), self.run, self.run_name, inputs)
-        page = render("template.html", sections(inputs, self.clean, about)).encode("utf-8", "replace")
+        page = render("template.html", sections(inputs, self.cleaning, about)).encode("utf-8", "replace")
         with out.file("report.html") as path:
             path.write_bytes(page)
         return Counter(page_bytes=len(page))

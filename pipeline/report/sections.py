@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.data_prep.clean import Clean
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.pipeline.core.artifact import Artifact
@@ -64,7 +64,7 @@ class FunnelStep:
     bytes: int | None
 
 
-def sections(inputs: Inputs, cleaning: Clean, about: About) -> dict[str, Any]:
+def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]:
     """Returns the values of the template: name → content."""
     metrics = read_metrics(inputs["weights"].path("metrics.jsonl")) if "weights" in inputs else []
     table = ScoreTable.of(inputs["scores"]) if "scores" in inputs else None
@@ -72,8 +72,9 @@ def sections(inputs: Inputs, cleaning: Clean, about: About) -> dict[str, Any]:
     return {
         "about": about,
         "title": _title(inputs, metrics, table),
-        "funnel": _funnel(inputs) if has_documents else None,
-        "drops": _drops(inputs["clean"], cleaning) if has_documents else None,
+        "funnel": _funnel(inputs) if "texts" in inputs else None,
+        "unreadable": _unreadable(inputs["texts"], cleaning) if "texts" in inputs else None,
+        "drops": _drops(inputs, cleaning) if has_documents else None,
         "kept": _kept(inputs["clean"].counts) if has_documents else None,
         "duplicates": _duplicates(inputs, cleaning) if "duplicates" in inputs else None,
         "tokens": _tokens(inputs),
@@ -81,7 +82,7 @@ def sections(inputs: Inputs, cleaning: Clean, about: About) -> dict[str, Any]:
         "scores": table,
         "stages": [_stage(name, artifact) for name, artifact in inputs.items()],
         "columns": columns,
-        "explained": lambda rule: explained(rule, cleaning.cleaning.filters),
+        "explained": lambda rule: explained(rule, cleaning.filters),
     }
 
 
@@ -121,10 +122,11 @@ def _counts(inputs: Inputs, stage: str) -> Counter[str]:
 
 def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> dict[str, Any]:
     """Returns one line about the whole run, and its main numbers."""
-    clean, unique, tokens, weights = (_counts(inputs, name) for name in ("clean", "unique", "tokens", "weights"))
+    names = ("texts", "clean", "unique", "tokens", "weights")
+    texts, clean, unique, tokens, weights = (_counts(inputs, name) for name in names)
     loss, bits, text = held_out(metrics, table)
     documents = unique.get("kept", clean.get("kept"))
-    parts = {"records": clean.get("records_in"), "documents": documents, "tokens": tokens.get("tokens")}
+    parts = {"records": texts.get("records_in"), "documents": documents, "tokens": tokens.get("tokens")}
     statistics = [
         Statistic("documents kept", short(None if unique else clean.get("kept"))),
         Statistic("unique documents", short(unique.get("kept"))),
@@ -146,11 +148,14 @@ def _title(inputs: Inputs, metrics: Sequence[dict[str, Any]], table: ScoreTable 
 
 
 def _funnel(inputs: Inputs) -> dict[str, Any]:
-    clean, unique, tokens, packed = (_counts(inputs, name) for name in ("clean", "unique", "tokens", "packed"))
+    names = ("texts", "clean", "unique", "tokens", "packed")
+    texts, clean, unique, tokens, packed = (_counts(inputs, name) for name in names)
     steps = [
-        FunnelStep("records read", clean["records_in"], clean.get("bytes_in")),
-        FunnelStep("kept by cleaning", clean["kept"], clean.get("bytes_kept")),
+        FunnelStep("records read", texts["records_in"], None),
+        FunnelStep("readable", texts["kept"], texts.get("bytes_kept")),
     ]
+    if "clean" in inputs:
+        steps.append(FunnelStep("kept by cleaning", clean["kept"], clean.get("bytes_kept")))
     if "unique" in inputs:
         steps.append(FunnelStep("unique", unique["kept"], unique.get("bytes")))
     first = steps[0].documents
@@ -170,13 +175,21 @@ def _funnel(inputs: Inputs) -> dict[str, Any]:
     }
 
 
-def _drops(artifact: Artifact, cleaning: Clean) -> dict[str, Any]:
+def _unreadable(texts: Artifact, cleaning: Cleaning) -> dict[str, Any]:
+    """Returns the records without a readable text, by reason, with samples."""
+    drops = Drops.of(texts.counts, texts.counts["records_in"])
+    rules = [row.name for row in drops.rules]
+    return {"drops": drops, "samples": document_samples.side_by_side(texts, None, cleaning, rules, kept=0)}
+
+
+def _drops(inputs: Inputs, cleaning: Cleaning) -> dict[str, Any]:
     """Returns the documents that cleaning dropped, and the parts that it removed, by rule, with samples."""
+    texts, artifact = inputs["texts"], inputs["clean"]
     counts = artifact.counts
-    drops = Drops.of(counts, counts["records_in"])
+    drops = Drops.of(counts, counts["documents_in"])
     removed = {unit: count_rows(counts, key, sum_of(counts, key)) for unit, key in REMOVED.items()}
     removing = [row.name for ranked in removed.values() for row in ranked]
-    samples = document_samples.side_by_side(artifact, cleaning, [row.name for row in drops.rules], removing)
+    samples = document_samples.side_by_side(artifact, texts, cleaning, [row.name for row in drops.rules], removing)
     return {"drops": drops, "removed": {unit: rows for unit, rows in removed.items() if rows}, "samples": samples}
 
 
@@ -188,14 +201,14 @@ def _kept(clean: Counter[str]) -> dict[str, Any]:
     }
 
 
-def _duplicates(inputs: Inputs, cleaning: Clean) -> dict[str, Any]:
+def _duplicates(inputs: Inputs, cleaning: Cleaning) -> dict[str, Any]:
     """Returns clusters and pairs of duplicates, and the documents that were dropped as duplicates, by rule."""
     unique, sizes = _counts(inputs, "unique"), near_duplicates.cluster_sizes(inputs["duplicates"])
     drops = Drops.of(unique, unique["documents_in"])
-    rules = [row.name for row in drops.rules]
+    rules, texts = [row.name for row in drops.rules], inputs["texts"]
     return {
         "drops": drops if unique else None,
-        "samples": document_samples.side_by_side(inputs["unique"], cleaning, rules, kept=0) if rules else {},
+        "samples": document_samples.side_by_side(inputs["unique"], texts, cleaning, rules, kept=0) if rules else {},
         "pairs": near_duplicates.sample(inputs["clean"], inputs["duplicates"]),
         "clusters": figures.bar_chart("clusters", sizes, "documents in a cluster", "clusters"),
     }

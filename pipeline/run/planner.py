@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from headrace.data_prep.clean import Clean
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
@@ -152,9 +151,14 @@ def stages_up_to(config: RunConfig) -> tuple[Stage, ...]:
     if config.until not in names:
         raise ConfigError("until", f"no stage is named {config.until!r}", suggestion(config.until, names))
     shown = line[: names.index(config.until) + 1]
-    (clean,) = (stage for stage in line if isinstance(stage, Clean))
-    names_shown = tuple(stage.name for stage in shown)
-    return (*shown, Report(root=config.root, run=config.id, run_name=config.name, clean=clean, shown=names_shown))
+    report = Report(
+        root=config.root,
+        run=config.id,
+        run_name=config.name,
+        cleaning=config.cleaning,
+        shown=tuple(stage.name for stage in shown),
+    )
+    return (*shown, report)
 
 
 def plan(

@@ -1,7 +1,7 @@
 """Submission of a run to a cluster: the same steps as on one machine, as a chain of jobs.
 
-    clean … packed ──> weights.weights ──> scores.scores ──> ...      small data: the data stages are one job
-    clean.0-filter ──> signatures.signatures ──> ...                  large data: a job for each phase
+    texts … packed ──> weights.weights ──> scores.scores ──> ...      small data: the data stages are one job
+    texts.texts ──> clean.0-filter ──> ...                            large data: a job for each phase
 
 Each job starts when the one before it succeeded. The command returns at once; the jobs do the work. Submitting again
 submits only missing tasks without a queued job. A queued job with other resources is replaced, if the settings of the
@@ -151,7 +151,7 @@ def _replaced_by(group: Sequence[Work]) -> list[int]:
 
 
 def _title(group: Sequence[Work]) -> str:
-    """Returns ``clean``, ``duplicates.verify`` when the stage has several phases, or ``clean..packed``."""
+    """Returns ``texts``, ``duplicates.verify`` when the stage has several phases, or ``texts..packed``."""
     step, phase = group[0].step, group[0].phase
     if step is not group[-1].step:
         return f"{step.name}..{group[-1].step.name}"

@@ -1,9 +1,12 @@
 """Prints the results of a run: the funnel of documents, the loss, the benchmark table, the path of the report.
 
-records in          45,001
-  dropped           31,002  by c4_lines 20,100, language 5,001, …
-  duplicates         3,210
-documents trained   10,789  8,012,345 tokens
+records in                55,303
+  unreadable               3,426  by http_status 2,100, no_text 1,326
+  dropped                 31,002  by c4_lines.sentences 20,100, language 5,001, …
+  kept by clean           20,875
+  duplicates               3,210  by exact_duplicate 1,010, near_duplicate 2,200
+  unique                  17,665
+tokens                 8,012,345  4.31 bytes each
 
 run:    51df9dddc8c1 (small)
 report: runs/report/0f131b6e8625/report.html
@@ -54,9 +57,12 @@ def identity(run: Run) -> Iterator[str]:
 
 def funnel(artifacts: Mapping[str, Artifact]) -> Iterator[str]:
     """Yields the lines of the funnel."""
+    if "texts" in artifacts:
+        counts = artifacts["texts"].counts
+        yield row("records in", counts["records_in"])
+        yield row("  unreadable", dropped(counts).total(), by_rule(counts))
     if "clean" in artifacts:
         counts = artifacts["clean"].counts
-        yield row("records in", counts["records_in"])
         yield row("  dropped", dropped(counts).total(), by_rule(counts))
         yield row("  kept by clean", counts["kept"])
     if "unique" in artifacts:

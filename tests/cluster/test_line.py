@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.line import FILES, Line, headrace, submit, write_source
 from tests.cluster.one_machine import OneMachineSlurm, client, until
 
-DATA_STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
+DATA_STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
 LINE_SECONDS = 500
 TOLERANCE = 1e-5
 """Difference of losses: the number of threads, so the order of sums, differs between one machine and two nodes."""
@@ -52,10 +52,10 @@ def test_the_line_gives_what_one_machine_gives(slurm: OneMachineSlurm, local_lin
     )
     assert {row[0] for row in rows} == {*DATA_STAGES, "weights", "scores", "report"}
     assert [row[4] for row in rows[1:]] == [row[3] for row in rows[:-1]], "each job waits for the one before it"
-    assert [row[2] for row in rows[:2]] == [str(FILES), "2"]
+    assert [row[2] for row in rows[:3]] == [str(FILES), str(FILES), "2"]
     during = states("cluster=slurm", *on_cluster)
     assert re.search(r"PENDING \(Dependency\), job \d+", during["weights"])
-    assert " done " in during["clean"] or re.search(r"clean: [A-Z].*, job \d+", during["clean"])
+    assert " done " in during["texts"] or re.search(r"texts: [A-Z].*, job \d+", during["texts"])
     again = submit(*on_cluster)
     assert 0 < len(again) <= len(rows)
     assert [row[3] for row in again] == [row[3] for row in rows][-len(again) :], "nothing is submitted twice"
@@ -94,11 +94,11 @@ def test_an_array_job_from_a_folder_with_modules_of_the_same_names(slurm: OneMac
         (folder / name).mkdir(parents=True)
         (folder / name / "__init__.py").write_text("raise SystemExit('not ours')\n")
     (folder / "train.py").write_text("raise SystemExit('not ours')\n")
-    line = (write_source(tmp_path / "raw"), "cleaning=none", "root=root", "until=signatures", "cluster.array_tasks=2")
+    line = (write_source(tmp_path / "raw"), "cleaning=none", "root=root", "until=clean", "cluster.array_tasks=2")
     done = headrace("run", "cluster=slurm", "cluster.one_job=never", *line, folder=folder)
     assert done.returncode == 0, done.stderr
     assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
-    assert {path.parent.parent.name for path in folder.glob("root/*/*/manifest.json")} == {"clean", "signatures"}
+    assert {path.parent.parent.name for path in folder.glob("root/*/*/manifest.json")} == {"texts", "clean"}
 
 
 def test_a_stage_that_fails_cancels_the_rest_and_status_says_so(slurm: OneMachineSlurm, tmp_path: Path) -> None:
@@ -106,20 +106,20 @@ def test_a_stage_that_fails_cancels_the_rest_and_status_says_so(slurm: OneMachin
     site_env.write_text(f"[[ $SLURM_ARRAY_TASK_ID != 1 || -e '{healed}' ]] || exit 3\n")
     root = tmp_path / "root"
     source = write_source(tmp_path / "raw")
-    line = (source, "cleaning=none", f"root={root}", "until=duplicates", f"cluster.site_env={site_env}")
+    line = (source, "cleaning=none", f"root={root}", "until=signatures", f"cluster.site_env={site_env}")
     rows = submit(*line)
-    assert rows[0][:3] == ["clean", "0-filter", str(FILES)]
+    assert rows[0][:3] == ["texts", "texts", str(FILES)]
     assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
     said = states("cluster=slurm", *line)
-    (log,) = root.glob(f"runs/*/logs/clean.0-filter-{rows[0][3]}_1.log")
-    assert f"FAILED, see {log}" in said["clean"]
-    assert f" {FILES - 1}/{FILES} " in said["clean"]
-    assert "to do" in said["duplicates"] or "CANCELLED before it ran" in said["duplicates"]
-    assert f"CANCELLED before it ran, job {rows[1][3]}" in said["signatures"]
+    (log,) = root.glob(f"runs/*/logs/texts.texts-{rows[0][3]}_1.log")
+    assert f"FAILED, see {log}" in said["texts"]
+    assert f" {FILES - 1}/{FILES} " in said["texts"]
+    assert "to do" in said["signatures"] or "CANCELLED before it ran" in said["signatures"]
+    assert f"CANCELLED before it ran, job {rows[1][3]}" in said["clean"]
 
     healed.touch()
     again = submit(*line)
-    assert [row[:3] for row in again[:2]] == [["clean", "0-filter", "1"], ["signatures", "signatures", str(FILES)]]
+    assert [row[:3] for row in again[:2]] == [["texts", "texts", "1"], ["clean", "0-filter", str(FILES)]]
     assert until(lambda: not jobs_left(), LINE_SECONDS), jobs_left()
     assert all(" done " in line for line in states("cluster=slurm", *line).values())
 
@@ -149,7 +149,7 @@ def test_small_data_in_one_job_and_ranks_in_a_container_give_what_one_machine_gi
     settings = (*local_line.settings, f"root={tmp_path}/root", "name=mill", "until=weights", "cluster.one_job=auto")
     start = (f"cluster.launcher=[{container},exec,'an image.sif']", f"cluster.python={python}")
     rows = submit(*settings, *start, "cluster.srun_options=['--mpi=none']", "cluster.ranks_per_node=2")
-    assert [row[0] for row in rows] == ["clean..packed", "weights"]
+    assert [row[0] for row in rows] == ["texts..packed", "weights"]
     names = client("squeue", "--noheader", "--format=%j").splitlines()
     assert "mill:weights" in names
 
@@ -159,11 +159,11 @@ def test_small_data_in_one_job_and_ranks_in_a_container_give_what_one_machine_gi
     for stage in DATA_STAGES:
         assert tree(tmp_path / "root", stage) == tree(local_line.root, stage), logs
     started = (tmp_path / "started").read_text().splitlines()
-    assert [line.split()[0] for line in started] == ["mill:clean..packed", *["mill:weights"] * 2]
+    assert [line.split()[0] for line in started] == ["mill:texts..packed", *["mill:weights"] * 2]
 
 
 def test_a_waiting_job_is_replaced_by_one_with_other_resources(slurm: OneMachineSlurm, tmp_path: Path) -> None:
-    line = (write_source(tmp_path / "raw"), "cleaning=none", f"root={tmp_path}/root", "until=signatures")
+    line = (write_source(tmp_path / "raw"), "cleaning=none", f"root={tmp_path}/root", "until=clean")
     old = submit(*line, "cluster.options=['--begin=now+1hour']")
     new = submit(*line)
     assert [row[-2:] for row in new] == [["replaces", row[3]] for row in old]
@@ -171,4 +171,4 @@ def test_a_waiting_job_is_replaced_by_one_with_other_resources(slurm: OneMachine
     ended = client("squeue", "--noheader", "--states=all", "--format=%A %T", f"--jobs={old[1][3]},{new[1][3]}")
     assert f"{old[1][3]} CANCELLED" in ended
     assert f"{new[1][3]} CANCELLED" not in ended
-    assert {path.parent.parent.name for path in tmp_path.glob("root/*/*/manifest.json")} == {"clean", "signatures"}
+    assert {path.parent.parent.name for path in tmp_path.glob("root/*/*/manifest.json")} == {"texts", "clean"}

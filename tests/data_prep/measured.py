@@ -15,7 +15,7 @@ from typing import Any
 import tokenizers
 from datatrove.data import Document
 
-from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.decontamination.removal import masked
 from headrace.data_prep.decontamination.search import word_count
 from headrace.data_prep.dedup.shingles import shingle_hashes
@@ -168,14 +168,14 @@ def masking() -> Function:
     return function
 
 
-CLEAN = Clean(source=Jsonl(paths=("none.jsonl",)), cleaning=Cleaning(filters=(C4Lines(),)))
+CLEANING = Cleaning(filters=(C4Lines(),))
 
 
 def marking(text: str) -> object:
     """The lines of a page of which every third was lost and every seventh rewritten."""
     lines = text.splitlines()
     left = [f"{line}!" if n % 7 == 3 else line for n, line in enumerate(lines) if n % 3]
-    return marked_lines(Document(text="\n".join(left), id="a:0"), text, CLEAN)
+    return marked_lines(Document(text="\n".join(left), id="a:0"), text, CLEANING)
 
 
 MAGIC = {"gzip": b"\x1f\x8b\x08\0", "zstd": b"\x28\xb5\x2f\xfd", "bz2": b"BZh9"}

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.data_prep.document import (
+    FAST_LEVEL,
     LEVEL,
-    SCRATCH_LEVEL,
     DocumentWriter,
     read_documents,
     read_lines,
@@ -28,7 +28,7 @@ documents = st.lists(
 def test_a_copied_shard_has_the_bytes_of_a_written_one(first, second, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("shards")
     write_documents(folder / "written", first + second)
-    with DocumentWriter(folder / "scratch", SCRATCH_LEVEL) as scratch:
+    with DocumentWriter(folder / "scratch", FAST_LEVEL) as scratch:
         for document in first:
             scratch.write(document)
     with DocumentWriter(folder / "copied") as copied:
@@ -39,7 +39,7 @@ def test_a_copied_shard_has_the_bytes_of_a_written_one(first, second, tmp_path_f
     assert list(read_documents(folder / "copied")) == first + second
 
 
-@pytest.mark.parametrize("level", [LEVEL, SCRATCH_LEVEL])
+@pytest.mark.parametrize("level", [LEVEL, FAST_LEVEL])
 def test_no_documents(tmp_path, level) -> None:
     with DocumentWriter(tmp_path / "empty", level):
         pass

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.sources.jsonl import Jsonl
@@ -54,20 +54,20 @@ def lists(tmp_path) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("path", PRESETS, ids=lambda path: path.stem)
-def test_a_preset_runs_the_same_in_any_order(path, lists, run_stage, tmp_path) -> None:
+def test_a_preset_runs_the_same_in_any_order(path, lists, run_clean, tmp_path) -> None:
     values = yaml.safe_load(path.read_text(encoding="utf-8"))
     values["filters"] = [one | lists.get(one["type"], {}) for one in values["filters"]]
     folder = tmp_path / "in"
     folder.mkdir()
     for number, page in enumerate(pages()):
         (folder / f"{number}.jsonl").write_text(json.dumps(page) + "\n", encoding="utf-8")
-    stage = Clean(source=Jsonl(paths=(str(folder),), task_bytes=1), cleaning=decode(Cleaning, values))
-    artifact = run_stage(stage, {}, tmp_path / "forwards")
-    other = run_stage(stage, {}, tmp_path / "backwards", backwards=True)
+    source, cleaning = Jsonl(paths=(str(folder),), task_bytes=1), decode(Cleaning, values)
+    artifact = run_clean(source, cleaning, tmp_path / "forwards")
+    other = run_clean(source, cleaning, tmp_path / "backwards", backwards=True)
     assert other.manifest == artifact.manifest
     counts = artifact.counts
     dropped = [d for shard in artifact.shards("dropped") for d in read_documents(shard)]
-    assert counts["records_in"] == len(pages()) == counts["kept"] + len(dropped)
+    assert counts["documents_in"] == len(pages()) == counts["kept"] + len(dropped)
     assert counts["kept"]
     assert dropped or path.stem in ("none", "pii")
     types = {one["type"] for one in values["filters"]}

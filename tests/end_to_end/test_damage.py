@@ -17,11 +17,18 @@ from headrace.train.data.rows import Rows
 from tests.small_runs import page
 from tests.train.causal_rows import causal
 
-UNREAD = {("clean", "dropped"), ("unique", "dropped"), ("duplicates", "clusters"), ("duplicates", "pairs")}
+UNREAD = {
+    ("texts", "dropped"),
+    ("clean", "dropped"),
+    ("unique", "dropped"),
+    ("duplicates", "clusters"),
+    ("duplicates", "pairs"),
+}
 UNREAD |= {("overlaps", "items.json")}
 """Kinds of files for people (``headrace why``, ``inspect``) or for scores: here no later data stage reads them."""
 KINDS = [
-    ("clean", "documents"), ("clean", "dropped"), ("signatures", "signatures"), ("signatures", "digests"),
+    ("texts", "documents"), ("texts", "dropped"), ("clean", "documents"), ("clean", "dropped"),
+    ("signatures", "signatures"), ("signatures", "digests"),
     ("signatures", "characters"), ("signatures", "ids"), ("duplicates", "clusters"), ("duplicates", "pairs"),
     ("duplicates", "removed"), ("unique", "documents"), ("unique", "dropped"), ("tokenizer", "tokenizer.json"),
     ("tokens", "bounds"), ("tokens", "keys"), ("tokens", "text_bytes"), ("overlaps", "items.json"),

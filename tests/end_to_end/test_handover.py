@@ -24,6 +24,7 @@ from headrace.data_prep.overlaps import Overlaps
 from headrace.data_prep.packed import Packed, Packing
 from headrace.data_prep.signatures import Signatures
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenizer import Tokenizer, Trained
 from headrace.data_prep.tokens import Tokens
 from headrace.data_prep.unique import Unique
@@ -101,10 +102,8 @@ def stages(folder: Path) -> tuple[Stage, ...]:
         "quiz": quiz(known=" ".join(page(104).split()[:15]), unknown="These words are in no page at all, are they?")
     }
     return (
-        Clean(
-            source=Jsonl(paths=(str(folder / "a.jsonl"),), section_bytes=12_000),
-            cleaning=decode(Cleaning, preset | {"buckets": 2}),
-        ),
+        Texts(source=Jsonl(paths=(str(folder / "a.jsonl"),), section_bytes=12_000)),
+        Clean(cleaning=decode(Cleaning, preset | {"buckets": 2})),
         Signatures.of(dedup),
         Duplicates.of(dedup),
         Unique(decontamination=Decontamination(action="drop", common_documents=5), benchmarks=benchmarks),
@@ -172,7 +171,8 @@ def test_every_phase_before_the_last_hands_something_on(line) -> None:
         if not any((state / file).stat().st_size for file in handed_on(state, phase))
     }
     assert not silent
-    assert {work.stage.name for work, _, _, _ in tries(line)} == {"clean", "duplicates", "unique", "overlaps", "packed"}
+    handing = {"texts", "clean", "duplicates", "unique", "overlaps", "packed"}
+    assert {work.stage.name for work, _, _, _ in tries(line)} == handing
 
 
 def test_damage_in_one_file_of_each_kind_is_found_or_harmless(line, tmp_path: Path) -> None:
@@ -198,7 +198,8 @@ def test_damage_anywhere_is_found_or_harmless(line, tmp_path: Path, seed: int) -
 
 
 BALANCED = {
-    "clean": ("records_in", "kept", "dropped:", "length:", "language:"),
+    "texts": ("records_in", "kept", "dropped:"),
+    "clean": ("documents_in", "kept", "dropped:", "length:", "language:"),
     "signatures": ("documents",),
     "duplicates": ("documents", "older_documents"),
     "unique": ("documents_in", "kept", "dropped:"),
@@ -225,18 +226,17 @@ def test_a_count_that_does_not_fit_the_others_ends_before_the_manifest(line, tmp
 
 
 def test_the_error_of_unbalanced_books_says_the_sum(line, tmp_path: Path) -> None:
-    """A pass that read an empty file instead of survivors once reported only records_in 28."""
-    work, states, _ = line[0]
+    """A pass that read an empty file instead of survivors once reported only documents_in 28."""
+    work, states, manifest = line[1]
     folder = shutil.copytree(states[-1], tmp_path / "copy")
-    records = 0
     for part in folder.glob("parts/*.json"):
         values = read_sealed(part)
-        values["counts"] = {name: number for name, number in values["counts"].items() if name == "records_in"}
-        records += values["counts"].get("records_in", 0)
+        values["counts"] = {name: number for name, number in values["counts"].items() if name == "documents_in"}
         write_sealed(part, values)
+    documents = manifest["counts"]["documents_in"]
     with pytest.raises(ArtifactError) as error:
         work.finish(folder)
     assert str(error.value) == (
-        f"{folder}: the counts do not add up: records_in = kept + dropped would be {records} = 0; "
+        f"{folder}: the counts do not add up: documents_in = kept + dropped would be {documents} = 0; "
         "records were lost: remove this folder and run again"
     )

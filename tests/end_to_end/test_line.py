@@ -12,7 +12,7 @@ import pytest
 
 from headrace.pipeline.core.metrics_file import read_metrics
 
-DATA_STAGES = ("clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
+DATA_STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
 STAGES = (*DATA_STAGES, "weights", "scores", "report")
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import tokenizers
 
-from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.source import Record, Section
+from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.encode import END_OF_TEXT
 from headrace.data_prep.tokenizer import GivenFile, Tokenizer, byte_level
 from headrace.pipeline.composition import compose
@@ -32,7 +32,7 @@ def lines(word: str, rows: int = 20) -> str:
 
 
 def planned(tmp_path: Path, *overrides: str) -> Path:
-    """The run.json of a run over the folder ``raw``, three files in a task each; up to clean."""
+    """The run.json of a run over the folder ``raw``, three files in a task each; up to texts."""
     raw = tmp_path / "raw"
     raw.mkdir(exist_ok=True)
     for name in "abc":
@@ -42,26 +42,22 @@ def planned(tmp_path: Path, *overrides: str) -> Path:
 
 def planned_again(tmp_path: Path, *overrides: str) -> Path:
     settings = ["source=jsonl", f"source.paths=[{tmp_path}/raw]", "source.task_bytes=1", "cleaning=none"]
-    values = compose([*settings, f"root={tmp_path}/root", "until=clean", "workers=2", *overrides])
+    values = compose([*settings, f"root={tmp_path}/root", "until=texts", "workers=2", *overrides])
     config = decoded(values)
     return save(config, values, plan(config))
 
 
-def clean(run_json: Path) -> Artifact:
-    """Returns the result of workers in another process on the run."""
+def carried_out(run_json: Path) -> Artifact:
+    """Returns the last result before the report, of workers in another process on the run."""
     config, steps = load(run_json)
-    return execute(steps[0], config, run_json)
-
-
-def texts(artifact: Artifact) -> int:
-    return artifact.counts["records_in"]
+    return [execute(step, config, run_json) for step in steps[:-1]][-1]
 
 
 def refuses(run_json: Path, file: Path, wrong: str) -> Step:
     with pytest.raises(RetryableError) as error:
-        clean(run_json)
+        carried_out(run_json)
     assert re.fullmatch(f"{re.escape(str(file))}: {wrong} {REMEDY}", str(error.value)), str(error.value)
-    return load(run_json)[1][0]
+    return load(run_json)[1][-2]
 
 
 def rewrite(file: Path, text: str, keep_time: bool = False) -> None:
@@ -80,11 +76,11 @@ def test_a_rewritten_file_is_never_read_under_the_address_of_its_old_content(tmp
     rewrite(tmp_path / "raw/b.jsonl", lines("barn"))
     wrong = r"has changed \(SHA-256 [0-9a-f]{12}, it was [0-9a-f]{12}\)"
     step = refuses(run_json, tmp_path / "raw/b.jsonl", wrong)
-    kept = "records" if cut else "0-filter"
+    kept = "records" if cut else "texts"
     assert 1 in step.missing(step.phases[0]) or cut, "no part record of the task that read it"
     assert step.missing(next(phase for phase in step.phases if phase.name == kept))
     again = planned_again(tmp_path, *cut)
-    assert texts(clean(again)) == 60, "running again works, at another address"
+    assert carried_out(again).counts["records_in"] == 60, "running again works, at another address"
     assert load(again)[1][0].address != step.address
 
 
@@ -105,8 +101,8 @@ def test_a_new_file_in_the_folder_is_no_part_of_the_planned_run(tmp_path: Path, 
     """A new list would give files to other tasks: one file was read twice, another never."""
     run_json = planned(tmp_path, *cut)
     (tmp_path / "raw/aa.jsonl").write_text(lines("newcomer"))
-    artifact = clean(run_json)
-    assert texts(artifact) == 60
+    artifact = carried_out(run_json)
+    assert artifact.counts["records_in"] == 60
     assert [file["name"] for file in artifact.manifest["raw_files"]] == [f"{tmp_path}/raw/{n}.jsonl" for n in "abc"]
 
 
@@ -143,7 +139,7 @@ def test_a_change_between_counting_and_reading_sections_is_found(tmp_path: Path)
         step.executor(records).run_task(task)
     rewrite(tmp_path / "raw/b.jsonl", lines("mile b"), keep_time=True)
     with pytest.raises(RetryableError) as error:
-        clean(run_json)
+        carried_out(run_json)
     wrong = "was written or replaced since its records were counted"
     remedy = f"run again; if its content has not changed, first remove {step.folder}"
     assert str(error.value) == f"{tmp_path}/raw/b.jsonl: {wrong}; {remedy}"
@@ -153,7 +149,7 @@ def test_a_file_of_a_filter_that_changes_is_refused(tmp_path: Path) -> None:
     sites = tmp_path / "sites.txt"
     sites.write_text("bad.example\n")
     blocked = f"cleaning.filters=[{{type: allowed_domains, path: {sites}}}]"
-    run_json = planned(tmp_path, blocked)
+    run_json = planned(tmp_path, blocked, "until=clean")
     sites.write_text("good.example\n")
     refuses(run_json, Path("sites.txt"), r"has changed \(SHA-256 .{12}, it was .{12}\)")
 
@@ -172,7 +168,7 @@ def test_a_given_tokenizer_that_changes_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_was_planned_is_in_no_address() -> None:
-    stage = Clean(source=Jsonl(paths=("nowhere",)), cleaning=Cleaning(filters=()))
+    stage = Texts(source=Jsonl(paths=("nowhere",)))
     planned = stage.planned_as({"raw_files": [{"name": "a", "bytes": 1, "sha256": "b"}]})
     assert planned.planned == (RawFile("a", 1, "b"),)
     assert canonical(planned) == canonical(stage)

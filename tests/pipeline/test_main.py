@@ -81,8 +81,8 @@ def test_without_settings_the_newest_run_is_looked_at(tmp_path: Path) -> None:
     pages.write_text('{"text": "One page."}\n')
     common = (f"root={tmp_path}", "source=jsonl", f"source.paths=[{pages}]", "cleaning=none")
     several = (
-        (["until=signatures"], ["clean", "signatures", "report"]),
-        (["until=clean", "ranks=2"], ["clean", "report"]),
+        (["until=clean"], ["texts", "clean", "report"]),
+        (["until=texts", "ranks=2"], ["texts", "report"]),
     )
     for overrides, names in several:
         assert headrace(*common, *overrides).returncode == 0
@@ -95,13 +95,13 @@ def test_without_settings_the_newest_run_is_looked_at(tmp_path: Path) -> None:
 def test_an_unfinished_stage_is_planned(tmp_path: Path) -> None:
     pages = tmp_path / "pages.jsonl"
     pages.write_text('{"text": "One page."}\n')
-    settings = (f"root={tmp_path}", "source=jsonl", f"source.paths=[{pages}]", "cleaning=none", "until=signatures")
+    settings = (f"root={tmp_path}", "source=jsonl", f"source.paths=[{pages}]", "cleaning=none", "until=clean")
     assert headrace_here(*settings).returncode == 0
-    (manifest,) = tmp_path.glob("signatures/*/manifest.json")
+    (manifest,) = tmp_path.glob("clean/*/manifest.json")
     manifest.unlink()
-    _, clean, signatures, _ = headrace_here("status", f"root={tmp_path}").stdout.splitlines()
-    assert clean.split()[:3] == ["clean", "done", "1/1"]
-    assert signatures.split()[:3] == ["signatures", "begun", "1/1"]
+    _, texts, clean, _ = headrace_here("status", f"root={tmp_path}").stdout.splitlines()
+    assert texts.split()[:3] == ["texts", "done", "1/1"]
+    assert clean.split()[:3] == ["clean", "begun", "1/1"]
 
 
 def test_the_rows_of_the_status_follow_the_line() -> None:

@@ -136,19 +136,19 @@ def test_a_root_whose_name_holds_markup_is_printed_as_it_is(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
-    overrides = settings(tmp_path, tmp_path / name, until="clean")
-    clean, report = make(overrides)
+    overrides = settings(tmp_path, tmp_path / name, until="texts")
+    texts, report = make(overrides)
     again = headrace_here(*overrides)
-    done = [f"{step.name:<11} done before: {step.folder}" for step in (clean, report)]
+    done = [f"{step.name:<11} done before: {step.folder}" for step in (texts, report)]
     assert (again.returncode, again.stderr.splitlines()) == (0, done)
     status = headrace_here("status", *overrides)
     assert (status.returncode, status.stderr) == (0, "")
-    assert str(clean.folder) in status.stdout
+    assert str(texts.folder) in status.stdout
 
 
 def test_a_half_done_artifact_of_somebody_else(tmp_path: Path) -> None:
     overrides = settings(tmp_path, tmp_path / "runs")
-    _, signatures, _ = make(overrides)
+    *_, signatures, _ = make(overrides)
     command = bound_by_permissions(worker_command(overrides, "signatures", "signatures"))
     (signatures.folder / "manifest.json").unlink()
     (signatures.folder / "parts" / "signatures-00000.json").unlink()
@@ -162,7 +162,7 @@ def test_a_half_done_artifact_of_somebody_else(tmp_path: Path) -> None:
 
 def test_an_artifact_that_may_not_be_read(tmp_path: Path) -> None:
     overrides = settings(tmp_path, tmp_path / "runs")
-    clean, *_ = make(overrides)
+    _, clean, *_ = make(overrides)
     for path in (clean.folder / "manifest.json", clean.folder / "documents" / "00000.jsonl.zst"):
         give_away(path)
         path.chmod(0)
@@ -175,11 +175,11 @@ def test_an_artifact_that_may_not_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_log_that_may_not_be_written_is_no_killed_worker(tmp_path: Path) -> None:
-    overrides = settings(tmp_path, tmp_path / "runs", until="clean")
-    (clean,) = make(overrides)
-    (clean.folder / "manifest.json").unlink()
-    (clean.folder / "parts" / "0-filter-00000.json").unlink()
-    log = clean.folder / "logs" / "0-filter.log"
+    overrides = settings(tmp_path, tmp_path / "runs", until="texts")
+    texts, _ = make(overrides)
+    (texts.folder / "manifest.json").unlink()
+    (texts.folder / "parts" / "texts-00000.json").unlink()
+    log = texts.folder / "logs" / "texts.log"
     log.touch()
     give_away(log)
     done = outcome_of(bound_by_permissions(pipeline(overrides)))
@@ -209,7 +209,7 @@ def test_a_home_that_belongs_to_somebody_else(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o700)
     give_away(home)
-    overrides = settings(tmp_path, tmp_path / "runs", until="clean")
-    command = ["env", f"HOME={home}", *worker_command(overrides, "clean", "0-filter")]
+    overrides = settings(tmp_path, tmp_path / "runs", until="texts")
+    command = ["env", f"HOME={home}", *worker_command(overrides, "texts", "texts")]
     assert outcome_of(bound_by_permissions(command)).returncode == 0
     shutil.rmtree(home)

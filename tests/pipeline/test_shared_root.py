@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.clusters.slurm import SCRIPTS
@@ -23,6 +23,7 @@ from headrace.pipeline.run.opening import newest
 from headrace.pipeline.run.planner import load_steps, save
 from headrace.train.checkpoint import store
 from tests.small_runs import Corpus, build, c4_corpus
+from tests.stage_run import texts_and_clean
 from tests.unique_documents import write_documents
 
 STAND_INS = {
@@ -67,7 +68,6 @@ def forged(folder: Path, private: Path) -> Artifact:
         write_documents(folder / name, documents)
         record = FileRecord.of(folder / name)
         manifest["files"][name] = {"bytes": record.bytes, "sha256": record.sha256}
-    manifest["settings"]["source"]["paths"] = [str(private)]
     manifest["raw_files"] = [{"name": str(private), "bytes": 1, "sha256": "0"}]
     write_sealed(folder / "manifest.json", manifest)
     return Artifact(folder)
@@ -85,14 +85,13 @@ def private(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_id_opens_no_file_outside_the_source(run_stage, tmp_path: Path, private: Path) -> None:
-    public = tmp_path / "public.jsonl"
+def test_an_id_opens_no_file(tmp_path: Path, private: Path) -> None:
+    public, cleaning = tmp_path / "public.jsonl", Cleaning(filters=())
     public.write_text('{"text": "A public page."}\n')
-    clean = Clean(source=Jsonl(paths=(str(public),)), cleaning=Cleaning(filters=()))
-    artifact = forged(run_stage(clean, {}, tmp_path / "clean").folder, private)
-    (page,) = pages(list(read_documents(artifact.shards("documents")[0])), clean)
+    texts, clean = texts_and_clean(Jsonl(paths=(str(public),)), cleaning, tmp_path)
+    found = read_documents(forged(clean.folder, private).shards("documents")[0])
+    (page,) = pages([(0, document) for document in found], texts, cleaning)
     assert page.document.id == f"{private}:0"
-    assert not page.is_compared
     assert "diary" not in str(page.lines)
 
 
@@ -101,16 +100,15 @@ def test_inspect_goes_by_the_settings_of_the_user(c4: Corpus, tmp_path: Path, pr
     copy = dataclasses.replace(step, folder=tmp_path / "clean" / step.address)
     shutil.copytree(step.folder, copy.folder)
     forged(copy.folder, private)
-    found = inspect.documents([copy], "clean", "kept", "40")
+    found = inspect.documents([c4.steps[0], copy], "clean", "kept", "40")
     assert f"{private}:0" in {page.document.id for page in found.kept}
     assert "diary" not in str(found)
 
 
 @pytest.mark.parametrize("name", ["../../private.txt", "/etc/hostname", "documents/../../x"])
-def test_a_manifest_names_nothing_outside_its_folder(name: str, run_stage, tmp_path: Path) -> None:
+def test_a_manifest_names_nothing_outside_its_folder(name: str, run_clean, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"text": "A page."}\n')
-    clean = Clean(source=Jsonl(paths=(str(tmp_path / "a.jsonl"),)), cleaning=Cleaning(filters=()))
-    folder = run_stage(clean, {}, tmp_path / "clean").folder
+    folder = run_clean(Jsonl(paths=(str(tmp_path / "a.jsonl"),)), Cleaning(filters=()), tmp_path).folder
     manifest = read_sealed(folder / "manifest.json")
     for changed in ({"files": {name: {"bytes": 1, "sha256": "0"}}}, {"inputs": {"clean": name}}):
         write_sealed(folder / "manifest.json", {**manifest, **changed})

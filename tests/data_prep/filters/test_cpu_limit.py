@@ -9,7 +9,7 @@ import pytest
 from datatrove.data import Document
 from datatrove.pipeline.filters.base_filter import BaseFilter
 
-from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters import cpu_limit
 from headrace.data_prep.filters.c4.page_length import StrippedLines
@@ -51,14 +51,12 @@ def short(monkeypatch):
     monkeypatch.setattr(Burning, "loaded", False)
 
 
-def test_slow_pages_are_dropped_and_the_others_stay(short, tmp_path, run_stage) -> None:
+def test_slow_pages_are_dropped_and_the_others_stay(short, tmp_path, run_clean) -> None:
     texts = ["before", "loop", "between", "match", "wait", "load", "after"]
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps({"text": f"  {text}"}) + "\n" for text in texts))
     burning = DatatroveFilter(path=f"{__name__}.Burning")
     cleaning = Cleaning(filters=(StrippedLines(), burning))
-    artifact = run_stage(
-        Clean(source=Jsonl(paths=(str(tmp_path / "pages.jsonl"),)), cleaning=cleaning), {}, tmp_path / "c"
-    )
+    artifact = run_clean(Jsonl(paths=(str(tmp_path / "pages.jsonl"),)), cleaning, tmp_path)
     kept, dropped = (
         [document for path in artifact.shards(kind) for document in read_documents(path)]
         for kind in ("documents", "dropped")
@@ -69,7 +67,7 @@ def test_slow_pages_are_dropped_and_the_others_stay(short, tmp_path, run_stage) 
         {"rule": "too_slow", "value": "more than 0 s of CPU time"}
     ] * 2
     assert artifact.counts["dropped:too_slow"] == 2
-    assert artifact.counts["records_in"] == 7
+    assert artifact.counts["documents_in"] == 7
 
 
 def test_the_limit_grows_with_the_page(monkeypatch) -> None:

@@ -53,8 +53,7 @@ def test_ours_in_a_datatrove_pipeline(tmp_path) -> None:
     assert counts[2]["dropped_c4_lines.sentences"] == 1
 
 
-def test_datatroves_in_ours(run_stage, tmp_path) -> None:
-    from headrace.data_prep.clean import Clean
+def test_datatroves_in_ours(run_clean, tmp_path) -> None:
     from headrace.data_prep.sources.jsonl import Jsonl
 
     (tmp_path / "in.jsonl").write_text('{"text": "a secret"}\n{"text": "a word"}\n', encoding="utf-8")
@@ -65,8 +64,7 @@ def test_datatroves_in_ours(run_stage, tmp_path) -> None:
     }
     cleaning = decode(Cleaning, {"filters": [entry]})
     assert canonical(cleaning)["filters"] == [entry]
-    stage = Clean(source=Jsonl(paths=(str(tmp_path / "in.jsonl"),)), cleaning=cleaning)
-    artifact = run_stage(stage, {}, tmp_path / "out")
+    artifact = run_clean(Jsonl(paths=(str(tmp_path / "in.jsonl"),)), cleaning, tmp_path / "out")
     assert [d.text for path in artifact.shards("documents") for d in read_documents(path)] == ["a word"]
     assert artifact.counts["dropped:datatrove.RegexFilter"] == 1
 

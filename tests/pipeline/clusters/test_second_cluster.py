@@ -69,20 +69,20 @@ def wait_for_end(jobs: Path, job: int) -> None:
 
 
 def test_jobs_are_submitted_shown_cancelled_and_submitted_again(headrace: Headrace, jobs: Path) -> None:
-    only = ("until=signatures", "cleaning=none", *ON_FILES)
+    only = ("until=clean", "cleaning=none", *ON_FILES)
     (jobs / "hold").touch()
     output = headrace("run", *only)
-    assert [row[0] for row in rows(output)] == ["clean", "signatures", "report"]
+    assert [row[0] for row in rows(output)] == ["texts", "clean", "report"]
     assert [row[3] for row in rows(output)] == ["1", "2", "3"]
     assert "report.html (its job is the last)" in output
     assert rows(output)[1][4] == "1", "each job waits for the one before it"
     held = headrace("status", *only)
-    assert state(held, "clean") == "PENDING (Files), job 1"
+    assert state(held, "texts") == "PENDING (Files), job 1"
 
     assert "stop them with `headrace cancel " in output
     assert "files jobs 1, 2\n" in headrace("cancel", *only)
     cancelled = headrace("status", *only)
-    assert state(cancelled, "clean") == "CANCELLED before it ran, job 1"
+    assert state(cancelled, "texts") == "CANCELLED before it ran, job 1"
 
     (jobs / "hold").unlink()
     assert [row[3] for row in rows(headrace("run", *only))] == ["4", "5", "6"]

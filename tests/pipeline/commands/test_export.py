@@ -135,7 +135,7 @@ def test_too_many_columns_are_refused() -> None:
         (["clean", "a.csv"], "FILE: 'a.csv' names no format; end it with .jsonl, .jsonl.gz, .jsonl.zst, .parquet"),
         (["clean", "no/a.jsonl"], "FILE: there is no folder 'no'; make it first"),
         (["clean", "there.jsonl"], "FILE: 'there.jsonl' exists; give another name, or --force to replace it"),
-        (["tokens", "a.jsonl"], "STAGE: 'tokens' does not keep or drop documents; give one of clean, unique"),
+        (["tokens", "a.jsonl"], "STAGE: 'tokens' does not keep or drop documents; give one of texts, clean, unique"),
         (
             ["clean", "a.jsonl", "--rule", "c4_lnes"],
             "RULE: clean dropped nothing by 'c4_lnes'; did you mean 'c4_lines'?",

@@ -52,7 +52,7 @@ def test_what_is_in_tokens_is_listed_with_its_span_and_rows(c4: Corpus) -> None:
 def test_what_is_not_in_tokens_is_listed_with_its_fate(c4: Corpus) -> None:
     removed, survivor = f"{c4.first}:5", f"{c4.second}:4"
     value = c4.values(removed, "value")[0]
-    clean, other = c4.artifact("clean").folder, "http://www.a.example/?page=0/"
+    texts, other = c4.artifact("texts").folder, "http://www.a.example/?page=0/"
     assert facts_of(c4, f"{c4.second}:2", removed, f"{c4.first}:99", other, "") == [
         ("id", f"{c4.second}:2"),
         ("dropped by", "clean"),
@@ -65,11 +65,11 @@ def test_what_is_not_in_tokens_is_listed_with_its_fate(c4: Corpus) -> None:
         ("value", value),
         ("still there", f"{survivor} says the same: list it to forget that, too"),
         ("", ""),
-        ("unknown", f"{c4.first}:99: neither an id nor a URL of {clean}"),
+        ("unknown", f"{c4.first}:99: neither an id nor a URL of {texts}"),
         ("", ""),
-        ("unknown", f"{other}: neither an id nor a URL of {clean}; did you mean 'https://a.example/?page=0'?"),
+        ("unknown", f"{other}: neither an id nor a URL of {texts}; did you mean 'https://a.example/?page=0'?"),
         ("", ""),
-        ("unknown", f": neither an id nor a URL of {clean}"),
+        ("unknown", f": neither an id nor a URL of {texts}"),
         ("", ""),
     ]
 

@@ -69,11 +69,11 @@ def test_by_a_rule_that_removes_lines(c4: Corpus) -> None:
 
 def test_it_looks_on_where_a_rule_is_rare(plain: Corpus) -> None:
     """The evenly chosen shard has no such document; the other has."""
-    assert ids(inspect.documents(plain.steps, "clean", "no_text", "1").dropped) == [f"{plain.second}:10"]
+    assert ids(inspect.documents(plain.steps, "texts", "no_text", "1").dropped) == [f"{plain.second}:10"]
 
 
 def test_long_texts_are_shown_in_part() -> None:
-    page = Page(Document(text="", id="a:0", metadata={}), [Line("x" * 200)] * 15, is_compared=True)
+    page = Page(Document(text="", id="a:0", metadata={}), [Line("x" * 200)] * 15)
     lines = [value for key, value in inspect.facts_of(page) if key == "text"]
     assert lines == [*["x" * 160 + "…"] * 12, "… 3 more"]
 
@@ -81,7 +81,7 @@ def test_long_texts_are_shown_in_part() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["tokens"], "STAGE: 'tokens' does not keep or drop documents; give one of clean, unique"),
+        (["tokens"], "STAGE: 'tokens' does not keep or drop documents; give one of texts, clean, unique"),
         (["clean", "c4_lnes"], "RULE: clean dropped and removed nothing by 'c4_lnes'; did you mean 'c4_lines'?"),
         (["clean", "kept", "0"], "NUMBER: '0' is not a number of documents; give 1 or more"),
     ],
@@ -150,17 +150,11 @@ def test_one_kind_before_and_after(
     assert "(random, seed 3)" in capsys.readouterr().out
 
 
-def test_records_that_are_gone_are_said_to_be(run_stage, tmp_path) -> None:
+def test_no_raw_file_is_read(run_stage, tmp_path) -> None:
     corpus = build(run_stage, tmp_path, "c4", c4_corpus())
-    found = inspect.documents(corpus.steps, "clean", "c4_lines.end_mark")
-    assert found.kept[0].is_compared
     (tmp_path / "second.jsonl").unlink()
-    gone = inspect.documents(corpus.steps, "clean", "c4_lines.end_mark").kept[0]
-    assert not gone.is_compared
-    facts = list(inspect.facts_of(gone))
-    assert ("not compared", "its record could not be read again, so lost lines are not shown") in facts
-    assert [name for name, _ in facts if name == "lost"] == []
-    assert [line.text for line in gone.lines] == gone.document.text.splitlines()
+    found = inspect.documents(corpus.steps, "clean", "c4_lines.end_mark").kept[0]
+    assert [line.text for line in found.lines if line.rule] == ["menu \x1b[31m", "home"]
 
 
 def test_the_command_line(c4: Corpus) -> None:

@@ -51,17 +51,16 @@ def against(run_stage, folder):
 
 
 def test_why_names_the_older_document(folder, against):
-    values, steps, old = against
-    source = decoded(compose(values)).source
+    _, steps, old = against
     kept = [document.id for path in Artifact(steps[-1].folder).shards("documents") for document in read_documents(path)]
     assert kept == [f"{folder}/new.jsonl:0"]
     removed = [("exact_duplicate", 0), ("exact_duplicate", 0), ("near_duplicate", 1), ("near_duplicate", 2)]
     for record, (rule, original) in enumerate(removed, 1):
-        found = dict(why.explain(steps, source, f"{folder}/new.jsonl:{record}"))
+        found = dict(why.explain(steps, f"{folder}/new.jsonl:{record}"))
         assert found["rule"] == rule
         assert found["duplicate of"] == f"{folder}/old.jsonl:{original} of the older run unique/{old.name}"
     assert found["cluster"] == "2 documents"
-    both = list(why.explain(steps, source, f"{folder}/new.jsonl:1"))
+    both = list(why.explain(steps, f"{folder}/new.jsonl:1"))
     assert ("also removed", f"{folder}/new.jsonl:2  jaccard 1.0000 (equal texts)") in both
 
 

@@ -98,8 +98,7 @@ def items(steps: list[Step]) -> dict[str, dict[str, object]]:
 
 
 def told(steps: list[Step], corpus: Path, number: int) -> list[str]:
-    config = decoded(compose(["source=jsonl", f"source.paths=[{corpus}/pages.jsonl]"]))
-    facts = why.explain(steps, config.source, f"{corpus}/pages.jsonl:{number}")
+    facts = why.explain(steps, f"{corpus}/pages.jsonl:{number}")
     return [value for key, value in facts if key == "benchmark item"]
 
 

@@ -14,7 +14,7 @@ from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core import error_report
-from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.run import jobs, saved, storage
@@ -105,7 +105,7 @@ def test_status_by_name_id_beginning_and_path(elsewhere: Path) -> None:
     rows = lines("status", "small", f"root={elsewhere}")
     assert [row.split()[0] for row in rows[1:]][-2:] == ["packed", "report"]
     assert all("…" not in row for row in rows)
-    assert str(elsewhere / "clean") in rows[1], "a path is never cut"
+    assert str(elsewhere / "texts") in rows[1], "a path is never cut"
     for name in (file.parent.name, file.parent.name[:7], "sma", str(file.parent), str(file)):
         assert lines("status", name, f"root={elsewhere}") == rows
     assert lines("status", "name=small", f"root={elsewhere}") == rows
@@ -130,7 +130,7 @@ def test_a_run_that_is_named_wrongly(elsewhere: Path, arguments: list[str], mess
 
 def test_a_beginning_of_several_runs_is_refused(tmp_path: Path) -> None:
     for number, name in enumerate(("lr-1", "lr-2", "lr-2")):
-        values = {"format": 3, "config": {"name": name}, "descriptions": {}, "steps": []}
+        values = {"format": FORMAT, "config": {"name": name}, "descriptions": {}, "steps": []}
         write_sealed(tmp_path / f"runs/{number:012x}/run.json", values)
         os.utime(tmp_path / f"runs/{number:012x}/run.json", (number, number))
     done = headrace_here("status", "lr", f"root={tmp_path}")
@@ -238,7 +238,7 @@ class Waste:
         self.own_scores = self.artifact("folder_scores", "f" * 12)
         steps = [{"name": "clean", "address": "a" * 12, "phases": []}]
         config = {"mixture": {"sources": [{"packed": f"{root}/tokens/{'e' * 12}"}]}}
-        values = {"format": 3, "config": config, "descriptions": {}, "steps": steps}
+        values = {"format": FORMAT, "config": config, "descriptions": {}, "steps": steps}
         write_sealed(root / "runs/000000000000/run.json", values)
 
     def artifact(self, stage: str, address: str, inputs: dict[str, str] | None = None) -> Path:

@@ -10,10 +10,10 @@ from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.dedup.shingles import shingle_set
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenizer import Tokenizer, Trained
 from headrace.data_prep.tokens import Tokens
@@ -46,6 +46,7 @@ def test_a_page_dropped_by_a_rule(c4: Corpus) -> None:
         ("rule", "c4_lines.sentences"),
         ("value", "0"),
         ("characters", "10"),
+        ("texts", f"{c4.artifact('texts').folder}/documents/00001.jsonl.zst, line 3"),
         ("clean", f"{clean}/dropped/00001.jsonl.zst, line 1"),
     ]
 
@@ -55,6 +56,20 @@ def test_what_cleaning_took_from_a_kept_page(c4: Corpus) -> None:
     assert ("kept by", "unique") in found
     assert ("removed lines", "2 by c4_lines.end_mark") in found
     assert next(value for key, value in found if key == "language").startswith("en, score 0.99")
+
+
+def test_a_record_that_cannot_be_read(plain: Corpus) -> None:
+    assert plain.why(f"{plain.second}:10") == [
+        ("id", f"{plain.second}:10"),
+        ("source file", plain.second),
+        ("record", "10"),
+        ("url", "https://d.example/?page=10"),
+        ("dropped by", "texts"),
+        ("rule", "no_text"),
+        ("value", "field 'text' is empty"),
+        ("characters", "0"),
+        ("texts", f"{plain.artifact('texts').folder}/dropped/00001.jsonl.zst, line 1"),
+    ]
 
 
 def test_what_was_masked_is_said() -> None:
@@ -173,7 +188,7 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
     encoder = Encoder.load(plain.artifact("tokenizer").path("tokenizer.json"))
     stored = np.fromfile(plain.artifact("tokens").shard("tokens", 0, "bin"), dtype="<u2")
     last = int(np.load(plain.artifact("tokens").shard("bounds", 0, "npy"))[1])
-    unique, clean = plain.artifact("unique").folder, plain.artifact("clean").folder
+    texts, clean, unique = (plain.artifact(stage).folder for stage in ("texts", "clean", "unique"))
     expected = [
         ("id", f"{plain.first}:0"),
         ("source file", plain.first),
@@ -183,6 +198,7 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
         ("place", f"token 5 of {last - 1:,} of the document"),
         ("before", encoder.decode(stored[1:5])),
         ("after", encoder.decode(stored[6:22])),
+        ("texts", f"{texts}/documents/00000.jsonl.zst, line 1"),
         ("clean", f"{clean}/documents/00000.jsonl.zst, line 1"),
         ("unique", f"{unique}/documents/00000.jsonl.zst, line 1"),
     ]
@@ -198,9 +214,9 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
 
 MISTAKES = [
     (["why", "{second}:12"], "document: '{second}' has no record 12; its records go from {second}:0 to {second}:11"),
-    (["why", "{folder}/secnd.jsonl:7"], "document: {clean} has no id or URL '{folder}/secnd.jsonl:7'; did you mean '{second}:7'?"),  # noqa: E501
-    (["why", "x:7"], "document: {clean} has no id or URL 'x:7'; an id reads like '{first}:0', a URL must be exact, and the overrides must be the run's own"),  # noqa: E501
-    (["why", "http://www.a.example/?page=0/"], "document: {clean} has no id or URL 'http://www.a.example/?page=0/'; did you mean 'https://a.example/?page=0'?"),  # noqa: E501
+    (["why", "{folder}/secnd.jsonl:7"], "document: {texts} has no id or URL '{folder}/secnd.jsonl:7'; did you mean '{second}:7'?"),  # noqa: E501
+    (["why", "x:7"], "document: {texts} has no id or URL 'x:7'; an id reads like '{first}:0', a URL must be exact, and the overrides must be the run's own"),  # noqa: E501
+    (["why", "http://www.a.example/?page=0/"], "document: {texts} has no id or URL 'http://www.a.example/?page=0/'; did you mean 'https://a.example/?page=0'?"),  # noqa: E501
     (["why", ""], "document: '' is neither an id nor a URL; give one as the shards hold it"),
     (["trace", "2", "0"], "SHARD: '2' is none of the 2 token shards; give a number from 0 to 1"),
     (["trace", "-1", "0"], "SHARD: '-1' is none of the 2 token shards; give a number from 0 to 1"),
@@ -213,11 +229,11 @@ def test_mistakes(c4: Corpus, words: list[str], message: str) -> None:
         "first": c4.first,
         "second": c4.second,
         "folder": Path(c4.first).parent,
-        "clean": c4.artifact("clean").folder,
+        "texts": c4.artifact("texts").folder,
     }
     command, *rest = (word.format(**names) for word in words)
     explained = {
-        "why": lambda word: why.explain(c4.steps, c4.config.source, word),
+        "why": lambda word: why.explain(c4.steps, word),
         "trace": lambda *two: trace.explain(c4.steps, *two),
     }[command](*rest)
     with pytest.raises(ConfigError) as error:
@@ -229,12 +245,13 @@ def test_a_file_that_was_read_in_sections(run_stage, tmp_path: Path) -> None:
     path = tmp_path / "pages.jsonl"
     path.write_text('{"text": "one"}\n\n{"text": "two"}\n{"text": 3}\n{"text": "four"}\n')
     source = Jsonl(paths=(str(path),), section_bytes=15)
-    clean = run_stage(Clean(source=source, cleaning=Cleaning(filters=())), {}, tmp_path / "clean")
-    found = [lookup.find(clean, source, f"{path}:{record}")[0] for record in range(4)]
+    stage = Texts(source=source)
+    texts, shards = run_stage(stage, {}, tmp_path / "texts"), stage.shards_by_file()
+    found = [lookup.find(texts, shards, f"{path}:{record}")[0] for record in range(4)]
     assert [one.document.text for one in found] == ["one", "two", "", "four"]
     assert [one.shard for one in found] == [0, 1, 2, 2]
     with pytest.raises(ConfigError) as error:
-        lookup.find(clean, source, f"{path}:4")
+        lookup.find(texts, shards, f"{path}:4")
     assert str(error.value) == f"document: '{path}' has no record 4; its records go from {path}:0 to {path}:3"
 
 
@@ -245,10 +262,10 @@ def test_an_offset_behind_the_end(c4: Corpus) -> None:
 
 
 def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
-    """First only clean is finished, then no stage is."""
+    """First only texts and clean are finished, then no stage is."""
     nowhere = [dataclasses.replace(step, folder=tmp_path / step.name) for step in c4.steps]
-    steps = [*c4.steps[:1], *nowhere[1:]]
-    found = list(why.explain(steps, c4.config.source, f"{c4.first}:5"))
+    steps = [*c4.steps[:2], *nowhere[2:]]
+    found = list(why.explain(steps, f"{c4.first}:5"))
     assert ("kept by", "clean") in found
     assert found[-1] == (
         "not finished",
@@ -256,12 +273,12 @@ def test_what_is_not_finished_is_named(c4: Corpus, tmp_path: Path) -> None:
     )
     with pytest.raises(ArtifactError, match=r"^tokens: is not finished .*; give the run's own overrides, or run it"):
         list(trace.explain(steps, "0", "0"))
-    with pytest.raises(ArtifactError, match=r"^clean: is not finished"):
-        list(why.explain(nowhere, c4.config.source, "x:0"))
+    with pytest.raises(ArtifactError, match=r"^texts: is not finished"):
+        list(why.explain(nowhere, "x:0"))
     with pytest.raises(
         ConfigError, match=r"^until: the run ends before 'tokens', which is needed here; give until=tokens$"
     ):
-        list(trace.explain(steps[:1], "0", "0"))
+        list(trace.explain(steps[:2], "0", "0"))
 
 
 def test_a_value_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

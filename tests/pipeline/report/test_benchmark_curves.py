@@ -7,7 +7,7 @@ from headrace.pipeline.report.benchmark_curves import benchmark_curves, main_met
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_history import IN_LOOP, Point
 from headrace.train.evaluation.score_rows import Metric
-from tests.pipeline.report.test_report import CLEAN, full_run, write_report
+from tests.pipeline.report.test_report import CLEANING, full_run, write_report
 from tests.pipeline.report.test_score_history import scored_checkpoint
 
 
@@ -68,12 +68,12 @@ def test_page_has_a_figure_when_a_checkpoint_is_scored(tmp_path: Path):
 
 def test_new_checkpoint_scores_change_the_address(tmp_path: Path):
     addresses = {"weights": "abc"}
-    before = Report(root=str(tmp_path), clean=CLEAN, shown=("weights",)).address(addresses)
-    assert before == Report(root=str(tmp_path / "elsewhere"), clean=CLEAN, shown=("weights",)).address(addresses)
+    before = Report(root=str(tmp_path), cleaning=CLEANING, shown=("weights",)).address(addresses)
+    assert before == Report(root=str(tmp_path / "elsewhere"), cleaning=CLEANING, shown=("weights",)).address(addresses)
     scored_checkpoint(tmp_path, "other", 100, 0.5)
-    assert Report(root=str(tmp_path), clean=CLEAN, shown=("weights",)).address(addresses) == before
+    assert Report(root=str(tmp_path), cleaning=CLEANING, shown=("weights",)).address(addresses) == before
     scored_checkpoint(tmp_path, "abc", 100, 0.5)
-    after = Report(root=str(tmp_path), clean=CLEAN, shown=("weights",)).address(addresses)
+    after = Report(root=str(tmp_path), cleaning=CLEANING, shown=("weights",)).address(addresses)
     assert after != before
     scored_checkpoint(tmp_path, "abc", 200, 0.5)
-    assert Report(root=str(tmp_path), clean=CLEAN, shown=("weights",)).address(addresses) not in (before, after)
+    assert Report(root=str(tmp_path), cleaning=CLEANING, shown=("weights",)).address(addresses) not in (before, after)

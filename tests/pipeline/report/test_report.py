@@ -20,7 +20,8 @@ from datatrove.data import Document
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.clean import Clean, Cleaning
+from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.c4.rules import FewWords
 from headrace.data_prep.sources.jsonl import Jsonl
@@ -39,6 +40,7 @@ from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_table import ScoreTable, columns
 from headrace.pipeline.report.sections import Statistic, epochs
 from headrace.pipeline.stages import stages
+from tests.stage_run import texts_and_clean
 from tests.unique_documents import write_documents
 
 HOSTILE = (
@@ -48,7 +50,8 @@ HOSTILE = (
 REMOVED = np.dtype([("row", "<u4"), ("survivor", "<u8"), ("survivor_id", "S40"), ("jaccard", "<f8"), ("exact", "?")])
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 
-CLEAN = Clean(source=Jsonl(paths=(HOSTILE,)), cleaning=Cleaning(filters=(C4Lines(rules=(FewWords(),)),)))
+CLEANING = Cleaning(filters=(C4Lines(rules=(FewWords(),)),))
+SETTINGS = {"texts": {"source": plain(Jsonl(paths=(HOSTILE,)))}, "clean": {"cleaning": plain(CLEANING)}}
 
 Fill = Callable[[TaskOutput], Mapping[str, int]]
 
@@ -75,9 +78,18 @@ def document(name: str, text: str, **metadata: object) -> Document:
 def full_run(root: Path) -> dict[str, Artifact]:
     """A run of two shards with every kind of content, and hostile text in every place for text."""
 
+    def rows(out: TaskOutput) -> list[Document]:
+        return [document(f"crawl-{out.task}.warc.gz:{n}", f"Page {n} of shard {out.task}. {HOSTILE}") for n in range(4)]
+
+    def texts(out: TaskOutput) -> Mapping[str, int]:
+        documents(out, "documents", rows(out))
+        drop = {"rule": "http_status", "value": HOSTILE}
+        documents(out, "dropped", [document(f"crawl-{out.task}.warc.gz:90", "", url="javascript:alert(1)", drop=drop)])
+        counts = {"records_in": 5000, "kept": 4600, "bytes_kept": 40_000_000}
+        return counts | {"dropped:http_status": 300, "dropped:no_text": 100}
+
     def clean(out: TaskOutput) -> Mapping[str, int]:
-        rows = [document(f"crawl-{out.task}.warc.gz:{n}", f"Page {n} of shard {out.task}. {HOSTILE}") for n in range(4)]
-        documents(out, "documents", rows)
+        documents(out, "documents", rows(out))
         drops = [{"rule": "c4_lines.curly_bracket", "value": HOSTILE}] * 5 + [
             {"rule": "language", "value": "de 0.93"}
         ] * 2
@@ -88,7 +100,7 @@ def full_run(root: Path) -> dict[str, Artifact]:
             for n, drop in enumerate(drops)
         ]
         documents(out, "dropped", gone)
-        counts = {"records_in": 5000, "bytes_in": 40_000_000, "kept": 2600, "bytes_kept": 14_000_000}
+        counts = {"documents_in": 4600, "kept": 2600, "bytes_kept": 14_000_000}
         counts |= {"dropped:c4_lines.curly_bracket": 800, "dropped:c4_lines.sentences": 1197}
         counts |= {
             "dropped:language": 402,
@@ -131,7 +143,8 @@ def full_run(root: Path) -> dict[str, Artifact]:
         return {"benchmarks": 3}
 
     return {
-        "clean": artifact(root, "clean", plain(CLEAN), clean, clean),
+        "texts": artifact(root, "texts", SETTINGS["texts"], texts, texts),
+        "clean": artifact(root, "clean", SETTINGS["clean"], clean, clean),
         "signatures": artifact(root, "signatures", {"hashes": 112}, lambda out: {"documents": 2600}),
         "duplicates": artifact(root, "duplicates", {"threshold": 0.8}, duplicates, duplicates),
         "unique": artifact(root, "unique", {}, unique, unique),
@@ -203,14 +216,13 @@ def empty_run(root: Path) -> dict[str, Artifact]:
         return {}
 
     fills: dict[str, Fill] = {"weights": weights, "scores": scores}
-    settings = {"clean": plain(CLEAN)}
     names = [stage.name for stage in stages(decoded(compose([])))]
-    return {name: artifact(root, name, settings.get(name, {}), fills.get(name, lambda out: {})) for name in names}
+    return {name: artifact(root, name, SETTINGS.get(name, {}), fills.get(name, lambda out: {})) for name in names}
 
 
-def write_report(inputs: Mapping[str, Artifact], folder: Path, clean: Clean = CLEAN, **about: str) -> Path:
+def write_report(inputs: Mapping[str, Artifact], folder: Path, cleaning: Cleaning = CLEANING, **about: str) -> Path:
     """Runs the stage and returns the page."""
-    stage = Report(clean=clean, shown=tuple(inputs), **about)
+    stage = Report(cleaning=cleaning, shown=tuple(inputs), **about)
     (phase,) = stage.phases({name: found.shard_count for name, found in inputs.items()})
     out = TaskOutput(folder, phase.name, 0)
     out.done(phase.run(0, inputs, out))
@@ -264,8 +276,10 @@ def test_main_numbers_are_on_the_page(page: Path) -> None:
     assert "unique documents 4,200 tokens 2.48 M parameters 3.41 M" in text
     assert "validation loss 3.701 nats per token, all held-out text bits per byte 1.234 all held-out text" in text
     assert "agreement acc 71.0 % random 50.0 %" in text
-    assert "records read 10,000 100.0 % 80.0 M kept by cleaning 5,200 52.0 % 28.0 M unique 4,200 42.0 % 24.0 M" in text
-    assert "c4_lines.sentences Drops pages with fewer than 3 sentences left. 2,394 23.9 %" in text
+    assert "records read 10,000 100.0 % none readable 9,200 92.0 % 80.0 M" in text
+    assert "80.0 M kept by cleaning 5,200 52.0 % 28.0 M unique 4,200 42.0 % 24.0 M" in text
+    assert "800 of 10,000 records gave no text" in text
+    assert "c4_lines.sentences Drops pages with fewer than 3 sentences left. 2,394 26.0 %" in text
     assert "bad_words Drops pages with a word of the list of bad words. 2 < 0.1 %" in text
     assert "few_words 6,000 13.0 %" in text
     assert "1,000 of 5,200 cleaned documents" in text
@@ -365,9 +379,9 @@ def test_the_page_of_an_empty_run_has_no_empty_columns_and_numbers(empty_page: P
 def test_a_run_without_a_model_has_a_page_of_what_there_is(tmp_path: Path) -> None:
     whole = full_run(tmp_path)
     for last, sections in (
-        ("clean", ["funnel", "drops", "kept", "settings"]),
-        ("duplicates", ["funnel", "drops", "kept", "duplicates", "settings"]),
-        ("packed", ["funnel", "drops", "kept", "duplicates", "tokens", "settings"]),
+        ("clean", ["funnel", "unreadable", "drops", "kept", "settings"]),
+        ("duplicates", ["funnel", "unreadable", "drops", "kept", "duplicates", "settings"]),
+        ("packed", ["funnel", "unreadable", "drops", "kept", "duplicates", "tokens", "settings"]),
     ):
         inputs = {name: whole[name] for name in list(whole)[: list(whole).index(last) + 1]}
         reader = Reader(write_report(inputs, tmp_path / "report" / last, run="0123456789ab").read_text())
@@ -424,34 +438,34 @@ def test_samples_are_searched_in_the_beginnings_of_few_shards(tmp_path: Path, mo
         made, "dropped", {"rare": 3, "common": 3, "never": 3}, lambda one: {one.metadata["drop"]["rule"]}
     )
     assert opened == [f"dropped/{number:05d}.jsonl.zst" for number in range(0, 40, 5)]
-    assert [sample.id for sample in found["rare"]] == ["0:10", "10:10", "20:10"], "row 11 of odd shards is too far"
-    assert [sample.id for sample in found["common"]] == ["0:0", "5:0", "10:0"]
+    assert [sample.id for _, sample in found["rare"]] == ["0:10", "10:10", "20:10"], "row 11 of odd shards is too far"
+    assert [sample.id for _, sample in found["common"]] == ["0:0", "5:0", "10:0"]
     assert "never" not in found
 
 
+ALL_LINE_RULES = Cleaning(filters=(C4Lines(),))
 MENU = "Home"
 SENTENCES = [f"The sentence with the number {n} has a number of words." for n in range(4)]
 
 
 @pytest.fixture
-def cleaned(tmp_path: Path) -> tuple[Clean, Artifact]:
-    """Twenty cleaned pages with a menu, and their raw file. Every fourth page is too short."""
+def cleaned(tmp_path: Path) -> tuple[Artifact, Artifact]:
+    """Texts and clean: twenty pages with a menu. Every fourth page is too short."""
     raw = tmp_path / "pages.jsonl"
-    texts = ["\n".join([MENU, *SENTENCES[: 1 if n % 4 == 3 else 4]]) for n in range(20)]
+    pages = ["\n".join([MENU, *SENTENCES[: 1 if n % 4 == 3 else 4]]) for n in range(20)]
     raw.write_text(
-        "".join(json.dumps({"text": text, "url": f"https://{n}.example/"}) + "\n" for n, text in enumerate(texts))
+        "".join(json.dumps({"text": text, "url": f"https://{n}.example/"}) + "\n" for n, text in enumerate(pages))
     )
-    stage = Clean(source=Jsonl(paths=(str(raw),)), cleaning=Cleaning(filters=(C4Lines(),)))
-    out = TaskOutput(tmp_path / "clean", "0-filter", 0)
-    out.done(stage.phases({})[0].run(0, {}, out))
-    return stage, finish(tmp_path / "clean", stage.description({}), {"0-filter": 1})
+    found = texts_and_clean(Jsonl(paths=(str(raw),)), ALL_LINE_RULES, tmp_path)
+    raw.unlink()
+    return found
 
 
-def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Clean, Artifact], monkeypatch: pytest.MonkeyPatch) -> None:
-    stage, made = cleaned
+def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Artifact, Artifact]) -> None:
+    texts, made = cleaned
     short, menu = "c4_lines.sentences", "c4_lines.end_mark"
-    found = document_samples.side_by_side(made, stage, [short, "never"], [menu])
-    file = stage.source.listing()[0].name
+    found = document_samples.side_by_side(made, texts, ALL_LINE_RULES, [short, "never"], [menu])
+    file = next(read_documents(texts.shards("documents")[0])).id.removesuffix(":0")
     assert set(found) == {short, menu}
     assert [(pair.kept.id, pair.dropped.id) for pair in found[short]] == [
         (f"{file}:{kept}", f"{file}:{dropped}") for kept, dropped in ((0, 3), (1, 7), (2, 11))
@@ -462,20 +476,13 @@ def test_kept_and_dropped_stand_side_by_side(cleaned: tuple[Clean, Artifact], mo
     assert [(pair.kept.id, pair.dropped.id) for pair in found[menu]] == [
         (f"{file}:{kept}", f"{file}:{dropped}") for kept, dropped in ((0, 3), (1, 7), (2, 11))
     ]
-    assert all(pair.kept is None for pair in document_samples.side_by_side(made, stage, [short], kept=0)[short])
-    monkeypatch.setattr(document_samples, "RECORDS_PER_FILE", 5)
-    second = document_samples.side_by_side(made, stage, [short])[short][1]
-    assert second.kept.lines[0] == Line(MENU, menu)
-    assert second.dropped.lines == [Line(MENU, menu), Line(SENTENCES[0])], (
-        "the rule that dropped it is applied without its record"
-    )
-    Path(file).unlink()
-    assert document_samples.side_by_side(made, stage, [short])[short][1].kept.lines == [*map(Line, SENTENCES)]
+    without = document_samples.side_by_side(made, texts, ALL_LINE_RULES, [short], kept=0)
+    assert all(pair.kept is None for pair in without[short])
 
 
-def test_removed_lines_are_struck_through(cleaned: tuple[Clean, Artifact], tmp_path: Path) -> None:
-    inputs = empty_run(tmp_path / "empty") | {"clean": cleaned[1]}
-    text = write_report(inputs, tmp_path / "report", cleaned[0]).read_text()
+def test_removed_lines_are_struck_through(cleaned: tuple[Artifact, Artifact], tmp_path: Path) -> None:
+    inputs = empty_run(tmp_path / "empty") | dict(zip(("texts", "clean"), cleaned, strict=True))
+    text = write_report(inputs, tmp_path / "report", ALL_LINE_RULES).read_text()
     assert text.count('<del dir="auto">Home</del> <span class="mark">c4_lines.end_mark</span>') == 2 * (3 + 3)
     assert text.count('<div class="side-by-side">') == 3 + 3
 
@@ -566,7 +573,7 @@ def test_a_browser_draws_every_figure_without_errors(page: Path, browse: Callabl
     assert all('data-drawn="yes"' in part for part in drawn.values())
     marks = {name: len(re.findall(r'<path[^>]* d="M|<path class="js-line"', part)) for name, part in drawn.items()}
     assert drawn["lengths"].count('<g class="point">') == 10
-    assert drawn["funnel"].count('<g class="point">') == 3
+    assert drawn["funnel"].count('<g class="point">') == 4
     assert "js-line" in drawn["loss"]
     assert marks["loss"] > 6
     assert "yerror" in drawn["scores"] or "xerror" in drawn["scores"]

@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-SETTINGS = ["source=jsonl", "source.paths=[pages.jsonl]", "cleaning=none", "until=clean", "root=runs"]
+SETTINGS = ["source=jsonl", "source.paths=[pages.jsonl]", "cleaning=none", "until=texts", "root=runs"]
 
 
 def run(folder: Path, *command: str) -> None:
@@ -39,12 +39,12 @@ def run(folder: Path, *command: str) -> None:
 
 def test_the_workers_of_this_machine(folder: Path) -> None:
     run(folder, "-m", "headrace", *SETTINGS)
-    assert len(list(folder.glob("runs/clean/*/manifest.json"))) == 1
+    assert len(list(folder.glob("runs/texts/*/manifest.json"))) == 1
 
 
 def test_a_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     values = compose(SETTINGS)
     run_json = save(decoded(values), values, plan(decoded(values)))
-    run(folder, "-m", "headrace.pipeline.run.worker", str(run_json), "clean", "0-filter", "0")
-    assert len(list(folder.glob("runs/clean/*/manifest.json"))) == 1
+    run(folder, "-m", "headrace.pipeline.run.worker", str(run_json), "texts", "texts", "0")
+    assert len(list(folder.glob("runs/texts/*/manifest.json"))) == 1

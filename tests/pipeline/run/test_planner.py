@@ -92,7 +92,7 @@ def overrides(folder: Path) -> list[str]:
     (folder / "raw").mkdir(exist_ok=True)
     rows = [{"text": f"Page {number} has its own text."} for number in range(9)]
     (folder / "raw/a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    source = [f"source.paths=[{folder}/raw/*.jsonl]", "source=jsonl", "cleaning=none", "workers=1", "until=clean"]
+    source = [f"source.paths=[{folder}/raw/*.jsonl]", "source=jsonl", "cleaning=none", "workers=1", "until=texts"]
     return [*source, f"root={folder}/root"]
 
 
@@ -104,7 +104,7 @@ def age(root: Path) -> list[Path]:
         write_sealed(path, values)
     folders = []
     for path in root.glob("*/*/manifest.json"):
-        write_sealed(path, read_sealed(path) | {"format": 2})
+        write_sealed(path, read_sealed(path) | {"format": FORMAT - 1})
         folders.append(path.parent.rename(path.parent.with_name(OLD_SEAL)))
     return folders
 
@@ -112,14 +112,14 @@ def age(root: Path) -> list[Path]:
 def test_a_root_of_an_older_format_is_named_once(tmp_path: Path) -> None:
     line = overrides(tmp_path)
     assert "older version" not in headrace_here(*line).stderr
-    (new,) = (tmp_path / "root/clean").iterdir()
-    old = next(path for path in age(tmp_path / "root") if path.parent.name == "clean")
+    (new,) = (tmp_path / "root/texts").iterdir()
+    old = next(path for path in age(tmp_path / "root") if path.parent.name == "texts")
     assert (has_older_format(old), has_older_format(tmp_path)) == (True, False)
 
     again = headrace_here(*line)
     assert again.returncode == 0, again.stderr
     assert again.stderr.count(f"holds results of an older version of headrace (before format {FORMAT})") == 1
-    assert "so these stages are computed again: clean, report; " in again.stderr
+    assert "so these stages are computed again: texts, report; " in again.stderr
     assert Artifact(new).counts["kept"] == 9
     third = headrace_here(*line)
     assert "done before" in third.stderr
@@ -128,7 +128,7 @@ def test_a_root_of_an_older_format_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError) as error:
         Artifact(old)
     assert str(error.value) == (
-        f"{old}: has format 2; this version of headrace reads format {FORMAT}; "
+        f"{old}: has format {FORMAT - 1}; this version of headrace reads format {FORMAT}; "
         "start a new root (root=FOLDER), or use the version of headrace that wrote it"
     )
 

@@ -67,14 +67,14 @@ def test_small_data_are_one_job_and_names_begin_with_that_of_the_run(
 ) -> None:
     output = submit()
     (run_json,) = tmp_path.glob("root/runs/*/run-*.json")
-    names = [f"{run_json.parent.name}:{title}" for title in ("clean..packed", "weights", "scores", "report")]
+    names = [f"{run_json.parent.name}:{title}" for title in ("texts..packed", "weights", "scores", "report")]
     assert [option(argv, "job-name") for argv in fake.argv] == names
-    assert script(fake.argv[DATA]) == ["data.sbatch", str(run_json), "clean..packed", "4", sys.executable]
-    assert option(fake.argv[DATA], "output") == f"{run_json.parent}/logs/clean.packed-%j.log"
+    assert script(fake.argv[DATA]) == ["data.sbatch", str(run_json), "texts..packed", "4", sys.executable]
+    assert option(fake.argv[DATA], "output") == f"{run_json.parent}/logs/texts.packed-%j.log"
     assert [option(argv, "dependency") for argv in fake.argv] == [None, "afterok:101", "afterok:102", "afterok:103"]
-    assert output.splitlines()[1].split()[:1] == ["clean..packed"]
+    assert output.splitlines()[1].split()[:1] == ["texts..packed"]
     submit("name=mill")
-    assert [option(argv, "job-name") for argv in fake.argv[4:6]] == ["mill:clean..packed", "mill:weights"]
+    assert [option(argv, "job-name") for argv in fake.argv[4:6]] == ["mill:texts..packed", "mill:weights"]
 
 
 def test_large_data_are_a_job_for_each_phase(fake: FakeSlurm, submit: Submit) -> None:
