@@ -42,6 +42,9 @@ BATCH_BYTES = 1 << 18
 STATM = Path("/proc/self/statm")
 """Its first number is this process's address space in pages (proc(5)). On other systems memory is not limited."""
 
+PASSED_OVER = Drop(rule="", value="")
+"""The result for a record that the worker has already. It is never sent."""
+
 Call = tuple[int, int]
 """One call of ``isolated``: the number of its record, and the number of the call among those of the record."""
 _CALL = struct.Struct("qq?")
@@ -65,7 +68,7 @@ class _Calls:
         call = self.record, self._call
         self._call += 1
         if self.record < self._known:
-            return Drop("read_before", "")
+            return PASSED_OVER
         if call in self._drops:
             return self._drops[call]
         _CALL.pack_into(self._shared, 0, *call, True)

@@ -2,8 +2,12 @@
 
 headrace compare small large                        runs by their names, ids, beginnings of ids, or paths
 headrace compare runs/folder_scores/77aa… runs/scores/0c1d…    folders of scores
+headrace compare A B --only piqa,arc_easy           some benchmarks, or one of your own alone
 headrace compare A B C > table.md                   Markdown when the output is not a terminal
-headrace compare A B C --page comparison.html       with figures (compare_page.py)
+headrace compare A B C --page comparison.html       with loss curves and figures (compare_page.py)
+
+    setting                  A       B
+    optimizer.learning_rate  0.0003  0.0006
 
     benchmark  shots  metric  items  A                     B                     B − A                 p
     piqa           0  acc     1,838  61.0 % [58.8, 63.2]   63.4 % [61.2, 65.6]   +2.4 % [+0.9, +3.9]   0.0021 **
@@ -16,6 +20,8 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import click
 import orjson
@@ -27,12 +33,16 @@ from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.forest import Interval
+from headrace.pipeline.report.formatting import flat
 from headrace.pipeline.run.saved import SavedRun, named_file
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of, read_scores
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of, read_scores, split_filter
 from headrace.train.evaluation.significance import Difference, compared, holm, mark
 
+NOT_DECISIVE = ("name", "root", "until", "workers", "ranks", "cluster", "tracking")
+"""Settings that do not change results."""
 NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
     "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm."
@@ -43,10 +53,14 @@ NOTE = (
 @click.argument("first", metavar="RUN")
 @click.argument("second", metavar="RUN")
 @click.argument("others", metavar="[RUN ...]", nargs=-1)
+@click.option("--only", metavar="NAMES", default="", help="Compare these benchmarks only, separated by commas.")
 @click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures, too.")
-def compare(overrides: Sequence[str], first: str, second: str, others: Sequence[str], page: str | None) -> None:
-    """Prints the scores of runs (ids or folders) side by side, with tests of the differences from the first."""
-    show(config_of(overrides), [first, second, *others], Path(page) if page else None)
+def compare(
+    overrides: Sequence[str], first: str, second: str, others: Sequence[str], only: str, page: str | None
+) -> None:
+    """Prints the scores of runs (names, ids or folders) side by side, with tests of the differences from the first."""
+    wanted = [name.strip() for name in only.split(",") if name.strip()]
+    show(config_of(overrides), [first, second, *others], wanted, Path(page) if page else None)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,10 +71,21 @@ class Contestant:
     scores: Artifact
     benchmarks: Mapping[str, BenchmarkScores]
     """The scores of each benchmark, by its name."""
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The settings that decide the results, by their dotted names."""
 
     @classmethod
-    def of(cls, name: str, scores: Artifact) -> "Contestant":
-        return cls(name, scores, {one.name: one for one in read_scores(scores.path("scores.json"))})
+    def of(cls, name: str, scores: Artifact, settings: Mapping[str, Any] = MappingProxyType({})) -> "Contestant":
+        """Returns the run called ``name`` with its ``scores`` and nested ``settings``."""
+        decisive = {key: value for key, value in settings.items() if key not in NOT_DECISIVE}
+        benchmarks = {one.name: one for one in read_scores(scores.path("scores.json"))}
+        return cls(name, scores, benchmarks, dict(flat(decisive)))
+
+    @property
+    def metrics_log(self) -> Path:
+        """The metrics of the training whose model was scored; it does not exist for the model of a folder."""
+        address = str(self.scores.manifest.get("inputs", {}).get("weights", "none"))
+        return self.scores.folder.parents[1] / "weights" / address / "metrics.jsonl"
 
     def metric(self, benchmark: str, name: str) -> Metric | None:
         """Returns the metric ``name`` of the whole ``benchmark``; None when this run lacks it."""
@@ -91,37 +116,100 @@ class Row:
         return f"{self.kind.scale * value:{sign}{'.2f' if self.kind.unit else '.4g'}}"
 
 
-def show(config: RunConfig, wanted: Sequence[str], page: Path | None) -> None:
-    """Prints the table of the runs that ``wanted`` names, and writes it with figures to ``page``."""
-    names = [Path(one).name for one in wanted]
-    names = names if len(set(names)) == len(names) else list(wanted)
-    runs = [Contestant.of(name, scores_of(one, config.root)) for name, one in zip(names, wanted, strict=True)]
-    rows, console = list(rows_of(runs)), terminal()
+def show(config: RunConfig, wanted: Sequence[str], only: Sequence[str], page: Path | None) -> None:
+    """Prints the settings that differ and the scores of the runs that ``wanted`` names; writes both to ``page``."""
+    runs = [restricted(run, only) for run in contestants(wanted, config.root)]
+    refuse_unknown(only, runs, wanted, config.root)
+    settings, rows = differing_settings(runs), list(rows_of(runs))
     head, body = header(runs), cells(rows)
+    nothing = "" if rows else nothing_in_common(runs)
+    if settings:
+        show_lines(["setting", *(run.name for run in runs)], settings)
+        print()
+    if rows:
+        show_lines(head, body)
+        print("", NOTE, sep="\n")
+    else:
+        print(nothing)
     if page is not None:
-        scores = {run.name: list(run.benchmarks.values()) for run in runs}
         shares, others = intervals(runs, rows, True), intervals(runs, rows, False)
-        page.write_text(compare_page.render(scores, [head, *body], NOTE, shares, others), encoding="utf-8")
+        figures = compare_page.Figures.of(_scores(runs), {run.name: run.metrics_log for run in runs}, shares, others)
+        text = compare_page.render([run.name for run in runs], settings, [head, *body], nothing or NOTE, figures)
+        page.write_text(text, encoding="utf-8")
+        print(f"\npage: {page}")
+
+
+def show_lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> None:
+    """Prints a table, as Markdown when the output is not a terminal."""
+    console = terminal()
     if console.is_terminal:
         table = Table(*head, box=None, header_style="bold", pad_edge=False)
         for line in body:
             table.add_row(*line)
-        console.print(table, "", NOTE, sep="\n")
+        console.print(table)
     else:
-        lines = [head, ["---"] * len(head), *body]
-        print("\n".join(f"| {' | '.join(line)} |" for line in lines), "", NOTE, sep="\n")
+        print("\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body]))
 
 
-def scores_of(name: str, root: str) -> Artifact:
-    """Returns the scores that ``name`` names: their folder, or a run by its name, id, beginning of an id, or path.
+def contestants(wanted: Sequence[str], root: str) -> list[Contestant]:
+    """Returns the runs and folders of scores that ``wanted`` names; with their paths where two names are equal."""
+    found = [contestant(one, root) for one in wanted]
+    if len({run.name for run in found}) == len(found):
+        return found
+    return [dataclasses.replace(run, name=one) for run, one in zip(found, wanted, strict=True)]
+
+
+def contestant(wanted: str, root: str) -> Contestant:
+    """Returns the scores that ``wanted`` names: their folder, or a run by its name, id, beginning of an id, or path.
 
     Raises:
         ConfigError: when it names neither.
         ArtifactError: when the run has no scores yet.
     """
-    if (Path(name) / "scores.json").is_file():
-        return Artifact(Path(name))
-    return need("scores", SavedRun.read(named_file(root, name, "a run or a folder of scores")).steps)
+    if (Path(wanted) / "scores.json").is_file():
+        scores = Artifact(Path(wanted))
+        return Contestant.of(Path(wanted).name, scores, scores.manifest.get("settings", {}))
+    run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
+    return Contestant.of(run.label, need("scores", run.steps), run.values["config"])
+
+
+def restricted(run: Contestant, only: Sequence[str]) -> Contestant:
+    """Returns ``run`` with the benchmarks ``only``, each with any number of shots; with all when none is named."""
+    kept = {name: one for name, one in run.benchmarks.items() if not only or {name, one.base_name} & {*only}}
+    return dataclasses.replace(run, benchmarks=kept)
+
+
+def refuse_unknown(only: Sequence[str], runs: Sequence[Contestant], wanted: Sequence[str], root: str) -> None:
+    """Refuses a name in ``only`` that is no benchmark of any run.
+
+    Raises:
+        ConfigError: with the nearest name.
+    """
+    shown = {name for run in runs for key, one in run.benchmarks.items() for name in (key, one.base_name)}
+    for name in only:
+        if name not in shown:
+            known = {one for run in contestants(wanted, root) for one in run.benchmarks}
+            raise ConfigError("--only", f"no run has a benchmark {name!r}", suggestion(name, known))
+
+
+def differing_settings(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line for each setting whose value differs between runs that have it: its name, then the values."""
+    found = []
+    for key in dict.fromkeys(key for run in runs for key in run.settings):
+        values = [run.settings.get(key) for run in runs]
+        if len({value for value in values if value is not None}) > 1:
+            found.append([key, *("–" if value is None else value for value in values)])
+    return found
+
+
+def nothing_in_common(runs: Sequence[Contestant]) -> str:
+    """Returns the sentence for runs without a common metric, with the benchmarks that each has."""
+    each = "; ".join(f"{run.name} has {', '.join(run.benchmarks) or 'none'}" for run in runs)
+    return f"No benchmark is common to two of the runs: {each}."
+
+
+def _scores(runs: Sequence[Contestant]) -> dict[str, list[BenchmarkScores]]:
+    return {run.name: list(run.benchmarks.values()) for run in runs}
 
 
 def rows_of(runs: Sequence[Contestant]) -> Iterator[Row]:
@@ -142,8 +230,14 @@ Outcomes = Mapping[tuple[str, str], Mapping[str, float]]
 
 def difference(kind: MetricKind, first: Outcomes, second: Outcomes) -> Difference | None:
     """Returns the difference of a metric over the items that both have; None when there are none, or no outcomes."""
-    top = kind.outcome or kind.name
-    shared = [item for item in first if item in second and {top} <= first[item].keys() & second[item].keys()]
+    bare, filtered = split_filter(kind.name)
+    top = kind.outcome or (kind.name if any(kind.name in outcome for outcome in first.values()) else bare)
+    groups = {group for _, group in first} & {filtered}  # the harness has a line for each filter of a metric
+    shared = [
+        item
+        for item in first
+        if item in second and top in first[item] and top in second[item] and (not groups or item[1] in groups)
+    ]
     if not shared:
         return None
     ours, theirs = ([kind.factor * run[item][top] for item in shared] for run in (first, second))

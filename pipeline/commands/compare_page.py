@@ -1,44 +1,80 @@
-"""The page of ``headrace compare --page FILE``: the table, differences as forest plots, curves over worked examples.
+"""The page of ``headrace compare --page FILE``: settings that differ, loss curves, differences, the table.
 
 A single HTML file without other files, as the report is (pipeline/report/html_page.py).
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.report import html_page
 from headrace.pipeline.report.few_shot import few_shot_figure, group_figures, panels_of
+from headrace.pipeline.report.figures import Figure, losses
 from headrace.pipeline.report.forest import Interval, forest
+from headrace.pipeline.report.sections import series
 from headrace.train.evaluation.score_rows import BenchmarkScores
 
 
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """The figures of the page; None where there is nothing to draw."""
+
+    losses: Figure | None
+    shares: Figure | None
+    others: Figure | None
+    few_shot: Figure | None
+    few_shot_groups: list[Figure]
+
+    @classmethod
+    def of(
+        cls,
+        runs: Mapping[str, Sequence[BenchmarkScores]],
+        logs: Mapping[str, Path],
+        shares: Sequence[Interval],
+        others: Sequence[Interval],
+    ) -> "Figures":
+        """Draws the figures of ``runs`` (name → scores); the others are compared with the first.
+
+        Args:
+            runs: at least two.
+            logs: name → metrics.jsonl of the training, which may not exist.
+            shares: differences of shares of right answers, in percentage points.
+            others: differences in the units of their metrics.
+        """
+        first, *_ = runs
+        by_shots = panels_of(runs)
+        metrics = {name: read_metrics(path) for name, path in logs.items() if path.is_file()}
+        return cls(
+            losses=losses({name: _loss(rows) for name, rows in metrics.items()}),
+            shares=forest("shares", shares, f"percentage points more than {first}"),
+            others=forest("others", others, f"more than {first}, in the units of the table"),
+            few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
+            few_shot_groups=group_figures([panel for panel in by_shots if panel.is_by_group]),
+        )
+
+
+def _loss(rows: Sequence[dict[str, Any]]) -> Sequence[tuple[float, float]]:
+    """Returns the validation loss over the steps; the training loss where nothing was validated."""
+    return series(rows, "validation_loss") or series(rows, "loss")
+
+
 def render(
-    runs: Mapping[str, Sequence[BenchmarkScores]],
+    names: Sequence[str],
+    settings: Sequence[Sequence[str]],
     table: Sequence[Sequence[str]],
     note: str,
-    shares: Sequence[Interval],
-    others: Sequence[Interval],
+    figures: Figures,
 ) -> str:
-    """Returns the page of ``runs`` (name → scores); the others are compared with the first.
+    """Returns the page of the runs ``names``.
 
     Args:
-        runs: at least two.
+        names: the first is the one that the others are compared with.
+        settings: a line for each setting that differs: its name, then the value of each run.
         table: the header, then the rows.
         note: the text below the table.
-        shares: differences of shares of right answers, in percentage points.
-        others: differences in the units of their metrics.
+        figures: as ``Figures.of`` draws them.
     """
-    first, *_ = runs
-    by_shots = panels_of(runs)
-    return html_page.render(
-        "comparison.html",
-        {
-            "runs": list(runs),
-            "head": table[0],
-            "body": table[1:],
-            "note": note,
-            "shares": forest("shares", shares, f"percentage points more than {first}"),
-            "others": forest("others", others, f"more than {first}, in the units of the table"),
-            "few_shot": few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
-            "few_shot_groups": group_figures([panel for panel in by_shots if panel.is_by_group]),
-        },
-    )
+    values = {"runs": names, "settings": settings, "head": table[0], "body": table[1:], "note": note}
+    return html_page.render("comparison.html", values | vars(figures))

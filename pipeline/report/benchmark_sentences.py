@@ -34,7 +34,6 @@ TYPED: Mapping[str, str] = {
     "in_context": "How much better the model predicts late in a text than early in it.",
     "induction": "Attention heads that look for the earlier occurrence of the present token.",
     "agreement": "The sentence whose subject and verb agree in number, of two.",
-    "continuations": "Text that the model writes after the beginnings of held-out documents.",
     "lm_eval": "A task of lm-evaluation-harness.",
 }
 

@@ -4,7 +4,7 @@ So the same figure works on a light screen, on a dark screen and on paper. A fig
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -96,6 +96,20 @@ def loss(training: Points, validation: Points) -> Figure | None:
     layout = base_layout(340, x="optimizer step", y="nats per token")
     layout.update(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None})
     return _figure("loss", [t for t in traces if len(t.x)], layout, "Training and validation loss by optimizer step")
+
+
+def losses(runs: Mapping[str, Points]) -> Figure | None:
+    """Returns the loss of each run (name → points) over optimizer steps in one figure; None without points."""
+    curves = {name: points for name, points in runs.items() if points}
+    if not curves:
+        return None
+    layout = base_layout(340, x="optimizer step", y="nats per token")
+    layout.update(showlegend=True, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None})
+    traces = [
+        _curve(name, points, SERIES[number % len(SERIES)], 2, markers=True)
+        for number, (name, points) in enumerate(curves.items())
+    ]
+    return _figure("losses", traces, layout, "Loss of each run by optimizer step")
 
 
 def curve(id: str, points: Points, label: str) -> Figure | None:

@@ -18,10 +18,6 @@ PER_BENCHMARK = 24
 MAX_QUESTIONS = 480
 """The number of questions of all benchmarks; each takes about 2 kB of the page."""
 PROMPT_CHARACTERS = 400
-CONTINUATIONS = "continuations"
-"""The type of the benchmark whose texts the page shows as text, not as answers."""
-WRITTEN_TEXTS = 6
-WRITTEN_CHARACTERS = 600
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,27 +42,6 @@ class AnsweredQuestion:
     """``clean``, ``dirty`` or ``too short``; empty when overlaps were not searched for."""
     prompt: str
     choices: list[Choice]
-
-
-@dataclasses.dataclass(frozen=True)
-class WrittenText:
-    """A text that the model wrote after the beginning of a held-out document, and the document's own text."""
-
-    prompt: str
-    text: str
-    original: str
-
-
-def written_texts(artifact: Artifact, scores: BenchmarkScores) -> list[WrittenText]:
-    """Returns the texts of a benchmark of the type ``CONTINUATIONS``."""
-    return [
-        WrittenText(
-            _end(record["prompts"][0]),
-            visible(record["written"][0], WRITTEN_CHARACTERS),
-            visible(record["right_answers"][0], WRITTEN_CHARACTERS),
-        )
-        for record in _records(artifact, scores)[:WRITTEN_TEXTS]
-    ]
 
 
 def _records(artifact: Artifact, scores: BenchmarkScores) -> list[dict[str, Any]]:

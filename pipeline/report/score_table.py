@@ -9,7 +9,7 @@ from headrace.pipeline.report.benchmark_sentences import sentence
 from headrace.pipeline.report.few_shot import few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.figures import Figure
 from headrace.pipeline.report.formatting import count, decimal
-from headrace.pipeline.report.questions import CONTINUATIONS, AnsweredQuestion, WrittenText, questions, written_texts
+from headrace.pipeline.report.questions import AnsweredQuestion, questions
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
 HEADLINES = 3
@@ -80,7 +80,6 @@ class ScoreTable:
     few_shot: Figure | None
     few_shot_groups: list[Figure]
     questions: list[AnsweredQuestion]
-    written: list[WrittenText]
     sentences: dict[str, str]
     """Benchmark, without its shots → one sentence about it."""
 
@@ -100,8 +99,7 @@ class ScoreTable:
             figure=accuracies([_accuracy(row) for row in shown]),
             few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
             few_shot_groups=group_figures([panel for panel in by_shots if panel.is_by_group]),
-            questions=questions(scores, [one for one in benchmarks if one.type != CONTINUATIONS]),
-            written=[text for one in benchmarks if one.type == CONTINUATIONS for text in written_texts(scores, one)],
+            questions=questions(scores, benchmarks),
             sentences={one.base_name: sentence(one.base_name, one.type) for one in benchmarks},
         )
 

@@ -8,10 +8,13 @@ from types import MappingProxyType
 import pytest
 
 from headrace.pipeline.commands import compare
-from headrace.pipeline.commands.compare import Contestant, cells, header, intervals, rows_of, scores_of
+from headrace.pipeline.commands.compare import Contestant, cells, contestant, header, intervals, rows_of
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.report.forest import Interval
+from headrace.pipeline.run.planner import plan, save
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.significance import mcnemar, paired_bootstrap
 from tests.command_line import headrace_here, understood
@@ -24,7 +27,7 @@ SECOND = [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
 NATS = [-1.0, -2.0, -3.0]
 
 
-def artifact(folder, benchmarks, shots=MappingProxyType({})) -> Artifact:
+def artifact(folder, benchmarks, shots=MappingProxyType({}), inputs=MappingProxyType({})) -> Artifact:
     """Returns scores: by benchmark, the given metrics and the outcomes of its items, with 5 shots by default."""
     out, entries = TaskOutput(folder, "scores", 0), []
     for name, (metrics, outcomes) in benchmarks.items():
@@ -36,16 +39,22 @@ def artifact(folder, benchmarks, shots=MappingProxyType({})) -> Artifact:
     with out.file("scores.json") as path:
         path.write_text(json.dumps({"benchmarks": entries}))
     out.done({})
-    return finish(folder, {"stage": "scores"}, {"scores": 1})
+    return finish(folder, {"stage": "scores", "inputs": dict(inputs)}, {"scores": 1})
 
 
-def run_of(folder, right, nats) -> Artifact:
+def write_metrics(folder, rows) -> None:
+    folder.mkdir(parents=True)
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def run_of(folder, right, nats, inputs=MappingProxyType({})) -> Artifact:
     quiz = [accuracy("acc", right, 0.5), accuracy("acc", right[:2], 0.5, "half")]
     words = [perplexity("perplexity", nats, None)]
     return artifact(
         folder,
         {"quiz": (quiz, [{"acc": float(one)} for one in right]),
          "words": (words, [{"log_likelihood": one} for one in nats])},
+        inputs=inputs,
     )  # fmt: skip
 
 
@@ -156,7 +165,7 @@ def test_a_page_with_figures(runs, tmp_path, browse):
         assert cell in cells_shown
     tree, console = browse(page, "--dump-dom")
     assert console == []
-    assert "<title>Headrace comparison</title>" in tree
+    assert "<title>a, b</title>" in tree
     assert re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree) == ["shares", "others"]
 
 
@@ -167,10 +176,88 @@ def test_folders_are_called_by_their_last_part(runs, tmp_path):
 
 def test_words_that_name_no_run(tmp_path):
     with pytest.raises(ConfigError) as caught:
-        scores_of("nonesuch", str(tmp_path))
+        contestant("nonesuch", str(tmp_path))
     assert str(caught.value).startswith(f"RUN: 'nonesuch' is not a run or a folder of scores below '{tmp_path}'; ")
     result = headrace_here("compare", "one", f"root={tmp_path}")
     assert result.stderr.splitlines()[-1] == (
         "headrace: command line: compare needs two runs; "
-        "usage: headrace compare RUN RUN [RUN ...] [--page FILE] [KEY=VALUE ...]"
+        "usage: headrace compare RUN RUN [RUN ...] [--only NAMES] [--page FILE] [KEY=VALUE ...]"
     )
+
+
+def test_settings_that_differ_and_losses_stand_on_the_page(tmp_path, browse):
+    """Two runs, planned by their settings, with scores and metrics made by hand."""
+    names = []
+    for name, rate, right in (("slow", "0.0003", FIRST), ("fast", "0.0006", SECOND)):
+        line = [f"name={name}", f"optimizer.learning_rate={rate}", f"root={tmp_path}", "source=jsonl"]
+        (tmp_path / "a.jsonl").write_text('{"text": "One page."}\n')
+        values = compose([*line, f"source.paths=[{tmp_path}/a.jsonl]", "cleaning=none"])
+        steps = {step.name: step for step in plan(decoded(values))}
+        save(decoded(values), values, list(steps.values()), line)
+        scores, weights = steps["scores"], steps["weights"]
+        run_of(scores.folder, right, NATS, {"weights": weights.address})
+        write_metrics(weights.folder, [{"step": step, "validation_loss": 5.0 / step} for step in (1, 2, 3)])
+        names.append(name)
+    page = tmp_path / "page.html"
+    result = headrace_here("compare", *names, f"--page={page}", f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[:4] == [
+        "| setting | slow | fast |",
+        "| --- | --- | --- |",
+        "| optimizer.learning_rate | 0.0003 | 0.0006 |",
+        "",
+    ]
+    assert lines[4].startswith("| benchmark | shots | metric | items | slow | fast | ")
+    assert lines[-1] == f"page: {page}"
+    text = " ".join(Reader(page.read_text()).text.split())
+    assert "Settings that differ setting slow fast optimizer.learning_rate 0.0003 0.0006" in text
+    tree, console = browse(page, "--dump-dom")
+    assert console == []
+    assert re.findall(r'id="figure-(\w+)"[^>]* data-drawn="yes"', tree)[0] == "losses"
+
+
+def test_runs_without_a_common_benchmark_are_named_with_theirs(tmp_path):
+    for name, benchmark in (("a", "quiz"), ("b", "mine")):
+        artifact(tmp_path / name, {benchmark: ([accuracy("acc", [1, 0], 0.5)], [{"acc": 1.0}, {"acc": 0.0}])})
+    result = headrace_here("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "No benchmark is common to two of the runs: a has quiz; b has mine.\n"
+
+
+def test_some_benchmarks_or_one_of_ones_own_alone(runs, tmp_path):
+    both = (str(tmp_path / "a"), str(tmp_path / "b"), f"root={tmp_path}")
+    for only, shown in (("quiz", ["quiz"]), ("quiz, words", ["quiz", "words"])):
+        lines = headrace_here("compare", *both, "--only", only).stdout.splitlines()
+        assert [line.split(" | ")[0] for line in lines[2:-2]] == [f"| {name}" for name in shown]
+    refused = headrace_here("compare", *both, "--only=quizz")
+    assert refused.returncode == 2
+    assert refused.stderr == "headrace: --only: no run has a benchmark 'quizz'; did you mean 'quiz'?\n"
+
+
+def test_a_metric_of_the_harness_with_a_filter_is_compared_over_the_lines_of_its_filter(tmp_path):
+    """The harness has a line for each filter of an item; its outcome has the bare name."""
+
+    def of(name, strict, flexible):
+        folder = tmp_path / name
+        out, lines = TaskOutput(folder, "scores", 0), []
+        for group, right in (("strict-match", strict), ("flexible-extract", flexible)):
+            lines += [
+                {"name": f"gsm:{n}", "group": group, "outcome": {"exact_match": one}} for n, one in enumerate(right)
+            ]
+        with out.file("samples/gsm8k.jsonl") as path:
+            path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        metrics = [
+            accuracy("exact_match (strict-match)", strict, 0.0),
+            accuracy("exact_match (flexible-extract)", flexible, 0.0),
+        ]
+        values = [vars(one) | {"interval": one.interval and list(one.interval)} for one in metrics]
+        with out.file("scores.json") as path:
+            path.write_text(json.dumps({"benchmarks": [{"name": "gsm8k", "type": "lm_eval", "metrics": values}]}))
+        out.done({})
+        return Contestant.of(name, finish(folder, {"stage": "scores"}, {"scores": 1}))
+
+    rows = list(rows_of([of("a", [0.0] * 4, [1.0] * 4), of("b", [1.0] * 4, [1.0, 1.0, 1.0, 0.0])]))
+    assert [(row.kind.name, row.differences[0].value) for row in rows] == [
+        ("exact_match (strict-match)", 1.0), ("exact_match (flexible-extract)", -0.25),
+    ]  # fmt: skip

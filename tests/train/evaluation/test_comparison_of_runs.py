@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.pipeline.commands import compare
-from headrace.pipeline.commands.compare import Contestant, rows_of, scores_of
+from headrace.pipeline.commands.compare import contestant, rows_of
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.run.planner import plan, run_folder, save
@@ -41,7 +41,7 @@ def test_two_runs_by_their_ids(runs, capsys):
     assert {name for name, _ in found} == {"agreement", "held_out_sentences", "held_out_words", "validation"}
     compare.show(decoded(compose([])), [str(root / "runs" / run) for run in (first, second)], None)
     assert capsys.readouterr().out == result.stdout
-    contestants = [Contestant.of(run, scores_of(run, str(root))) for run in (first, second)]
+    contestants = [contestant(run, str(root)) for run in (first, second)]
     (loss,) = [row for row in rows_of(contestants) if row.kind.name == "loss"]
     one, other = (metric.value for metric in loss.metrics)
     assert loss.differences[0].value == pytest.approx(other - one) != 0
