@@ -35,12 +35,14 @@ def test_two_runs_by_their_ids(runs, capsys):
     root, (first, second) = runs
     result = headrace_here("compare", first, second, "--page", str(root / "page.html"), f"root={root}")
     assert result.returncode == 0, result.stderr
-    head, _, *lines = [line.strip("| ").split(" | ") for line in result.stdout.splitlines() if line.startswith("|")]
+    shown = [line.strip("| ").split(" | ") for line in result.stdout.splitlines() if line.startswith("|")]
+    assert [shown[0], shown[2]] == [["setting", first, second], ["training.seed", "3", "4"]]
+    head, _, *lines = shown[3:]
     assert head == ["benchmark", "shots", "metric", "items", first, second, f"− {first}", "p"]
     found = {(line[0], line[2]): line for line in lines}
     assert {name for name, _ in found} == {"agreement", "held_out_sentences", "held_out_words", "validation"}
-    compare.show(decoded(compose([])), [str(root / "runs" / run) for run in (first, second)], None)
-    assert capsys.readouterr().out == result.stdout
+    compare.show(decoded(compose([])), [str(root / "runs" / run) for run in (first, second)], [], None)
+    assert capsys.readouterr().out + f"\npage: {root}/page.html\n" == result.stdout
     contestants = [contestant(run, str(root)) for run in (first, second)]
     (loss,) = [row for row in rows_of(contestants) if row.kind.name == "loss"]
     one, other = (metric.value for metric in loss.metrics)
