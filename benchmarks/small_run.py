@@ -20,12 +20,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 PR_SET_CHILD_SUBREAPER = 36
+COUNTS = (("texts", "records_in"), ("clean", "kept"))
 COMMANDS = {"first": "dedup.threshold=0.8", "changed_threshold": "dedup.threshold=0.7"}
 
 
@@ -53,7 +53,7 @@ def main() -> None:
     options = parser.parse_args()
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     found: dict[str, list[dict[str, float]]] = {name: [] for name in COMMANDS}
-    counts: dict[str, Any] = {}
+    records: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary, "crawl")
         if options.folder is None:
@@ -63,9 +63,9 @@ def main() -> None:
             source = ["source=warc", f"source.paths=[{folder}]", "until=unique", f"workers={options.workers}"]
             for name, threshold in COMMANDS.items():
                 found[name].append(measured([*source, f"root={root}", threshold]))
-            counts = dict(Artifact(next(root.glob("clean/*"))).counts)
+            for stage, count in COUNTS:
+                records[f"{stage}_{count}"] = Artifact(next(root.glob(f"{stage}/*"))).counts[count]
     rows = {name: {key: statistics.median(run[key] for run in runs) for key in runs[0]} for name, runs in found.items()}
-    records = {key: counts[key] for key in ("records_in", "kept")}
     machine = {"python": platform.python_version(), "cores": os.cpu_count(), "workers": options.workers}
     print(json.dumps({"benchmark": "small_run", **machine, **records, **rows, "runs": found}))
 

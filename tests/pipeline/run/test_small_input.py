@@ -19,13 +19,15 @@ def test_a_small_input_uses_all_workers_and_shows_one_line_per_stage(tmp_path: P
     settings = [f"source.paths=[{tmp_path}/in]", "source=jsonl", "cleaning=none", f"root={tmp_path}/runs", "workers=2"]
     done = headrace(*settings, "until=duplicates")
     assert done.returncode == 0, done.stderr
-    (clean,) = (tmp_path / "runs/clean").iterdir()
-    assert Artifact(clean).manifest["phases"] == {"0-filter": 3}
+    (texts,) = (tmp_path / "runs/texts").iterdir()
+    assert Artifact(texts).manifest["phases"] == {"texts": 3}
     (duplicates,) = (tmp_path / "runs/duplicates").iterdir()
     assert Artifact(duplicates).counts["documents"] == 450
     lines = [line for line in done.stderr.splitlines() if re.search(r" phases? ", line)]
     assert [re.sub(r"\d:\d\d:\d\d$", "TIME", line) for line in lines] == [
+        "texts: 1 phase in TIME",
         "clean: 1 phase in TIME",
         "signatures: 1 phase in TIME",
         "duplicates: 12 phases in TIME",
+        "report: 1 phase in TIME",
     ]
