@@ -63,6 +63,11 @@ class FunnelStep:
     documents: int
     bytes: int | None
 
+    @property
+    def size(self) -> str:
+        """The number of bytes as text; empty when it is not known."""
+        return "" if self.bytes is None else short(self.bytes)
+
 
 def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]:
     """Returns the values of the template: name → content."""
@@ -167,7 +172,12 @@ def _funnel(inputs: Inputs) -> dict[str, Any]:
     return {
         "figure": figures.funnel([(step.name, step.documents) for step in steps]),
         "rows": [
-            (step.name, count(step.documents), percent(_ratio(step.documents, first)), short(step.bytes))
+            (
+                step.name,
+                count(step.documents),
+                percent(_ratio(step.documents, first)),
+                "" if step.bytes is None else short(step.bytes),
+            )
             for step in steps
         ],
         "has_bytes": any(step.bytes is not None for step in steps),

@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -116,3 +118,20 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=120)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_a_run_that_ends_early_has_a_report_and_commands_that_work_as_printed(tmp_path: Path) -> None:
+    pages = tmp_path / "pages.jsonl"
+    pages.write_text('{"text": "One page."}\n{"text": "One page { with a bracket."}\n')
+    settings = (f"root={tmp_path}/runs", "source=jsonl", f"source.paths=[{pages}]", "cleaning=c4", "name=small")
+    done = headrace_here(*settings, "until=clean")
+    assert done.returncode == 0, done.stderr
+    run, report, *commands = [line[8:] for line in done.stdout.partition("\n\n")[2].splitlines()]
+    assert re.fullmatch(r"[0-9a-f]{12} \(small\)", run)
+    assert "<title>small</title>" in Path(report).read_text()
+    *questions, rest = map(shlex.split, commands)
+    assert [question[1] for question in questions] == ["inspect", "why"][: len(questions)]
+    assert rest == ["headrace", *settings]
+    for question in questions:
+        answer = headrace_here(*question[1:])
+        assert (answer.returncode, answer.stderr) == (0, ""), question
