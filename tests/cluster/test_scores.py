@@ -19,7 +19,7 @@ def test_two_ranks_in_a_job_write_what_one_machine_wrote(
     root = tmp_path / "root"
     shutil.copytree(local_line.root, root, ignore=shutil.ignore_patterns("scores", "report", "runs"))
     settings = (*local_line.settings, f"root='{root}'", "until=scores", "cluster.ranks_per_node=2")
-    ((stage, phase, tasks, *_),) = submit(*settings)
+    (stage, phase, tasks, *_), _report = submit(*settings)
     assert (stage, phase, tasks) == ("scores", "scores", "1")
     assert until(lambda: not jobs_left(), JOB_SECONDS), jobs_left()
     (log,) = root.glob("runs/*/logs/scores.scores-*.log")

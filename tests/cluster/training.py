@@ -33,7 +33,7 @@ class Training:
     def submit(cls, line: Line, root: Path, *more: str) -> "Training":
         """Submits it with the settings ``more``, over the data of ``line``."""
         shutil.copytree(line.root, root, ignore=shutil.ignore_patterns(*MADE_HERE), dirs_exist_ok=True)
-        (row,) = submit(*line.settings, *SETTINGS, f"root='{root}'", *more)
+        row, _report = submit(*line.settings, *SETTINGS, f"root='{root}'", *more)
         assert row[:3] == ["weights", "weights", "1"]
         return cls(root, int(row[3]))
 

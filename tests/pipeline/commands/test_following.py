@@ -89,8 +89,8 @@ def test_watch_follows_data_stages_until_they_are_done(
         done = headrace_here("watch", *settings)
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
-    assert re.fullmatch(r"clean 1/1 tasks, .*, 0:00:00 to go", lines[0])
-    assert lines[1].split() == ["clean", "done"]
+    assert re.fullmatch(r"texts 1/1 tasks, .*, 0:00:00 to go", lines[0])
+    assert lines[1].split() == ["texts", "done"]
     assert lines[-1].split() == ["report", "done"]
     assert re.search(r"records in +1\n", done.stdout)
 

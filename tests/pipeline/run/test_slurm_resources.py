@@ -169,4 +169,4 @@ def test_watch_ends_with_the_reason_when_the_jobs_have_ended(
     submit("until=packed")
     done = headrace_here("watch", f"root={tmp_path}/root")
     assert done.returncode == 1
-    assert "clean: CANCELLED before it ran, job 101; correct the cause and run the run's command again" in done.stderr
+    assert "texts: CANCELLED before it ran, job 101; correct the cause and run the run's command again" in done.stderr
