@@ -80,7 +80,7 @@ def test_jobs_are_submitted_shown_cancelled_and_submitted_again(headrace: Headra
     assert state(held, "texts") == "PENDING (Files), job 1"
 
     assert "stop them with `headrace cancel " in output
-    assert "files jobs 1, 2\n" in headrace("cancel", *only)
+    assert "files jobs 1, 2, 3\n" in headrace("cancel", *only)
     cancelled = headrace("status", *only)
     assert state(cancelled, "texts") == "CANCELLED before it ran, job 1"
 
