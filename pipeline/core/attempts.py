@@ -1,6 +1,6 @@
 """The attempts at a stage: when, for how long and on which machine processes worked on it.
 
-    logs/attempts/node7~…~4711~88231-1763822160.json     {"host": "node7", "cores": 16, …, "start": …, "end": …}
+    logs/hosts/node7~…~4711~88231-1763822160.json     {"host": "node7", "cores": 16, …, "start": …, "end": …}
 
 A local command makes one record for each stage, a job of a cluster one for each array index. An attempt without an end
 was killed. The records are in ``logs/``, so they are no part of the result; the report shows them.
@@ -18,7 +18,7 @@ from pathlib import Path
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.owner import UNFINISHED, Owner
 
-FOLDER = "logs/attempts"
+FOLDER = "logs/hosts"
 GIB = 2**30
 
 

@@ -1,7 +1,7 @@
 """The facts about a run on its page: name, command, typed settings, date, user; time and hardware of each stage.
 
 <root>/runs/<id>/run.json            the overrides as typed; its owner and date
-<stage>/<address>/logs/attempts/     time and hardware
+<stage>/<address>/logs/hosts/        time and hardware
 """
 
 import dataclasses

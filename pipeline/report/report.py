@@ -3,7 +3,7 @@
     counts, samples, metrics.jsonl, scores.json of the stages ──> report.html
     documents of texts ──> removed lines of samples
     checkpoint_scores ──> curves                                   of the checkpoints that are scored so far
-    run.json, logs/attempts ──> the command, time and hardware     not part of any result
+    run.json, logs/hosts ──> the command, time and hardware        not part of any result
 
 A run that ends earlier (``until=unique``) has a report of its stages: each section needs only its own artifacts.
 sections.py collects the content, html_page.py renders it.

@@ -401,7 +401,7 @@ def test_the_page_has_the_name_command_time_and_machine_of_its_run(tmp_path: Pat
         dataclasses.replace(attempt, start=start, end=end) for start, end in ((1095.0, None), (1080, 1100))
     )
     for number, one in enumerate((attempt, killed, later)):
-        write_json(inputs["weights"].folder / f"logs/attempts/{number}.json", dataclasses.asdict(one))
+        write_json(inputs["weights"].folder / f"logs/hosts/{number}.json", dataclasses.asdict(one))
     about = {"root": str(tmp_path), "run": "0123456789ab", "run_name": "small"}
     text = " ".join(Reader(write_report(inputs, tmp_path / "report", **about).read_text()).text.split())
     assert "Headrace report · run 0123456789ab · started 20" in text
