@@ -56,6 +56,15 @@ LISTS = {
     "sites.json": '{"example.org": true}',
     "sites.txt": "example.org\nbad.example.net\n",
     "words.txt": "bad\nworse\n",
+    "own.py": """
+from headrace.data_prep.document import Drop
+from headrace.data_prep.filters.filter import Filter, filter_settings
+
+@filter_settings
+class Long(Filter):
+    def judge(self, document):
+        return Drop("long", "") if len(document.text) > 1000 else None
+""",
 }
 """Files that some filters need."""
 
@@ -72,6 +81,7 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
         "blocked_domains": {"domains_path": sites, **blocked},
         "fasttext_classifier": {"path": language_model(), "label": "en", "min_score": 0.0},
         "datatrove": {"path": "datatrove.pipeline.filters.RegexFilter", "arguments": {"regex_exp": "lorem ipsum"}},
+        "python": {"path": f"{folder}/own:Long"},
         "top_ngram": {"words": 2, "max_fraction": 0.2},
         "duplicate_ngrams": {"words": 5, "max_fraction": 0.15},
         "cut_phrase": {"phrase": "read more..."},

@@ -51,7 +51,7 @@ def home(run_stage, tmp_path_factory) -> Path:
     (home / "raw").mkdir()
     (home / "raw/a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in plain_corpus()[0]))
     started(run_stage, home, "name=small")
-    started(run_stage, home, "name=other", "tokenizer.vocabulary_size=290", stages=6)
+    started(run_stage, home, "name=other", "tokenizer.vocabulary_size=290", stages=7)
     (home / "raw").rename(home / "moved")
     return home
 
@@ -149,7 +149,7 @@ def test_runs_lists_those_of_all_users(elsewhere: Path, monkeypatch: pytest.Monk
         True,
         False,
     )
-    assert found["other"]["done"] == 6
+    assert found["other"]["done"] == 7
     assert small["bytes"] > 10_000
     table = lines("runs", f"root={elsewhere}")
     row = next(line for line in table if line.startswith("small "))
