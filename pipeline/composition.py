@@ -221,7 +221,11 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
 
 def _unknown_key(error: Exception, overrides: Sequence[str]) -> ConfigError:
     chosen = [override for override in overrides if override.partition("=")[0] in groups()]
-    known = _dotted(OmegaConf.to_container(hydra.compose(PRIMARY, overrides=chosen)))
+    try:
+        known = _dotted(OmegaConf.to_container(hydra.compose(PRIMARY, overrides=chosen)))
+    except (HydraException, OmegaConfBaseException) as wrong_option:  # such as cleaning=c4,gopher without -m
+        wrong = str(wrong_option).splitlines()[0]
+        return ConfigError("command line", wrong, "give one option of a group, or several after -m")
     for override in overrides:
         if _settable(override) != override:
             continue  # a field that no file lists is taken here, and decoding refuses what is no field

@@ -152,7 +152,7 @@ class _Reader:
         """
         try:
             while not self.is_done and self._has_sent():
-                sent: list[bytes] | Amounts | HeadraceError | OSError | None = self._pipe.recv()
+                sent = self._message()
                 if isinstance(sent, Exception):
                     raise sent
                 if isinstance(sent, Amounts):
@@ -162,6 +162,18 @@ class _Reader:
                 yield from map(pickle.loads, sent or ())
         except EOFError:
             self._process.join()
+
+    def _message(self) -> "list[bytes] | Amounts | HeadraceError | OSError | None":
+        """Receives what the process has sent.
+
+        Raises:
+            EOFError: when it has ended, perhaps in the middle of a message.
+        """
+        try:
+            message: list[bytes] | Amounts | HeadraceError | OSError | None = self._pipe.recv()
+        except OSError as error:
+            raise EOFError from error
+        return message
 
     def _has_sent(self) -> bool:
         """Waits until a batch, or the end of the process, can be received. Returns False when the process hangs."""

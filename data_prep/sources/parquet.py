@@ -71,6 +71,7 @@ class Parquet(FieldSource):
         """Yields the rows of ``section`` with their numbers in it, and a Drop for rows that damage has lost."""
         try:
             table = _open(stream)
+            columns = self._wanted(table)
             batch_rows, groups = _rows_at_once(table.metadata, self.batch_rows), _groups(table.metadata, section)
         except BROKEN as error:
             if section.number == 0:
@@ -80,17 +81,12 @@ class Parquet(FieldSource):
         for group, rows in groups:
             number = first
             try:
-                for row in itertools.islice(self._cells(table, group, batch_rows), rows):
+                for row in itertools.islice(_cells(table, group, batch_rows, columns), rows):
                     yield number, row
                     number += 1
             except BROKEN as error:
                 yield number, _damage(error)
             first += rows
-
-    def _cells(self, table: parquet.ParquetFile, group: int, batch_rows: int) -> Iterator[dict[str, Any]]:
-        """Yields the rows of a row group as dictionaries."""
-        for batch in table.iter_batches(batch_rows, row_groups=[group], columns=self._wanted(table)):
-            yield from _dictionaries(batch)
 
     def _wanted(self, table: parquet.ParquetFile) -> list[str]:
         """Returns the columns to read: those with fields that settings name, and those for the metadata ``extra``."""
@@ -99,6 +95,12 @@ class Parquet(FieldSource):
         small = _small_columns(table, self.extra_field_bytes)
         unread = {self.text_field} - {self.read_field}
         return [name for name in table.schema_arrow.names if name in roots or (name in small and name not in unread)]
+
+
+def _cells(table: parquet.ParquetFile, group: int, batch_rows: int, columns: list[str]) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a row group as dictionaries."""
+    for batch in table.iter_batches(batch_rows, row_groups=[group], columns=columns):
+        yield from _dictionaries(batch)
 
 
 def _damage(error: Exception) -> Drop:

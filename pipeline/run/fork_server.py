@@ -12,13 +12,29 @@ from multiprocessing import forkserver, resource_tracker
 
 from headrace.pipeline.core.signals import blocked_in_children
 
+SAFE_PATH = "PYTHONSAFEPATH"
+
 
 def start_fork_server() -> None:
     """Starts the fork server unless it runs. Only the main process receives Ctrl-C, and ends the workers."""
     multiprocessing.set_forkserver_preload(["headrace.pipeline.run.preloaded"])
     resource_tracker.ensure_running()  # its start unblocks SIGINT, so it must not be inside the block
-    with blocked_in_children(), _without_output():
+    with blocked_in_children(), _without_output(), _without_current_folder():
         forkserver.ensure_running()
+
+
+@contextlib.contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Keeps a process that starts inside the block from importing a user's numba.py or queue.py (Python 3.11)."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE_PATH]
+        else:
+            os.environ[SAFE_PATH] = before
 
 
 @contextlib.contextmanager

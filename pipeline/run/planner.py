@@ -209,6 +209,8 @@ def execute_in(workers: Workers, step: Step, config: RunConfig, file: Path) -> A
         if not step.stage.distributed:
             error_report.clear(step.folder)
             step.run_tasks(workers)
+            if step.description["raw_files"]:
+                workers.close()  # it may have loaded models as large as these files
         elif step.missing(phase := step.phases[0]):
             workers.close()  # their memory belongs to the ranks
             with claimed_when_free(claim_of(part_path(step.folder, phase.name, 0)), step.name):

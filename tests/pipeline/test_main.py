@@ -42,6 +42,10 @@ from tests.command_line import headrace, headrace_here
         (["plan", "model.layers"], "headrace: command line: 'model.layers' is not an override; write KEY=VALUE"),
         (["status", "model.layers=[1"], "headrace: command line: 'model.layers=[1' is not an override; "),
         (["status", "model.layers=1,2"], "headrace: command line: Ambiguous value for argument 'model.layers=1,2'; "),
+        (
+            ["plan", "cleaning=c4,gopher"],
+            "headrace: command line: Ambiguous value for argument 'cleaning=c4,gopher'; give one option of a group, or",
+        ),
         (["status", "++model.layers=[1"], "headrace: command line: '++model.layers=[1' is not an override; "),
         (["status", "source=jsonl", "source.paths=[no/such/*.jsonl]"], "headrace: source.paths: "),
         (
