@@ -20,7 +20,7 @@ from headrace.pipeline.conf_folder import setting_of
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.run.opening import opened
-from headrace.pipeline.run.planner import Run, plan, run_folder
+from headrace.pipeline.run.planner import Run, plan, run_folder, saved_before
 from headrace.pipeline.run.saved import RUN_JSON, SavedRun
 
 
@@ -61,8 +61,14 @@ def with_settings(overrides: Sequence[str]) -> Run:
 
 
 def planned(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
-    """Plans the run of the composed ``values``; ``overrides`` led to them."""
+    """Plans the run of the composed ``values``; ``overrides`` led to them.
+
+    A run that gets no name keeps that of an earlier start. It is planned with the name, because the report hashes it.
+    """
     config = decoded(values)
+    if config.name is None and (before := saved_before(config)) and before.name:
+        values = {**values, "name": before.name}
+        config = dataclasses.replace(config, name=before.name)
     return Run(config, values, plan(config), overrides)
 
 

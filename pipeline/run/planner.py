@@ -29,7 +29,7 @@ from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_e
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
-from headrace.pipeline.run.saved import AnyPhase, SavedRun, is_trusted, read_saved
+from headrace.pipeline.run.saved import RUN_JSON, AnyPhase, SavedRun, is_trusted, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages
 from headrace.train.scores import CheckpointScores, FolderScores
@@ -228,21 +228,18 @@ def save(
 ) -> Path:
     """Writes ``run.json`` and returns its path. Workers rebuild the steps from it: no Hydra, no raw file is read.
 
-    Relative paths in ``values`` start from ``folder``, by default the current one. A run keeps the name of an earlier
-    start when it gets none.
+    Relative paths in ``values`` start from ``folder``, by default the current one.
 
     Raises:
         ConfigError: when the root is not writable.
         RetryableError: when the disk is full.
     """
-    path = run_folder(config) / "run.json"
+    path = run_folder(config) / RUN_JSON
     descriptions = {step.name: step.description for step in steps}
     try:
-        before = _saved_before(path)
-        name = values.get("name") or (before and before.name) or None
-        saved: dict[str, Any] = {"config": {**values, "name": name}, "descriptions": descriptions}
-        saved |= {"steps": [_tasks(step) for step in steps]}
-        saved |= {"overrides": list(overrides), "folder": folder or os.getcwd(), "later": _later(before, steps)}
+        saved: dict[str, Any] = {"config": values, "descriptions": descriptions}
+        saved |= {"steps": [_tasks(step) for step in steps], "overrides": list(overrides)}
+        saved |= {"folder": folder or os.getcwd(), "later": _later(saved_before(config), steps)}
         write_sealed(path, {"format": FORMAT, **saved})
         path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
     except OSError as error:
@@ -254,11 +251,12 @@ def save(
     return path
 
 
-def _saved_before(path: Path) -> SavedRun | None:
-    """Returns the run that an earlier start with the same settings saved at ``path``, if it can be read."""
+def saved_before(config: RunConfig) -> SavedRun | None:
+    """Returns the run that an earlier start with the same settings saved, if it can be read."""
+    path = run_folder(config) / RUN_JSON
     try:
         return SavedRun.read(path) if path.is_file() else None
-    except ArtifactError:
+    except (ArtifactError, PermissionError):
         return None
 
 

@@ -5,7 +5,8 @@
 
 Each job starts when the one before it succeeded. The command returns at once; the jobs do the work. Submitting again
 submits only missing tasks without a queued job. A queued job with other resources is replaced, if the settings of the
-cluster allow it: the new job is submitted, to start after the end of the old one, and the old one is cancelled.
+cluster allow it: the new job is submitted, to start after the end of the old one, and the old one is cancelled. A job
+that waits for one that is gone is always replaced.
 """
 
 import dataclasses
@@ -87,16 +88,20 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
 
 
 def _compared(missing: Sequence[tuple[Step, Phase]], scheduler: Scheduler) -> Iterator[Work]:
-    """Yields the work of each phase. A waiting job after a replaced one is replaced, too: it waits for the old job."""
+    """Yields the work of each phase.
+
+    A waiting job after a phase that gets a new job is replaced, too: it waits for an old job, which has failed or is
+    cancelled, so it could never start.
+    """
     jobs = queued(missing, scheduler)
-    chain_is_replaced = False
+    chain_is_new = False
     for step, phase in missing:
         job = jobs.get((step.name, phase.name))
         differs = job is not None and _differs(job.job, step, scheduler)
         is_replaced = job is not None and (
-            scheduler.replaces(job.is_running) if differs else chain_is_replaced and not job.is_running
+            (chain_is_new and not job.is_running) or (differs and scheduler.replaces(job.is_running))
         )
-        chain_is_replaced |= is_replaced
+        chain_is_new |= is_replaced or job is None
         yield Work(step, phase, job, differs, is_replaced)
 
 

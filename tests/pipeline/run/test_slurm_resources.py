@@ -9,6 +9,7 @@ import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.commands import following
+from headrace.pipeline.run.planner import load_steps
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm, option
 
@@ -123,6 +124,27 @@ def test_waiting_jobs_with_other_resources_and_those_behind_them_are_replaced(fa
     assert rows[0][1:] == ["submitted", "before"]
     assert [row[-2:] for row in rows[1:]] == [["replaces", number] for number in ("102", "103", "104")]
     assert submit("cluster.train_time=48:00:00").count("submitted before") == 1, "the queue only holds job 101 still"
+
+
+@pytest.mark.parametrize("replaced_jobs", ["pending", "none"])
+def test_jobs_that_wait_for_a_failed_one_are_replaced(fake: FakeSlurm, submit: Submit, replaced_jobs: str) -> None:
+    submit()
+    waiting(fake)
+    queue = (fake.folder / "queue").read_text()
+    (fake.folder / "queue").write_text(queue.replace("101|N/A|PENDING|Dependency", "101|N/A|FAILED|NonZeroExitCode"))
+    output = submit(f"cluster.replaced_jobs={replaced_jobs}")
+    dependencies = [option(argv, "dependency") for argv in fake.argv[4:]]
+    assert dependencies == [None, "afterok:105,afterany:102", "afterok:106,afterany:103", "afterok:107,afterany:104"]
+    assert fake.cancelled == ["102", "103", "104"]
+    assert "submitted 4 jobs" in output
+
+
+def test_a_run_that_is_submitted_again_without_its_name_is_planned_with_it(fake: FakeSlurm, submit: Submit) -> None:
+    submit("until=packed", "name=mill")
+    submit("until=packed")
+    assert [option(argv, "job-name") for argv in fake.argv] == ["mill:texts..report"] * 2
+    steps = load_steps(Path(script(fake.argv[-1])[1]))
+    steps["report"].refuse_other_version()
 
 
 def test_running_jobs_keep_their_resources_unless_all_are_to_be_replaced(fake: FakeSlurm, submit: Submit) -> None:
