@@ -2,18 +2,21 @@
 
 part records ─────> tasks of a data stage that are done
 metrics.jsonl ────> steps, loss and speed of a training          logs/progress.jsonl ──> queries of a scoring
-the scheduler ────> the end of a job that failed
+the scheduler ────> the end of a job that failed      claims ───────────────> the end of a command that was killed
 """
 
-import contextlib
 import sys
 import time
+from pathlib import Path
 
-from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core import error_report
+from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.run import jobs, summary
-from headrace.pipeline.run.planner import Run, Step
+from headrace.pipeline.run.planner import Run, Step, run_folder
+from headrace.pipeline.run.saved import RUN_JSON, SavedRun
+from headrace.pipeline.run.storage import Stored
 
 POLL_SECONDS = 1.0
 ASK_SECONDS = 30.0
@@ -24,11 +27,11 @@ def follow(run: Run) -> None:
     """Shows the progress of each stage of ``run`` until the last one is done, then the results.
 
     Raises:
-        TaskError: when the jobs of a stage have ended without its result.
+        HeadraceError: when the jobs and commands of a stage have ended without its result.
     """
     for step in run.steps:
         if not step.is_whole:
-            work = Following(step)
+            work = Following(step, run_folder(run.config))
             if step.stage.distributed:
                 path = step.folder / step.stage.progress_file
                 step.stage.show_progress(appearing_rows(path, work.is_over, POLL_SECONDS))
@@ -41,22 +44,22 @@ def follow(run: Run) -> None:
 class Following:
     """The view of one unfinished step."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, folder: Path) -> None:
         self._step = step
+        self._run = SavedRun(folder / RUN_JSON, {})
         self._asked = time.monotonic()
 
     def is_over(self) -> bool:
         """Whether the step is finished.
 
         Raises:
-            TaskError: when it is not, and has no job left.
+            HeadraceError: when it is not, and neither a job nor a command works on it.
         """
         if self._step.is_whole:
             return True
         if time.monotonic() - self._asked >= ASK_SECONDS:
             self._asked = time.monotonic()
-            with contextlib.suppress(ConfigError):  # this machine cannot ask the scheduler: only files are followed
-                self._refuse_failure()
+            self._refuse_failure()
         return False
 
     def show_tasks(self) -> None:
@@ -76,9 +79,21 @@ class Following:
         return total - sum(len(self._step.missing(phase)) for phase in self._step.phases)
 
     def _refuse_failure(self) -> None:
-        if not jobs.records(self._step) or jobs.live([self._step]):
+        if self._run.processes() or Stored(self._step.folder).is_in_use:
+            return
+        try:
+            if jobs.live([self._step]):
+                return
+        except (ConfigError, TaskError):  # the scheduler cannot be asked now: only files are followed
             return
         time.sleep(POLL_SECONDS)  # a job that has just ended: its last file may appear late
         if not self._step.is_whole:
-            state = jobs.states([self._step]).get(self._step.name, "its job has ended")
-            raise TaskError(self._step.name, state, "correct the cause and run the run's command again")
+            raise self._failure()
+
+    def _failure(self) -> HeadraceError:
+        """Returns why the step will not be finished: the state of its job, else the reported error."""
+        remedy = "correct the cause and run the run's command again"
+        if state := jobs.states([self._step]).get(self._step.name):
+            return TaskError(self._step.name, state, remedy)
+        ended = TaskError(self._step.name, "no job and no command works on it", remedy)
+        return error_report.read(self._step.folder) or ended

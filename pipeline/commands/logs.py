@@ -1,4 +1,4 @@
-"""``headrace logs``: the logs of a run: their paths, their ends, and the tasks that failed.
+"""``headrace logs``: the logs of a run: their paths, their ends, and the tasks that run or failed.
 
 headrace logs                      the stage that your newest run is at, or ended at
 headrace logs small tokens         one stage of the run ``small``
@@ -19,7 +19,7 @@ from headrace.pipeline.commands.choice import chosen_run
 from headrace.pipeline.commands.declaration import command, load, run_argument
 from headrace.pipeline.commands.facts import Fact, show
 from headrace.pipeline.core import error_report
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.run.saved import AnyStep
@@ -34,15 +34,15 @@ MAX_LOGS = 3
 @click.argument("stage", metavar="[STAGE]", required=False, default="")
 @click.option("--lines", metavar="N", default="20", help="Lines of the end of each log; 20 without it.")
 def logs(overrides: Sequence[str], run: str, stage: str, lines: str) -> None:
-    """Prints the logs of a stage of a run: paths, last lines, and which tasks failed."""
+    """Prints the logs of a stage of a run: paths, last lines, and which tasks run or failed."""
     count = value_of(Positive, lines, "--lines")
     chosen = chosen_run(overrides, run)
     step = stage_of(chosen.steps, stage)
     show(explain(step))
-    files, failed = log_files(step), {*failed_tasks(step).values()}
+    files, begun = log_files(step), {*begun_tasks(step).values()}
     for path in files:
         show([("log", str(path))])
-    for path in sorted(files, key=lambda path: path not in failed)[:MAX_LOGS]:
+    for path in sorted(files, key=lambda path: path not in begun)[:MAX_LOGS]:
         print(f"\n{path}:")
         print("\n".join(tail(path, count)))
 
@@ -67,7 +67,7 @@ def stage_of(steps: Sequence[AnyStep], stage: str) -> AnyStep:
 
 
 def explain(step: AnyStep) -> Iterator[Fact]:
-    """Yields how far the stage is, its last error and the tasks that failed."""
+    """Yields how far the stage is, its last error and its unfinished tasks that have begun."""
     if step.is_whole:
         yield "stage", f"{step.name}, done"
         return
@@ -78,11 +78,21 @@ def explain(step: AnyStep) -> Iterator[Fact]:
         yield "job", state
     if error := error_report.read(step.folder):
         yield "error", str(error)
-    for task in failed_tasks(step):
-        yield "failed", task
+    if tasks_begun := begun_tasks(step):
+        is_running = load("run.storage").Stored(step.folder).is_in_use or has_live_job(step)
+        for task in tasks_begun:
+            yield "running" if is_running else "failed", task
 
 
-def failed_tasks(step: AnyStep) -> dict[str, Path]:
+def has_live_job(step: AnyStep) -> bool:
+    """Whether a job of ``step`` waits or runs; False when the scheduler cannot be asked."""
+    try:
+        return bool(load("run.jobs").live([step]))
+    except (ConfigError, TaskError):
+        return False
+
+
+def begun_tasks(step: AnyStep) -> dict[str, Path]:
     """Returns the unfinished tasks of ``step`` whose array index of a job has a log, and so has begun, with the log."""
     jobs = load("run.jobs").records(step)
     found = {}

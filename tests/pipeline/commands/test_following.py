@@ -14,9 +14,11 @@ import pytest
 from headrace.pipeline.commands import following
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core import progress
+from headrace.pipeline.core import error_report, progress
 from headrace.pipeline.core.artifact import TaskOutput, finish
+from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.progress import LATEST
+from headrace.pipeline.run import jobs
 from headrace.pipeline.run.planner import Run, Step, plan
 from tests.command_line import headrace_here
 
@@ -61,6 +63,43 @@ def elsewhere(work: Callable[[], None]) -> Iterator[None]:
     thread.start()
     yield
     thread.join()
+
+
+@pytest.mark.timeout(60)
+def test_watch_ends_when_no_command_works_on_the_run(
+    settings: list[str], fast: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
+    step = plan(decoded(compose(settings)))[0]
+    done = headrace_here("watch", *settings)
+    assert done.returncode == 1
+    remedy = "correct the cause and run the run's command again"
+    assert done.stderr.splitlines()[-1] == f"headrace: texts: no job and no command works on it; {remedy}"
+    error_report.write(step.folder, RetryableError("texts", "the disk is full", "free some space"))
+    done = headrace_here("watch", *settings)
+    assert done.returncode == 75
+    assert done.stderr.splitlines()[-1] == "headrace: texts: the disk is full; free some space"
+
+
+@pytest.mark.timeout(60)
+def test_watch_goes_on_when_the_scheduler_does_not_answer(
+    settings: list[str], fast: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
+    step = plan(decoded(compose([*settings[:-2], "until=texts"])))[0]
+    asked = []
+
+    def live(steps: object) -> None:
+        asked.append(steps)
+        if len(asked) == 2:
+            step.executor(step.phases[0]).run_task(0)
+            step.finish()
+        raise TaskError("cluster=slurm", "squeue gave no answer within 60 s", "run again")
+
+    monkeypatch.setattr(jobs, "live", live)
+    work = following.Following(step, step.folder)
+    work.show_tasks()
+    assert len(asked) == 2
 
 
 @pytest.mark.timeout(60)

@@ -13,7 +13,7 @@ import pytest
 from headrace.pipeline.clusters.base import Job
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import claim, error_report
 from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import TaskError
 from headrace.pipeline.core.json_files import write_sealed
@@ -213,12 +213,15 @@ def test_logs_names_the_failed_task_and_prints_the_end_of_its_log(run_stage, hom
     error_report.write(step.folder, TaskError("tokens task 0", "OSError: broken", "repair it"))
     try:
         found = lines("logs", "other", f"root={elsewhere}", "--lines", "3")
+        with claim.claimed(step.folder / "parts/tokens-00000.claim"):
+            at_work = lines("logs", "other", f"root={elsewhere}", "--lines", "3")
     finally:
         subprocess.run(["rm", "-r", str(step.folder)], check=True)
     assert found[0].split(maxsplit=1) == ["stage", "tokens, 0 of 1 tasks done"]
     assert found[1].startswith("job ")
     assert found[2].split(maxsplit=1) == ["error", "tokens task 0: OSError: broken; repair it"]
     assert found[3].split(maxsplit=1) == ["failed", "tokens tokens task 0"]
+    assert at_work[3].split(maxsplit=1) == ["running", "tokens tokens task 0"]
     assert [row.split(maxsplit=1)[1] for row in found[4:6]] == [str(log), str(step.folder / "logs/tokens.log")]
     assert found[-6:-3] == ["line 48", "line 49", "OSError: \ufffd[2Jbroken"]
     assert lines("logs", "small", "clean", f"root={elsewhere}")[0].split() == ["stage", "clean,", "done"]
