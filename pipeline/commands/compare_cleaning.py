@@ -10,6 +10,7 @@ headrace compare-cleaning c4 none source=jsonl source.paths=pages.jsonl
 A cleaning that is not finished is computed first, on this machine, as by ``headrace cleaning=fineweb until=clean``.
 """
 
+import contextlib
 import dataclasses
 import heapq
 from collections import Counter, defaultdict
@@ -32,6 +33,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, value_of
 from headrace.pipeline.run.planner import Run, execute, plan, run_folder
 from headrace.pipeline.run.saved import RUN_JSON
+from headrace.pipeline.run.storage import reading
 
 TEXTS = "texts"
 """The stage whose description is taken from the run, so raw files are not read again."""
@@ -47,8 +49,8 @@ def compare_cleaning(overrides: Sequence[str], one: str, other: str, sample: str
     """Prints which of the same texts two presets of cleaning keep, with counts by rule and samples."""
     number = int(value_of(Natural, sample, "--sample"))
     base = run_of(overrides, run)
-    first, second = (Cleaned(name, cleaned(base, overrides, name)) for name in (one, other))
-    facts.show(report(first, second, number))
+    with cleaned(base, overrides, one) as first, cleaned(base, overrides, other) as second:
+        facts.show(report(Cleaned(one, first), Cleaned(other, second), number))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,25 +66,32 @@ class Cleaned:
         return {document.id: document for path in paths for document in read_documents(path)}
 
 
-def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Artifact:
-    """Returns the texts of the run ``base`` after cleaning by ``preset``, which is computed if it is not finished.
+@contextlib.contextmanager
+def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Iterator[Artifact]:
+    """Yields the texts of the run ``base`` after cleaning by ``preset``, which is computed if it is not finished.
+
+    ``headrace gc`` keeps them during the block, although no run may use them.
 
     Raises:
-        ConfigError: when there is no such preset, or the work is that of a cluster.
+        ConfigError: when there is no such preset, the work is that of a cluster, or another version began it.
     """
     cleaning = decoded(compose([*overrides, f"cleaning={preset}"])).cleaning
     config = dataclasses.replace(base.config, cleaning=cleaning, until="clean")
     steps = plan(config, {step.name: step.description for step in base.steps if step.name == TEXTS})
-    clean = next(index for index, step in enumerate(steps) if step.name == "clean")
-    for step in steps[: clean + 1]:
+    steps = steps[: 1 + next(index for index, step in enumerate(steps) if step.name == "clean")]
+    for step in steps:
+        step.refuse_other_version()
         if step.is_whole:
             continue
         if config.cluster.scheduler:
             remedy = f"run it first: headrace cleaning={preset} until=clean and the settings of the run"
             raise ConfigError(step.name, f"is not finished ({step.folder})", remedy)
         step.stage.check_start()
-        execute(step, config, run_folder(config) / RUN_JSON)
-    return Artifact(steps[clean].folder)
+    with reading(step.folder for step in steps):
+        for step in steps:
+            if not step.is_whole:
+                execute(step, config, run_folder(config) / RUN_JSON)
+        yield Artifact(steps[-1].folder)
 
 
 class Tally:

@@ -5,8 +5,8 @@ headrace gc --delete               removes it
 
 A run uses the artifacts of its stages, all that these were made from, and those that its settings name (mixtures, older
 runs, initial weights), for every run.json below the root, of all users. To give up a run, remove its folder in
-``<root>/runs``. Artifacts of other users, artifacts that a process works on, and the results of ``headrace evaluate``
-are never removed. A removal that was killed is finished by the next one.
+``<root>/runs``. Artifacts of other users, artifacts that a process works on, symbolic links, and the results of
+``headrace evaluate`` are never removed. A removal that was killed is finished by the next one.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from headrace.pipeline.commands.choice import root_of
 from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.report.formatting import byte_size
-from headrace.pipeline.run.storage import Unused, leftovers, remove, remove_leftover, unused
+from headrace.pipeline.run.storage import Stored, Unused, leftovers, remove, remove_leftover, unused
 
 
 @command
@@ -33,18 +33,26 @@ def gc(overrides: Sequence[str], delete: bool) -> None:
         return
     show_table(table_of(found))
     removable = [one for one in found if not one.kept_because]
-    size = sum(one.stored.bytes for one in removable) + sum(one.bytes for one in left)
-    rest = f" and {len(left)} remains of earlier removals" if left else ""
-    what = f"{len(removable):,} artifacts{rest}, {byte_size(size)}"
     if not delete:
-        print(f"to remove: {what}; nothing was removed: give --delete")
+        print(f"to remove: {amount(removable, left)}; nothing was removed: give --delete")
         return
+    removed = []
     for one in removable:
-        done = remove(one.stored, root)
-        print(f"removed {one.stored.folder}" if done else f"kept {one.stored.folder}: a run uses it now", flush=True)
+        if remove(one.stored, root):
+            removed.append(one)
+            print(f"removed {one.stored.folder}", flush=True)
+        else:
+            print(f"kept {one.stored.folder}: it is in use now", flush=True)
     for folder in left:
         remove_leftover(folder.folder)
-    print(f"removed {what}")
+    print(f"removed {amount(removed, left)}")
+
+
+def amount(found: Sequence[Unused], left: Sequence[Stored]) -> str:
+    """Returns the number and the size of the artifacts ``found`` and of the remains ``left``."""
+    size = sum(one.stored.bytes for one in found) + sum(one.bytes for one in left)
+    rest = f" and {len(left)} remains of earlier removals" if left else ""
+    return f"{len(found):,} artifacts{rest}, {byte_size(size)}"
 
 
 def table_of(found: Sequence[Unused]) -> Table:

@@ -3,7 +3,8 @@
     runs/*/run*.json ── addresses ──> used          and their inputs, and theirs
     <stage>/<address>/ ── not used ──> unused ──> renamed to tmp-<process>-<address> ──> removed
 
-The rename makes a removal safe to kill: a folder with the name of an address is always whole.
+The rename makes a removal safe to kill: a folder with the name of an address is always whole. After the rename no
+process finds the artifact any more, so its use is checked once more, and it gets its name back when it is used.
 """
 
 import contextlib
@@ -13,7 +14,8 @@ import re
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,15 @@ from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 from headrace.pipeline.run.saved import SavedRun, is_own, saved_runs, user_of
 
 ADDRESS = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])")
-NO_ARTIFACTS = ("runs", "sweeps", "forget")
-"""Folders of the root that hold no artifacts."""
+STAGES = (
+    "texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed", "weights",
+    "scores", "report", "folder_scores", "checkpoint_scores",
+)  # fmt: skip
+"""The names of all stages. Importing the stages would take longer than ``headrace runs`` may take."""
+CONTENTS = {"manifest.json", "parts", "logs"}
+"""Each artifact, finished or not, has at least one of them."""
+READING = "reading-{}.claim"
+"""The claim that a command holds while it reads an artifact that no run may use; the braces stand for the process."""
 WITHOUT_RUN = ("folder_scores",)
 """Artifacts that a command makes for its user, not for a run: they are never unused."""
 DAY_SECONDS = 86_400.0
@@ -64,8 +73,13 @@ class Stored:
         return all(status.st_uid == os.geteuid() for status in (self.folder.lstat(), *_statuses(self.folder)))
 
     @property
+    def is_linked(self) -> bool:
+        """Whether its files are elsewhere, perhaps below another root, whose runs use them."""
+        return self.folder.is_symlink() or self.folder.parent.is_symlink()
+
+    @property
     def is_in_use(self) -> bool:
-        """Whether a process works on it."""
+        """Whether a process works on it, or holds it (``reading``)."""
         claims = (path for name in ("parts", "logs") for path in (self.folder / name).glob("*.claim"))
         return bool(claim.live_owners(claims))
 
@@ -99,9 +113,35 @@ def folder_bytes(folder: Path) -> int:
 
 
 def artifacts(root: Path) -> list[Stored]:
-    """Returns the artifacts below ``root``, by stage and address."""
-    found = (path for path in root.glob("*/*") if path.parent.name not in NO_ARTIFACTS)
-    return [Stored(path) for path in sorted(found) if ADDRESS.fullmatch(path.name) and path.is_dir()]
+    """Returns the artifacts below ``root``, by stage and address. Other folders with such names are left out."""
+    found = (path for stage in STAGES for path in (root / stage).glob("*"))
+    return [Stored(path) for path in sorted(found) if ADDRESS.fullmatch(path.name) and _is_artifact(path)]
+
+
+def _is_artifact(folder: Path) -> bool:
+    try:
+        return not CONTENTS.isdisjoint(path.name for path in _listed(folder))
+    except PermissionError:  # it belongs to another user, so gc keeps it
+        return True
+
+
+def _listed(folder: Path) -> list[Path]:
+    """Returns what is in ``folder``; nothing when it is no folder. Unlike glob, it raises PermissionError."""
+    try:
+        with os.scandir(folder) as entries:
+            return [folder / entry.name for entry in entries]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+@contextlib.contextmanager
+def reading(folders: Iterable[Path]) -> Iterator[None]:
+    """Keeps the artifacts in ``folders`` from removal during the block, those that this user can write to."""
+    with contextlib.ExitStack() as held:
+        for folder in folders:
+            with contextlib.suppress(OSError):  # reading needs no right to write, and no space on the disk
+                held.enter_context(claim.claimed(folder / "logs" / READING.format(Owner.current())))
+        yield
 
 
 def users_of(root: Path) -> dict[str, list[SavedRun]]:
@@ -149,6 +189,8 @@ def _belongs(one: Stored, used: set[str]) -> bool:
 
 
 def _kept_because(one: Stored) -> str:
+    if one.is_linked:
+        return "a symbolic link"
     if not is_own(one.folder):
         return f"belongs to {one.user}"
     if not one.is_own:
@@ -175,44 +217,58 @@ def used_addresses(root: Path) -> set[str]:
     A copy of run.json that queued jobs read counts until all its stages are finished.
 
     Raises:
-        ArtifactError: when one cannot be read.
+        ArtifactError: when one, or the folder of a run, cannot be read.
     """
-    found = set[str]()
-    for path in root.glob("runs/*/run*.json"):
-        try:
-            run, text = SavedRun.read(path), path.read_text(encoding="utf-8")
-        except FileNotFoundError:  # the command that held it has ended
-            continue
-        except PermissionError:
-            remedy = "ask its owner for the right to read it"
-            raise ArtifactError(str(path), "cannot be read, so what it uses is unknown", remedy) from None
-        if not path.name.startswith("run-") or not all(step.is_whole for step in run.steps):
-            found |= {*ADDRESS.findall(text), *(step.address for step in run.steps)}
-    return found
+    try:
+        files = [path for folder in _listed(root / "runs") for path in _listed(folder)]
+        return set[str]().union(*(_addresses_in(path) for path in files if fnmatch(path.name, "run*.json")))
+    except PermissionError as error:
+        remedy = "ask its owner for the right to read it"
+        where = str(error.filename or root)
+        raise ArtifactError(where, "cannot be read, so what it uses is unknown", remedy) from None
+
+
+def _addresses_in(run_json: Path) -> set[str]:
+    try:
+        run, text = SavedRun.read(run_json), run_json.read_text(encoding="utf-8")
+    except FileNotFoundError:  # the command that held it has ended
+        return set()
+    if run_json.name.startswith("run-") and all(step.is_whole for step in run.steps):
+        return set()
+    return {*ADDRESS.findall(text), *(step.address for step in run.steps)}
 
 
 def leftovers(root: Path) -> list[Stored]:
     """Returns the folders that a killed removal has renamed and not removed."""
-    found = (Stored(path) for path in sorted(root.glob(f"*/{UNFINISHED}*")) if path.is_dir())
-    return [one for one in found if one.is_own and _is_left(one)]
+    paths = sorted(path for stage in STAGES for path in (root / stage).glob(f"{UNFINISHED}*") if path.is_dir())
+    return [one for one in map(Stored, paths) if not one.is_linked and one.is_own and _is_left(one)]
 
 
 def _is_left(one: Stored) -> bool:
     owner = Owner.of_unfinished(one.folder.name)
-    if owner is None:
+    if owner is None or not ADDRESS.fullmatch(one.folder.name.rpartition("-")[2]):
         return False
     return owner.is_dead if owner.is_here else time.time() - one.folder.stat().st_ctime > DAY_SECONDS
 
 
 def remove(one: Stored, root: Path) -> bool:
-    """Removes an unused artifact. Returns False when a run has begun to use it meanwhile."""
+    """Removes an unused artifact. Returns False when a run or a process has begun to use it meanwhile.
+
+    When the check fails or is interrupted, the artifact gets its name back, too.
+    """
+    if one.is_in_use:
+        return False
     renamed = temporary_path(one.folder)
     one.folder.rename(renamed)
-    if one.address in used_addresses(root) and not one.folder.exists():
-        renamed.rename(one.folder)
-        return False
-    remove_leftover(renamed)
-    return True
+    is_unused = False
+    try:
+        is_unused = not Stored(renamed).is_in_use and one.address not in used_addresses(root)
+    finally:
+        if not is_unused and not one.folder.exists():
+            renamed.rename(one.folder)
+    if is_unused:
+        remove_leftover(renamed)
+    return is_unused
 
 
 def remove_leftover(folder: Path) -> None:

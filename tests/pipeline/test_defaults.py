@@ -24,6 +24,7 @@ from headrace.pipeline.core.settings import default_of, hashed_fields, plain
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.planner import WITHOUT_RUN
+from headrace.pipeline.run.storage import STAGES
 from headrace.pipeline.stages import stages
 
 RECORD = Path(__file__).with_name("defaults.json")
@@ -40,6 +41,10 @@ def stage_classes() -> list[type[Stage]]:
     modules = sys.modules[stages.__module__]
     line = [one for one in vars(modules).values() if isinstance(one, type) and issubclass(one, Stage)]
     return sorted({*line, Report, *WITHOUT_RUN.values()} - {Stage}, key=lambda stage: stage.name)
+
+
+def test_gc_finds_the_artifacts_of_every_stage() -> None:
+    assert sorted(STAGES) == [stage.name for stage in stage_classes()]
 
 
 def classes_in(hint: Any) -> Iterator[type]:

@@ -1,10 +1,15 @@
 """compare-cleaning: two presets on the same texts."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from headrace.data_prep.texts import Texts
+from headrace.pipeline.commands import facts
+from headrace.pipeline.commands.facts import Fact
+from headrace.pipeline.run import storage
 from headrace.pipeline.run.opening import newest
 from tests.command_line import headrace_here
 
@@ -61,6 +66,37 @@ def test_the_numbers_are_those_of_the_runs(folder: Path, monkeypatch: pytest.Mon
     assert "sample" not in result.stdout
     again = headrace_here("run", *given, "cleaning=brief", "until=clean")
     assert "done before" in again.stderr
+
+
+def test_gc_keeps_what_is_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The texts and both cleanings, until the command ends."""
+    monkeypatch.chdir(folder)
+    held: list[str] = []
+
+    def show(found: Iterable[Fact]) -> None:
+        held.extend(one.stage for one in storage.artifacts(Path("runs")) if one.is_in_use)
+
+    monkeypatch.setattr(facts, "show", show)
+    assert headrace_here("compare-cleaning", "none", "brief").returncode == 0
+    assert held == ["clean", "clean", "texts"]
+    assert not any(one.is_in_use for one in storage.artifacts(Path("runs")))
+
+
+def test_what_another_version_began_is_not_finished(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (manifest,) = folder.glob("runs/texts/*/manifest.json")
+    manifest.rename(tmp_path / "manifest.json")
+    monkeypatch.setattr(Texts, "version", Texts.version + 1)
+    try:
+        result = headrace_here("compare-cleaning", "none", "brief")
+        assert not manifest.exists()
+    finally:
+        (tmp_path / "manifest.json").replace(manifest)
+    wrong = "headrace: texts: was planned by another version of headrace (different: version); "
+    assert result.stderr.splitlines()[-1].startswith(wrong), result.stderr
+    assert result.returncode == 2
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """Commands about saved runs: they need neither the raw data nor the folder, the settings or the user of the start."""
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core import claim, error_report
 from headrace.pipeline.core.artifact import FORMAT, Artifact
-from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.errors import ArtifactError, TaskError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.run import jobs, saved, storage
 from headrace.pipeline.run.planner import Step, plan, save
@@ -309,6 +311,55 @@ def test_gc_removes_nothing_when_a_run_cannot_be_read(waste: Waste) -> None:
     before = waste.left
     done = headrace_here("gc", "--delete", f"root={waste.root}")
     assert (done.returncode, waste.left) == (1, before)
+
+
+def test_gc_removes_nothing_when_the_folder_of_a_run_cannot_be_read(
+    waste: Waste, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of another user with mode 700. The tests may run as root, who can read it."""
+    scandir, closed, before = os.scandir, waste.root / "runs/000000000000", waste.left
+
+    def refusing(path: str | Path) -> Iterator[os.DirEntry[str]]:
+        if Path(path) == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    done = headrace_here("gc", "--delete", f"root={waste.root}")
+    assert (done.returncode, waste.left) == (1, before)
+    assert done.stderr.startswith(f"headrace: {closed}: cannot be read, so what it uses is unknown; ")
+
+
+def test_gc_removes_nothing_but_artifacts(waste: Waste) -> None:
+    """Folders of other programs with twelve digits, folders without an artifact's content, and links stay."""
+    crawl, empty = waste.root / "crawl/202411221405", waste.root / "clean/202411221405"
+    linked, target = waste.root / "unique" / ("9" * 12), waste.root.parent / "elsewhere"
+    remains = waste.root / "clean" / f"tmp-{saved.Owner.current()}-{'8' * 12}".replace(f"~{os.getpid()}~", "~99999999~")
+    for folder in (crawl, empty, target):
+        write_sealed(folder / "pages/manifest.json", {})
+    for folder in (crawl, target):
+        write_sealed(folder / "manifest.json", {"inputs": {"clean": "c" * 12}})
+    for link in (linked, remains):
+        link.symlink_to(target, target_is_directory=True)
+    listed = lines("gc", "--delete", f"root={waste.root}")
+    assert any(row.startswith(f"unique/{linked.name} ") and "kept: a symbolic link" in row for row in listed)
+    assert listed[-1].startswith("removed 1 artifacts, ")
+    assert all((folder / "manifest.json").is_file() for folder in (crawl, target, linked, remains))
+    assert (empty / "pages").is_dir()
+    assert waste.first in waste.left, "an input of what the link leads to"
+
+
+def test_gc_gives_back_what_a_process_begins_to_use(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the check that follows the rename fails."""
+    with monkeypatch.context() as patch, storage.reading([waste.second]):
+        assert not storage.remove(storage.Stored(waste.second), waste.root)
+        patch.setattr(storage.Stored, "is_in_use", property(lambda one: one.address.startswith(storage.UNFINISHED)))
+        assert not storage.remove(storage.Stored(waste.second), waste.root), "the claim came before the rename"
+    assert waste.second in waste.left
+    (waste.root / "runs/000000000000/run.json").write_text("{}")
+    with pytest.raises(ArtifactError):
+        storage.remove(storage.Stored(waste.second), waste.root)
+    assert waste.second in waste.left
 
 
 def test_a_shorter_start_gives_nothing_up(run_stage, tmp_path: Path) -> None:
