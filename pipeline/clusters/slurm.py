@@ -151,10 +151,8 @@ class Slurm:
             remedy = "lower it, or raise cluster.train_time: the training would be asked to stop at once"
             raise ConfigError("cluster.signal_seconds", wrong, remedy)
         for name in ("options", "data_options", "train_options", "srun_options"):
-            if refused := [option for option in getattr(self, name) if not option.startswith("--")]:
-                program = "srun" if name == "srun_options" else "sbatch"
-                wrong = f"{refused[0]!r} is not an option of {program}"
-                raise ConfigError(f"cluster.{name}", wrong, "write --name=value")
+            program = "srun" if name == "srun_options" else "sbatch"
+            slurm_client.check_options(getattr(self, name), program, f"cluster.{name}")
         if self.site_env is not None and not Path(self.site_env).is_file():
             wrong = f"no file {self.site_env!r}"
             raise ConfigError("cluster.site_env", wrong, "copy slurm/site.env.example and name it")

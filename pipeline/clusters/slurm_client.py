@@ -24,6 +24,34 @@ ENDED = frozenset(
 )
 """The states that a job does not leave by itself (squeue's manual, JOB STATE CODES)."""
 
+RESERVED = (
+    *("--job-name", "--clusters", "--array", "--dependency", "--output", "--parsable"),
+    *("-J", "-M", "-a", "-d", "-o"),
+)
+"""Options of sbatch that Headrace sets, or with which it would not find its jobs again."""
+
+
+def check_options(options: Sequence[str], program: str, setting: str) -> None:
+    """Checks the ``options`` of sbatch or srun that a user gives in ``setting``.
+
+    Raises:
+        ConfigError: when one of them is no option, or would hide the jobs.
+    """
+    for option in options:
+        if program == "sbatch" and _is_reserved(option):
+            wrong = f"{option!r} would hide the jobs from headrace status and cancel"
+            raise ConfigError(setting, wrong, "remove it: Headrace names, orders and finds its jobs itself")
+        if not option.startswith("--"):
+            raise ConfigError(setting, f"{option!r} is not an option of {program}", "write --name=value")
+
+
+def _is_reserved(option: str) -> bool:
+    """Whether ``option`` is one of RESERVED, or the beginning of one: sbatch takes ``--job=x`` for ``--job-name=x``."""
+    if not option.startswith("--"):
+        return option[:2] in RESERVED
+    name = option.partition("=")[0]
+    return name != "--" and any(known.startswith(name) for known in RESERVED)
+
 
 def sbatch(arguments: Sequence[str], stage: str) -> int:
     """Submits one job and returns its number.

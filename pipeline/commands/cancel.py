@@ -4,9 +4,11 @@ headrace cancel small              the run of this name, id, beginning of an id,
 headrace cancel                    your newest run
 
 Finished tasks and checkpoints are kept: the command that started the run resumes it. A training saves before it ends.
-A command on another machine cannot be reached from here: what to type there is printed.
+A command on another machine cannot be reached from here: what to type there is printed. Commands and jobs that another
+user recorded are left as they are.
 """
 
+import itertools
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -14,9 +16,11 @@ from collections.abc import Iterator, Sequence
 from headrace.pipeline.commands.choice import chosen_run
 from headrace.pipeline.commands.declaration import command, run_argument
 from headrace.pipeline.commands.facts import Fact, show
+from headrace.pipeline.core.claim import live_owners
+from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.run import jobs
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved import SavedRun, is_own, user_of
 from headrace.pipeline.run.storage import users_of
 
 
@@ -31,20 +35,54 @@ def stopped(run: SavedRun) -> Iterator[Fact]:
     """Stops ``run``; yields what was stopped, and what could not be.
 
     Raises:
-        ConfigError, TaskError: when the cluster cannot be asked, or refuses.
+        ConfigError, TaskError: when a cluster cannot be asked, or refuses; after everything else was stopped.
     """
     yield "run", f"{run.label} ({run.file.parent})"
-    live = jobs.live(run.steps)
+    stopped_any = False
+    for fact in itertools.chain(_stopped_processes(run), _cancelled_jobs(run)):
+        stopped_any = True
+        yield fact
+    if not stopped_any:
+        yield "nothing", "no job and no command of this run is in progress"
+
+
+def _stopped_processes(run: SavedRun) -> Iterator[Fact]:
+    """Stops the commands of this user; a claim of another user could name any process."""
+    for mark in run.marks:
+        try:
+            other_user = "" if is_own(mark) else user_of(mark)
+        except FileNotFoundError:  # its command has ended
+            continue
+        for process in live_owners([mark]):
+            yield ("not stopped", f"{mark.name} belongs to {other_user}") if other_user else _stop(process)
+
+
+def _cancelled_jobs(run: SavedRun) -> Iterator[Fact]:
+    """Cancels the jobs that this user recorded; a record of another user could name any job.
+
+    Raises:
+        ConfigError, TaskError: when a cluster cannot be asked; TaskError at the end when one refuses.
+    """
+    recorded = [step for step in run.steps if (step.folder / jobs.JOBS).is_file()]
+    for step in recorded:
+        path = step.folder / jobs.JOBS
+        if not step.is_whole and not is_own(path):
+            yield "not cancelled", f"{path} belongs to {user_of(path)}"
+    live = jobs.live([step for step in recorded if is_own(step.folder / jobs.JOBS)])
+    refused = []
     for cluster, numbers in live.items():
-        jobs.cancel(cluster, numbers)
-        yield "cancelled", f"{cluster} jobs {', '.join(map(str, numbers))}"
+        shown = f"{cluster} jobs {', '.join(map(str, numbers))}"
+        try:
+            jobs.cancel(cluster, numbers)
+        except (ConfigError, TaskError) as error:
+            refused.append(shown)
+            yield "not cancelled", f"{shown} ({error})"
+        else:
+            yield "cancelled", shown
     if live:
         yield from _sharing(run)
-    processes = run.processes()
-    for process in processes:
-        yield _stop(process)
-    if not live and not processes:
-        yield "nothing", "no job and no command of this run is in progress"
+    if refused:
+        raise TaskError("cancel", f"not cancelled: {'; '.join(refused)}", "run the command again")
 
 
 def _sharing(run: SavedRun) -> Iterator[Fact]:

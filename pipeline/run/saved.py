@@ -170,12 +170,17 @@ class SavedRun:
 
     def processes(self) -> list[Owner]:
         """Returns the processes of commands that run stages of this run and are not known to have ended."""
-        return sorted(claim.live_owners(self.file.parent.glob(RUNNING.format("*"))), key=str)
+        return sorted(claim.live_owners(self.marks), key=str)
+
+    @property
+    def marks(self) -> list[Path]:
+        """The claims of commands that run stages of this run, also of commands that have ended."""
+        return sorted(self.file.parent.glob(RUNNING.format("*")))
 
 
 def is_own(path: Path) -> bool:
-    """Whether this user owns ``path``."""
-    return path.stat().st_uid == os.geteuid()
+    """Whether this user owns ``path``; of a symbolic link, the link itself."""
+    return path.lstat().st_uid == os.geteuid()
 
 
 def is_trusted(path: Path) -> bool:
@@ -184,8 +189,8 @@ def is_trusted(path: Path) -> bool:
 
 
 def user_of(path: Path) -> str:
-    """Returns the name of the user who owns ``path``, or the number of a user without a name."""
-    number = path.stat().st_uid
+    """Returns the name of the user who owns ``path``, or the number of a user without a name; see ``is_own``."""
+    number = path.lstat().st_uid
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:

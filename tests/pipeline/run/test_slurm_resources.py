@@ -1,6 +1,9 @@
 """The command line on a SLURM of stand-ins: what each job asks for, what starts its processes, and what is replaced."""
 
 import json
+import os
+import pwd
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +13,7 @@ import pytest
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.commands import following
 from headrace.pipeline.run.planner import load_steps
+from headrace.pipeline.run.saved import in_progress
 from tests.command_line import headrace_here
 from tests.pipeline.run.fake_slurm import FakeSlurm, option
 
@@ -145,6 +149,30 @@ def test_a_run_that_is_submitted_again_without_its_name_is_planned_with_it(fake:
     assert [option(argv, "job-name") for argv in fake.argv] == ["mill:texts..report"] * 2
     steps = load_steps(Path(script(fake.argv[-1])[1]))
     steps["report"].refuse_other_version()
+
+
+def test_cancel_reports_a_refusal_and_leaves_the_jobs_of_another_user(
+    fake: FakeSlurm, submit: Submit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit("until=packed")
+    waiting(fake)
+    (run_json,) = tmp_path.glob("root/runs/*/run.json")
+    with in_progress(run_json):  # a command of this process
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "kill", lambda pid, signal: None)
+            patch.setattr(os, "geteuid", lambda: 4242)
+            foreign = headrace_here("cancel", str(run_json))
+            assert (foreign.returncode, fake.cancelled) == (0, [])
+            assert foreign.stdout.count("not stopped ") == 1
+            assert f"jobs.json belongs to {pwd.getpwuid(run_json.stat().st_uid).pw_name}" in foreign.stdout
+        (fake.folder / "scancel").write_text("#!/bin/sh\necho no permission >&2; exit 1\n")
+        stopped: list[int] = []
+        monkeypatch.setattr(os, "kill", lambda pid, number: stopped.append(number))
+        done = headrace_here("cancel", str(run_json))
+    assert done.returncode == 1
+    assert signal.SIGTERM in stopped
+    assert "not cancelled     slurm jobs 101 (cluster=slurm: scancel failed: no permission" in done.stdout
+    assert done.stderr == "headrace: cancel: not cancelled: slurm jobs 101; run the command again\n"
 
 
 def test_running_jobs_keep_their_resources_unless_all_are_to_be_replaced(fake: FakeSlurm, submit: Submit) -> None:

@@ -251,6 +251,26 @@ def test_settings_that_sbatch_would_misread(
     assert fake.calls == []
 
 
+@pytest.mark.parametrize("name", ["options", "data_options", "train_options"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--job-name=mill", "--job=mill", "--clusters=b", "--array=0-3", "--dependency=x", "--output=x", "--parsable"),
+        *("-J", "-Mb", "-a0-3", "-d", "-ox"),
+    ],
+)
+def test_options_that_would_hide_the_jobs(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, name: str, option: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        submit(steps, decode(Slurm, {name: ["--comment=mill", option]}), run_json)
+    assert str(caught.value) == (
+        f"cluster.{name}: {option!r} would hide the jobs from headrace status and cancel; "
+        "remove it: Headrace names, orders and finds its jobs itself"
+    )
+    assert fake.calls == []
+
+
 def test_slurm_puts_no_log_below_a_backslash(fake: FakeSlurm, steps: list[Step], tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         submit(steps, Slurm(), Path("/data/a\\b/runs/f/run.json"))
