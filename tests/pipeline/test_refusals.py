@@ -119,16 +119,13 @@ def test_a_full_disk_in_any_stage(tmp_path: Path, free: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("options", "words", "status"), [("ro", "Read-only file system", 1), ("size=4k", "", 75)])
-def test_no_shared_memory(tmp_path: Path, options: str, words: str, status: int) -> None:
-    """A pool of processes needs semaphores in /dev/shm."""
+@pytest.mark.parametrize("options", ["ro", "size=4k"])
+def test_no_shared_memory(tmp_path: Path, options: str) -> None:
+    """The data stages need none, because workers have pipes instead of semaphores in /dev/shm."""
     overrides = settings(tmp_path, tmp_path / "runs")
     fill = [] if options == "ro" else ["sh", "-c", 'head -c 4096 /dev/zero >/dev/shm/full; exec "$@"', "sh"]
     done = outcome_of(with_shared_memory(options, [*fill, *pipeline(overrides)]))
-    assert done.returncode == status
-    assert said(done).startswith(
-        f"headrace: /dev/shm: {words or 'No space left on device; free some space and run again'}"
-    )
+    assert done.returncode == 0, said(done)
 
 
 @pytest.mark.parametrize("name", ["a[/b]", "[bold]", "[red] :smile: x"])
