@@ -9,10 +9,13 @@ import multiprocessing
 import os
 from collections.abc import Iterator
 from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
 
 from headrace.pipeline.core.signals import blocked_in_children
 
-SAFE_PATH = "PYTHONSAFEPATH"
+SAFE_PATH, PATH = "PYTHONSAFEPATH", "PYTHONPATH"
+PACKAGES = Path(__file__).parents[3]
+"""The folder that holds this package."""
 
 
 def start_fork_server() -> None:
@@ -25,16 +28,21 @@ def start_fork_server() -> None:
 
 @contextlib.contextmanager
 def _without_current_folder() -> Iterator[None]:
-    """Keeps a process that starts inside the block from importing a user's numba.py or queue.py (Python 3.11)."""
-    before = os.environ.get(SAFE_PATH)
+    """Keeps a process that starts inside the block from importing a user's numba.py or queue.py (Python 3.11).
+
+    It imports this package from the same folder as this process.
+    """
+    before = {name: os.environ.get(name) for name in (SAFE_PATH, PATH)}
     os.environ[SAFE_PATH] = "1"
+    os.environ[PATH] = os.pathsep.join(filter(None, [str(PACKAGES), before[PATH]]))
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[SAFE_PATH]
-        else:
-            os.environ[SAFE_PATH] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextlib.contextmanager
