@@ -27,6 +27,10 @@ from headrace.pipeline.core.settings import (
     unhashed,
 )
 
+BRANCH_POINT = r"^[^@\s]+(@[0-9]{1,18})?$"
+BranchPoint = Annotated[str, Field(pattern=BRANCH_POINT)]
+"""A run, or the address of weights, and a step: ``small@600``."""
+
 
 @settings
 class TrainingConfig:
@@ -45,6 +49,10 @@ class TrainingConfig:
     initial_weights: FilePath | None = unhashed(None)
     """Folder of a Hugging Face model, of a family in train/families, whose weights training begins from; null: random
     weights. The result depends on its content, not on its path."""
+    branch_from: BranchPoint | None = None
+    """The checkpoint of another run below the same root that training goes on from, with its optimizer state and its
+    position in the data: RUN@STEP, or RUN for the last step of a finished training. Steps are counted on; other
+    settings may differ from there on. null: none."""
     seed: Seed = 0
     """Determines the random initial weights, the order of rows and dropout."""
     validate_every: Positive = 250
@@ -84,6 +92,9 @@ class TrainingConfig:
     """Compilation of each layer to one graph of fused kernels (torch.compile); auto: only on a GPU."""
 
     def __post_init__(self) -> None:
+        if self.branch_from is not None and self.initial_weights is not None:
+            wrong = f"is {self.branch_from}, and initial_weights is {self.initial_weights}"
+            raise ConfigError("training.branch_from", wrong, "give one of them, or none")
         if self.spike_rollback_every is not None and self.spike_sigma is None:
             wrong = f"is {self.spike_rollback_every}, and spike_sigma is null: no spikes"
             raise ConfigError("training.spike_rollback_every", wrong, "give a spike_sigma, or null")

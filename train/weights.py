@@ -3,6 +3,7 @@
     weights/<address>/
         hf/                     config.json, model.safetensors, tokenizer.json, tokenizer_config.json: the result
         row.json                the beginning of the first row of the training, and who sees whom (row_example.py)
+        origin.json             the checkpoints of other trainings that it went on from (train/loop/origin.py), if any
         metrics.jsonl           one row per logged step, one per step that benchmarks were scored after
         checkpoints/step_*/     to resume from; the last one is kept (train/checkpoint/store.py)
         lock                    locked while a training writes here
@@ -28,11 +29,15 @@ from headrace.train.distributed.watchdog import TRAINING
 from headrace.train.loop.pretraining import Pretraining
 
 ROW = "row.json"
+ORIGIN = "origin.json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Weights(Pretraining):
-    """Trains a model and exports it in Hugging Face's format; counts steps, rows, target tokens and parameters."""
+    """Trains a model and exports it in Hugging Face's format; counts steps, rows, target tokens and parameters.
+
+    Steps, rows and tokens of the trunk of a branch are counted, too; ``trunk_steps`` and ``trunk_rows`` are its share.
+    """
 
     name: ClassVar[str] = "weights"
     version: ClassVar[int] = 3
@@ -61,7 +66,8 @@ class Weights(Pretraining):
     def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
         training = self.training
         yield "steps = training.steps", counts["steps"], training.steps
-        yield "rows = steps · training.batch_rows", counts["rows"], training.steps * training.batch_rows
+        own_rows = (training.steps - counts["trunk_steps"]) * training.batch_rows
+        yield "rows = steps · training.batch_rows", counts["rows"], counts["trunk_rows"] + own_rows
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Trains as one of the ranks. Only rank 0 registers files and returns counts.
@@ -84,13 +90,18 @@ class Weights(Pretraining):
             if session.example is not None:
                 with out.file(ROW) as path:
                     write_json(path, session.example.json())
+            if session.state.origins and ranks.first:
+                with out.file(ORIGIN) as path:
+                    write_json(path, {"origins": session.state.origins})
             state = session.train()
             session.export(exported)
             if ranks.first:
                 _register(out, exported, state.step)
         if not ranks.first:
             return Counter()
+        branch = state.branch
         return Counter(
+            **({"trunk_steps": branch["step"], "trunk_rows": branch["rows_seen"]} if branch else {}),
             steps=state.step,
             rows=state.rows_seen,
             target_tokens=state.tokens_seen,

@@ -5,9 +5,9 @@ headrace order --step 1200 --rank 3 --ranks 8     the rows that rank 3 of 8 read
 
     step 1200 ── order ──> row 8123 of crawl ── packed ──> spans ── bounds ──> line 41 of unique/documents/00007
 
-No training is needed: the order is a function of settings and artifacts. It holds for every training of this run, for
-any number of kills and ranks. Steps that were left out of the weights because of a loss spike are listed in the
-checkpoints (train/loop/loss_guard.py).
+No training is needed: the order is a function of settings and artifacts; only that of a branch begins with its first
+checkpoint. It holds for every training of this run, for any number of kills and ranks. Steps that were left out of the
+weights because of a loss spike are listed in the checkpoints (train/loop/loss_guard.py).
 """
 
 import dataclasses
@@ -23,12 +23,13 @@ from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import Identity, identities_in_rows, need
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.run.planner import Run, Step
-from headrace.train.checkpoint.names import CHECKPOINTS, manifests
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, manifests
+from headrace.train.checkpoint.store import read_state
 from headrace.train.data.mixture import Mix, training_data
-from headrace.train.data.order import share
+from headrace.train.data.order import Later, share
 from headrace.train.data.rows import Rows
 from headrace.train.engine.zero import plan_batches
 
@@ -94,11 +95,14 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     config = run.config
     mix = Mix.of(config.mixture, config.text_packing.row_tokens, config.objective.frame_tokens)
     inputs = {name: need(name, run.steps) for name in INPUTS}
-    first, end = (number - 1) * training.batch_rows, number * training.batch_rows
+    began = _beginning(run, number)
+    first = began.rows_seen + (number - 1 - began.step) * training.batch_rows
+    end = first + training.batch_rows
     yield "step", f"{number:,} of {training.steps:,}: rows {first:,} to {end - 1:,} of the training"
     yield "ranks", f"{rank} of {world}" if rank else f"all {world}"
     yield from _update(run.steps, number)
-    rows, order = training_data(training.seed, inputs, mix)
+    rows, own_order = training_data(training.seed, inputs, mix)
+    order = Later(own_order, began.first_row)
     for name, epochs in order.epochs(end).items():
         yield name, f"{epochs:.4f} after this step"
     sources = _sources(run.steps, mix)
@@ -109,6 +113,38 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
             source, own_row = rows.source(row)
             seen.append(_seen(place, one, sources[source], own_row))
     yield from _documents(seen)
+
+
+@dataclasses.dataclass(frozen=True)
+class Beginning:
+    """The steps and rows that a training began after: those of its trunk if it is a branch."""
+
+    step: int = 0
+    rows_seen: int = 0
+    first_row: int = 0
+    """The rows that were seen before the data of this run."""
+
+
+def _beginning(run: Run, number: int) -> Beginning:
+    """Returns where the training of ``run``, whose step ``number`` is asked for, began.
+
+    Raises:
+        ArtifactError: when it is a branch without a checkpoint.
+        ConfigError: when the step is one of its trunk.
+    """
+    point = run.config.training.branch_from
+    if point is None:
+        return Beginning()
+    (folder,) = (step.folder for step in run.steps if step.name == "weights")
+    found = checkpoints(folder / CHECKPOINTS)
+    if not found:
+        raise ArtifactError(str(folder), f"branches from {point} and has no checkpoint yet", "start the training first")
+    state = read_state(found[max(found)])
+    branch = state.branch or {}
+    if number <= branch["step"]:
+        wrong = f"{number} is a step of the trunk, weights/{branch['weights']}, that this training branched from"
+        raise ConfigError("STEP", wrong, "ask for its run: --run RUN (headrace runs lists all)")
+    return Beginning(branch["step"], branch["rows_seen"], state.first_row)
 
 
 def _update(steps: Sequence[Step], number: int) -> Iterator[Fact]:

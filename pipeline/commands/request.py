@@ -19,6 +19,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.conf_folder import setting_of
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.run.branches import with_address
 from headrace.pipeline.run.opening import opened
 from headrace.pipeline.run.planner import Run, plan, run_folder, saved_before
 from headrace.pipeline.run.run_files import RUN_JSON
@@ -27,7 +28,12 @@ from headrace.pipeline.run.saved import SavedRun
 
 def config_of(overrides: Sequence[str]) -> RunConfig:
     """Returns the settings; no raw file has to be there."""
-    return decoded(compose(overrides))
+    return decoded(composed(overrides))
+
+
+def composed(overrides: Sequence[str]) -> Mapping[str, Any]:
+    """Returns the composed values; a branch point is that of an address, not of a name."""
+    return with_address(compose(overrides))
 
 
 def run_of(overrides: Sequence[str], name: str = "", may_change: Collection[str] = ()) -> Run:
@@ -46,12 +52,12 @@ def run_of(overrides: Sequence[str], name: str = "", may_change: Collection[str]
 
 def file_with(values: Mapping[str, Any]) -> Path:
     """Returns the path of the run.json of the run with the composed ``values``; the run may not have been started."""
-    return run_folder(decoded(values)) / RUN_JSON
+    return run_folder(decoded(with_address(values))) / RUN_JSON
 
 
 def with_settings(overrides: Sequence[str]) -> Run:
     """Returns the run that was started with the settings; plans it when there is none."""
-    values = compose(overrides)
+    values = composed(overrides)
     file = file_with(values)
     if not file.is_file():
         return planned(values, overrides)
@@ -66,6 +72,7 @@ def planned(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
 
     A run that gets no name keeps that of an earlier start. It is planned with the name, because the report hashes it.
     """
+    values = with_address(values)
     config = decoded(values)
     if config.name is None and (before := saved_before(config)) and before.name:
         values = {**values, "name": before.name}

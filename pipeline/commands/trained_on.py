@@ -94,7 +94,7 @@ def _input(artifact: Artifact, stage: str) -> Artifact:
 
 
 def _packed_of(weights: Path, runs: Sequence[Mapping[str, Any]]) -> list[Path]:
-    """Returns the packed artifacts that ``weights`` was trained on: the one of its run and those of its mixture.
+    """Returns the packed artifacts that ``weights`` was trained on: those of its run and its mixture, and of its trunk.
 
     The manifest of ``weights`` lists their addresses. Until it is written, one of ``runs`` (read from run.json) does.
 
@@ -114,7 +114,13 @@ def _packed_of(weights: Path, runs: Sequence[Mapping[str, Any]]) -> list[Path]:
     addresses = [description["inputs"]["packed"], *(source["packed"] for source in mixed if source["packed"])]
     here = [weights.parents[1] / "packed" / str(address) for address in addresses]
     named = {path.name: path for path in _sources(runs)}
-    return [path if path.is_dir() else named.get(path.name, path) for path in here]
+    own = [path if path.is_dir() else named.get(path.name, path) for path in here]
+    trunk, _, _ = (description.get("settings", {}).get("training", {}).get("branch_from") or "").partition("@")
+    if not trunk:
+        return own
+    if not weights.with_name(trunk).is_dir():
+        raise ArtifactError(str(weights), f"branched from weights/{trunk}, which was removed", "bring it back")
+    return [*own, *_packed_of(weights.with_name(trunk), runs)]
 
 
 def _sources(runs: Sequence[Mapping[str, Any]]) -> Iterator[Path]:

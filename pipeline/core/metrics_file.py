@@ -49,6 +49,11 @@ class MetricsFile:
         self._file.close()
 
 
+def copy_metrics(source: Path, target: Path, last_step: int) -> None:
+    """Writes the rows of ``source`` up to ``last_step`` to ``target``, which gets its name when it is whole."""
+    _replace(target, _rows_until(source, last_step))
+
+
 def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Returns the rows of a metrics.jsonl without an incomplete last line, which a kill leaves."""
     return new_metrics(path, 0)[0]
@@ -89,19 +94,26 @@ def _cut(path: Path, last_step: int, sha256: str | None) -> bytes:
     Raises:
         ArtifactError: when the rows up to the checkpoint have another SHA-256.
     """
-    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-    rows = itertools.takewhile(lambda line: _is_row_until(line, last_step), lines)
-    kept = b"".join(rows)
+    kept = _rows_until(path, last_step)
     if sha256 and path.is_file() and hashlib.sha256(kept).hexdigest() != sha256:
         wrong = f"is damaged: its rows up to step {last_step} are not those that were written"
         raise ArtifactError(str(path), wrong, "restore it, or remove it and run again to continue without these rows")
+    _replace(path, kept)
+    return kept
+
+
+def _rows_until(path: Path, last_step: int) -> bytes:
+    lines: list[bytes] = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+    return b"".join(itertools.takewhile(lambda line: _is_row_until(line, last_step), lines))
+
+
+def _replace(path: Path, content: bytes) -> None:
     temporary = path.with_name(f"tmp-{path.name}")
     with temporary.open("wb") as file:
-        file.write(kept)
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-    return kept
 
 
 def _is_row_until(line: bytes, last_step: int) -> bool:

@@ -157,6 +157,11 @@ class Stage:
         files = [dataclasses.asdict(file) for file in self.raw_files()]
         return {**self.without_raw_files(addresses), "raw_files": files}
 
+    def planned_description(self, addresses: Mapping[str, str]) -> dict[str, object]:
+        """Returns ``description`` with the raw files of the plan. Without a plan they are read."""
+        files = self.raw_files() if self.planned is None else self.planned
+        return {**self.without_raw_files(addresses), "raw_files": [dataclasses.asdict(file) for file in files]}
+
     def without_raw_files(self, addresses: Mapping[str, str]) -> dict[str, object]:
         """Returns the part of ``description`` for which no raw file is read.
 

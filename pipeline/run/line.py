@@ -7,6 +7,7 @@ from headrace.pipeline.config import check_training
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.run import submission, summary
+from headrace.pipeline.run.branches import check_beginning
 from headrace.pipeline.run.planner import Run, announce_recomputation, execute_in, save
 from headrace.pipeline.run.recorder import Recorder, group_of
 from headrace.pipeline.run.saved import SavedRun, in_progress, saved_runs
@@ -29,6 +30,7 @@ def carry_out(run: Run) -> None:
             step.stage.check_start()
     if any(step.name == "weights" and not step.is_whole for step in run.steps):
         check_training(run.config)
+    check_beginning(run.steps)
     with grouped(group_of(run.config)):
         _start(run)
 

@@ -1,6 +1,7 @@
 """The state of training beside its weights, and the step that a loss spike returns to. A checkpoint holds it."""
 
 import dataclasses
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,12 +29,23 @@ class State:
     """Steps whose rows have no target, so no update was made."""
     curve: str | None = None
     """SHA-256 of metrics.jsonl up to this step, in a checkpoint; None in checkpoints of older versions."""
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """What the address of these weights hashes (``Stage.description``); empty in checkpoints of older versions."""
+    first_row: int = 0
+    """The rows seen before the order of ``data`` began: a branch may read other data than its trunk."""
+    origins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    """The checkpoints of other trainings that this one goes on from, the first one first (train/loop/origin.py)."""
 
     def after(self, rows: int, tokens: int) -> "State":
         """Returns the state one update of ``rows`` and ``tokens`` later."""
         return dataclasses.replace(
             self, step=self.step + 1, rows_seen=self.rows_seen + rows, tokens_seen=self.tokens_seen + tokens
         )
+
+    @property
+    def branch(self) -> dict[str, Any] | None:
+        """The last of ``origins`` that is a branch; None when there is none."""
+        return next((origin for origin in reversed(self.origins) if origin["is_branch"]), None)
 
     @property
     def steps_left_out(self) -> int:

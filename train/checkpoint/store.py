@@ -13,6 +13,7 @@ with a message.
 """
 
 import dataclasses
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -63,6 +64,19 @@ def commit(folder: Path, writing: Path, state: State, records: dict[str, FileRec
     sync(folder)
 
 
+def adopt(folder: Path, path: Path, state: State) -> None:
+    """Commits the files of the checkpoint at ``path``, of another training, as one of ``folder`` with ``state``.
+
+    They are hard links: they take no space, and stay when the other training removes its own.
+    """
+    writing = folder / f"writing-{checkpoint_name(state.step)}"
+    (writing / STATE).mkdir(parents=True)
+    records = {file: FileRecord(**record) for file, record in _manifest(path)["files"].items()}
+    for file in records:
+        os.link(path / file, writing / file)
+    commit(folder, writing, state, records)
+
+
 def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path, State] | None:
     """Returns the whole checkpoint with the highest step, and its state of training; None when there is none.
 
@@ -86,10 +100,19 @@ def verify(path: Path) -> State:
     Raises:
         ArtifactError: when a file is missing, or has another size or checksum.
     """
-    manifest = _manifest(path)
-    for file, record in manifest["files"].items():
+    for file, record in _manifest(path)["files"].items():
         if not (path / file).is_file() or FileRecord.of(path / file) != FileRecord(**record):
             raise ArtifactError(str(path / file), "is damaged or missing", f"remove {path}")
+    return read_state(path)
+
+
+def read_state(path: Path) -> State:
+    """Returns the state of training in the checkpoint at ``path``, whose other files are not compared.
+
+    Raises:
+        ArtifactError: when its manifest is damaged or missing.
+    """
+    manifest = _manifest(path)
     return State(**{field.name: manifest[field.name] for field in dataclasses.fields(State) if field.name in manifest})
 
 

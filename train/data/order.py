@@ -14,6 +14,7 @@ SHAKE-256 of seed and epoch: the same numbers on every machine and with every ve
 
 import dataclasses
 import hashlib
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,28 @@ class Order:
     def _keys(self, epoch: int) -> NDArray[np.uint64]:
         shake = hashlib.shake_256(f"headrace order\0{self.seed}\0{epoch}".encode())
         return np.frombuffer(shake.digest(8 * ROUNDS), dtype="<u8").astype(np.uint64)
+
+
+class RowOrder(Protocol):
+    """The order of the rows of one source or of a mixture."""
+
+    def batch(self, rows_seen: int, batch_rows: int) -> NDArray[np.int64]: ...
+
+    def epochs(self, rows_seen: int) -> dict[str, float]: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Later:
+    """``order``, beginning after ``first_row`` rows of other data."""
+
+    order: RowOrder
+    first_row: int
+
+    def batch(self, rows_seen: int, batch_rows: int) -> NDArray[np.int64]:
+        return self.order.batch(rows_seen - self.first_row, batch_rows)
+
+    def epochs(self, rows_seen: int) -> dict[str, float]:
+        return self.order.epochs(rows_seen - self.first_row)
 
 
 def row_generator(seed: int, purpose: str, position: int) -> np.random.Generator:

@@ -41,24 +41,30 @@ def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ..
         shape, _ = read_model_config(folder)
     except ArtifactError as error:
         raise ConfigError(SETTING, f"{error.where} {error.wrong}", error.remedy) from None
-    _check_shape(folder, shape, model)
+    check_shape(SETTING, str(folder), shape, model)
     weights = sorted(folder.glob(WEIGHTS))
     if not weights:
         raise ConfigError(SETTING, f"{folder} has no {WEIGHTS}", "save the model in that format")
     return tuple(raw_file(f"{name}/{path.name}", path) for path in (folder / "config.json", *weights))
 
 
-def _check_shape(folder: Path, shape: ModelConfig, model: ModelConfig) -> None:
-    """Compares all fields but those that no weight depends on: dropout, and with a table of positions the base of
-    rotations, without one the context. A pair head there is left out where ``model`` has none."""
+def check_shape(setting: str, where: str, shape: ModelConfig, model: ModelConfig) -> None:
+    """Compares the ``shape`` of the weights that ``setting`` gives, which are at ``where``, with that of ``model``.
+
+    Fields that no weight depends on are free: dropout, and with a table of positions the base of rotations, without one
+    the context. A pair head there is left out where ``model`` has none.
+
+    Raises:
+        ConfigError: naming the first field that differs.
+    """
     free = ["dropout", "rope_theta" if POSITIONS[model.positions].vectors_per_position else "context"]
     if shape.pair_head:
         free.append("pair_head")
     for field in dataclasses.fields(ModelConfig):
         theirs, ours = getattr(shape, field.name), getattr(model, field.name)
         if theirs != ours and field.name not in free:
-            wrong = f"{folder} has {field.name} {_yaml(theirs)}, model.{field.name} is {_yaml(ours)}"
-            raise ConfigError(SETTING, wrong, f"set model.{field.name}={_yaml(theirs)}")
+            wrong = f"{where} has {field.name} {_yaml(theirs)}, model.{field.name} is {_yaml(ours)}"
+            raise ConfigError(setting, wrong, f"set model.{field.name}={_yaml(theirs)}")
 
 
 def _yaml(value: Any) -> str:

@@ -19,7 +19,7 @@ from headrace.train.context import ContextForm
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.data.apportionment import MixedOrder
 from headrace.train.data.mixture import parts_of_order, training_data
-from headrace.train.data.order import Order
+from headrace.train.data.order import Later, Order
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first
 from headrace.train.distributed.watchdog import Watchdog
@@ -27,8 +27,9 @@ from headrace.train.engine.engine import Engine
 from headrace.train.evaluation.held_out import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, load_into
-from headrace.train.loop import preflight
+from headrace.train.loop import origin, preflight
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
+from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
@@ -101,8 +102,10 @@ class Session:
             watchdog=watchdog,
             evaluation=_evaluation(stage, inputs, encoder, objective.context_form(tokens), engine, watchdog),
         )
-        data = parts_of_order(stage.training.seed, inputs, stage.mixture)
-        return cls(stage, inputs, folder, tokenizer_file, vocabulary, job, _take_up(job, data, ranks), example)
+        state = _take_up(job, stage, inputs, folder)
+        if state.first_row:
+            job = dataclasses.replace(job, order=Later(order, state.first_row))
+        return cls(stage, inputs, folder, tokenizer_file, vocabulary, job, state, example)
 
     def train(self) -> State:
         """Trains to the last step; rank 0 logs."""
@@ -128,7 +131,7 @@ class Session:
         stage, state = self.stage, self.state
 
         def inputs() -> list[Product]:
-            return [Product.of(artifact) for artifact in self.inputs.values()]
+            return [*(Product.of(artifact) for artifact in self.inputs.values()), *origin.products(self.folder, state)]
 
         return Tracker(self.folder, stage.tracking, state.run_id, state.step, plain(stage), state.curve, inputs)
 
@@ -196,19 +199,25 @@ def _meter(stage: Pretraining, objective: Objective, vocabulary: int, row_tokens
     return Meter(flops, peak * ranks.world if peak else None)
 
 
-def _take_up(job: Job, data: dict[str, str], ranks: Ranks) -> State:
-    """Loads the newest whole checkpoint on all ranks and returns its state, or the state at the beginning."""
+def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path) -> State:
+    """Loads the newest whole checkpoint on all ranks and returns its state, or the state at the beginning.
 
-    def find() -> tuple[Path, State] | None:
+    A training without a checkpoint may go on from one of another training (train/loop/origin.py).
+    """
+    data = parts_of_order(stage.training.seed, inputs, stage.mixture)
+    ranks, rollback_every = job.engine.ranks, stage.training.spike_rollback_every
+
+    def find() -> tuple[Path | None, State]:
         store.sweep(job.saver.folder)
-        found = store.newest(job.saver.folder, job.training.spike_rollback_every)
-        if found:
+        if found := store.newest(job.saver.folder, rollback_every):
             store.check_resumable(found[1], data)
-        return found
+            return found
+        settings = settings_of(stage.planned_description({name: one.folder.name for name, one in inputs.items()}))
+        origins, run_id = origin.candidates(stage, folder, settings), new_run_id()
+        adopted = origin.adopt(origins, folder, settings, data, run_id)
+        return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
 
-    found = on_first(ranks, find)
-    if found:
-        job.engine.load(store.state_files(found[0]))
-        return found[1]
-    run_id = on_first(ranks, new_run_id)
-    return State(step=0, rows_seen=0, tokens_seen=0, run_id=run_id, data=data)
+    path, state = on_first(ranks, find)
+    if path is not None:
+        job.engine.load(store.state_files(path))
+    return state

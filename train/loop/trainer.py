@@ -16,9 +16,8 @@ from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.tracker import Tracker
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
-from headrace.train.data.apportionment import MixedOrder
 from headrace.train.data.batches import Tensors, to_device
-from headrace.train.data.order import Order, share
+from headrace.train.data.order import RowOrder, share
 from headrace.train.data.prefetch import Prefetch
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, StopRequest, stopped, total
@@ -46,7 +45,7 @@ class Job:
     reader: Reader
     validation_reader: Reader
     train_rows: Rows | MixedRows
-    order: Order | MixedOrder
+    order: RowOrder
     validation_rows: Rows
     token_bytes: NDArray[np.int64] | None
     """UTF-8 bytes of each token, (vocabulary,); None if they differ from text to text."""

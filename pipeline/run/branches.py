@@ -1,0 +1,81 @@
+"""The checkpoint that ``training.branch_from`` means, and what a command prints and refuses before a training begins.
+
+training.branch_from=small@600          the checkpoint of step 600 of the run ``small``
+training.branch_from=small              the last step of its finished training
+training.branch_from=0b5c1f2e3d4a@600   the same, by the address of its weights: run.json has this form
+
+A run is named as for other commands (``run_files.named_file``), below the same root.
+"""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.run_files import named_file
+from headrace.pipeline.run.saved import SavedRun
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.loop import origin
+from headrace.train.loop.origin import SETTING
+from headrace.train.training_config import BRANCH_POINT
+from headrace.train.weights import Weights
+
+ADDRESS = re.compile(r"[0-9a-f]{12}", re.ASCII)
+
+
+def with_address(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the composed ``values`` with the address and the step of ``training.branch_from``.
+
+    Raises:
+        ConfigError: when there is no such run, or its training is not finished and no step is given.
+    """
+    point = values["training"].get("branch_from")
+    if not isinstance(point, str) or not re.fullmatch(BRANCH_POINT, point):  # decoding refuses the value
+        return values
+    name, _, step = point.partition("@")
+    weights = _weights(str(values["root"]), name)
+    if not step:
+        step = str(_last_step(weights, name))
+    return {**values, "training": {**values["training"], "branch_from": f"{weights.name}@{step}"}}
+
+
+def _weights(root: str, name: str) -> Path:
+    """Returns the folder of the weights that ``name`` means: an address, or a run."""
+    if ADDRESS.fullmatch(name) and (folder := Path(root, Weights.name, name)).is_dir():
+        return folder
+    try:
+        run = SavedRun.read(named_file(root, name))
+    except ConfigError as error:
+        raise ConfigError(SETTING, error.wrong, error.remedy) from None
+    if run.root.resolve() != Path(root).resolve():
+        wrong = f"{name!r} is below the root {str(run.root)!r}, this run below {root!r}"
+        raise ConfigError(SETTING, wrong, f"give this run the same root: root={run.root}")
+    folders = [step.folder for step in run.stages if step.name == Weights.name]
+    if not folders:
+        raise ConfigError(SETTING, f"the run {name!r} trains no model", "name another run")
+    return folders[0]
+
+
+def _last_step(weights: Path, name: str) -> int:
+    found = list(checkpoints(weights / CHECKPOINTS))
+    if not (weights / "manifest.json").is_file() or not found:
+        there = f" (there are checkpoints of {', '.join(map(str, found))})" if found else ""
+        raise ConfigError(SETTING, f"the training of {name!r} is not finished", f"give a step: {name}@STEP{there}")
+    return found[-1]
+
+
+def check_beginning(steps: Sequence[Step]) -> None:
+    """Checks that unfinished weights of ``steps`` can go on from their branch point, and prints where they begin.
+
+    Also printed is why they cannot go on from the end of a training that differs in ``training.steps`` alone.
+
+    Raises:
+        ConfigError: when there is no such checkpoint, or a setting does not fit it.
+    """
+    for step in steps:
+        if isinstance(step.stage, Weights) and not step.is_whole and not checkpoints(step.folder / CHECKPOINTS):
+            for line in origin.announcement(step.stage, step.folder, origin.settings_of(step.description)):
+                print(f"{step.name}: {line}", file=sys.stderr)

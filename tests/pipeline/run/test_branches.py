@@ -1,0 +1,143 @@
+"""``training.branch_from`` from the command line: names, refusals before any stage runs, and a real branch."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.commands import order, trained_on
+from headrace.pipeline.commands.request import composed, planned
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.run.branches import check_beginning, with_address
+from headrace.pipeline.run.planner import Run, save
+from tests.command_line import headrace_here
+from tests.small_runs import Corpus, build
+from tests.stage_run import run_here
+
+SETTINGS = [
+    "until=weights", "model.layers=1", "model.width=16", "model.heads=2", "model.kv_heads=2", "model.mlp_width=32",
+    "model.context=128", "training.batch_rows=4", "training.micro_batch_rows=4", "training.precision=fp32",
+    "training.device=cpu", "training.save_every=2", "training.keep_last=9", "tracking.wandb=off", "zero.stage=0",
+    "schedule=wsd", "schedule.warmup_steps=1", "schedule.decay_fraction=0",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Corpus:
+    return build(tmp_path_factory.mktemp("branches"), "none")
+
+
+def run_of(corpus: Corpus, *more: str) -> Run:
+    words = [*corpus.overrides, *SETTINGS, *more]
+    return planned(composed(words), words)
+
+
+@pytest.fixture(scope="module")
+def trunk(corpus) -> Run:
+    """A finished training of 4 steps, whose run has the name ``trunk``."""
+    run = run_of(corpus, "training.steps=4", "name=trunk")
+    (step,) = (step for step in run.steps if step.name == "weights")
+    run_here(step.stage, {name: Artifact(folder) for name, folder in step.inputs.items()}, step.folder)
+    save(run.config, run.values, run.steps, run.overrides)
+    return run
+
+
+def weights_of(run: Run) -> Path:
+    return next(step.folder for step in run.steps if step.name == "weights")
+
+
+def point(corpus: Corpus, named: str) -> str:
+    values = with_address({"root": f"{corpus.folder}/runs", "training": {"branch_from": named}})
+    return str(values["training"]["branch_from"])
+
+
+def test_a_branch_point_is_named_by_a_run_and_a_step(corpus, trunk):
+    address = weights_of(trunk).name
+    for named in ("trunk@4", "trunk", "tru@4", trunk.config.id, f"{address}@4"):
+        assert point(corpus, named) == f"{address}@4"
+    assert point(corpus, "trunk@2") == f"{address}@2"
+    without = {"root": "runs", "training": {"branch_from": None}}
+    assert with_address(without) == without
+
+
+def test_runs_that_differ_in_their_branch_point_are_different_runs(corpus, trunk):
+    runs = [run_of(corpus, "training.steps=6", f"training.branch_from=trunk@{step}") for step in (2, 4)]
+    assert len({one.config.id for one in [trunk, *runs]}) == 3
+    assert len({weights_of(one) for one in [trunk, *runs]}) == 3
+
+
+REFUSED = {
+    "nothing@3": r"training.branch_from: 'nothing' is not a run below '.*'; known: .*, trunk \(headrace runs",
+    "1f2e3d4c5b6a": r"training.branch_from: '1f2e3d4c5b6a' is not a run below .*",
+    "two words@x": r"training.branch_from: must match .* \(got 'two words@x'\); correct the value",
+}
+
+
+@pytest.mark.parametrize("named", REFUSED)
+def test_what_names_no_branch_point_is_refused(corpus, trunk, named):
+    with pytest.raises(ConfigError, match=REFUSED[named]):
+        run_of(corpus, "training.steps=6", f"training.branch_from='{named}'")
+
+
+def test_a_run_without_a_training_is_refused(corpus, trunk, tmp_path):
+    words = [*corpus.overrides, "name=only-data"]
+    run = planned(composed(words), words)
+    save(run.config, run.values, run.steps, run.overrides)
+    with pytest.raises(ConfigError) as error:
+        point(corpus, "only-data@3")
+    assert str(error.value) == "training.branch_from: the run 'only-data' trains no model; name another run"
+
+
+def test_an_unfinished_training_needs_a_step(corpus, trunk):
+    run = run_of(corpus, "training.steps=9", "training.seed=5", "name=unfinished")
+    save(run.config, run.values, run.steps, run.overrides)
+    with pytest.raises(ConfigError) as error:
+        point(corpus, "unfinished")
+    wrong = "the training of 'unfinished' is not finished"
+    assert str(error.value) == f"training.branch_from: {wrong}; give a step: unfinished@STEP"
+
+
+def test_a_branch_point_that_does_not_fit_is_refused_before_any_stage(corpus, trunk):
+    run = run_of(corpus, "training.steps=6", "training.branch_from=trunk@3")
+    with pytest.raises(ConfigError) as error:
+        check_beginning(run.steps)
+    wrong = f"{weights_of(trunk)} has no checkpoint of step 3: there are checkpoints of 2, 4"
+    remedy = "branch from one of them (training.keep_every=N keeps more)"
+    assert str(error.value) == f"training.branch_from: {wrong}; {remedy}"
+
+
+def test_the_command_says_why_it_cannot_extend(corpus, trunk, capsys):
+    cosine = [one.replace("schedule=wsd", "schedule=cosine") for one in SETTINGS if "decay_fraction" not in one]
+    for steps in (4, 8):
+        words = [*corpus.overrides, *cosine, f"training.steps={steps}"]
+        run = planned(composed(words), words)
+        check_beginning(run.steps)
+        if steps == 4:
+            assert capsys.readouterr().err == ""
+            (step,) = (step for step in run.steps if step.name == "weights")
+            run_here(step.stage, {name: Artifact(folder) for name, folder in step.inputs.items()}, step.folder)
+    first, second = capsys.readouterr().err.splitlines()[-2:]
+    assert first == f"weights: goes on from step 2 of {step.folder}"  # to there, the rate is that of the warm-up
+    assert second.startswith(f"weights: does not go on from step 4 of {step.folder}, which has the same settings: ")
+    assert second.endswith(f"; to go on from it all the same: training.branch_from={step.address}@4")
+
+
+def test_a_branch_is_trained_and_its_steps_are_found(corpus, trunk):
+    words = [*corpus.overrides, *SETTINGS, "training.steps=6", "training.branch_from=trunk@2", "training.batch_rows=8"]
+    run = planned(composed(words), words)
+    with pytest.raises(ArtifactError, match=r"branches from [0-9a-f]+@2 and has no checkpoint yet"):
+        list(order.explain(run, "3"))
+    done = headrace_here(*words)
+    assert done.returncode == 0, done.stderr
+    assert f"weights: goes on from step 2 of {weights_of(trunk)}" in done.stderr
+    (known,) = read_json(weights_of(run) / "origin.json")["origins"]
+    assert (known["weights"], known["step"], known["rows_seen"]) == (weights_of(trunk).name, 2, 8)
+    facts = dict(order.explain(run, "4"))
+    assert facts["step"] == "4 of 6: rows 16 to 23 of the training"
+    with pytest.raises(ConfigError, match=rf"STEP: 2 is a step of the trunk, weights/{weights_of(trunk).name}, that"):
+        list(order.explain(run, "2"))
+    tokens = corpus.artifact("tokens")
+    seen = list(trained_on.seen_by(Path(f"{corpus.folder}/runs"), tokens, ["a.jsonl:0", "a.jsonl:2", "a.jsonl:3"]))
+    assert any(str(weights_of(run)) in line for line in seen)
+    assert "done before" in headrace_here(*words).stderr
