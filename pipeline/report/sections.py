@@ -28,6 +28,7 @@ from headrace.pipeline.report.phase_change import phase_change
 from headrace.pipeline.report.row_picture import svg
 from headrace.pipeline.report.score_history import Point, points
 from headrace.pipeline.report.score_table import ScoreTable, columns
+from headrace.pipeline.report.training_tree import training_tree
 from headrace.train.row_example import RowExample
 from headrace.train.weights import ROW
 
@@ -257,11 +258,14 @@ def _training(weights: Artifact, metrics: Sequence[dict[str, Any]]) -> dict[str,
     speeds = sorted(value for _, value in series(metrics, "tokens_per_second"))
     statistics = [
         Statistic("steps", count(metrics[-1]["step"] if metrics else None)),
+        Statistic("of the trunk", count(weights.counts.get("trunk_steps")), "steps before this branch began"),
         *epochs(metrics),
         Statistic("training loss", decimal(last_of(metrics, "loss")), "last logged, nats per token"),
         Statistic("speed", count(speeds[len(speeds) // 2] if speeds else None), "tokens per second, median"),
     ]
-    return {"statistics": known(statistics), "row": _row(weights), **_curves(metrics, points(weights.folder))}
+    tree = training_tree(weights.folder)
+    curves = _curves(metrics, points(weights.folder))
+    return {"statistics": known(statistics), "tree": tree, "row": _row(weights), **curves}
 
 
 def _row(weights: Artifact) -> str | None:
