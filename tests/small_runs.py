@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 from typing import ClassVar
 
-from headrace.pipeline.commands import why
+from headrace.pipeline.commands import request, why
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.run.planner import Run, Step, plan
+from headrace.pipeline.run.planner import Run, Step, plan, save
 from tests.stage_run import run_here
 
 WORDS = tuple("river water mill wheel stone grain flour channel gate power bread town season winter".split())  # noqa: SIM905
@@ -51,6 +51,15 @@ def plain_corpus() -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     second[10]["text"] = ""
     second[11]["text"] = "\x1b]0;owned\x07 \u202e\n" + second[11]["text"]
     return first, second
+
+
+TRAINING = [
+    "until=weights", "model.layers=1", "model.width=16", "model.heads=2", "model.kv_heads=2", "model.mlp_width=32",
+    "model.context=128", "training.batch_rows=4", "training.micro_batch_rows=4", "training.precision=fp32",
+    "training.device=cpu", "training.save_every=2", "training.keep_last=9", "tracking.wandb=off", "zero.stage=0",
+    "schedule=wsd", "schedule.warmup_steps=1", "schedule.decay_fraction=0",
+]  # fmt: skip
+"""The settings of a training of a tiny model on a small corpus, at a constant rate after its first step."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,3 +133,17 @@ def run_with(folder: Path, settings: list[str]) -> Corpus:
     for step in corpus.steps:
         run_here(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
     return corpus
+
+
+def training_of(corpus: Corpus, *more: str) -> Run:
+    """Returns the planned run of a small training on ``corpus``."""
+    words = [*corpus.overrides, *TRAINING, *more]
+    return request.planned(request.composed(words), words)
+
+
+def trained(run: Run) -> Run:
+    """Trains the weights of ``run`` in this process and saves it."""
+    (step,) = (step for step in run.steps if step.name == "weights")
+    run_here(step.stage, {name: Artifact(folder) for name, folder in step.inputs.items()}, step.folder)
+    save(run.config, run.values, run.steps, run.overrides)
+    return run

@@ -1,15 +1,21 @@
-"""``headrace export``: kept or dropped documents of a stage with all their fields, as JSON lines or Parquet.
+"""``headrace export``: documents of a stage as JSON lines or Parquet, or a model as a Hugging Face folder.
 
 headrace export unique pages.parquet                          the documents that clean and unique kept
 headrace export clean dropped.jsonl.zst --dropped             the documents that clean dropped, with rule and value
 headrace export clean short.jsonl --rule c4_lines.sentences   those that this rule dropped
 headrace export unique pages.jsonl.gz --force                 replaces pages.jsonl.gz
+headrace export small --to model                              the last weights of the run ``small``
+headrace export small@600 --to model                          those of its checkpoint of step 600
+headrace export small@400,600,800 --to model                  the average of three checkpoints
 
 The suffix of FILE chooses the format: .jsonl, .jsonl.gz, .jsonl.zst or .parquet. Both formats have the same columns:
 id, text and one for each other field, such as url, language, drop.rule, drop.value, removed_lines.c4_lines.end_mark.
 pandas reads them with ``read_parquet(FILE)`` and ``read_json(FILE, lines=True)``, Hugging Face datasets with
 ``load_dataset("parquet", data_files=FILE)``, and Headrace with ``source=parquet source.paths=FILE``. FILE gets its
 name when it is whole.
+
+A model is a folder that ``transformers`` opens, with its tokenizer and a model card. Weights of more than 5 GB are in
+several files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +25,7 @@ import click
 
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_option
+from headrace.pipeline.commands.declaration import command, load, run_option
 from headrace.pipeline.commands.export_table import Row, columns_of, flat, write_rows
 from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import check_rule, document_stage, rule_of
@@ -35,17 +41,28 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 
 
 @command
-@click.argument("stage", metavar="STAGE")
-@click.argument("file", metavar="FILE", type=click.Path())
+@click.argument("what", metavar="STAGE|RUN[@STEP]")
+@click.argument("file", metavar="[FILE]", default="", type=click.Path())
+@click.option("--to", metavar="FOLDER", default="", type=click.Path(), help="Write the model of RUN to this folder.")
 @click.option("--dropped", is_flag=True, help="Dropped documents instead of kept ones.")
 @click.option("--rule", metavar="RULE", default="", help="Only documents that this rule or filter dropped.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @run_option
-def export(overrides: Sequence[str], stage: str, file: str, dropped: bool, rule: str, force: bool, run: str) -> None:
-    """Writes kept or dropped documents of a stage, with all their fields, to JSON lines or Parquet."""
+def export(
+    overrides: Sequence[str], what: str, file: str, to: str, dropped: bool, rule: str, force: bool, run: str
+) -> None:
+    """Writes documents of a stage, with all their fields, to a file, or the model of a run to a folder."""
+    if to:
+        if file or dropped or rule or force or run:
+            raise ConfigError(
+                "--to", "is for a model, and more is given", "write headrace export RUN[@STEP] --to FOLDER"
+            )
+        return facts.show(load("commands.export_model").export_model(overrides, what, to))
+    if not file:
+        raise ConfigError("FILE", "is missing", "give a file for documents, or --to FOLDER for the model of a run")
     path = checked_path(file, force)
-    artifact = document_stage(stage, run_of(overrides, run).steps)
-    facts.show(write(artifact, path, "dropped" if dropped or rule else "documents", rule))
+    artifact = document_stage(what, run_of(overrides, run).steps)
+    return facts.show(write(artifact, path, "dropped" if dropped or rule else "documents", rule))
 
 
 def checked_path(file: str, force: bool) -> Path:

@@ -103,8 +103,9 @@ def _cut(path: Path, last_step: int, sha256: str | None) -> bytes:
 
 
 def _rows_until(path: Path, last_step: int) -> bytes:
-    lines: list[bytes] = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
-    return b"".join(itertools.takewhile(lambda line: _is_row_until(line, last_step), lines))
+    lines = path.read_bytes().splitlines(keepends=True) if path.is_file() else []
+    rows = itertools.takewhile(lambda line: _is_row_until(line, last_step), lines)
+    return b"".join(rows)
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -5,7 +5,7 @@ checkpoints/*/manifest.json of all weights ── origins ──> trunk ──�
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def _trunk(folder: Path, state: State) -> str:
 
 
 def _training(folder: Path, state: State) -> Training:
-    origin = state.origins[-1] if state.origins else {"weights": "", "step": 0, "changed": {}}
+    origin: Mapping[str, Any] = state.origins[-1] if state.origins else {"weights": "", "step": 0, "changed": {}}
     losses = [row["validation_loss"] for row in read_metrics(folder / "metrics.jsonl") if "validation_loss" in row]
     changed = ", ".join(
         f"{name}: {'default' if ours is None else shown(ours)}" for name, (_, ours) in origin["changed"].items()

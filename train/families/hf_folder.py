@@ -2,7 +2,8 @@
 
     hf/
         config.json             the shape, under Hugging Face names
-        model.safetensors       fp32 weights, under Hugging Face names; a tied head is left out
+        model.safetensors       fp32 weights, under Hugging Face names; a tied head is left out. With a limit of bytes:
+                                model-00001-of-00003.safetensors, …, and model.safetensors.index.json that lists them
         tokenizer.json          as the tokenizer stage left it
         tokenizer_config.json   special tokens, length of the context
         generator/              the generator of a discriminator, another such folder
@@ -37,6 +38,8 @@ from headrace.train.model.pair import Pair, divided
 from headrace.train.model.transformer import Transformer
 
 WEIGHTS = "model.safetensors"
+SPLIT_WEIGHTS = "model{suffix}.safetensors"
+"""The pattern of the names of several files."""
 TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
 """The special tokens that config.json names."""
 
@@ -48,22 +51,24 @@ def export(
     tokenizer_file: Path,
     folder: Path,
     context_form: ContextForm = LEFT_TO_RIGHT,
+    file_bytes: int | None = None,
 ) -> None:
-    """Writes ``weights`` (our names, fp32, tied ones once) and the tokenizer as a Hugging Face folder."""
+    """Writes ``weights`` (our names, fp32, tied ones once) and the tokenizer as a Hugging Face folder.
+
+    Weights of more than ``file_bytes`` are split into several files; None: never.
+    """
     if config.generator_width is not None:
+        rest = (vocabulary, tokenizer_file)
         discriminator, generator = divided(weights)
-        export(discriminator.items(), config.discriminator, vocabulary, tokenizer_file, folder, context_form)
-        export(generator.items(), config.generator, vocabulary, tokenizer_file, folder / GENERATOR, context_form)
+        export(discriminator.items(), config.discriminator, *rest, folder, context_form, file_bytes)
+        export(generator.items(), config.generator, *rest, folder / GENERATOR, context_form, file_bytes)
         return
     folder.mkdir(parents=True, exist_ok=True)
     family = family_of(config, context_form)
     tensors: dict[str, Tensor] = {}
     for name, value in weights:
         tensors.update(_to_hf(name, value, config, family.names(config)))
-    try:
-        save_file({name: value.contiguous() for name, value in tensors.items()}, folder / WEIGHTS, {"format": "pt"})
-    except SafetensorError as error:
-        raise rust_os_error(error, folder / WEIGHTS) from None
+    _save({name: value.contiguous() for name, value in tensors.items()}, folder, file_bytes)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
     hf_config = family.to_hf_config(config) | {"vocab_size": vocabulary} | _token_ids(tokenizer, family)
     if config.stack == "encoder_decoder":
@@ -76,6 +81,25 @@ def export(
     write_json(folder / "config.json", hf_config)
     write_json(folder / "tokenizer_config.json", _tokenizer_config(config, _roles(tokenizer, family)))
     shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
+
+
+def _save(tensors: Mapping[str, Tensor], folder: Path, file_bytes: int | None) -> None:
+    """Writes ``tensors`` to one file, or to several of at most ``file_bytes`` and their index."""
+    files, total_bytes = {WEIGHTS: list(tensors)}, sum(value.nbytes for value in tensors.values())
+    if file_bytes is not None and total_bytes > file_bytes:
+        from huggingface_hub import split_torch_state_dict_into_shards  # 0.4 s that no rank of a training needs
+
+        split = split_torch_state_dict_into_shards(
+            dict(tensors), filename_pattern=SPLIT_WEIGHTS, max_shard_size=file_bytes
+        )
+        files = split.filename_to_tensors
+        index = {"metadata": {"total_size": total_bytes}, "weight_map": split.tensor_to_filename}
+        write_json(folder / f"{WEIGHTS}.index.json", index)
+    for file, names in files.items():
+        try:
+            save_file({name: tensors[name] for name in names}, folder / file, {"format": "pt"})
+        except SafetensorError as error:
+            raise rust_os_error(error, folder / file) from None
 
 
 def load(folder: Path) -> Transformer:

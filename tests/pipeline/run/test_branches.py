@@ -6,21 +6,12 @@ import pytest
 
 from headrace.pipeline.commands import order, trained_on
 from headrace.pipeline.commands.request import composed, planned
-from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.run.branches import check_beginning, with_address
 from headrace.pipeline.run.planner import Run, save
 from tests.command_line import headrace_here
-from tests.small_runs import Corpus, build
-from tests.stage_run import run_here
-
-SETTINGS = [
-    "until=weights", "model.layers=1", "model.width=16", "model.heads=2", "model.kv_heads=2", "model.mlp_width=32",
-    "model.context=128", "training.batch_rows=4", "training.micro_batch_rows=4", "training.precision=fp32",
-    "training.device=cpu", "training.save_every=2", "training.keep_last=9", "tracking.wandb=off", "zero.stage=0",
-    "schedule=wsd", "schedule.warmup_steps=1", "schedule.decay_fraction=0",
-]  # fmt: skip
+from tests.small_runs import TRAINING, Corpus, build, trained, training_of
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +19,10 @@ def corpus(tmp_path_factory) -> Corpus:
     return build(tmp_path_factory.mktemp("branches"), "none")
 
 
-def run_of(corpus: Corpus, *more: str) -> Run:
-    words = [*corpus.overrides, *SETTINGS, *more]
-    return planned(composed(words), words)
-
-
 @pytest.fixture(scope="module")
 def trunk(corpus) -> Run:
     """A finished training of 4 steps, whose run has the name ``trunk``."""
-    run = run_of(corpus, "training.steps=4", "name=trunk")
-    (step,) = (step for step in run.steps if step.name == "weights")
-    run_here(step.stage, {name: Artifact(folder) for name, folder in step.inputs.items()}, step.folder)
-    save(run.config, run.values, run.steps, run.overrides)
-    return run
+    return trained(training_of(corpus, "training.steps=4", "name=trunk"))
 
 
 def weights_of(run: Run) -> Path:
@@ -62,7 +44,7 @@ def test_a_branch_point_is_named_by_a_run_and_a_step(corpus, trunk):
 
 
 def test_runs_that_differ_in_their_branch_point_are_different_runs(corpus, trunk):
-    runs = [run_of(corpus, "training.steps=6", f"training.branch_from=trunk@{step}") for step in (2, 4)]
+    runs = [training_of(corpus, "training.steps=6", f"training.branch_from=trunk@{step}") for step in (2, 4)]
     assert len({one.config.id for one in [trunk, *runs]}) == 3
     assert len({weights_of(one) for one in [trunk, *runs]}) == 3
 
@@ -77,7 +59,7 @@ REFUSED = {
 @pytest.mark.parametrize("named", REFUSED)
 def test_what_names_no_branch_point_is_refused(corpus, trunk, named):
     with pytest.raises(ConfigError, match=REFUSED[named]):
-        run_of(corpus, "training.steps=6", f"training.branch_from='{named}'")
+        training_of(corpus, "training.steps=6", f"training.branch_from='{named}'")
 
 
 def test_a_run_without_a_training_is_refused(corpus, trunk, tmp_path):
@@ -90,7 +72,7 @@ def test_a_run_without_a_training_is_refused(corpus, trunk, tmp_path):
 
 
 def test_an_unfinished_training_needs_a_step(corpus, trunk):
-    run = run_of(corpus, "training.steps=9", "training.seed=5", "name=unfinished")
+    run = training_of(corpus, "training.steps=9", "training.seed=5", "name=unfinished")
     save(run.config, run.values, run.steps, run.overrides)
     with pytest.raises(ConfigError) as error:
         point(corpus, "unfinished")
@@ -99,7 +81,7 @@ def test_an_unfinished_training_needs_a_step(corpus, trunk):
 
 
 def test_a_branch_point_that_does_not_fit_is_refused_before_any_stage(corpus, trunk):
-    run = run_of(corpus, "training.steps=6", "training.branch_from=trunk@3")
+    run = training_of(corpus, "training.steps=6", "training.branch_from=trunk@3")
     with pytest.raises(ConfigError) as error:
         check_beginning(run.steps)
     wrong = f"{weights_of(trunk)} has no checkpoint of step 3: there are checkpoints of 2, 4"
@@ -108,23 +90,22 @@ def test_a_branch_point_that_does_not_fit_is_refused_before_any_stage(corpus, tr
 
 
 def test_the_command_says_why_it_cannot_extend(corpus, trunk, capsys):
-    cosine = [one.replace("schedule=wsd", "schedule=cosine") for one in SETTINGS if "decay_fraction" not in one]
+    cosine = [one.replace("schedule=wsd", "schedule=cosine") for one in TRAINING if "decay_fraction" not in one]
     for steps in (4, 8):
         words = [*corpus.overrides, *cosine, f"training.steps={steps}"]
         run = planned(composed(words), words)
         check_beginning(run.steps)
         if steps == 4:
             assert capsys.readouterr().err == ""
-            (step,) = (step for step in run.steps if step.name == "weights")
-            run_here(step.stage, {name: Artifact(folder) for name, folder in step.inputs.items()}, step.folder)
+            step = weights_of(trained(run))
     first, second = capsys.readouterr().err.splitlines()[-2:]
-    assert first == f"weights: goes on from step 2 of {step.folder}"  # to there, the rate is that of the warm-up
-    assert second.startswith(f"weights: does not go on from step 4 of {step.folder}, which has the same settings: ")
-    assert second.endswith(f"; to go on from it all the same: training.branch_from={step.address}@4")
+    assert first == f"weights: goes on from step 2 of {step}"  # to there, the rate is that of the warm-up
+    assert second.startswith(f"weights: does not go on from step 4 of {step}, which has the same settings: ")
+    assert second.endswith(f"; to go on from it all the same: training.branch_from={step.name}@4")
 
 
 def test_a_branch_is_trained_and_its_steps_are_found(corpus, trunk):
-    words = [*corpus.overrides, *SETTINGS, "training.steps=6", "training.branch_from=trunk@2", "training.batch_rows=8"]
+    words = [*corpus.overrides, *TRAINING, "training.steps=6", "training.branch_from=trunk@2", "training.batch_rows=8"]
     run = planned(composed(words), words)
     with pytest.raises(ArtifactError, match=r"branches from [0-9a-f]+@2 and has no checkpoint yet"):
         list(order.explain(run, "3"))

@@ -1,0 +1,87 @@
+"""Writes the weights of a run, or of its checkpoints, as a Hugging Face folder with a model card."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.commands.facts import Fact
+from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.commands.model_card import model_card
+from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.core.artifact import sync
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.owner import temporary_path
+from headrace.pipeline.run.planner import Run, Step
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.objectives.base import Vocabulary
+from headrace.train.weights import Weights
+
+FILE_BYTES = 5_000_000_000
+"""The most bytes of weights in one file, as ``transformers`` saves them."""
+CARD = "README.md"
+
+
+def export_model(overrides: Sequence[str], asked: str, to: str) -> Iterator[Fact]:
+    """Writes what ``asked`` names (RUN, RUN@STEP, or RUN@STEP,STEP,… for their average) to the folder ``to``.
+
+    Yields what was written.
+
+    Raises:
+        ConfigError: when there is no such run or checkpoint, or the folder exists.
+        ArtifactError: when a checkpoint is damaged.
+    """
+    folder = Path(to).expanduser()
+    if folder.exists():
+        raise ConfigError("--to", f"{to!r} exists", "give the name of a new folder")
+    if not folder.parent.is_dir():
+        raise ConfigError("--to", f"there is no folder {str(folder.parent)!r}", "make it first")
+    name, _, steps = asked.partition("@")
+    run = run_of(overrides, name)
+    step = next((step for step in run.steps if step.name == Weights.name), None)
+    if step is None:
+        raise ConfigError("RUN", f"{name!r} trains no model", "name another run (headrace runs lists all)")
+    paths = _checkpoints(step, name, steps)
+    temporary = temporary_path(folder)
+    try:
+        _write(run, paths, temporary)
+        (temporary / CARD).write_text(model_card(run, step, paths), encoding="utf-8")
+        sync(temporary)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    shown = ", ".join(f"{step:,}" for step in paths)
+    yield "weights", f"{step.folder}, {'the average of steps' if len(paths) > 1 else 'step'} {shown}"
+    yield "folder", f"{folder} ({sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()):,} bytes)"
+    yield "scores", f"headrace evaluate {folder}"
+
+
+def _checkpoints(step: Step, name: str, steps: str) -> dict[int, Path]:
+    """Returns the checkpoints that ``steps`` names (numbers separated by commas), the last one without it."""
+    found = checkpoints(step.folder / CHECKPOINTS)
+    there = ", ".join(map(str, found)) or "none"
+    if not steps:
+        if not step.is_whole or not found:
+            raise ConfigError("RUN", f"the training of {name!r} is not finished", f"give a step: {name}@STEP ({there})")
+        return {max(found): found[max(found)]}
+    numbers = steps.split(",")
+    for number in numbers:
+        if not number.isdecimal() or int(number) not in found:
+            raise ConfigError("RUN", f"{name!r} has no checkpoint of step {number!r}", f"give some of these: {there}")
+    return {number: found[number] for number in sorted(set(map(int, numbers)))}
+
+
+def _write(run: Run, paths: dict[int, Path], folder: Path) -> None:
+    from headrace.train.checkpoint.consolidation import averaged
+    from headrace.train.families.hf_folder import export
+
+    config = run.config
+    tokenizer_file = need("tokenizer", run.steps).path("tokenizer.json")
+    vocabulary = Encoder.load(tokenizer_file).vocabulary_size
+    objective = config.row_objective
+    form = objective.context_form(Vocabulary.read(objective, tokenizer_file))
+    try:
+        weights = averaged(list(paths.values()), config.model, vocabulary)
+    except FileNotFoundError as error:
+        raise ArtifactError(str(error.filename), "was removed while it was read", "give a newer step") from None
+    export(weights.items(), config.model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)

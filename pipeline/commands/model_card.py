@@ -1,0 +1,75 @@
+"""The model card (README.md) of an exported model: what it is, what it was trained on and how, and its scores."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.report.formatting import decimal, short
+from headrace.pipeline.run.planner import Run, Step
+from headrace.train.checkpoint.store import read_state
+from headrace.train.scores import Scores
+
+DATA = {
+    "texts": {"records_in": "records read"},
+    "clean": {"kept": "documents kept by cleaning"},
+    "unique": {"kept": "unique documents"},
+    "tokens": {"tokens": "tokens"},
+    "packed": {"train_rows": "training rows", "validation_rows": "held-out rows"},
+}
+"""Stage → its counts on the card, with their names there."""
+OF_STACK = {
+    "decoder": "AutoModelForCausalLM",
+    "encoder": "AutoModelForMaskedLM",
+    "encoder_decoder": "AutoModelForSeq2SeqLM",
+    "discriminator": "AutoModelForPreTraining",
+}
+"""``model.stack`` → the class of ``transformers`` that opens the folder."""
+
+
+def model_card(run: Run, weights: Step, paths: Mapping[int, Path]) -> str:
+    """Returns the card of the weights in the checkpoints ``paths`` (step → folder) of the training ``weights``."""
+    return "\n".join(_lines(run, weights, paths)) + "\n"
+
+
+def _lines(run: Run, weights: Step, paths: Mapping[int, Path]) -> Iterator[str]:
+    config, last = run.config, max(paths)
+    name = config.name or config.id
+    state = read_state(paths[last])
+    what = f"step {last:,}" if len(paths) == 1 else f"the average of the steps {', '.join(map(str, paths))}"
+    yield from ("---", "library_name: transformers", "tags: [headrace]", "---", "", f"# {name}", "")
+    yield f"The weights of {what} of the training `weights/{weights.address}`, made with Headrace."
+    yield from ("", "    from transformers import AutoTokenizer, " + OF_STACK[config.model.stack], "")
+    yield f"    model = {OF_STACK[config.model.stack]}.from_pretrained(FOLDER)"
+    yield "    tokenizer = AutoTokenizer.from_pretrained(FOLDER)"
+    yield from ("", "## Training", "", "| | |", "|---|---|")
+    facts = {
+        "objective": config.objective.type,
+        "steps": f"{last:,}",
+        "rows": f"{state.rows_seen:,} of {config.packing.row_tokens:,} positions",
+        "tokens seen": short(state.tokens_seen),
+        "optimizer": f"{config.optimizer.type}, learning rate {config.optimizer.learning_rate:g}",
+        "schedule": config.schedule.type,
+        "precision": config.training.precision,
+        **_losses(weights.folder, last),
+    }
+    yield from (f"| {fact} | {value} |" for fact, value in facts.items())
+    for origin in state.origins:
+        yield f"| goes on from | step {origin['step']:,} of `weights/{origin['weights']}` |"
+    yield from ("", "## Data", "", "| | |", "|---|--:|")
+    for step in run.steps:
+        if step.name in DATA and step.is_whole:
+            counts = step.finish().counts
+            yield from (f"| {label} | {counts[key]:,} |" for key, label in DATA[step.name].items() if key in counts)
+    scores = next((step for step in run.steps if step.name == Scores.name and step.is_whole), None)
+    if scores is not None and len(paths) == 1 and last == config.training.steps:
+        yield from ("", "## Scores", "", (scores.folder / "scores.md").read_text(encoding="utf-8").rstrip())
+
+
+def _losses(folder: Path, last: int) -> dict[str, str]:
+    """Returns the losses that were logged last up to the step ``last``."""
+    found: dict[str, str] = {}
+    for row in read_metrics(folder / "metrics.jsonl"):
+        if row["step"] <= last:
+            named = {"loss": "training loss", "validation_loss": "validation loss", "bits_per_byte": "bits per byte"}
+            found |= {label: decimal(row[key]) for key, label in named.items() if key in row}
+    return found
