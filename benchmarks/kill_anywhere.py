@@ -16,6 +16,8 @@ ways in which trainings are started:
     torchrun   the command's child, alone
     srun       the ranks alone, with SLURM's variables, as in slurm/train.sbatch; this program acts like srun
                with --kill-on-bad-exit: when one fails, it ends the others
+    fork       only with --forks: as srun, but each rank is a fork of this program, which has loaded its modules. A
+               start takes a second instead of ten
 
 A run in six is killed before its first step, the others a few steps later, more than half of them inside a save.
 After each kill the counts so far are printed to stderr, so an interrupted run shows its results, too.
@@ -42,21 +44,25 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 os.environ |= {"DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "SLURM_CPUS_PER_TASK": "1"}
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.kill_data import below
+from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.run.planner import plan, save
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace
+from tests.train import fork_server
 
 WAYS = {"command": 1, "torchrun": 1, "srun": 3}
 """Ways of starting with their frequencies: a start with more processes takes longer."""
+FORKS = {"fork": 1}
 PATIENCE_SECONDS = 120
 START_SECONDS = 600
 SETTINGS = ("until=weights", "training.steps=60", "training.save_every=2", "training.keep_last=2")
@@ -67,17 +73,54 @@ class HangError(Exception):
     """A run was not over when it had to be."""
 
 
+class Process(Protocol):
+    """A child of this process; the names are those of subprocess.Popen."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def terminate(self) -> None: ...
+
+
+class Fork:
+    """A fork of this process that runs ``work`` with further ``variables``, and writes to ``log``."""
+
+    def __init__(self, work: Callable[[], None], variables: Mapping[str, str], log: Path) -> None:
+        self._status: int | None = None
+        self.pid = os.fork()
+        if not self.pid:
+            try:
+                os.environ |= variables
+                with log.open("ab") as words:
+                    for number in (1, 2):
+                        os.dup2(words.fileno(), number)
+                work()
+            finally:
+                os._exit(1)
+
+    def poll(self) -> int | None:
+        if self._status is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if ended else None
+        return self._status
+
+    def terminate(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
+
+
 @dataclasses.dataclass(frozen=True)
 class Running:
     """The processes of one start of a training."""
 
     way: str
     ranks: int
-    started: list["subprocess.Popen[bytes]"]
+    started: Sequence[Process]
 
     def everyone(self) -> dict[str, int]:
         """Process numbers by name, of those that are there."""
-        if self.way == "srun":
+        if self.way in ("srun", "fork"):
             return {f"rank {rank}": process.pid for rank, process in enumerate(self.started)}
         first = self.started[0].pid
         above = ["main"] if self.way == "command" else []
@@ -134,7 +177,15 @@ class Training:
             address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}
         same = address | {"SLURM_NTASKS": str(self.ranks), "SLURM_NTASKS_PER_NODE": str(self.ranks)}
         each = [same | {"SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)} for rank in range(self.ranks)]
+        if way == "fork":
+            return Running(way, self.ranks, [Fork(self._work, variables, self.log) for variables in each])
         return Running(way, self.ranks, [self._process(worker, variables) for variables in each])
+
+    def _work(self) -> None:
+        from headrace.pipeline.run import worker
+
+        worker.adopt_job(CLUSTERS.values())
+        worker.exit_now(worker.main([str(self.run_json), "weights"]))
 
     def _process(self, arguments: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
         with self.log.open("ab") as words:
@@ -224,8 +275,12 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--forks", action="store_true", help="start every rank as a fork of this process")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDES")
     options = parser.parse_intermixed_args()
+    ways = FORKS if options.forks else WAYS
+    if options.forks:
+        fork_server.load_modules()
     chance, tally = random.Random(options.seed), Tally(options.seed, options.overrides)
     with tempfile.TemporaryDirectory() as name:
         whole, expected, start_seconds = Path(name, "whole"), {}, {}
@@ -233,7 +288,7 @@ def main() -> int:
         for ranks in options.ranks:
             first = Training(Path(name, f"undisturbed-{ranks}"), whole, ranks, options.overrides)
             begun = time.monotonic()
-            run = first.start("torchrun")
+            run = first.start("fork" if options.forks else "torchrun")
             until(lambda run=run, first=first: run.over() or first.rows())
             start_seconds[ranks] = time.monotonic() - begun
             until(run.over)
@@ -243,7 +298,7 @@ def main() -> int:
             while not training.is_over and tally.found["errors"] + tally.found["hangs"] < 5:
                 tally.found["resumes"] += bool(list(training.checkpoints.glob("step_*")))
                 rows_before = training.rows()
-                run = training.start(chance.choices([*WAYS], [*WAYS.values()])[0])
+                run = training.start(chance.choices([*ways], [*ways.values()])[0])
                 victim = None
                 try:
                     if tally.victims.total() < options.kills:
