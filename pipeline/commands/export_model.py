@@ -13,7 +13,9 @@ from headrace.pipeline.core.artifact import sync
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.run.planner import Run, Step
+from headrace.train.checkpoint.consolidation import averaged
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.families.hf_folder import export
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.weights import Weights
 
@@ -72,9 +74,6 @@ def _checkpoints(step: Step, name: str, steps: str) -> dict[int, Path]:
 
 
 def _write(run: Run, paths: dict[int, Path], folder: Path) -> None:
-    from headrace.train.checkpoint.consolidation import averaged
-    from headrace.train.families.hf_folder import export
-
     config = run.config
     tokenizer_file = need("tokenizer", run.steps).path("tokenizer.json")
     vocabulary = Encoder.load(tokenizer_file).vocabulary_size

@@ -30,7 +30,7 @@ class State:
     curve: str | None = None
     """SHA-256 of metrics.jsonl up to this step, in a checkpoint; None in checkpoints of older versions."""
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """What the address of these weights hashes (``Stage.description``); empty in checkpoints of older versions."""
+    """Everything that the address of these weights hashes (``Stage.description``); empty in older checkpoints."""
     first_row: int = 0
     """The rows seen before the order of ``data`` began: a branch may read other data than its trunk."""
     origins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
