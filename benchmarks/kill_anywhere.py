@@ -53,6 +53,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.kill_data import below
 from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.metrics_file import read_metrics
@@ -184,7 +185,7 @@ class Training:
     def _work(self) -> None:
         from headrace.pipeline.run import worker
 
-        worker.adopt_job(CLUSTERS.values())
+        adopt_job(CLUSTERS.values())
         worker.exit_now(worker.main([str(self.run_json), "weights"]))
 
     def _process(self, arguments: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
