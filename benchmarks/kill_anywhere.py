@@ -2,8 +2,10 @@
 
     python benchmarks/kill_anywhere.py --kills 200 --seed 0 [--ranks 1 2] [OVERRIDES]
     python benchmarks/kill_anywhere.py --kills 20 model=t5_demo objective=span_corruption evaluation=denoising
+    python benchmarks/kill_anywhere.py --kills 20 --branch optimizer.learning_rate=1e-4
 
-``OVERRIDES`` change the settings of the trainings, to another objective, say.
+``OVERRIDES`` change the settings of the trainings, to another objective, say. With --branch, each training is a branch
+with these settings from step 20 of a trunk that has none of them.
 
 Undisturbed runs come first: ``headrace experiment=smoke until=weights``, 60 steps, a checkpoint every second one, on
 one and on two ranks. Then the same trainings are run again and again on the same data, on one rank and on two in turn,
@@ -143,9 +145,11 @@ class Training:
     """A training in a root of its own that reads the data of ``whole``."""
 
     def __init__(self, root: Path, whole: Path, ranks: int, overrides: Sequence[str]) -> None:
-        root.mkdir()
+        (root / "weights").mkdir(parents=True)
         for stage in DATA_STAGES:
             (root / stage).symlink_to(whole / stage)
+        for trunk in whole.glob("weights/*"):
+            (root / "weights" / trunk.name).symlink_to(trunk)
         self.root, self.ranks, self.settings = root, ranks, (*SETTINGS, f"ranks={ranks}", *overrides)
         values = compose(["experiment=smoke", f"root={root}", "tracking=file", *self.settings])
         steps = plan(decoded(values))
@@ -248,6 +252,13 @@ def outcome(folder: Path) -> tuple[bytes, list[dict[str, float]]]:
     return (folder / "hf/model.safetensors").read_bytes(), curve
 
 
+def trunk_in(root: Path) -> str:
+    """Trains a trunk of 20 steps below ``root`` and returns its last checkpoint, as ``training.branch_from`` has it."""
+    headrace(root, *SETTINGS, "training.steps=20")
+    (folder,) = root.glob("weights/*")
+    return f"{folder.name}@20"
+
+
 class Tally:
     """Counts of the kills and runs so far."""
 
@@ -276,6 +287,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--branch", action="store_true", help="branch from a trunk without OVERRIDES")
     parser.add_argument("--forks", action="store_true", help="start every rank as a fork of this process")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDES")
     options = parser.parse_intermixed_args()
@@ -285,9 +297,10 @@ def main() -> int:
     chance, tally = random.Random(options.seed), Tally(options.seed, options.overrides)
     with tempfile.TemporaryDirectory() as name:
         whole, expected, start_seconds = Path(name, "whole"), {}, {}
-        headrace(whole, *options.overrides, "until=packed")
+        headrace(whole, *([] if options.branch else options.overrides), "until=packed")
+        overrides = [*options.overrides, *([f"training.branch_from={trunk_in(whole)}"] if options.branch else [])]
         for ranks in options.ranks:
-            first = Training(Path(name, f"undisturbed-{ranks}"), whole, ranks, options.overrides)
+            first = Training(Path(name, f"undisturbed-{ranks}"), whole, ranks, overrides)
             begun = time.monotonic()
             run = first.start("fork" if options.forks else "torchrun")
             until(lambda run=run, first=first: run.over() or first.rows())
@@ -295,7 +308,7 @@ def main() -> int:
             until(run.over)
             expected[ranks] = outcome(first.folder)
         for number, ranks in enumerate(itertools.cycle(options.ranks)):
-            training = Training(Path(name, str(number)), whole, ranks, options.overrides)
+            training = Training(Path(name, str(number)), whole, ranks, overrides)
             while not training.is_over and tally.found["errors"] + tally.found["hangs"] < 5:
                 tally.found["resumes"] += bool(list(training.checkpoints.glob("step_*")))
                 rows_before = training.rows()
