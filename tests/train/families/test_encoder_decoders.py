@@ -103,7 +103,7 @@ def test_packed_rows_have_the_logits_of_each_document_alone(pair):
 
 
 def test_a_short_training_is_that_of_transformers(pair):
-    """Three steps of plain gradient descent; the shared embedding gets the gradients of both stacks."""
+    """20 steps of plain gradient descent; the shared embedding gets the gradients of both stacks."""
     config = pair[0].config
     ours, theirs = random_model(config).train(), type(pair[1])(pair[1].config)
     if not config.tied:
@@ -111,7 +111,7 @@ def test_a_short_training_is_that_of_transformers(pair):
     theirs.load_state_dict(pair[1].state_dict())
     theirs.eval()  # without its dropout
     names = family_of(config).names(config)
-    for _ in range(3):
+    for _ in range(20):
         loss = logits(ours, [[150], [150]], [[140], [140]], TARGETS) / TARGETS.numel()
         expected = theirs(input_ids=SOURCE, decoder_input_ids=TOKENS, labels=TARGETS).loss
         torch.testing.assert_close(loss, expected, rtol=0, atol=1e-4)
