@@ -5,9 +5,10 @@ import dataclasses
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.model_checks import checks
-from headrace.train.model_shape import ModelShape
+from headrace.train.model_shape import BelowOne, Epsilon, ModelShape
 from headrace.train.parts import ACTIVATIONS, NORM_PLACES, NORMS, POSITIONS
 
+__all__ = ["CHUNK_LOGITS", "BelowOne", "Epsilon", "ModelConfig"]
 CHUNK_LOGITS = 2**27
 """The maximum number of logits that the output layer holds at once (train/model/head.py): 512 MiB in fp32, or 2,670
 positions of GPT-2, which is enough for an efficient matrix product."""

@@ -16,6 +16,7 @@ from headrace.train.parts import (
     WRITING,
     ActivationName,
     AttentionName,
+    DropoutPlaceName,
     InitializationName,
     NormName,
     NormPlaceName,
@@ -73,6 +74,9 @@ class ModelShape:
     """Whether the output layer is the token embedding."""
     dropout: BelowOne = 0.0
     """Probability of dropping an embedding, an attention weight or a residual update in training."""
+    dropout_places: tuple[DropoutPlaceName, ...] = ()
+    """What is dropped in addition, with the same probability. feed_forward: inner values of the feed-forward layer,
+    after the activation; last: values after the last norm of a stack. T5 has both."""
     stack: StackName = "decoder"
     """decoder: a token sees itself and the tokens before it (GPT); encoder: it sees its whole document (BERT);
     encoder_decoder: both, and each layer of the decoder also attends to the encoder's output (T5);

@@ -151,10 +151,18 @@ class Footprint:
         attention = size * model.heads * model.head_width * (widths + 1) + FP32 * model.heads
         attention += self._qk_norm_bytes_per_token() + self._mask_bytes_per_token()
         mlp = size * model.mlp_width * ACTIVATIONS[model.activation].kept_values
-        dropped = 2 * width if model.dropout else 0
+        dropped = 2 * width + self._dropped_bytes_per_token() if model.dropout else 0
         layer = place.kept_inputs * size * width + 2 * place.per_part * norm + attention + mlp + dropped
         norms = model.embedding_norm + model.first_attention_norm
-        return int(model.layers * layer + size * width + norms * norm)
+        last = width if model.dropout and "last" in model.dropout_places else 0
+        return int(model.layers * layer + size * width + norms * norm + last)
+
+    def _dropped_bytes_per_token(self) -> int:
+        """Returns the bytes that dropout in a feed-forward layer keeps: its mask, and of ReLU also the values before
+        it, from which the gradient of ReLU is computed."""
+        if "feed_forward" not in self.model.dropout_places:
+            return 0
+        return self.model.mlp_width * (1 + self.value_bytes * (self.model.activation == "relu"))
 
     def _qk_norm_bytes_per_token(self) -> int:
         """Returns the bytes that the normalizations of queries and keys keep."""

@@ -111,31 +111,24 @@ class Transformer(Stack):
         rows = self.embedding(tokens_BT), positions_BT, documents_BT
         x_BTM = self.attended(*rows, visibility, prefix_BT, memory, segments_BT)
         wanted = () if targets_BT is None else (targets_BT, z_loss, kinds_B)
-        output: Tensor = self.head(self.transform(self._normed(x_BTM, at_BK)), *wanted)
+        output: Tensor = self.head(self.transform(self.normed(chosen(x_BTM, at_BK))), *wanted)
         if pairs is None:
             return output
         assert self.pair_head is not None  # pipeline/config.py refuses the objective otherwise
-        pair_sums = self.pair_head(self._normed(x_BTM, pairs.first_BP), pairs.labels_BP)
+        pair_sums = self.pair_head(self.normed(chosen(x_BTM, pairs.first_BP)), pairs.labels_BP)
         return torch.cat((output[None], pair_sums))
 
     def states(self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor, at_BK: Tensor) -> Tensor:
         """Returns the vectors that the output layer reads at ``at_BK``; see ``forward``."""
         x_BTM = self.attended(self.embedding(tokens_BT), positions_BT, documents_BT)
-        states_BKM: Tensor = self.transform(self._normed(x_BTM, at_BK))
+        states_BKM: Tensor = self.transform(self.normed(chosen(x_BTM, at_BK)))
         return states_BKM
-
-    def _normed(self, x_BTM: Tensor, at_BK: Tensor | None) -> Tensor:
-        """Returns the normalized vectors of the last block at ``at_BK``; None: at all positions."""
-        if at_BK is not None:
-            x_BTM = x_BTM.gather(1, at_BK[:, :, None].expand(-1, -1, x_BTM.shape[2]))
-        normed_BTM: Tensor = self.norm(x_BTM)
-        return normed_BTM
 
     def _memory(self, source: Source, documents_BT: Tensor) -> Memory:
         """Returns the encoder's output for decoders of the rows ``documents_BT``."""
         assert self.encoder is not None  # the objective makes a source for encoder–decoders alone
         vectors_BSM = self.embedding(source.tokens_BS)
-        x_BSM = self.encoder.norm(self.encoder.attended(vectors_BSM, source.positions_BS, source.documents_BS))
+        x_BSM = self.encoder.normed(self.encoder.attended(vectors_BSM, source.positions_BS, source.documents_BS))
         (rows, positions), places = documents_BT.shape, source.documents_BS.shape[1]
         queries_1T = torch.arange(positions, device=documents_BT.device)[None]
         seen = of_own_source(documents_BT, source.documents_BS)
@@ -219,6 +212,11 @@ class Transformer(Stack):
             recorder = WeightRecorder(self.dense_mask(in_layer(seen, attention, self.config.window), tokens_BT))
             x_BTM = block(x_BTM, rotations[attention], recorder)
             yield recorder.weights_BNTT
+
+
+def chosen(x_BTM: Tensor, at_BK: Tensor | None) -> Tensor:
+    """Returns the vectors at ``at_BK``, int64 positions of each row; None: all."""
+    return x_BTM if at_BK is None else x_BTM.gather(1, at_BK[:, :, None].expand(-1, -1, x_BTM.shape[2]))
 
 
 def compile_blocks(model: nn.Module) -> None:
