@@ -53,12 +53,14 @@ class ModelConfig(ModelShape):
     def encoder(self) -> "ModelConfig":
         """The shape of the encoder of an encoder–decoder."""
         layers = self.encoder_layers or self.layers
-        return dataclasses.replace(self, stack="encoder", layers=layers, encoder_layers=None)
+        return dataclasses.replace(self, stack="encoder", layers=layers, encoder_layers=None, shared_stacks=False)
 
     def parameters(self, vocabulary: int) -> int:
         """Returns the number of parameters with a ``vocabulary`` of that many tokens. Shared weights count once."""
         embedding = vocabulary * (self.embedding_width or self.width)
-        others = self.encoder.stack_parameters if self.stack == "encoder_decoder" else 0
+        others = 0
+        if self.stack == "encoder_decoder":
+            others = self.encoder.stack_parameters - self.shared_stacks * self.encoder._block_parameters
         if self.generator_width:
             others = self.generator.parameters(vocabulary) - embedding - self._embedding_parameters
         return embedding + self.stack_parameters + self._output_parameters(vocabulary) + others
@@ -74,18 +76,22 @@ class ModelConfig(ModelShape):
     @property
     def stack_parameters(self) -> int:
         """The number of parameters of one stack, that of the decoder where there are two, without token embeddings."""
-        bias, place = int(self.bias), NORM_PLACES[self.norm_place]
-        has_cross = self.stack == "encoder_decoder"
-        norms = place.per_part * (2 + has_cross) * self.blocks + place.at_end - (not self.first_attention_norm)
+        last_norm = NORM_PLACES[self.norm_place].at_end * self.width * NORMS[self.norm].vectors
+        width = self.embedding_width or self.width
+        projection = (width + 1) * self.width if width != self.width else 0
+        return self._embedding_parameters + projection + self._block_parameters + last_norm
+
+    @property
+    def _block_parameters(self) -> int:
+        """The parameters of all blocks of one stack."""
+        bias, has_cross = int(self.bias), self.stack == "encoder_decoder"
+        norms = NORM_PLACES[self.norm_place].per_part * (2 + has_cross) * self.blocks - (not self.first_attention_norm)
         query_width, qkv_width = (n * self.head_width for n in (self.heads, self.heads + 2 * self.kv_heads))
         attention = self.width * (qkv_width + query_width) + bias * (qkv_width + self.width)
         attention = attention * (1 + has_cross) + self.qk_norm_width * NORMS[self.norm].vectors
         up_width = self.mlp_width * ACTIVATIONS[self.activation].inputs
         mlp = self.width * up_width + self.mlp_width * self.width + bias * (up_width + self.width)
-        blocks = self.blocks * (attention + mlp) + norms * self.width * NORMS[self.norm].vectors
-        width = self.embedding_width or self.width
-        projection = (width + 1) * self.width if width != self.width else 0
-        return self._embedding_parameters + projection + blocks
+        return self.blocks * (attention + mlp) + norms * self.width * NORMS[self.norm].vectors
 
     def _output_parameters(self, vocabulary: int) -> int:
         """Returns the parameters after the last block that are not the embedding's."""

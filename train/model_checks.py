@@ -72,6 +72,11 @@ def _stack_checks(shape: ModelShape) -> Iterator[Check]:
         shape.encoder_layers is not None and not has_two,
         f"encoder_layers {shape.encoder_layers} needs stack encoder_decoder, not {shape.stack}",
     )
+    yield shape.shared_stacks and not has_two, f"shared_stacks true needs stack encoder_decoder, not {shape.stack}"
+    yield (
+        shape.shared_stacks and shape.encoder_layers not in (None, shape.layers),
+        f"shared_stacks true needs as many layers in both stacks, not {shape.encoder_layers} and {shape.layers}",
+    )
     yield has_two and shape.qk_norm != "none", f"qk_norm {shape.qk_norm} is not there for stack encoder_decoder"
 
 

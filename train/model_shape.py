@@ -85,6 +85,10 @@ class ModelShape:
     """Whether all layers of a stack have the weights of one block (ALBERT)."""
     encoder_layers: Positive | None = None
     """Layers of the encoder of an encoder_decoder; null: ``layers``, those of its decoder."""
+    shared_stacks: bool = False
+    """Whether each layer of the decoder has the self-attention and the feed-forward layer of the encoder's layer of the
+    same number, with their norms. Its cross-attention, positions and last norm are its own (Raffel et al. 2020, section
+    3.2)."""
     attention_width: Positive | None = None
     """Width of the queries of all heads together, heads · head width; null: ``width``."""
     attention_scale_width: Positive | None = None
@@ -131,11 +135,6 @@ class ModelShape:
     initialization: InitializationName = "gpt"
     """Standard deviations of the first weights. gpt: 0.02 (Radford et al. 2019); t5: 1 / sqrt(inputs), for logits of
     attention that are not scaled."""
-
-    @property
-    def ties_output(self) -> bool:
-        """Whether the output layer has the weights of the token embedding; that of a discriminator has its own."""
-        return self.tied and self.stack != "discriminator"
 
     @property
     def blocks(self) -> int:

@@ -57,6 +57,12 @@ class Stack(nn.Module):
         self.norm = build_norm(config) if NORM_PLACES[config.norm_place].at_end else nn.Identity()
         self.last_dropout = build_dropout(config, "last")
 
+    def take_weights(self, other: "Stack") -> None:
+        """Makes the weights of the blocks those of ``other``, whose blocks have the same parts, and maybe more."""
+        for name, _ in list(self.blocks.named_parameters()):
+            module, leaf = name.rsplit(".", 1)
+            setattr(self.blocks.get_submodule(module), leaf, other.blocks.get_parameter(name))
+
     @property
     def layers(self) -> Iterator[nn.Module]:
         """The block of each layer; shared layers have the same one."""

@@ -20,6 +20,8 @@ from tokenizers import Tokenizer
 
 from headrace.data_prep.tokenization.special_tokens import decoder_start, document_end, spelling
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import settings
+from headrace.train.config import BelowOne
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Tensors, stacked
 from headrace.train.data.order import row_generator
@@ -196,6 +198,25 @@ class ReadsOtherRows(Protocol):
 def combined(weights: Mapping[str, float], sums: Mapping[str, float], counts: Mapping[str, float]) -> float:
     """Returns the loss: the sum of weight · sum / count over the terms. A term without a value adds nothing."""
     return sum(weight * (sums[name] / counts[name]) for name, weight in weights.items() if counts[name])
+
+
+@settings
+class Smoothed:
+    """Base of the objectives whose targets can be smoothed."""
+
+    label_smoothing: BelowOne = 0.0
+    """Share ε of a uniform distribution in the targets of the training: 0.1 in Vaswani et al. 2017, section 5.4. The
+    term ``label_smoothing`` is trained and logged, but is no part of the printed loss."""
+
+    @property
+    def smoothing_weights(self) -> Mapping[str, float]:
+        """The term of label smoothing, if any, and its weight: the gradient of the first term holds its own."""
+        return {"label_smoothing": 0.0} if self.label_smoothing else {}
+
+
+def named(weights: Mapping[str, float], sums: "Tensor") -> "dict[str, Tensor]":
+    """Returns the sums that an output layer computed, one or several, under the names of the first terms."""
+    return dict(zip(weights, sums.reshape(-1), strict=False))
 
 
 @dataclasses.dataclass(frozen=True)
