@@ -88,7 +88,7 @@ class ModelConfig(ModelShape):
         norms = NORM_PLACES[self.norm_place].per_part * (2 + has_cross) * self.blocks - (not self.first_attention_norm)
         query_width, qkv_width = (n * self.head_width for n in (self.heads, self.heads + 2 * self.kv_heads))
         attention = self.width * (qkv_width + query_width) + bias * (qkv_width + self.width)
-        attention = attention * (1 + has_cross) + self.qk_norm_width * NORMS[self.norm].vectors
+        attention = (attention + self.qk_norm_width * NORMS[self.norm].vectors) * (1 + has_cross)
         up_width = self.mlp_width * ACTIVATIONS[self.activation].inputs
         mlp = self.width * up_width + self.mlp_width * self.width + bias * (up_width + self.width)
         return self.blocks * (attention + mlp) + norms * self.width * NORMS[self.norm].vectors

@@ -77,7 +77,6 @@ def _stack_checks(shape: ModelShape) -> Iterator[Check]:
         shape.shared_stacks and shape.encoder_layers not in (None, shape.layers),
         f"shared_stacks true needs as many layers in both stacks, not {shape.encoder_layers} and {shape.layers}",
     )
-    yield has_two and shape.qk_norm != "none", f"qk_norm {shape.qk_norm} is not there for stack encoder_decoder"
 
 
 def _output_checks(shape: ModelShape) -> Iterator[Check]:

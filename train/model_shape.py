@@ -94,8 +94,8 @@ class ModelShape:
     attention_scale_width: Positive | None = None
     """Logits of attention are divided by the square root of this number; null: the width of a head."""
     qk_norm: Literal["none", "head", "width"] = "none"
-    """Normalization of queries and keys before the rotation. head: each head alone (Qwen3); width: all heads of a token
-    together (OLMo 2)."""
+    """Normalization of queries and keys before the rotation, also in cross-attention. head: each head alone (Qwen3);
+    width: all heads of a token together (OLMo 2)."""
     position_offset: Natural = 0
     """Rows of the table of learned positions before that of position 0: 2 in OPT, RoBERTa and BART."""
     scaled_embedding: bool = False

@@ -15,7 +15,7 @@ from tests.train.model.test_transformer import VOCABULARY, random_model
 LENGTHS = [[150], [90]], [[140], [120]]
 PLAIN = dataclasses.replace(T5, encoder_layers=None)
 SHARED = dataclasses.replace(PLAIN, shared_stacks=True)
-SANDWICH = dataclasses.replace(SHARED, norm_place="sandwich", shared_layers=True)
+SANDWICH = dataclasses.replace(SHARED, norm_place="sandwich", shared_layers=True, qk_norm="head")
 
 
 def name_in_decoder(name: str) -> str:
