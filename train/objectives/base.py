@@ -56,13 +56,20 @@ class Vocabulary:
     """The ids of all special tokens, which no text encodes to."""
     continues_V: NDArray[np.bool_] = dataclasses.field(default_factory=lambda: np.empty(0, bool), compare=False)
     """(size,): True for a token that continues the word of the token before it."""
-    ends_sentence_V: NDArray[np.bool_] = dataclasses.field(default_factory=lambda: np.empty(0, bool), compare=False)
-    """(size,): True for a token that ends a sentence (sentences.py)."""
+    find_sentence_ends: Callable[[], NDArray[np.bool_]] = dataclasses.field(
+        default=lambda: np.empty(0, bool), compare=False, repr=False
+    )
+    """Computes ``ends_sentence``."""
 
     @functools.cached_property
     def ordinary(self) -> NDArray[np.int64]:
         """The ids that are not reserved, in order."""
         return np.setdiff1d(np.arange(self.size), self.reserved)
+
+    @functools.cached_property
+    def ends_sentence(self) -> NDArray[np.bool_]:
+        """(size,): True for a token that ends a sentence. Few objectives ask, and all tokens are decoded for it."""
+        return self.find_sentence_ends()
 
     def text_of(self, piece: NDArray[np.integer]) -> NDArray[np.int64]:
         """Returns the text of ``piece``, without the token before it and the token that ends its document."""
@@ -88,8 +95,8 @@ class Vocabulary:
         if is_continuation := CONTINUATIONS.get(type(tokenizer.decoder).__name__):
             continues_V[[number for token, number in ids.items() if is_continuation(token)]] = True
         continues_V[reserved] = False
-        found, ends_sentence_V = cls.of(objective, ids, size), sentence_ends(tokenizer)
-        return dataclasses.replace(found, reserved=reserved, continues_V=continues_V, ends_sentence_V=ends_sentence_V)
+        found, find_ends = cls.of(objective, ids, size), functools.partial(sentence_ends, tokenizer)
+        return dataclasses.replace(found, reserved=reserved, continues_V=continues_V, find_sentence_ends=find_ends)
 
     @classmethod
     def of(cls, objective: "Objective", ids: Mapping[str, int], size: int) -> "Vocabulary":

@@ -102,7 +102,7 @@ class Reconstruction(Smoothed):
         if not len(text):
             return text
         if self.permute_sentences:
-            starts = sentence_starts(text, vocabulary.ends_sentence_V)
+            starts = sentence_starts(text, vocabulary.ends_sentence)
             text = corruptions.with_moved_sentences(text, starts, self.permute_sentences, generator)
         text = self._with_noise(text, vocabulary, generator, room)
         if len(text) and self.rotate and generator.random() < self.rotate:

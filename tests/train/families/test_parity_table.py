@@ -9,7 +9,7 @@ import pytest
 import transformers
 
 ROOT = Path(__file__).parents[3]
-HEADING = "## Parity with transformers\n"
+HEADER = "| family | class of `transformers` | padded rows |"
 HF_FOLDER = "families/test_hf_folder.py"
 PARAMETERS = "families/test_families.py::test_presets_have_the_published_number_of_parameters"
 Tests = Mapping[str, str]
@@ -106,8 +106,9 @@ ROWS = {
 
 def table() -> tuple[list[str], dict[str, list[str]]]:
     """The columns of the table in docs/models.md, and its other cells by the first one of their row."""
-    section = (ROOT / "docs/models.md").read_text().partition(HEADING)[2].partition("\n## ")[0]
-    lines = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
+    text = (ROOT / "docs/models.md").read_text()
+    table = text[text.index(HEADER) :].partition("\n\n")[0]
+    lines = [line.strip("|").split("|") for line in table.splitlines()]
     columns, _, *rows = [[cell.strip() for cell in line] for line in lines]
     return columns[1:], {name: cells for name, *cells in rows}
 

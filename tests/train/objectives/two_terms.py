@@ -98,7 +98,7 @@ def encoder_batch(objective: Objective) -> dict[str, torch.Tensor]:
     """A global batch of rows of one or two documents, one of them empty."""
     generator = np.random.default_rng(0)
     ids = {CLASS: 1, SEPARATOR: 2, MASK: 3}
-    vocabulary = Vocabulary(updates.VOCABULARY, ids, reserved=np.arange(4), ends_sentence_V=SENTENCE_ENDS)
+    vocabulary = Vocabulary(updates.VOCABULARY, ids, reserved=np.arange(4), find_sentence_ends=lambda: SENTENCE_ENDS)
     rows = []
     for number in range(updates.ROWS):
         lengths = [] if number == updates.EMPTY_ROW else [3, *generator.integers(4, 15, number % 2)]
@@ -148,8 +148,10 @@ def denoising_batch(objective: Objective, vocabulary: Vocabulary) -> dict[str, t
 def reconstruction_batch() -> dict[str, torch.Tensor]:
     """A global batch of rows of one or two documents, one of them empty."""
     generator, special = np.random.default_rng(0), {"<s>": 0, "</s>": 1, "<mask>": 2}
-    of_tokens = {name: np.arange(updates.VOCABULARY) % 5 == 0 for name in ("continues_V", "ends_sentence_V")}
-    vocabulary = Vocabulary(updates.VOCABULARY, special, reserved=np.arange(3), **of_tokens)
+    fifth_V = np.arange(updates.VOCABULARY) % 5 == 0
+    vocabulary = Vocabulary(
+        updates.VOCABULARY, special, reserved=np.arange(3), continues_V=fifth_V, find_sentence_ends=lambda: fifth_V
+    )
     rows = []
     for number in range(updates.ROWS):
         lengths = [] if number == updates.EMPTY_ROW else [5, *generator.integers(4, 15, number % 2)]
