@@ -151,8 +151,9 @@ def _check_format(path: Path) -> None:
     if begin[:1] == begin[2:] == b"\n":
         folder = str(path.parent)
         code = f"from transformers import AutoTokenizer as T; T.from_pretrained({folder!r}).save_pretrained({folder!r})"
-        remedy = f"convert it where sentencepiece is installed, python -c {code!r}, and give the tokenizer.json that it writes"
-        raise ConfigError("tokenizer.path", f"{str(path)!r} is a model of SentencePiece, not a tokenizer.json", remedy)
+        remedy = f"convert it where sentencepiece is installed, python -c {code!r}, and give the tokenizer.json"
+        wrong = f"{str(path)!r} is a model of SentencePiece, not a tokenizer.json"
+        raise ConfigError("tokenizer.path", wrong, remedy)
 
 
 def _vocabulary(path: str) -> dict[str, int]:

@@ -231,8 +231,8 @@ def test_a_model_of_sentencepiece_is_refused_with_the_command_that_converts_it(t
         GivenFile(path=str(path)).raw_files()
     code = f"from transformers import AutoTokenizer as T; T.from_pretrained('{tmp_path}').save_pretrained('{tmp_path}')"
     assert str(error.value) == (
-        f"tokenizer.path: '{path}' is a model of SentencePiece, not a tokenizer.json; convert it where sentencepiece is "
-        f'installed, python -c "{code}", and give the tokenizer.json that it writes'
+        f"tokenizer.path: '{path}' is a model of SentencePiece, not a tokenizer.json; "
+        f'convert it where sentencepiece is installed, python -c "{code}", and give the tokenizer.json'
     )
 
 

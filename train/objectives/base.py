@@ -216,7 +216,7 @@ class Smoothed:
     term ``label_smoothing`` is trained and logged, but is no part of the printed loss."""
 
     @property
-    def smoothing_weights(self) -> Mapping[str, float]:
+    def smoothing_weights(self) -> dict[str, float]:
         """The term of label smoothing, if any, and its weight: the gradient of the first term holds its own."""
         return {"label_smoothing": 0.0} if self.label_smoothing else {}
 
