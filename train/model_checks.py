@@ -7,7 +7,7 @@ from headrace.train.model_shape import ModelShape
 from headrace.train.parts import POSITIONS
 
 Check = tuple[object, str]
-"""Whether the settings are impossible, as a truth value, and the reason."""
+"""A truth value, true if the settings are impossible, and the reason."""
 
 
 def checks(shape: ModelShape) -> Iterator[Check]:

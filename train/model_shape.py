@@ -75,8 +75,8 @@ class ModelShape:
     dropout: BelowOne = 0.0
     """Probability of dropping an embedding, an attention weight or a residual update in training."""
     dropout_places: tuple[DropoutPlaceName, ...] = ()
-    """What is dropped in addition, with the same probability. feed_forward: inner values of the feed-forward layer,
-    after the activation; last: values after the last norm of a stack. T5 has both."""
+    """Further places of dropout with the same probability. feed_forward: inner values of the feed-forward layer, after
+    the activation; last: values after the last norm of a stack. T5 has both."""
     stack: StackName = "decoder"
     """decoder: a token sees itself and the tokens before it (GPT); encoder: it sees its whole document (BERT);
     encoder_decoder: both, and each layer of the decoder also attends to the encoder's output (T5);
