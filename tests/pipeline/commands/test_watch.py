@@ -46,8 +46,7 @@ def run(trained, tmp_path, monkeypatch, run_stage) -> Run:
     folder = tmp_path / "weights" / step.address
     shutil.copytree(step.folder, folder)
 
-    def execute(step: Step, config: object, file: Path) -> Artifact:
-        assert file.is_file()
+    def execute(step: Step, config: object) -> Artifact:
         return run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
 
     monkeypatch.setattr(watch, "execute", execute)
@@ -102,10 +101,10 @@ def test_a_checkpoint_that_is_removed_before_it_is_read_is_passed_over(run, monk
     first, *_ = checkpoints(run)
     whole = watch.execute
 
-    def late(step, config, file):
+    def late(step, config):
         if step.stage.step == 4:
             shutil.rmtree(first)
-        return whole(step, config, file)
+        return whole(step, config)
 
     monkeypatch.setattr(watch, "execute", late)
     watch.show(run, once=True)
@@ -141,7 +140,7 @@ def test_a_damaged_checkpoint_is_passed_over(run, capsys):
 
 
 def test_a_scoring_that_fails_ends_the_watch(run, monkeypatch):
-    def failing(step, config, file):
+    def failing(step, config):
         raise TaskError("scores", "a rank ended early (status 1)", "run again")
 
     monkeypatch.setattr(watch, "execute", failing)

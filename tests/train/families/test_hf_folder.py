@@ -10,6 +10,7 @@ import transformers
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export, load
+from headrace.train.families.registry import OWN, family_of
 from tests.train.conftest import END, bytes_tokenizer
 from tests.train.model.test_transformer import (
     BANDED,
@@ -22,6 +23,7 @@ from tests.train.model.test_transformer import (
     OLMO2,
     OPT,
     QWEN3,
+    STARCODER2,
     VOCABULARY,
     random_model,
 )
@@ -38,6 +40,9 @@ SHAPES = {
     "bloom-6-heads": dataclasses.replace(BLOOM, width=48, heads=6, kv_heads=6, mlp_width=192),
     "gpt_neox": GPT_NEOX,
     "gpt_neox-whole": dataclasses.replace(GPT_NEOX, rotary_fraction=1.0, rope_theta=5e5, tied=True),
+    "starcoder2": STARCODER2,
+    "starcoder2-full": dataclasses.replace(STARCODER2, attention_pattern=("full",), window=None, norm_epsilon=1e-6),
+    "starcoder2-untied": dataclasses.replace(STARCODER2, bias=False, tied=False),
     "qwen3": QWEN3,
     "qwen3-untied": dataclasses.replace(QWEN3, attention_width=None, tied=False),
     "olmo2": OLMO2,
@@ -51,12 +56,12 @@ CLASSES = {
     "opt": "OPTForCausalLM",
     "bloom": "BloomForCausalLM",
     "gpt_neox": "GPTNeoXForCausalLM",
+    "starcoder2": "Starcoder2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
     "olmo2": "Olmo2ForCausalLM",
     "gemma2": "Gemma2ForCausalLM",
 }
 MIXTURES = {
-    "gpt2-rope": dataclasses.replace(GPT2, positions="rope", kv_heads=2),
     "llama-post": dataclasses.replace(LLAMA, norm_place="post"),
     "gpt1-narrow": dataclasses.replace(GPT1, mlp_width=64),
     "gpt2-banded": BANDED,
@@ -64,12 +69,14 @@ MIXTURES = {
     "qwen3-window": dataclasses.replace(QWEN3, attention_pattern=("window",), window=4),
     "gemma2-full": dataclasses.replace(GEMMA2, attention_pattern=("full", "window")),
     "gpt_neox-pre": dataclasses.replace(GPT_NEOX, norm_place="pre"),
+    "starcoder2-alternating": dataclasses.replace(STARCODER2, attention_pattern=("window", "full")),
+    "starcoder2-wide": dataclasses.replace(STARCODER2, attention_width=64),
     "opt-epsilon": dataclasses.replace(OPT, norm_epsilon=1e-6),
 }
 """Shapes without a class in ``transformers``."""
 MODEL_TYPES = (
-    "openai-gpt, gpt2, opt, bloom, gpt_neox, llama, qwen3, olmo2, gemma2, bert, roberta, modernbert, electra, albert, "
-    "t5 or bart"
+    "openai-gpt, gpt2, opt, bloom, gpt_neox, starcoder2, llama, qwen3, olmo2, gemma2, bert, roberta, modernbert, "
+    "electra, albert, t5 or bart"
 )
 FULL, WINDOW = "full_attention", "sliding_attention"
 TOKENS = torch.randint(VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(1))
@@ -104,7 +111,9 @@ def test_transformers_gives_equal_logits(name, config, tmp_path):
     assert type(model).__name__ == CLASSES[name.partition("-")[0]]
 
 
-@pytest.mark.parametrize("name", ["gpt1", "gpt2", "llama-gqa", "opt", "bloom", "gpt_neox", "qwen3", "olmo2", "gemma2"])
+@pytest.mark.parametrize(
+    "name", ["gpt1", "gpt2", "llama-gqa", "opt", "bloom", "gpt_neox", "starcoder2", "qwen3", "olmo2", "gemma2"]
+)
 def test_a_short_training_of_transformers_has_equal_losses(name, tmp_path):
     """20 updates by gradient descent from the same weights, on the same two rows."""
     write(SHAPES[name], tmp_path)
@@ -138,6 +147,11 @@ def test_what_was_exported_loads(config, tmp_path):
     assert torch.equal(logits(model), ours)
 
 
+@pytest.mark.parametrize("config", MIXTURES.values(), ids=MIXTURES)
+def test_no_family_computes_a_mixture(config):
+    assert family_of(config) is OWN
+
+
 @pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
 def test_what_transformers_wrote_loads(config, tmp_path):
     write(config, tmp_path)
@@ -147,14 +161,20 @@ def test_what_transformers_wrote_loads(config, tmp_path):
         torch.testing.assert_close(logits(load(tmp_path / "theirs")), theirs(TOKENS).logits, rtol=0, atol=1e-4)
 
 
-def test_the_older_names_of_rotations_are_read(tmp_path):
-    """Published folders of Pythia have ``rotary_pct`` and ``rotary_emb_base`` alone."""
-    config = dataclasses.replace(GPT_NEOX, rotary_fraction=0.5, rope_theta=5e5)
+@pytest.mark.parametrize(
+    ("config", "absent"),
+    [
+        (dataclasses.replace(GPT_NEOX, rotary_fraction=0.5, rope_theta=5e5), ["rope_parameters"]),
+        (STARCODER2, ["rope_parameters", "tie_word_embeddings", "head_dim"]),
+    ],
+    ids=["gpt_neox", "starcoder2"],
+)
+def test_the_fields_of_published_folders_are_read(config, absent, tmp_path):
+    """Those of Pythia have ``rotary_pct`` and ``rotary_emb_base`` alone; of StarCoder2 ``rope_theta``, and no more."""
     write(config, tmp_path)
     file = tmp_path / "hf" / "config.json"
     values = json.loads(file.read_text())
-    del values["rope_parameters"]
-    file.write_text(json.dumps(values))
+    file.write_text(json.dumps({name: value for name, value in values.items() if name not in absent}))
     assert load(tmp_path / "hf").config == config
 
 
@@ -209,6 +229,10 @@ def test_the_tokenizer_opens_in_transformers(tmp_path):
         (
             {"model_type": "gpt_neox", "hidden_act": "gelu", "use_parallel_residual": False},
             "has use_parallel_residual=False in config.json; only True is computed",
+        ),
+        (
+            {"model_type": "starcoder2"},
+            "has hidden_act='silu' in config.json; only 'gelu_pytorch_tanh' is computed",
         ),
         (
             {"model_type": "qwen3", "attention_bias": True},

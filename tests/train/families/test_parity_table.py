@@ -86,6 +86,7 @@ ROWS = {
     "OPT": Row(DECODER, "opt", "opt_125m"),
     "BLOOM": Row(DECODER, "bloom", "bloom_560m"),
     "GPT-NeoX": Row(DECODER, "gpt_neox", "pythia_70m"),
+    "StarCoder2": Row(DECODER, "starcoder2", "starcoder2_3b"),
     "LLaMA": Row(DECODER, "llama-gqa", "llama_7b", "llama"),
     "Qwen3": Row(DECODER, "qwen3", "qwen3_0_6b"),
     "OLMo 2": Row(DECODER, "olmo2", "olmo2_1b"),

@@ -29,6 +29,10 @@ GPT_NEOX = ModelConfig(
     layers=2, width=64, heads=4, kv_heads=4, context=24, mlp_width=48, positions="rope", rotary_fraction=0.25,
     norm_place="parallel", activation="gelu_exact", tied=False,
 )  # fmt: skip
+STARCODER2 = ModelConfig(
+    layers=2, width=32, heads=4, kv_heads=2, context=24, mlp_width=48, positions="rope", rope_theta=5e5,
+    attention_pattern=("window",), window=6,
+)  # fmt: skip
 QWEN3 = ModelConfig(
     layers=2, width=32, heads=4, kv_heads=2, context=24, mlp_width=48, attention_width=64, qk_norm="head",
     positions="rope", rope_theta=1e6, norm="rmsnorm", activation="swiglu", bias=False,
@@ -45,7 +49,7 @@ GEMMA2 = ModelConfig(
 BANDED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=7)
 SHAPES = {
     "gpt1": GPT1, "gpt2": GPT2, "llama": LLAMA, "opt": OPT, "bloom": BLOOM, "qwen3": QWEN3, "olmo2": OLMO2,
-    "gemma2": GEMMA2, "gpt_neox": GPT_NEOX, "banded": BANDED,
+    "gemma2": GEMMA2, "gpt_neox": GPT_NEOX, "starcoder2": STARCODER2, "banded": BANDED,
 }  # fmt: skip
 """Small models that have every part together."""
 VOCABULARY = 53
