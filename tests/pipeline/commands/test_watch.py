@@ -47,6 +47,7 @@ def run(trained, tmp_path, monkeypatch, run_stage) -> Run:
     shutil.copytree(step.folder, folder)
 
     def execute(step: Step, config: object) -> Artifact:
+        step.folder.mkdir(parents=True, exist_ok=True)  # as with the log of the ranks
         return run_stage(step.stage, {name: Artifact(path) for name, path in step.inputs.items()}, step.folder)
 
     monkeypatch.setattr(watch, "execute", execute)
