@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.engine.optimizers.base import Group, Whole
+from headrace.train.engine.optimizers.base import Group
 from headrace.train.parts import RoleName
 
 
@@ -28,7 +28,7 @@ class Momentum:
     def options(self, role: RoleName) -> dict[str, Any]:
         return {}
 
-    def build(self, groups: Sequence[Group], wholes: Mapping[Tensor, Whole]) -> torch.optim.Optimizer:
+    def build(self, groups: Sequence[Group]) -> torch.optim.Optimizer:
         return torch.optim.SGD(groups, lr=self.learning_rate, momentum=self.momentum)
 
     def first_state(self, values: Tensor, role: RoleName) -> dict[str, Any]:

@@ -12,16 +12,18 @@ rank. Without ZeRO a tensor is one parameter, whole on each rank.
 """
 
 import dataclasses
+import itertools
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 
-from headrace.train.engine.optimizers.base import CHUNK, Whole
-from headrace.train.parts import RoleName
+from headrace.train.engine.optimizers.base import CHUNK, Elementwise, Group, MatrixOptimizer, Optimizer, Whole
+from headrace.train.model.roles import fused_rows, roles
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Flat:
     state: dict[str, Any]
     pieces: Sequence[Piece]
     statistics: Mapping[Whole, Mapping[str, Tensor]]
-    """Those of the matrices and vectors of ``pieces``, by name."""
+    """Name → statistic of each matrix and vector in ``pieces``."""
     is_divided: bool
     """Whether other ranks hold the other parts of the parameters."""
 
@@ -134,23 +136,11 @@ def rounds(pieces: Sequence[Piece], ranks: int) -> Iterator[list[Piece]]:
         yield ordered[first : first + ranks]
 
 
-class ByParameterOptimizer(Protocol):
-    """The settings of such an optimizer."""
-
-    def statistics(self, shape: Sequence[int], role: RoleName) -> Mapping[str, int]: ...
-
-    def first_state(self, values: Tensor, role: RoleName) -> dict[str, Any]: ...
-
-    def update(self, group: Mapping[str, Any], flat: Flat) -> None:
-        """Makes one update of ``flat``; ``group`` has the options of its role and its learning rate, ``lr``."""
-        ...
-
-
 class ByParameter(torch.optim.Optimizer):
     """Updates each tensor as its settings do. Groups have the option ``role``."""
 
     def __init__(
-        self, groups: Sequence[dict[str, Any]], wholes: Mapping[Tensor, Sequence[Whole]], settings: ByParameterOptimizer
+        self, groups: Sequence[Group], wholes: Mapping[Tensor, Sequence[Whole]], settings: MatrixOptimizer
     ) -> None:
         super().__init__(groups, {"lr": 0.0})
         self._settings = settings
@@ -200,3 +190,33 @@ class ByParameter(torch.optim.Optimizer):
                 pieces = self._pieces[values]
                 statistics = {piece.whole: self._statistics_of(piece.whole, values.device) for piece in pieces}
                 self._settings.update(group, Flat(values, values.grad, state, pieces, statistics, self._is_divided))
+
+
+def build(model: nn.Module, optimizer: Optimizer) -> torch.optim.Optimizer:
+    """Builds torch's optimizer over the parameters of ``model``; those with equal options are one group."""
+    groups: list[Group] = []
+    role_of = roles(model)
+    for name, parameter in model.named_parameters():
+        options = optimizer.options(role_of[name])
+        if isinstance(optimizer, MatrixOptimizer):
+            options = {"role": role_of[name], **options}
+        group = next((each for each in groups if options.items() <= each.items()), None)
+        if group is None:
+            group = {"params": [], **options}
+            groups.append(group)
+        group["params"].append(parameter)
+    if isinstance(optimizer, MatrixOptimizer):
+        return ByParameter(groups, _wholes(model), optimizer)
+    assert isinstance(optimizer, Elementwise)
+    return optimizer.build(groups)
+
+
+def _wholes(model: nn.Module) -> dict[Tensor, list[Whole]]:
+    """Returns the matrices and vectors in each parameter of ``model``, in order."""
+    role_of, rows_of = roles(model), fused_rows(model)
+    found: dict[Tensor, list[Whole]] = {}
+    for name, parameter in model.named_parameters():
+        shapes = [(rows, *parameter.shape[1:]) for rows in rows_of.get(name, parameter.shape[:1])]
+        starts = itertools.accumulate(map(math.prod, shapes[:-1]), initial=0)
+        found[parameter] = [Whole(name, role_of[name], *each) for each in zip(starts, shapes, strict=True)]
+    return found

@@ -34,9 +34,9 @@ from headrace.train.data.batches import Tensors
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments, partitions, zero
-from headrace.train.engine.by_parameter import ByParameter
+from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, Snapshot
-from headrace.train.engine.optimizers.base import Optimizer, build, set_learning_rate, skip_step
+from headrace.train.engine.optimizers.base import Optimizer, set_learning_rate, skip_step
 from headrace.train.model.roles import roles
 from headrace.train.objectives.base import Objective
 from headrace.train.training_config import TrainingConfig, ZeroConfig

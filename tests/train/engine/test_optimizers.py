@@ -11,14 +11,13 @@ from torch import nn
 from torch.optim import _muon
 
 from headrace.train.cost.shapes import shapes_by_role
-from headrace.train.engine.by_parameter import Piece, rounds
+from headrace.train.engine.by_parameter import Piece, build, rounds
 from headrace.train.engine.optimizers.adafactor import Adafactor
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.base import (
     DecayFactors,
     RateFactors,
     Whole,
-    build,
     checkpoint_bytes,
     moment_bytes,
     set_learning_rate,

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from headrace.pipeline.core.settings import NaturalNumber, PositiveNumber, settings
-from headrace.train.engine.optimizers.base import CHUNK, Decay, Decaying, Group, Wholes
-from headrace.train.parts import FP32, RoleName
+from headrace.train.engine.optimizers.base import Decay, MatrixOptimizer
+from headrace.train.parts import RoleName
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from headrace.train.engine.by_parameter import Flat, Piece
 
 
 @settings
-class Adafactor(Decaying):
+class Adafactor(MatrixOptimizer):
     """Adafactor without momentum (Shazeer and Stern 2018, arXiv 1804.04235, algorithms 4 to 6), as T5 was trained.
 
     For every matrix or vector θ of n values with gradient g at step t, with β = 1 - t^-c:
@@ -53,25 +52,13 @@ class Adafactor(Decaying):
     def statistics(self, shape: Sequence[int], role: RoleName) -> Mapping[str, int]:
         return {} if role == "vector" else {"exp_avg_sq_row": shape[0], "exp_avg_sq_col": shape[1]}
 
-    def options(self, role: RoleName) -> dict[str, Any]:
-        return {"role": role, **super().options(role)}
-
-    def build(self, groups: Sequence[Group], wholes: Wholes) -> "torch.optim.Optimizer":
-        from headrace.train.engine.by_parameter import ByParameter
-
-        return ByParameter(groups, wholes, self)
-
     def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]:
         import torch
 
         moments = {name: torch.zeros_like(values) for name in self.moments(role)}
         return {"step": torch.zeros((), dtype=torch.float32), **moments}
 
-    def update_bytes(self, values: int, largest_matrix: int, is_divided: bool) -> int:
-        return 2 * FP32 * min(values, CHUNK)
-
     def update(self, group: Mapping[str, Any], flat: "Flat") -> None:
-        """Updates one tensor; see ``ByParameter``."""
         flat.state["step"] += 1
         kept = 1 - float(flat.state["step"]) ** -self.decay_exponent
         if group["role"] == "vector":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.engine.optimizers.base import Adaptive, Group, Wholes
+from headrace.train.engine.optimizers.base import Adaptive, Group
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +26,7 @@ class AdamW(Adaptive):
 
     type: Literal["adamw"] = "adamw"
 
-    def build(self, groups: Sequence[Group], wholes: Wholes) -> "torch.optim.Optimizer":
+    def build(self, groups: Sequence[Group]) -> "torch.optim.Optimizer":
         """Builds torch's own AdamW, with one kernel for all of its steps on a GPU and on a CPU. DeepSpeed's variants
         would compile C++ at start-up."""
         import torch

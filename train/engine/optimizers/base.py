@@ -1,4 +1,4 @@
-"""What all optimizers share: their protocol, the factors of a role, the groups of torch's optimizer, their state.
+"""The common parts of all optimizers: their protocol, the factors of a role, the bytes and creation of their state.
 
     optimizer      state of a value, beside its fp32 master weight    an update reads
     AdamW          8 bytes: exp_avg, exp_avg_sq                       the value's own gradient and moments
@@ -16,12 +16,12 @@ partitions, checkpoints, the memory plan and the check of free disk space.
 The settings are read where torch must not be loaded, so it is imported only when an optimizer is built.
 """
 
+import abc
 import contextlib
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -31,7 +31,7 @@ from headrace.train.parts import FP32, RoleName
 
 if TYPE_CHECKING:
     import torch
-    from torch import Tensor, nn
+    from torch import Tensor
 
 Rate = Annotated[float, Field(ge=0, le=10)]
 Decay = Annotated[float, Field(ge=0, le=100)]
@@ -58,15 +58,9 @@ class RateFactors:
 
 
 @settings
-class DecayFactors:
+class DecayFactors(RateFactors):
     """The weight decay of each role of parameters, as a factor of the optimizer's."""
 
-    embedding: NaturalNumber = 1.0
-    """Embeddings of tokens, positions and segments; an output layer that is tied to them, too."""
-    head: NaturalNumber = 1.0
-    """Output layers with weights of their own."""
-    matrix: NaturalNumber = 1.0
-    """All other matrices, those of the hidden layers."""
     vector: NaturalNumber = 0.0
     """Biases, and the weights of norms; 0 is the practice of GPT-3 as nanoGPT wrote it down."""
 
@@ -133,10 +127,6 @@ class Whole:
         return math.prod(self.shape)
 
 
-Wholes = Mapping["Tensor", Sequence[Whole]]
-"""Parameter → what it holds, in order."""
-
-
 class Optimizer(Protocol):
     """The settings of an optimizer."""
 
@@ -160,10 +150,6 @@ class Optimizer(Protocol):
         """
         ...
 
-    def build(self, groups: Sequence[Group], wholes: "Wholes") -> "torch.optim.Optimizer":
-        """Builds torch's optimizer over ``groups``; ``wholes`` has what each parameter holds."""
-        ...
-
     def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]:
         """Returns the state of parameters of one role, as torch's optimizer has it before its first update.
 
@@ -182,26 +168,37 @@ class Optimizer(Protocol):
         ...
 
 
-def build(model: "nn.Module", optimizer: Optimizer) -> "torch.optim.Optimizer":
-    """Builds torch's optimizer over the parameters of ``model``; those with equal options are one group."""
-    from headrace.train.model.roles import fused_rows, roles
+@runtime_checkable
+class Elementwise(Protocol):
+    """The settings of an optimizer of torch, which updates a value from its own gradient and state."""
 
-    role_of, rows_of = roles(model), fused_rows(model)
-    groups: list[Group] = []
-    wholes: dict[Tensor, list[Whole]] = {}
-    for name, parameter in model.named_parameters():
-        options = optimizer.options(role_of[name])
-        group = next((each for each in groups if options.items() <= each.items()), None)
-        if group is None:
-            group = {"params": [], **options}
-            groups.append(group)
-        group["params"].append(parameter)
-        shapes = [(rows, *parameter.shape[1:]) for rows in rows_of.get(name, parameter.shape[:1])]
-        starts = itertools.accumulate(map(math.prod, shapes[:-1]), initial=0)
-        wholes[parameter] = [
-            Whole(name, role_of[name], start, shape) for start, shape in zip(starts, shapes, strict=True)
-        ]
-    return optimizer.build(groups, wholes)
+    def build(self, groups: Sequence[Group]) -> "torch.optim.Optimizer":
+        """Builds torch's optimizer over ``groups``."""
+        ...
+
+
+@settings
+class MatrixOptimizer(Decaying, abc.ABC):
+    """Base of the settings of an optimizer that needs more of a matrix; train/engine/by_parameter.py runs it."""
+
+    @abc.abstractmethod
+    def moments(self, role: RoleName) -> tuple[str, ...]: ...
+
+    @abc.abstractmethod
+    def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]: ...
+
+    @abc.abstractmethod
+    def update(self, group: Mapping[str, Any], flat: Any) -> None:
+        """Makes one update of a tensor.
+
+        Args:
+            group: the options of its role, ``role`` itself, and its learning rate ``lr``.
+            flat: the tensor with its gradient and state, a ``Flat``.
+        """
+
+    def update_bytes(self, values: int, largest_matrix: int, is_divided: bool) -> int:
+        """Counts two temporary tensors of a chunk."""
+        return 2 * FP32 * min(values, CHUNK)
 
 
 def moment_bytes(optimizer: Optimizer, shapes: Shapes) -> int:

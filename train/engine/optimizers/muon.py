@@ -1,18 +1,17 @@
 """Muon: hidden matrices are updated by an orthogonal matrix, all other parameters as by AdamW."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.config import BelowOne
-from headrace.train.engine.optimizers.base import Adaptive, Group, Wholes
+from headrace.train.engine.optimizers.base import Adaptive, MatrixOptimizer
 from headrace.train.parts import FP32, RoleName
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from headrace.train.engine.by_parameter import Flat, Piece
@@ -24,7 +23,7 @@ LEAST_NORM = 1e-7
 
 
 @settings
-class Muon(Adaptive):
+class Muon(Adaptive, MatrixOptimizer):
     """Momentum, orthogonalized by Newton and Schulz's iteration (Jordan et al. 2024, kellerjordan.github.io/posts/muon;
     Liu et al. 2025, arXiv 2502.16982), as torch.optim.Muon computes it.
 
@@ -56,15 +55,10 @@ class Muon(Adaptive):
         return ("momentum_buffer",) if role == "matrix" else super().moments(role)
 
     def options(self, role: RoleName) -> dict[str, Any]:
-        options = {"role": role, **super().options(role)}
+        options = super().options(role)
         if role != "matrix" and self.adamw_learning_rate is not None:
             options["rate_factor"] *= self.adamw_learning_rate / self.learning_rate
         return options
-
-    def build(self, groups: Sequence[Group], wholes: Wholes) -> "torch.optim.Optimizer":
-        from headrace.train.engine.by_parameter import ByParameter
-
-        return ByParameter(groups, wholes, self)
 
     def update_bytes(self, values: int, largest_matrix: int, is_divided: bool) -> int:
         """Counts the matrix and its direction, another one on its way between ranks, and three of the iteration."""
@@ -72,7 +66,6 @@ class Muon(Adaptive):
         return largest_matrix * (FP32 * (2 + is_divided) + 3 * of_iteration)
 
     def update(self, group: Mapping[str, Any], flat: "Flat") -> None:
-        """Updates one tensor; see ``ByParameter``."""
         if group["role"] != "matrix":
             self._update_as_adamw(group, flat)
             return

@@ -1,21 +1,19 @@
 """StableAdamW: AdamW with a smaller step for a parameter whose gradients have suddenly become larger."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.engine.optimizers.base import CHUNK, Adaptive, Group, Wholes
-from headrace.train.parts import FP32, RoleName
+from headrace.train.engine.optimizers.base import Adaptive, MatrixOptimizer
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
     from headrace.train.engine.by_parameter import Flat, Piece
 
 
 @settings
-class StableAdamW(Adaptive):
+class StableAdamW(Adaptive, MatrixOptimizer):
     """AdamW with the update clipping of Adafactor (Wortsman et al. 2023, arXiv 2304.13013, algorithm 2).
 
     For every matrix or vector θ of n values, with gradient g at step t:
@@ -32,19 +30,7 @@ class StableAdamW(Adaptive):
 
     type: Literal["stable_adamw"] = "stable_adamw"
 
-    def options(self, role: RoleName) -> dict[str, Any]:
-        return {"role": role, **super().options(role)}
-
-    def build(self, groups: Sequence[Group], wholes: Wholes) -> "torch.optim.Optimizer":
-        from headrace.train.engine.by_parameter import ByParameter
-
-        return ByParameter(groups, wholes, self)
-
-    def update_bytes(self, values: int, largest_matrix: int, is_divided: bool) -> int:
-        return 2 * FP32 * min(values, CHUNK)
-
     def update(self, group: Mapping[str, Any], flat: "Flat") -> None:
-        """Updates one tensor; see ``ByParameter``."""
         state, square = flat.state, self.epsilon**2
         state["step"] += 1
         step = int(state["step"])
