@@ -42,6 +42,7 @@ from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 SMALL = ModelConfig(layers=1, width=32, heads=2, kv_heads=2, context=32, mlp_width=64)
 STATES = ModelConfig(layers=6, width=512, heads=8, kv_heads=8, context=64, mlp_width=2048)
+MATRICES = ModelConfig(layers=8, width=256, heads=8, kv_heads=8, context=64, mlp_width=1024)
 GPT2 = ModelConfig(layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768)
 LLAMA = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=512,
@@ -96,8 +97,10 @@ MMAP_THRESHOLD = -3
 CASES = {
     **{f"states-{stage}": (STATES, 2000, "fp32", stage, 1, 1) for stage in (0, 1, 2, 3)},
     **{f"states-bf16-{stage}": (STATES, 2000, "bf16", stage, 1, 1) for stage in (1, 2, 3)},
-    **{f"{name}-{stage}": (STATES, 2000, "fp32", stage, 1, 1) for name in list(OPTIMIZERS)[1:] for stage in (0, 1, 3)},
-    "muon-bf16-2": (STATES, 2000, "bf16", 2, 1, 1),
+    **{
+        f"{name}-{stage}": (MATRICES, 2000, "fp32", stage, 1, 1) for name in list(OPTIMIZERS)[1:] for stage in (0, 1, 3)
+    },
+    "muon-bf16-2": (MATRICES, 2000, "bf16", 2, 1, 1),
     "gpt2": (GPT2, 2000, "fp32", 1, 16, 1),
     "gpt2-accumulated": (GPT2, 2000, "fp32", 1, 16, 2),
     "gpt2-bf16": (GPT2, 2000, "bf16", 1, 16, 1),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.engine.optimizers.base import Group
+from headrace.train.engine.optimizers.base import Group, Shapes
 from headrace.train.parts import RoleName
 
 
@@ -34,5 +34,5 @@ class Momentum:
     def first_state(self, values: Tensor, role: RoleName) -> dict[str, Any]:
         return {"momentum_buffer": torch.zeros_like(values)}
 
-    def update_bytes(self, values: int, largest_matrix: int, is_divided: bool) -> int:
+    def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
         return 0

@@ -44,7 +44,7 @@ MODELS: dict[str, tuple[Callable[[], Transformer | Pair], Objective, Callable[[i
 OPTIMIZERS: dict[str, Optimizer] = {
     "adamw": AdamW(learning_rate=LEARNING_RATE),
     "stable_adamw": StableAdamW(learning_rate=LEARNING_RATE),
-    "muon": Muon(learning_rate=LEARNING_RATE, orthogonalization="fp32"),
+    "muon": Muon(learning_rate=LEARNING_RATE),
     "adafactor": Adafactor(learning_rate=LEARNING_RATE),
     "momentum": Momentum(learning_rate=LEARNING_RATE),
 }

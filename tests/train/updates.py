@@ -57,10 +57,9 @@ SHAPES = {
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
     "adamw": AdamW,
     "stable_adamw": StableAdamW,
-    "muon": functools.partial(Muon, orthogonalization="fp32"),
+    "muon": Muon,
     "adafactor": lambda learning_rate, epsilon: Adafactor(learning_rate=learning_rate, gradient_epsilon=epsilon**2),
 }
-"""In bf16, Newton and Schulz's iteration would make a difference in the 8th digit one in the 3rd."""
 
 
 @dataclasses.dataclass(frozen=True)

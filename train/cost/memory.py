@@ -20,7 +20,6 @@ an allocator loses between tensors is counted.
 """
 
 import dataclasses
-import math
 from typing import Literal
 
 from headrace.train.config import CHUNK_LOGITS, ModelConfig
@@ -93,7 +92,7 @@ class Footprint:
         gradients = low if stage < 2 else low_own
         activations = micro_rows * self.activation_bytes_per_row()
         output_layer = self._output_layer_bytes(micro_rows)
-        update = self._update_bytes(parameters, own) + self._optimizer_bytes(own)
+        update = self._update_bytes(parameters, own) + self._optimizer_bytes()
         before = gradients if self.training.batch_rows > micro_rows * ranks else 0
         gradient_bytes = micro_rows * self.row_tokens * self._layer_gradient_bytes_per_token()
         micro_batch = max(before + activations + max(output_layer, gradient_bytes), gradients)
@@ -225,7 +224,8 @@ class Footprint:
         shapes = shapes_by_role(self.model, self.vocabulary)
         return -(-moment_bytes(self.optimizer, shapes) // parts) + statistic_bytes(self.optimizer, shapes)
 
-    def _optimizer_bytes(self, own: int) -> int:
+    def _optimizer_bytes(self) -> int:
         """Returns the bytes that the optimizer computes an update with."""
-        matrices = shapes_by_role(self.model, self.vocabulary)["matrix"]
-        return self.optimizer.update_bytes(own, max(map(math.prod, matrices)), self.stage > 0 and self.ranks > 1)
+        return self.optimizer.update_bytes(
+            shapes_by_role(self.model, self.vocabulary), is_divided=self.stage > 0 and self.ranks > 1
+        )

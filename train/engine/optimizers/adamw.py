@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.engine.optimizers.base import Adaptive, Group
+from headrace.train.engine.optimizers.base import Adaptive, Group, Shapes
 
 if TYPE_CHECKING:
     import torch
@@ -34,5 +34,5 @@ class AdamW(Adaptive):
         betas = (self.beta1, self.beta2)
         return torch.optim.AdamW(groups, lr=self.learning_rate, betas=betas, eps=self.epsilon, fused=True)
 
-    def update_bytes(self, values: int, largest_matrix: int, is_divided: bool) -> int:
+    def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
         return 0

@@ -157,14 +157,9 @@ class Optimizer(Protocol):
         """
         ...
 
-    def update_bytes(self, values: int, largest_matrix: int, is_divided: bool) -> int:
-        """Returns the bytes that an update takes beyond gradients and state.
-
-        Args:
-            values: the values of this rank's part of the parameters.
-            largest_matrix: the values of the largest hidden matrix.
-            is_divided: whether other ranks hold the other parts of a parameter.
-        """
+    def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
+        """Returns the bytes that an update takes beyond gradients and state; ``is_divided``: ranks have parts of a
+        matrix."""
         ...
 
 
@@ -196,9 +191,9 @@ class MatrixOptimizer(Decaying, abc.ABC):
             flat: the tensor with its gradient and state, a ``Flat``.
         """
 
-    def update_bytes(self, values: int, largest_matrix: int, is_divided: bool) -> int:
-        """Counts two temporary tensors of a chunk."""
-        return 2 * FP32 * min(values, CHUNK)
+    def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
+        """Counts two temporary tensors of the largest matrix, or of a chunk of it."""
+        return 2 * FP32 * min(max(math.prod(shape) for each in shapes.values() for shape in each), CHUNK)
 
 
 def moment_bytes(optimizer: Optimizer, shapes: Shapes) -> int:

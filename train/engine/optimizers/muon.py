@@ -8,7 +8,7 @@ from pydantic import Field
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.config import BelowOne
-from headrace.train.engine.optimizers.base import Adaptive, MatrixOptimizer
+from headrace.train.engine.optimizers.base import Adaptive, MatrixOptimizer, Shapes
 from headrace.train.parts import FP32, RoleName
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class Muon(Adaptive, MatrixOptimizer):
     scale: Literal["match_rms_adamw", "original"] = "match_rms_adamw"
     """match_rms_adamw: 0.2 · sqrt(max(rows, columns)), so that the update is as large as AdamW's and its learning rate
     can be taken (Liu et al. 2025); original: sqrt(max(1, rows / columns)) (Jordan et al. 2024)."""
-    orthogonalization: Literal["bf16", "fp32"] = "bf16"
-    """The precision of the iteration; the published one is bf16."""
+    orthogonalization: Literal["auto", "bf16", "fp32"] = "auto"
+    """The precision of the iteration; auto: bf16 on a GPU, as published, and fp32 on a CPU, where bf16 is slow."""
     adamw_learning_rate: Annotated[float, Field(ge=0, le=10)] | None = None
     """The peak for all other parameters; null: ``learning_rate``. The factors of ``rate_factors`` are multiplied."""
 
@@ -60,10 +60,10 @@ class Muon(Adaptive, MatrixOptimizer):
             options["rate_factor"] *= self.adamw_learning_rate / self.learning_rate
         return options
 
-    def update_bytes(self, values: int, largest_matrix: int, is_divided: bool) -> int:
+    def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
         """Counts the matrix and its direction, another one on its way between ranks, and three of the iteration."""
-        of_iteration = FP32 if self.orthogonalization == "fp32" else 2
-        return largest_matrix * (FP32 * (2 + is_divided) + 3 * of_iteration)
+        of_iteration = 2 if self.orthogonalization == "bf16" else FP32
+        return max(map(math.prod, shapes["matrix"])) * (FP32 * (2 + is_divided) + 3 * of_iteration)
 
     def update(self, group: Mapping[str, Any], flat: "Flat") -> None:
         if group["role"] != "matrix":
@@ -85,7 +85,8 @@ class Muon(Adaptive, MatrixOptimizer):
         rows, columns = matrix.shape
         original = math.sqrt(max(1, rows / columns))
         scale = original if self.scale == "original" else 0.2 * math.sqrt(max(rows, columns))
-        dtype = torch.float32 if self.orthogonalization == "fp32" else torch.bfloat16
+        is_narrow = self.orthogonalization == "bf16" or (self.orthogonalization == "auto" and matrix.is_cuda)
+        dtype = torch.bfloat16 if is_narrow else torch.float32
         return orthogonalized(matrix.to(dtype)).float().mul_(scale)
 
     def _update_as_adamw(self, group: Mapping[str, Any], flat: "Flat") -> None:
