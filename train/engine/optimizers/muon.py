@@ -54,6 +54,12 @@ class Muon(Adaptive, MatrixOptimizer):
     def moments(self, role: RoleName) -> tuple[str, ...]:
         return ("momentum_buffer",) if role == "matrix" else super().moments(role)
 
+    def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]:
+        state = super().first_state(values, role)
+        if role == "matrix":
+            del state["step"]  # only AdamW counts updates
+        return state
+
     def options(self, role: RoleName) -> dict[str, Any]:
         options = super().options(role)
         if role != "matrix" and self.adamw_learning_rate is not None:
