@@ -54,7 +54,8 @@ def hidden_matrices(model: ModelConfig) -> Iterator[Shape]:
     """
     for stack in _stacks(model):
         embedding_width = stack.embedding_width or stack.width
-        yield from list(_block(stack)) * stack.blocks
+        if stack is model or not model.shared_stacks:
+            yield from list(_block(stack)) * stack.blocks
         if embedding_width != stack.width:
             yield stack.width, embedding_width
         if stack.output_transform:

@@ -203,9 +203,19 @@ def test_each_role_has_its_rate_and_its_decay(kind):
         torch.testing.assert_close(dict(model.named_parameters())[name].detach(), before[name] * left)
 
 
-@pytest.mark.parametrize("name", SHAPES)
+OF_OTHER_STACKS = {
+    "t5": dataclasses.replace(GPT2, stack="encoder_decoder", positions="t5", encoder_layers=3, activation="geglu"),
+    "shared": dataclasses.replace(GPT2, stack="encoder_decoder", shared_stacks=True),
+    "bert": dataclasses.replace(
+        GPT2, stack="encoder", output_transform=True, pair_head=True, segments=2, embedding_width=8, shared_layers=True
+    ),
+    "electra": dataclasses.replace(GPT2, stack="discriminator", generator_width=GPT2.head_width, embedding_width=8),
+}
+
+
+@pytest.mark.parametrize("name", [*SHAPES, *OF_OTHER_STACKS])
 def test_roles_and_shapes_are_counted_before_the_model_exists(name):
-    config = SHAPES[name]
+    config = {**SHAPES, **OF_OTHER_STACKS}[name]
     model = build_model(config, VOCABULARY)
     parameters, rows_of = dict(model.named_parameters()), fused_rows(model)
     found = defaultdict[str, list[tuple[int, ...]]](list)
