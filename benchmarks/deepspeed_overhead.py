@@ -24,9 +24,9 @@ from benchmarks.train_step import CAUSAL, fresh, random_batches
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import Tensors
 from headrace.train.distributed import processes
-from headrace.train.engine import optimizers
+from headrace.train.engine.by_parameter import build
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 MODEL = ModelConfig(layers=4, width=384, heads=6, kv_heads=6, context=256, mlp_width=1536)
@@ -42,7 +42,7 @@ class Plain:
         self.masters = nn.ParameterList(weight.detach().float() for weight in self.weights)
         if self.weights[0].dtype == torch.float32:
             self.masters = nn.ParameterList(self.weights)
-        self.adamw = optimizers.build(self.masters, ADAMW)
+        self.adamw = build(self.masters, ADAMW)
 
     def update(self, batches: list[Tensors], targets: int) -> float:
         nll_sum = torch.zeros((), device=self.weights[0].device)

@@ -26,7 +26,11 @@ from headrace.train.cost.memory import Footprint
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adafactor import Adafactor
+from headrace.train.engine.optimizers.adamw import AdamW
+from headrace.train.engine.optimizers.base import Optimizer
+from headrace.train.engine.optimizers.muon import Muon
+from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.model.transformer import Transformer, initialize
 from headrace.train.objectives.base import Objective
 from headrace.train.objectives.causal import Causal
@@ -38,6 +42,7 @@ from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 SMALL = ModelConfig(layers=1, width=32, heads=2, kv_heads=2, context=32, mlp_width=64)
 STATES = ModelConfig(layers=6, width=512, heads=8, kv_heads=8, context=64, mlp_width=2048)
+MATRICES = ModelConfig(layers=8, width=256, heads=8, kv_heads=8, context=64, mlp_width=1024)
 GPT2 = ModelConfig(layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768)
 LLAMA = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=512,
@@ -80,12 +85,22 @@ BART = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, position_offset=2, norm_place="post",
     embedding_norm=True, activation="gelu_exact", stack="encoder_decoder",
 )  # fmt: skip
-ADAMW = AdamW(learning_rate=1e-3)
+OPTIMIZERS: Mapping[str, Optimizer] = {
+    "adamw": AdamW(learning_rate=1e-3),
+    "stable_adamw": StableAdamW(learning_rate=1e-3),
+    "muon": Muon(learning_rate=1e-3),
+    "adafactor": Adafactor(learning_rate=1e-3),
+}
+"""The optimizer of a case is the one that its name begins with, else AdamW."""
 MMAP_THRESHOLD = -3
 """mallopt's name for the size from which on glibc maps memory of its own for what is allocated."""
 CASES = {
     **{f"states-{stage}": (STATES, 2000, "fp32", stage, 1, 1) for stage in (0, 1, 2, 3)},
     **{f"states-bf16-{stage}": (STATES, 2000, "bf16", stage, 1, 1) for stage in (1, 2, 3)},
+    **{
+        f"{name}-{stage}": (MATRICES, 2000, "fp32", stage, 1, 1) for name in list(OPTIMIZERS)[1:] for stage in (0, 1, 3)
+    },
+    "muon-bf16-2": (MATRICES, 2000, "bf16", 2, 1, 1),
     "gpt2": (GPT2, 2000, "fp32", 1, 16, 1),
     "gpt2-accumulated": (GPT2, 2000, "fp32", 1, 16, 2),
     "gpt2-bf16": (GPT2, 2000, "bf16", 1, 16, 1),
@@ -141,7 +156,8 @@ def footprint(name: str, ranks: int, device: str) -> Footprint:
     zero = ZeroConfig(stage=stage, bucket_elements=1_000_000)
     objective = OBJECTIVES.get(name, OBJECTIVES[model.stack])
     targets = objective.lengths(objective.text_tokens(model.context))["targets"]
-    return Footprint(model, vocabulary, model.context, training, ADAMW, zero, ranks, device, targets)
+    optimizer = OPTIMIZERS.get(name.split("-")[0], OPTIMIZERS["adamw"])
+    return Footprint(model, vocabulary, model.context, training, optimizer, zero, ranks, device, targets)
 
 
 def updates(case: Footprint, ranks: Ranks) -> None:
@@ -182,7 +198,7 @@ def run(name: str, device: str) -> None:
     case = footprint(name, ranks.world, device)
     small = footprint(name, ranks.world, device)
     small_zero = ZeroConfig(stage=min(case.zero.stage, 2), bucket_elements=1_000_000)  # one engine of stage 3 a process
-    updates(Footprint(SMALL, 300, 32, small.training, ADAMW, small_zero, ranks.world), ranks)
+    updates(Footprint(SMALL, 300, 32, small.training, small.optimizer, small_zero, ranks.world), ranks)
     measured, planned = measure(case, ranks), case.memory(CASES[name][4]).peak
     if ranks.first:
         row = {"case": name, "ranks": ranks.world, "device": device, "measured_mb": round(measured / 1e6, 1)}

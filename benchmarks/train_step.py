@@ -27,7 +27,7 @@ from headrace.train.data.batches import Arrays, Tensors, to_device
 from headrace.train.data.prefetch import Prefetch
 from headrace.train.distributed import processes
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.loop.throughput import peak_flops
 from headrace.train.model.transformer import Transformer, compile_blocks, initialize
 from headrace.train.objectives.causal import Causal

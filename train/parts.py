@@ -25,6 +25,8 @@ AttentionName = Literal["full", "window"]
 InitializationName = Literal["gpt", "t5"]
 StackName = Literal["decoder", "encoder", "discriminator", "encoder_decoder"]
 DropoutPlaceName = Literal["feed_forward", "last"]
+RoleName = Literal["embedding", "head", "matrix", "vector"]
+"""The role of a parameter, by which an optimizer distinguishes: train/model/roles.py."""
 WRITING: tuple[StackName, ...] = ("decoder", "encoder_decoder")
 """The stacks that write a text from left to right."""
 

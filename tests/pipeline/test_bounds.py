@@ -21,7 +21,7 @@ from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import STRICT, decode
 from headrace.train.inference.settings import Sampling
-from headrace.train.loop.schedule import Constant, Cosine, InverseSquareRoot, WarmupStableDecay
+from headrace.train.loop.schedule import Constant, Cosine, InverseSquareRoot, Linear, WarmupStableDecay
 from tests.command_line import headrace_here
 
 PAGE = "The mill stands by the river.\nIt has stood there, people say, for 300 years.\n\n- Mail: a@example.org"
@@ -74,12 +74,21 @@ ZERO_MEANS = {
     "Reconstruction.permute_sentences": "sentences stay in their order",
     "Reconstruction.random_share": "masks alone",
     "Reconstruction.rotate": "no document is rotated",
-    "AdamW.learning_rate": "no update",
-    "AdamW.beta1": "no memory of gradients",
-    "AdamW.beta2": "no memory of squares",
-    "AdamW.weight_decay": "off",
+    "Decaying.learning_rate": "no update",
+    "Decaying.weight_decay": "off",
+    "RateFactors.embedding": "no update of them, or no decay",
+    "RateFactors.head": "no update of them, or no decay",
+    "RateFactors.matrix": "no update of them, or no decay",
+    "RateFactors.vector": "no update of them, or no decay",
+    "Adaptive.beta1": "no memory of gradients",
+    "Adaptive.beta2": "no memory of squares",
+    "Muon.momentum": "no memory of gradients",
+    "Muon.adamw_learning_rate": "no update of other parameters",
+    "Adafactor.parameter_epsilon": "no least size",
     "Cosine.warmup_steps": "none",
     "Cosine.final_fraction": "down to nothing",
+    "Linear.warmup_steps": "none",
+    "Linear.final_fraction": "down to nothing",
     "WarmupStableDecay.warmup_steps": "none",
     "WarmupStableDecay.decay_fraction": "no decay",
     "WarmupStableDecay.final_fraction": "down to nothing",
@@ -187,7 +196,7 @@ def work(made: Any) -> None:
         made.failure(PageStatistics(PAGE))
     elif isinstance(made, LineRule):
         made.apply(PAGE)
-    elif isinstance(made, (Cosine, WarmupStableDecay, Constant, InverseSquareRoot)):
+    elif isinstance(made, (Cosine, Linear, WarmupStableDecay, Constant, InverseSquareRoot)):
         assert all(0 <= made.factor(step, 10) <= 1 for step in range(10))
 
 

@@ -1,4 +1,4 @@
-"""Plain PyTorch: autograd, torch.optim.AdamW, one process. The engine's expected result, and four faults.
+"""Plain PyTorch: autograd, torch's AdamW or a slow optimizer, one process. The engine's expected result; four faults.
 
     weights, fp32 ── rounded to the precision ──> model ── backward ──> gradient ── to fp32 ── clip ── AdamW ──> weights
 
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM
 
 from headrace.train.data.batches import Tensors
+from tests.train.slow_optimizers import Slow, SlowAdafactor, SlowMuon, SlowStableAdamW
 from tests.train.updates import (
     LEARNING_RATE,
     ROWS,
@@ -72,7 +73,7 @@ def learn(case: Case, world: int = 1, factor: Factor | None = None) -> Curve:
     master = first_model(case.shape)
     model = copy.deepcopy(master).to(DTYPES[case.precision])
     parameters = list(master.parameters())
-    optimizer = adamw(parameters, case.epsilon)
+    optimizer = OPTIMIZERS[case.optimizer](master, case)
     losses, norms, weights = [], [], [snapshot(master)]
     for step in range(case.steps):
         whole = batch(step, whole_rows=case.shape not in SHAPES)
@@ -110,6 +111,23 @@ def learn_foreign(folder: Path, steps: int, epsilon: float) -> list[float]:
     return losses
 
 
+OPTIMIZERS: dict[str, Callable[[nn.Module, Case], torch.optim.Optimizer]] = {
+    "adamw": lambda model, case: adamw(list(model.parameters()), case.epsilon),
+    "stable_adamw": lambda model, case: slow(SlowStableAdamW, model, case),
+    "muon": lambda model, case: slow(SlowMuon, model, case),
+    "adafactor": lambda model, case: slow(SlowAdafactor, model, case),
+}
+SPLIT = {
+    "gpt2-tied": {"attention.qkv": (32, 32, 32)},
+    "llama-untied": {"attention.qkv": (32, 16, 16), "mlp.up": (48, 48)},
+}
+"""The rows of the matrices in one parameter."""
+
+
+def slow(kind: type[Slow], model: nn.Module, case: Case) -> Slow:
+    return kind(dict(model.named_parameters()), case.epsilon, SPLIT[case.shape])
+
+
 def adamw(parameters: list[nn.Parameter], epsilon: float) -> torch.optim.AdamW:
     groups = [
         {"params": [p for p in parameters if p.dim() >= 2], "weight_decay": 0.1},
@@ -118,7 +136,7 @@ def adamw(parameters: list[nn.Parameter], epsilon: float) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, betas=(0.9, 0.95), eps=epsilon)
 
 
-def make_step(optimizer: torch.optim.AdamW, step: int) -> None:
+def make_step(optimizer: torch.optim.Optimizer, step: int) -> None:
     for group in optimizer.param_groups:
         group["lr"] = LEARNING_RATE * min(1, (step + 1) / WARMUP_STEPS)
     optimizer.step()

@@ -22,7 +22,11 @@ from headrace.train.data.order import share
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW, Optimizer
+from headrace.train.engine.optimizers.adafactor import Adafactor
+from headrace.train.engine.optimizers.adamw import AdamW
+from headrace.train.engine.optimizers.base import Optimizer
+from headrace.train.engine.optimizers.muon import Muon
+from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.model.pair import Pair
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Objective, combined
@@ -39,6 +43,9 @@ MODELS: dict[str, tuple[Callable[[], Transformer | Pair], Objective, Callable[[i
 """The first model, the objective and the global batch of each step."""
 OPTIMIZERS: dict[str, Optimizer] = {
     "adamw": AdamW(learning_rate=LEARNING_RATE),
+    "stable_adamw": StableAdamW(learning_rate=LEARNING_RATE),
+    "muon": Muon(learning_rate=LEARNING_RATE),
+    "adafactor": Adafactor(learning_rate=LEARNING_RATE),
     "momentum": Momentum(learning_rate=LEARNING_RATE),
 }
 

@@ -36,6 +36,17 @@ COVERING = {
     ],
 }
 """Any two values of two axes meet in one of these; benchmarks/equivalence.py runs all of the matrix."""
+
+
+def of_other_optimizers(*axes: tuple[str, int, int, str, float | None]) -> list[Case]:
+    return [Case(*each, steps=3, optimizer=kind) for kind in ("stable_adamw", "muon", "adafactor") for each in axes]
+
+
+OTHER_OPTIMIZERS = {
+    1: of_other_optimizers(("gpt2-tied", 1, 1, "fp32", CLIP)),
+    2: of_other_optimizers(("llama-untied", 1, 4, "fp32", None), ("gpt2-tied", 3, 1, "fp32", CLIP)),
+}
+OTHER_STAGES = {2: of_other_optimizers(("gpt2-tied", 0, 1, "fp32", None), ("llama-untied", 2, 1, "fp32", CLIP))}
 OTHER_PARTS = Case("gemma2", 3, 4, "fp32", CLIP)
 FAMILIES = ("gpt2", "llama")
 FOREIGN_TOLERANCE = 1e-4
@@ -93,18 +104,28 @@ def foreign(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory, foreign) -> Learnt:
     """Returns the engine's curves in the covering cases, and from the Hugging Face models on two ranks."""
-    cases = COVERING | {2: COVERING[2] + [foreign_case(folder) for folder in foreign.values()]}
+    cases = {world: each + OTHER_OPTIMIZERS.get(world, []) for world, each in COVERING.items()}
+    cases[2] += [foreign_case(folder) for folder in foreign.values()]
     return launch(tmp_path_factory.mktemp("learnt"), cases)
 
 
 @pytest.mark.parametrize(
-    ("world", "case"), [(world, case) for world, each in COVERING.items() for case in each], ids=_id
+    ("world", "case"),
+    [(world, case) for cases in (COVERING, OTHER_OPTIMIZERS) for world, each in cases.items() for case in each],
+    ids=_id,
 )
 def test_the_engine_learns_what_plain_pytorch_learns(world, case, learnt):
     found, plainly = learnt[world, case], expected(plain_case(case))
     assert all(torch.equal(values, plainly.first[name]) for name, values in found.first.items())
     apart = distance(found, plainly)
     assert not apart.exceeded(TOLERANCES[case.precision]), apart
+
+
+@pytest.mark.slow
+def test_other_optimizers_learn_at_stages_0_and_2_what_plain_pytorch_learns(tmp_path):
+    for (_, case), found in launch(tmp_path, OTHER_STAGES).items():
+        apart = distance(found, expected(plain_case(case)))
+        assert not apart.exceeded(TOLERANCES["fp32"]), (case, apart)
 
 
 def test_the_engine_learns_parts_of_later_decoders_as_plain_pytorch_does(tmp_path):

@@ -154,6 +154,17 @@ def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
     assert scored == [3, 6, 9, 12]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["stable_adamw", "muon", "adafactor"])
+def test_two_ranks_of_another_optimizer_are_killed_and_go_on_to_the_same_weights(optimizer, tmp_path, inputs):
+    spec = settings() | {"optimizer": {"type": optimizer, "learning_rate": 1e-2}}
+    runs = [[str(tmp_path / "whole"), None]]
+    runs += [[str(tmp_path / "killed"), kill] for kill in (KILLS["an update"], KILLS["the writing"], None)]
+    ends, said = train(specify(tmp_path, inputs, spec, runs, ranks=2))
+    assert ends == [0, -9, -9, 0], said
+    same(tmp_path / "killed", tmp_path / "whole")
+
+
 SIGNALS = ("SIGINT", "SIGHUP")
 
 

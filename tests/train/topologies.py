@@ -14,8 +14,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from headrace.train.model.roles import roles
 from tests.train import fork_server
-from tests.train.reshaping import OPTIMIZERS
+from tests.train.reshaping import MODELS, OPTIMIZERS
 
 SAVED_STEP, LAST_STEP = 4, 12
 STAGES = {"fp32": (0, 1, 2, 3), "bf16": (1, 2, 3)}
@@ -110,8 +111,7 @@ def resume(folder: Path, pairs: Sequence[Pair]) -> dict[Pair, Resumption]:
 def _compared(folder: Path, pair: Pair) -> Resumption:
     expected, found = (torch.load(folder / f"{case['name']}.pt") for case in (pair.saving, pair.resuming))
     before, after = whole(folder / pair.resuming["load"]), whole(folder / pair.resuming["name"] / "first")
-    kinds = {"master", *OPTIMIZERS[pair.optimizer].moments}
-    assert before.keys() == {(name, kind) for name in expected["weights"] for kind in kinds}
+    assert before.keys() == {(name, kind) for name in expected["weights"] for kind in _kinds(pair)[name]}
     assert all(values.any() for values in before.values()), "not trained yet"
     losses = list(zip(expected["losses"][SAVED_STEP:], found["losses"], strict=True))
     assert len(losses) == pair.last_step - SAVED_STEP
@@ -120,6 +120,16 @@ def _compared(folder: Path, pair: Pair) -> Resumption:
         is_identical=all(one == other for one, other in losses) and equal(expected["weights"], found["weights"]),
         apart=max(abs(one - other) for one, other in losses),
     )
+
+
+def _kinds(pair: Pair) -> dict[str, tuple[str, ...]]:
+    """Returns what a checkpoint holds of each parameter."""
+    optimizer, model = OPTIMIZERS[pair.optimizer], MODELS[pair.model][0]()
+    parameters = dict(model.named_parameters())
+    return {
+        name: ("master", *optimizer.moments(role), *optimizer.statistics(parameters[name].shape, role))
+        for name, role in roles(model).items()
+    }
 
 
 def equal(one: dict, other: dict) -> bool:

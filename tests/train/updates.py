@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,11 @@ from headrace.train.data.order import share
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adafactor import Adafactor
+from headrace.train.engine.optimizers.adamw import AdamW
+from headrace.train.engine.optimizers.base import Optimizer
+from headrace.train.engine.optimizers.muon import Muon
+from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.families.hf_folder import load
 from headrace.train.loop.schedule import Constant
 from headrace.train.model.transformer import Transformer, initialize
@@ -50,6 +54,12 @@ SHAPES = {
         attention_cap=20.0, logit_cap=10.0,
     ),
 }  # fmt: skip
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
+    "adamw": AdamW,
+    "stable_adamw": StableAdamW,
+    "muon": Muon,
+    "adafactor": lambda learning_rate, epsilon: Adafactor(learning_rate=learning_rate, gradient_epsilon=epsilon**2),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,14 +73,17 @@ class Case:
     precision: str
     gradient_clip: float | None
     epsilon: float = 1e-2
-    """AdamW's. So large that the weights go as far as the gradient is long: with the usual 1e-8 they go about as far
+    """Adam's. So large that the weights go as far as the gradient is long: with the usual 1e-8 they go about as far
     whatever it is multiplied by, and far where it is only rounding."""
     steps: int = 5
+    optimizer: str = "adamw"
+    """A key of OPTIMIZERS."""
 
     @property
     def name(self) -> str:
         clip = "unclipped" if self.gradient_clip is None else f"clip{self.gradient_clip}"
-        return f"{Path(self.shape).name}-zero{self.stage}-by{self.accumulation}-{self.precision}-{clip}"
+        engine = f"zero{self.stage}-by{self.accumulation}-{self.precision}-{clip}"
+        return f"{Path(self.shape).name}-{self.optimizer}-{engine}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +148,7 @@ def learn(case: Case, ranks: Ranks) -> Curve:
         precision=case.precision,
         gradient_clip=case.gradient_clip,
     )
-    optimizer = AdamW(learning_rate=LEARNING_RATE, epsilon=case.epsilon)
+    optimizer = OPTIMIZERS[case.optimizer](learning_rate=LEARNING_RATE, epsilon=case.epsilon)
     engine = Engine(first_model(case.shape), optimizer, training, ZeroConfig(stage=case.stage), ranks)
     assert engine.plan.accumulation == case.accumulation
     schedule, own_rows = Constant(warmup_steps=WARMUP_STEPS), share(np.arange(ROWS), ranks.rank, ranks.world)

@@ -11,8 +11,10 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
 
     peak = weights + master weights + optimizer states + larger of
                a micro-batch    gradients of the ones before, activations, and the output layer or one layer's gradients
-               the update       gradients of the rank's share (stage 0: all), and their copies (stage 0 alone: none)
+               the update       gradients of the rank's share (stage 0: all), their copies (stage 0 alone: none), and
+                                what the optimizer computes with
 
+m may differ by the role of a parameter; statistics, of which every rank has all, are added to the optimizer states.
 Activations are the tensors that the backward pass of train/model needs, layer by layer. Neither a CUDA context nor what
 an allocator loses between tensors is counted.
 """
@@ -21,7 +23,8 @@ import dataclasses
 from typing import Literal
 
 from headrace.train.config import CHUNK_LOGITS, ModelConfig
-from headrace.train.engine.optimizers import Optimizer, moment_bytes
+from headrace.train.cost.shapes import shapes_by_role
+from headrace.train.engine.optimizers.base import Optimizer, moment_bytes, statistic_bytes
 from headrace.train.engine.zero import stage_on
 from headrace.train.parts import ACTIVATIONS, FP32, NORM_PLACES, NORMS, POSITIONS
 from headrace.train.training_config import TrainingConfig, ZeroConfig
@@ -46,7 +49,7 @@ class Memory:
     output_layer: int
     """Gradients of the output layer, and the logits of one chunk."""
     update: int
-    """Copies of gradients that the optimizer takes."""
+    """Copies of gradients that the optimizer takes, and what it computes with."""
     peak: int
 
 
@@ -89,11 +92,11 @@ class Footprint:
         gradients = low if stage < 2 else low_own
         activations = micro_rows * self.activation_bytes_per_row()
         output_layer = self._output_layer_bytes(micro_rows)
-        update = self._update_bytes(parameters, own)
+        update = self._update_bytes(parameters, own) + self._optimizer_bytes()
         before = gradients if self.training.batch_rows > micro_rows * ranks else 0
         gradient_bytes = micro_rows * self.row_tokens * self._layer_gradient_bytes_per_token()
         micro_batch = max(before + activations + max(output_layer, gradient_bytes), gradients)
-        optimizer_states = moment_bytes(self.optimizer) * own
+        optimizer_states = self._optimizer_states(ranks if stage else 1)
         resident = weights + master_weights + optimizer_states
         return Memory(
             weights=weights,
@@ -215,3 +218,14 @@ class Footprint:
         if not self.stage:
             return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)
         return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)
+
+    def _optimizer_states(self, parts: int) -> int:
+        """Returns the bytes of moments that are divided into ``parts``, and of statistics that are not."""
+        shapes = shapes_by_role(self.model, self.vocabulary)
+        return -(-moment_bytes(self.optimizer, shapes) // parts) + statistic_bytes(self.optimizer, shapes)
+
+    def _optimizer_bytes(self) -> int:
+        """Returns the bytes that the optimizer computes an update with."""
+        return self.optimizer.update_bytes(
+            shapes_by_role(self.model, self.vocabulary), is_divided=self.stage > 0 and self.ranks > 1
+        )

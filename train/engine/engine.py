@@ -33,9 +33,11 @@ from headrace.pipeline.core.imports import uncollected
 from headrace.train.data.batches import Tensors
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
-from headrace.train.engine import fragments, optimizers, partitions, zero
+from headrace.train.engine import fragments, partitions, zero
+from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, Snapshot
-from headrace.train.engine.optimizers import Optimizer
+from headrace.train.engine.optimizers.base import Optimizer, set_learning_rate, skip_step
+from headrace.train.model.roles import roles
 from headrace.train.objectives.base import Objective
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
@@ -95,7 +97,7 @@ class Engine:
         """
         self.plan = zero.plan_batches(training, ranks.world)
         self.ranks = ranks
-        self._optimizer = optimizer
+        self._optimizer, self._roles = optimizer, roles(model)
         self._clip = training.gradient_clip or math.inf
         self._stage = zero.stage_on(ranks.world, training, zeroing)
         self._host: dict[str, Tensor] = {}
@@ -107,12 +109,13 @@ class Engine:
         sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]  # on a module
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
         with _variables(ranks), _linear_layers(nn.functional.linear), uncollected():
-            self._engine: Any = deepspeed.initialize(
-                model=model, optimizer=optimizers.build(model, optimizer), config=config
-            )[0]
+            self._engine: Any = deepspeed.initialize(model=model, optimizer=build(model, optimizer), config=config)[0]
             self._linear = nn.functional.linear
         if self._stage == 0 and ranks.world == 1:
             self._engine.enable_backward_allreduce = False  # one rank would only copy all its gradients
+        built = partitions.torch_optimizer(self._engine, self._stage)
+        if self._stage and isinstance(built, ByParameter):
+            built.place(partitions.locations(self._engine, self._stage, ranks.rank))
         processes.wait_equally()
         if first:
             partitions.restore_master_weights(self._engine, self._stage, ranks.rank, first)
@@ -154,9 +157,9 @@ class Engine:
         Raises:
             TaskError: when the gradient is not finite; the weights are then of no use.
         """
-        optimizers.set_learning_rate(self._engine.optimizer, learning_rate)
+        set_learning_rate(self._engine.optimizer, learning_rate)
         built = partitions.torch_optimizer(self._engine, self._stage)
-        with contextlib.nullcontext() if applied else optimizers.skip_step(built):
+        with contextlib.nullcontext() if applied else skip_step(built):
             norm = self._step()
         if not math.isfinite(norm) or not self._engine.was_step_applied():
             raise TaskError(
@@ -180,12 +183,12 @@ class Engine:
 
     def fragments(self) -> Iterator[Fragment]:
         """Yields this rank's part of the state, in the training's own memory."""
-        return partitions.fragments(self._engine, self._stage, self.ranks.rank, self._optimizer)
+        return partitions.fragments(self._engine, self._stage, self.ranks.rank, self._optimizer, self._roles)
 
     def snapshot(self) -> Snapshot:
         """Copies this rank's share of the state to host memory, which the next call overwrites."""
         for fragment in self.fragments():
-            mine = fragment if self._stage else fragment.share(self.ranks.rank, self.ranks.world)
+            mine = fragment.share(self.ranks.rank, self.ranks.world)
             for kind, values in mine.values.items():
                 name = fragments.key(mine, kind)
                 if name not in self._host:

@@ -5,8 +5,9 @@
     read by three           [ rank 0    ][ rank 1    ][ rank 2       ]     each takes the overlaps, and only their bytes
 
 A file of one rank is safetensors (nothing in it is ever executed): tensors ``<parameter>/<start>/<kind>``, (length,)
-fp32. ``kind`` is master or a moment of the optimizer; for AdamW exp_avg or exp_avg_sq. ``updates`` in its metadata is
-the optimizer's count of updates.
+fp32. ``kind`` is master, or a moment or statistic of the optimizer; for AdamW exp_avg or exp_avg_sq. ``start`` counts
+the values of the flattened parameter; of a statistic its own values. ``updates`` in the metadata is the optimizer's
+count of updates.
 """
 
 import contextlib
@@ -31,15 +32,19 @@ class Fragment:
 
     parameter: str
     start: int
-    """The offset of the first value in the flattened parameter."""
+    """The offset of the first value in the flattened parameter; of a statistic in the statistic."""
     values: dict[str, Tensor]
     """Kind → (length,) fp32."""
+    is_shared: bool = False
+    """Whether every rank holds these values."""
 
     def __len__(self) -> int:
-        return len(self.values[MASTER])
+        return len(next(iter(self.values.values())))
 
     def share(self, rank: int, ranks: int) -> "Fragment":
-        """Returns an equal part of the values, for a stage in which every rank holds all of them."""
+        """Returns the part of the values that one of the ranks saves: an equal part of those that every rank holds."""
+        if not self.is_shared:
+            return self
         begin, end = len(self) * rank // ranks, len(self) * (rank + 1) // ranks
         return Fragment(
             self.parameter, self.start + begin, {kind: value[begin:end] for kind, value in self.values.items()}

@@ -13,35 +13,44 @@ from typing import Any
 
 from torch import Tensor
 
-from headrace.train.engine import optimizers
+from headrace.train.engine.by_parameter import ByParameter
 from headrace.train.engine.fragments import MASTER, Fragment
-from headrace.train.engine.optimizers import Optimizer
+from headrace.train.engine.optimizers.base import Optimizer, state_of
+from headrace.train.parts import RoleName
 
 Location = tuple[str, int, Tensor, int, int]
 """(name, start offset in the parameter, tensor, offset in the tensor, length)"""
 
 
-def fragments(engine: Any, stage: int, rank: int, optimizer: Optimizer) -> Iterator[Fragment]:
+def fragments(
+    engine: Any, stage: int, rank: int, optimizer: Optimizer, roles: Mapping[str, RoleName]
+) -> Iterator[Fragment]:
     """Yields the part of the state of DeepSpeed's ``engine`` that ``rank`` holds, in the order of the parameters."""
     built = torch_optimizer(engine, stage)
-    for parameter, start, tensor, offset, length in _locations(engine, stage, rank):
-        state = optimizers.state(optimizer, built, tensor)
-        tensors = {MASTER: tensor.detach()} | {name: state[name] for name in optimizer.moments}
-        values = {kind: whole.view(-1)[offset : offset + length] for kind, whole in tensors.items()}
-        yield Fragment(parameter, start, values)
+    for parameter, start, tensor, offset, length in locations(engine, stage, rank):
+        role = roles[parameter]
+        state = state_of(optimizer, built, tensor, role)
+        if length:
+            tensors = {MASTER: tensor.detach()} | {name: state[name] for name in optimizer.moments(role)}
+            values = {kind: whole.view(-1)[offset : offset + length] for kind, whole in tensors.items()}
+            yield Fragment(parameter, start, values, is_shared=stage == 0)
+        if isinstance(built, ByParameter):
+            for kind, first, statistic in built.statistics(parameter, tensor.device):
+                yield Fragment(parameter, first, {kind: statistic}, is_shared=True)
 
 
 def restore_master_weights(engine: Any, stage: int, rank: int, weights: Mapping[str, Tensor]) -> None:
     """Restores the unrounded fp32 master weights; DeepSpeed builds them from bf16."""
-    for parameter, start, tensor, offset, length in _locations(engine, stage, rank):
+    for parameter, start, tensor, offset, length in locations(engine, stage, rank):
         values = weights[parameter].flatten()[start : start + length]
         tensor.detach().view(-1)[offset : offset + length].copy_(values)
     master_weights_changed(engine, stage, 0)
 
 
 def updates(engine: Any, stage: int) -> int:
-    """Returns the optimizer's count of updates, the same for all parameters; 0 if it does not count them."""
-    return next((int(state.get("step", 0)) for state in torch_optimizer(engine, stage).state.values()), 0)
+    """Returns the optimizer's count of updates, the same for all parameters; 0 if it counts them for none."""
+    states = torch_optimizer(engine, stage).state.values()
+    return next((int(state["step"]) for state in states if "step" in state), 0)
 
 
 def master_weights_changed(engine: Any, stage: int, count: int) -> None:
@@ -65,7 +74,11 @@ def torch_optimizer(engine: Any, stage: int) -> Any:
     return engine.optimizer.optimizer if stage else engine.optimizer
 
 
-def _locations(engine: Any, stage: int, rank: int) -> Iterator[Location]:
+def locations(engine: Any, stage: int, rank: int) -> Iterator[Location]:
+    """Yields the location of each parameter on ``rank``, in an order that all ranks share; the length may be 0.
+
+    A parameter is in the same tensor on all ranks: at the same position of the optimizer's groups.
+    """
     return (_whole, _flat, _flat, _padded)[stage](engine, rank)
 
 
@@ -75,13 +88,19 @@ def _whole(engine: Any, rank: int) -> Iterator[Location]:
 
 
 def _flat(engine: Any, rank: int) -> Iterator[Location]:
-    groups = engine.optimizer.optimizer.param_groups
+    zero, built = engine.optimizer, engine.optimizer.optimizer
+    flats = {
+        parameter: flat
+        for parameters, group in zip(zero.bit16_groups, built.param_groups, strict=True)
+        for parameter, flat in zip(parameters, group["params"] * len(parameters), strict=True)
+    }
     for name, parameter in engine.module.named_parameters():
         mapping = parameter._hp_mapping
-        if mapping is not None:
-            (flat,) = groups[mapping.param_group_index]["params"]
+        if mapping is None:
+            yield name, 0, flats[parameter], 0, 0
+        else:
             here = mapping.hp_fragment_address
-            yield name, mapping.lp_fragment_address.start, flat, here.start, here.numel
+            yield name, mapping.lp_fragment_address.start, flats[parameter], here.start, here.numel
 
 
 def _padded(engine: Any, rank: int) -> Iterator[Location]:
@@ -89,6 +108,5 @@ def _padded(engine: Any, rank: int) -> Iterator[Location]:
     for name, parameter in engine.module.named_parameters():
         sub_group, offset, padded = zero3.grad_position[zero3.get_param_id(parameter)]
         start = rank * padded
-        length = min(padded, parameter.ds_numel - start)
-        if length > 0:
-            yield name, start, zero3.fp32_partitioned_groups_flat[sub_group], offset, length
+        length = max(0, min(padded, parameter.ds_numel - start))
+        yield name, start, zero3.fp32_partitioned_groups_flat[sub_group], offset, length

@@ -13,6 +13,7 @@ rank finds, all ranks raise, so that no rank waits for another.
 import dataclasses
 import hashlib
 import importlib.metadata
+import math
 import os
 import shutil
 import socket
@@ -27,8 +28,9 @@ import torch.distributed as dist
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.stage import Inputs
+from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.distributed.processes import Ranks, gather, on_first
-from headrace.train.engine.optimizers import Optimizer, checkpoint_bytes
+from headrace.train.engine.optimizers.base import Optimizer, Shapes, checkpoint_bytes
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.parts import FP32
 from headrace.train.training_config import TrainingConfig
@@ -41,7 +43,7 @@ LIBRARIES = ("torch", "deepspeed", "numpy")
 SOURCES = Path(__file__).resolve().parents[2]
 
 
-def check(stage: Pretraining, inputs: Inputs, folder: Path, parameters: int, ranks: Ranks) -> None:
+def check(stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int, ranks: Ranks) -> None:
     """Makes all checks; all ranks call it.
 
     Raises:
@@ -53,7 +55,8 @@ def check(stage: Pretraining, inputs: Inputs, folder: Path, parameters: int, ran
     if ranks.device.type == "cuda":
         check_devices(gather((socket.gethostname(), ranks.local_rank)))
     check_folder(folder, ranks)
-    on_first(ranks, lambda: check_room(stage.training, stage.optimizer, parameters, folder))
+    shapes = shapes_by_role(stage.model, vocabulary)
+    on_first(ranks, lambda: check_room(stage.training, stage.optimizer, shapes, folder))
     dist.barrier()
     check_clocks(gather((socket.gethostname(), time.time())))
 
@@ -106,14 +109,15 @@ def check_folder(folder: Path, ranks: Ranks) -> None:
             raise RetryableError(str(folder), f"{problem} on rank {rank} ({host})", remedy)
 
 
-def check_room(training: TrainingConfig, optimizer: Optimizer, parameters: int, folder: Path) -> None:
+def check_room(training: TrainingConfig, optimizer: Optimizer, shapes: Shapes, folder: Path) -> None:
     """Refuses to fill the disk of ``folder``: what is kept, one more on its way, and the export, less what is there."""
     kept = training.keep_last + (training.steps // training.keep_every if training.keep_every else 0)
     if training.spike_rollback_every:
         kept += 1 + (training.keep_last - 1) * training.save_every // training.spike_rollback_every
     saved = min(kept, -(-training.steps // training.save_every)) + 1
     present = sum(path.stat().st_size for path in folder.glob("checkpoints/**/*") if path.is_file())
-    needed = max(0, saved * checkpoint_bytes(optimizer) * parameters - present) + FP32 * parameters
+    values = sum(math.prod(shape) for each in shapes.values() for shape in each)
+    needed = max(0, saved * checkpoint_bytes(optimizer, shapes) - present) + FP32 * values
     free = shutil.disk_usage(folder).free
     if free < needed:
         wrong = f"{free / 1e9:.2f} GB are free, the checkpoints to be kept and the export need {needed / 1e9:.2f} GB"

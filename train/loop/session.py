@@ -70,7 +70,7 @@ class Session:
         tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
         encoder = Encoder.load(tokenizer_file)
         vocabulary = encoder.vocabulary_size
-        preflight.check(stage, inputs, folder, stage.model.parameters(vocabulary), ranks)
+        preflight.check(stage, inputs, folder, vocabulary, ranks)
         train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
         objective = of_stack(stage.objective, stage.model.stack)
         tokens = Vocabulary.read(objective, tokenizer_file)

@@ -23,7 +23,7 @@ from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, StopRequest, stopped, total
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import Optimizer
+from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule

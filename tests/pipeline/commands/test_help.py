@@ -49,7 +49,7 @@ def test_a_group() -> None:
     done = headrace_here("help", "optimizer")
     assert (done.returncode, done.stderr) == (0, "")
     shown = re.sub(r"\s+", " ", done.stdout)
-    assert shown.startswith("optimizer: The optimizer of the weights. Adam with decoupled weight decay ")
+    assert shown.startswith("optimizer: The optimizer of the weights. Options ")
     assert " adamw (default) AdamW with the moments and the decay of GPT-3 (Brown et al. 2020, appendix B). " in shown
     assert " learning_rate number from 0 to 10; default 0.0006 The peak; the schedule scales it. " in shown
 

@@ -12,7 +12,7 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.distributed import processes
 from headrace.train.engine import partitions
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.objectives.causal import Causal
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train.updates import CAUSAL, ROWS, batch, first_model, update

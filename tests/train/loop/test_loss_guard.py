@@ -12,7 +12,7 @@ from headrace.train.checkpoint.state import State
 from headrace.train.config import ModelConfig
 from headrace.train.distributed import processes
 from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.model.transformer import Transformer, initialize
 from headrace.train.objectives.causal import Causal

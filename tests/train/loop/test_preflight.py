@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from headrace.pipeline.core.errors import ConfigError, RetryableError
-from headrace.train.engine.optimizers import AdamW
+from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.loop import preflight
 from headrace.train.training_config import TrainingConfig
 from tests.train import fork_server
@@ -76,24 +76,26 @@ def test_a_disk_without_room_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
     """2 last checkpoints, 2 of steps 500 and 1000, 1 on its way: 5 of 12 MB, and 4 MB of export."""
     free = 64_000_000
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, free))
-    preflight.check_room(TRAINING, ADAMW, 1_000_000, tmp_path)
+    preflight.check_room(TRAINING, ADAMW, {"matrix": [(1000, 1000)]}, tmp_path)
     free -= 1
     with pytest.raises(RetryableError) as error:
-        preflight.check_room(TRAINING, ADAMW, 1_000_000, tmp_path)
+        preflight.check_room(TRAINING, ADAMW, {"matrix": [(1000, 1000)]}, tmp_path)
     assert str(error.value) == (
         f"{tmp_path}: 0.06 GB are free, the checkpoints to be kept and the export need 0.06 GB;"
         " free disk, or keep fewer (training.keep_last, training.keep_every)"
     )
     (tmp_path / "checkpoints/step_00000100/state").mkdir(parents=True)
     (tmp_path / "checkpoints/step_00000100/state/00000.safetensors").write_bytes(b"1")
-    preflight.check_room(TRAINING, ADAMW, 1_000_000, tmp_path)
+    preflight.check_room(TRAINING, ADAMW, {"matrix": [(1000, 1000)]}, tmp_path)
 
 
 def test_a_short_training_needs_no_room_for_checkpoints_that_it_never_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 28_000_000))
-    preflight.check_room(dataclasses.replace(TRAINING, steps=50, keep_every=None), ADAMW, 1_000_000, tmp_path)
+    preflight.check_room(
+        dataclasses.replace(TRAINING, steps=50, keep_every=None), ADAMW, {"matrix": [(1000, 1000)]}, tmp_path
+    )
 
 
 def test_the_code_of_two_installations_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,13 @@
+"""The union of optimizers."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from headrace.train.engine.optimizers.adafactor import Adafactor
+from headrace.train.engine.optimizers.adamw import AdamW
+from headrace.train.engine.optimizers.muon import Muon
+from headrace.train.engine.optimizers.stable_adamw import StableAdamW
+
+AnyOptimizer = Annotated[Adafactor | AdamW | Muon | StableAdamW, Field(discriminator="type")]
+"""The settings of any optimizer, chosen by their ``type``."""

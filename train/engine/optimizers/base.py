@@ -1,0 +1,239 @@
+"""The common parts of all optimizers: their protocol, the factors of a role, the bytes and creation of their state.
+
+    optimizer      state of a value, beside its fp32 master weight    an update reads
+    AdamW          8 bytes: exp_avg, exp_avg_sq                       the value's own gradient and moments
+    StableAdamW    8 bytes: exp_avg, exp_avg_sq                       a sum over the parameter
+    Muon           4 bytes in a hidden matrix: momentum_buffer;       the whole matrix
+                   8 bytes elsewhere, as AdamW
+    Adafactor      none in a matrix, but one value for each row and   sums over rows, columns and the matrix
+                   column; 4 bytes in a vector: exp_avg_sq
+
+State is of two kinds. Moments have the shape of their parameter. So ZeRO splits them over the ranks as it splits the
+parameters. Statistics have a value for each row or column, say, and every rank has them all. A checkpoint holds both by
+parameter and offset (train/engine/fragments.py). An optimizer declares their names, and from this declaration follow
+partitions, checkpoints, the memory plan and the check of free disk space.
+
+The settings are read where torch must not be loaded, so it is imported only when an optimizer is built.
+"""
+
+import abc
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+
+from pydantic import Field
+
+from headrace.pipeline.core.settings import NaturalNumber, settings
+from headrace.train.config import BelowOne, Epsilon
+from headrace.train.parts import FP32, RoleName
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+Rate = Annotated[float, Field(ge=0, le=10)]
+Decay = Annotated[float, Field(ge=0, le=100)]
+Shapes = Mapping[RoleName, Sequence[tuple[int, ...]]]
+"""Role → shapes of the model's matrices; vectors may be listed as one. See train/cost/shapes.py."""
+Group = dict[str, Any]
+"""Parameters that are updated alike, as torch's optimizers know them: ``params``, and the options of their roles."""
+CHUNK = 2**22
+"""The most values for which an update that is not one kernel has temporary tensors at once."""
+
+
+@settings
+class RateFactors:
+    """The learning rate of each role of parameters, as a factor of the optimizer's."""
+
+    embedding: NaturalNumber = 1.0
+    """Embeddings of tokens, positions and segments; an output layer that is tied to them, too."""
+    head: NaturalNumber = 1.0
+    """Output layers with weights of their own."""
+    matrix: NaturalNumber = 1.0
+    """All other matrices, those of the hidden layers."""
+    vector: NaturalNumber = 1.0
+    """Biases, and the weights of norms."""
+
+
+@settings
+class DecayFactors(RateFactors):
+    """The weight decay of each role of parameters, as a factor of the optimizer's."""
+
+    vector: NaturalNumber = 0.0
+    """Biases, and the weights of norms; 0 is the practice of GPT-3 as nanoGPT wrote it down."""
+
+
+@settings
+class Decaying:
+    """The learning rate and the decoupled weight decay of an optimizer, and their factors by role."""
+
+    learning_rate: Rate
+    """The peak; the schedule scales it."""
+    weight_decay: Decay = 0.1
+    """Pull towards zero, times the learning rate."""
+    rate_factors: RateFactors = RateFactors()
+    """Factors of the learning rate: of embeddings, output layers, other matrices, biases and norms."""
+    decay_factors: DecayFactors = DecayFactors()
+    """Factors of the weight decay; by default biases and norms do not decay."""
+
+    def statistics(self, shape: Sequence[int], role: RoleName) -> Mapping[str, int]:
+        return {}
+
+    def options(self, role: RoleName) -> dict[str, Any]:
+        decay, rate = (getattr(factors, role) for factors in (self.decay_factors, self.rate_factors))
+        return {"weight_decay": self.weight_decay * decay, "rate_factor": rate}
+
+
+@settings
+class Adaptive(Decaying):
+    """Adam's two moments (Kingma and Ba 2015); defaults of GPT-3 (Brown et al. 2020, app. B)."""
+
+    beta1: BelowOne = 0.9
+    """Decay of the mean of gradients."""
+    beta2: BelowOne = 0.95
+    """Decay of the mean of squared gradients."""
+    epsilon: Epsilon = 1e-8
+    """Added to the root of the second mean."""
+
+    def moments(self, role: RoleName) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq")
+
+    def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]:
+        """Returns moments of 0, and a count of updates on the device of ``values``, where the fused kernel needs it."""
+        import torch
+
+        step = torch.zeros((), dtype=torch.float32, device=values.device)
+        return {"step": step, **{name: torch.zeros_like(values) for name in self.moments(role)}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Whole:
+    """A matrix or vector of the model: a parameter, or one of those that a parameter holds one below the other.
+
+    Queries, keys and values of an attention are matrices of their own, and so are gate and value of a gated
+    feed-forward layer: published models mostly have them apart.
+    """
+
+    parameter: str
+    role: RoleName
+    start: int
+    """The offset of the first value in the flattened parameter."""
+    shape: tuple[int, ...]
+
+    @property
+    def values(self) -> int:
+        return math.prod(self.shape)
+
+
+class Optimizer(Protocol):
+    """The settings of an optimizer."""
+
+    @property
+    def learning_rate(self) -> float:
+        """The peak; the schedule scales it."""
+        ...
+
+    def moments(self, role: RoleName) -> tuple[str, ...]:
+        """Returns the names, in the state of torch's optimizer, of the fp32 tensors with their parameter's shape."""
+        ...
+
+    def statistics(self, shape: Sequence[int], role: RoleName) -> Mapping[str, int]:
+        """Returns name and length of the fp32 tensors that every rank holds of a matrix or vector of this shape."""
+        ...
+
+    def options(self, role: RoleName) -> dict[str, Any]:
+        """Returns torch's options of a group of parameters of this role: ``weight_decay``, say.
+
+        ``rate_factor`` is the group's learning rate divided by that of the schedule; without it that is 1.
+        """
+        ...
+
+    def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]:
+        """Returns the state of parameters of one role, as torch's optimizer has it before its first update.
+
+        It has the moments and, if the optimizer counts updates, the tensor ``step``.
+        """
+        ...
+
+    def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
+        """Returns the bytes that an update takes beyond gradients and state; ``is_divided``: ranks have parts of a
+        matrix."""
+        ...
+
+
+@runtime_checkable
+class Elementwise(Protocol):
+    """The settings of an optimizer of torch, which updates a value from its own gradient and state."""
+
+    def build(self, groups: Sequence[Group]) -> "torch.optim.Optimizer":
+        """Builds torch's optimizer over ``groups``."""
+        ...
+
+
+@settings
+class MatrixOptimizer(Decaying, abc.ABC):
+    """Base of the settings of an optimizer that needs more of a matrix; train/engine/by_parameter.py runs it."""
+
+    @abc.abstractmethod
+    def moments(self, role: RoleName) -> tuple[str, ...]: ...
+
+    @abc.abstractmethod
+    def first_state(self, values: "Tensor", role: RoleName) -> dict[str, Any]: ...
+
+    @abc.abstractmethod
+    def update(self, group: Mapping[str, Any], flat: Any) -> None:
+        """Makes one update of a tensor.
+
+        Args:
+            group: the options of its role, ``role`` itself, and its learning rate ``lr``.
+            flat: the tensor with its gradient and state, a ``Flat``.
+        """
+
+    def update_bytes(self, shapes: Shapes, is_divided: bool) -> int:
+        """Counts two temporary tensors of the largest matrix, or of a chunk of it."""
+        return 2 * FP32 * min(max(math.prod(shape) for each in shapes.values() for shape in each), CHUNK)
+
+
+def moment_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
+    """Returns the bytes of the moments, which ZeRO divides among the ranks."""
+    return sum(
+        FP32 * len(optimizer.moments(role)) * math.prod(shape) for role, each in shapes.items() for shape in each
+    )
+
+
+def statistic_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
+    """Returns the bytes of the statistics, which every rank holds."""
+    lengths = (optimizer.statistics(shape, role).values() for role, each in shapes.items() for shape in each)
+    return FP32 * sum(map(sum, lengths))
+
+
+def checkpoint_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
+    """Returns the bytes of all parameters in a checkpoint: master values, moments and statistics."""
+    masters = FP32 * sum(math.prod(shape) for each in shapes.values() for shape in each)
+    return masters + moment_bytes(optimizer, shapes) + statistic_bytes(optimizer, shapes)
+
+
+def set_learning_rate(built: "torch.optim.Optimizer", learning_rate: float) -> None:
+    """Sets the learning rate of the next update; each group multiplies it by its factor."""
+    for group in built.param_groups:
+        group["lr"] = learning_rate * group.get("rate_factor", 1.0)
+
+
+@contextlib.contextmanager
+def skip_step(built: "torch.optim.Optimizer") -> Iterator[None]:
+    """Makes ``step`` of torch's optimizer do nothing: parameters and state stay as they are."""
+    vars(built)["step"] = lambda: None
+    try:
+        yield
+    finally:
+        del vars(built)["step"]
+
+
+def state_of(optimizer: Optimizer, built: "torch.optim.Optimizer", values: "Tensor", role: RoleName) -> dict[str, Any]:
+    """Returns the state of ``values`` in torch's optimizer; creates it if there was no update yet."""
+    kept: dict[str, Any] = built.state[values]
+    if not kept or any(kept.get(name) is None for name in optimizer.moments(role)):
+        kept.update(optimizer.first_state(values, role))
+    return kept
