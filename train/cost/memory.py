@@ -11,10 +11,11 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
 
     peak = weights + master weights + optimizer states + larger of
                a micro-batch    gradients of the ones before, activations, and the output layer or one layer's gradients
+                                (with recomputation also this layer's activations)
                the update       gradients of the rank's share (stage 0: all), and their copies (stage 0 alone: none)
 
-Activations are the tensors that the backward pass of train/model needs, layer by layer. Neither a CUDA context nor what
-an allocator loses between tensors is counted.
+Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation, the inputs
+of the layers (train/model/execution.py). Neither a CUDA context nor what an allocator loses between tensors is counted.
 """
 
 import dataclasses
@@ -91,8 +92,8 @@ class Footprint:
         output_layer = self._output_layer_bytes(micro_rows)
         update = self._update_bytes(parameters, own)
         before = gradients if self.training.batch_rows > micro_rows * ranks else 0
-        gradient_bytes = micro_rows * self.row_tokens * self._layer_gradient_bytes_per_token()
-        micro_batch = max(before + activations + max(output_layer, gradient_bytes), gradients)
+        layer = micro_rows * self._backward_bytes_per_row()
+        micro_batch = max(before + activations + max(output_layer, layer), gradients)
         optimizer_states = moment_bytes(self.optimizer) * own
         resident = weights + master_weights + optimizer_states
         return Memory(
@@ -116,12 +117,38 @@ class Footprint:
         """Returns the bytes that the backward pass keeps of one row, without the output layer."""
         if self.model.stack != "encoder_decoder":
             return self.row_tokens * self.activation_bytes_per_token()
-        targets = self._logit_positions
-        encoder = dataclasses.replace(self, model=self.model.encoder)
-        decoder = dataclasses.replace(self, row_tokens=targets)
-        cross = targets * self._cross_bytes_per_target() + self.row_tokens * self._cross_bytes_per_token()
+        targets, (encoder, decoder) = self._logit_positions, self._stacks
         of_stacks = encoder.activation_bytes_per_row() + targets * decoder.activation_bytes_per_token()
-        return of_stacks + self.model.layers * cross
+        return of_stacks + (0 if self._recomputes else self.model.layers * self._cross_bytes_per_row())
+
+    @property
+    def _recomputes(self) -> bool:
+        return self.training.recompute == "full"
+
+    @property
+    def _stacks(self) -> "tuple[Footprint, Footprint]":
+        """The encoder and the decoder of an encoder–decoder."""
+        return (
+            dataclasses.replace(self, model=self.model.encoder),
+            dataclasses.replace(self, row_tokens=self._logit_positions),
+        )
+
+    def _backward_bytes_per_row(self) -> int:
+        """Returns the bytes that the backward pass of one layer adds for one row: gradients, and the activations that
+        it computes again."""
+        gradients = self.row_tokens * self._layer_gradient_bytes_per_token()
+        if not self._recomputes:
+            return gradients
+        if self.model.stack == "encoder_decoder":
+            encoder, decoder = self._stacks
+            of_decoder = decoder.row_tokens * decoder._layer_bytes_per_token() + self._cross_bytes_per_row()
+            return gradients + max(encoder.row_tokens * encoder._layer_bytes_per_token(), of_decoder)
+        return gradients + self.row_tokens * self._layer_bytes_per_token()
+
+    def _cross_bytes_per_row(self) -> int:
+        """Returns the bytes that a layer's cross-attention keeps of one row."""
+        of_targets = self._logit_positions * self._cross_bytes_per_target()
+        return of_targets + self.row_tokens * self._cross_bytes_per_token()
 
     def _cross_bytes_per_target(self) -> int:
         """Returns the bytes that a layer's cross-attention keeps of one position of the decoder: norm and residual,
@@ -143,6 +170,14 @@ class Footprint:
             models = (self.model.discriminator, self.model.generator)
             return sum(dataclasses.replace(self, model=model).activation_bytes_per_token() for model in models)
         model, size = self.model, self.value_bytes
+        layer = size * model.width if self._recomputes else self._layer_bytes_per_token()
+        norms = model.embedding_norm + model.first_attention_norm
+        norm = NORMS[model.norm].kept_bytes(model.width, size)
+        return model.layers * layer + size * model.width + norms * norm
+
+    def _layer_bytes_per_token(self) -> int:
+        """Returns the bytes that the backward pass of one layer needs of one position."""
+        model, size = self.model, self.value_bytes
         width, shared = model.width, model.kv_heads / model.heads
         norm, place = NORMS[model.norm].kept_bytes(width, size), NORM_PLACES[model.norm_place]
         rotated = POSITIONS[model.positions].rotates
@@ -152,9 +187,7 @@ class Footprint:
         attention += self._qk_norm_bytes_per_token() + self._mask_bytes_per_token()
         mlp = size * model.mlp_width * ACTIVATIONS[model.activation].kept_values
         dropped = 2 * width if model.dropout else 0
-        layer = place.kept_inputs * size * width + 2 * place.per_part * norm + attention + mlp + dropped
-        norms = model.embedding_norm + model.first_attention_norm
-        return int(model.layers * layer + size * width + norms * norm)
+        return round(place.kept_inputs * size * width + 2 * place.per_part * norm + attention + mlp + dropped)
 
     def _qk_norm_bytes_per_token(self) -> int:
         """Returns the bytes that the normalizations of queries and keys keep."""

@@ -31,6 +31,9 @@ KINDS = 3
 class Head(nn.Linear):
     """The output layer of a language model; ``cap`` bounds its logits."""
 
+    gradient_scale = 1.0
+    """The power of two that gradients of the loss have inside the head, where fp16 would round them to 0 otherwise."""
+
     def __init__(self, width: int, vocabulary: int, cap: float | None = None, bias: bool = False) -> None:
         super().__init__(width, vocabulary, bias=bias)
         self.cap = cap
@@ -51,7 +54,7 @@ class Head(nn.Linear):
         weights = (self.weight, self.bias)
         kinds_N = None if kinds_B is None else kinds_B[:, None].expand_as(targets_BT).flatten()
         arguments = (x_BTM.flatten(0, 1), *weights, targets_BT.flatten(), torch.is_grad_enabled(), self.cap, z_loss)
-        found = ChunkedNll.apply(*arguments, kinds_N)  # type: ignore[no-untyped-call]  # torch does not annotate it
+        found = ChunkedNll.apply(*arguments, kinds_N, self.gradient_scale)  # type: ignore[no-untyped-call]  # torch does not annotate it
         nll, z_term, nll_K = found
         if not z_loss and kinds_N is None:
             sums: Tensor = nll
@@ -77,7 +80,9 @@ class ChunkedNll(torch.autograd.Function):
         cap: float | None,
         z_loss: float,
         kinds_N: Tensor | None,
+        gradient_scale: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.gradient_scale = gradient_scale
         nll = torch.zeros((), dtype=torch.float32, device=x_NM.device)
         z_term, nll_K = torch.zeros_like(nll), nll.new_zeros(KINDS)
         chunk = max(1, CHUNK_LOGITS // len(weight_VM))
@@ -92,9 +97,9 @@ class ChunkedNll(torch.autograd.Function):
             here = slice(start, start + chunk)
             logits_nV = functional.linear(x_NM[here], weight_VM, bias_V)
             if cap is None and not z_loss:
-                nll_n, gradient_nV = compute(logits_nV, targets_N[here])
+                nll_n, gradient_nV = compute(logits_nV, targets_N[here], gradient_scale)
             else:
-                nll_n, z_part, gradient_nV = compute_more(logits_nV, targets_N[here], cap, z_loss)
+                nll_n, z_part, gradient_nV = compute_more(logits_nV, targets_N[here], cap, z_loss, gradient_scale)
                 z_term += z_part
             nll += nll_n.sum()
             if kinds_N is not None:
@@ -111,37 +116,38 @@ class ChunkedNll(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, scale: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         gradient_NM, *of_weights = ctx.saved_tensors
-        dtype = gradient_NM.dtype
+        dtype, scale = gradient_NM.dtype, scale / ctx.gradient_scale
         scaled = [None if gradient is None else (gradient * scale).to(dtype) for gradient in of_weights]
-        return gradient_NM * scale.to(dtype), *scaled, None, None, None, None, None
+        return gradient_NM * scale.to(dtype), *scaled, None, None, None, None, None, None
 
 
-def nll_and_gradient(logits_nV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the negative log-likelihood of each position in fp32, (n,), and the gradient of their sum, (n, V), in the
-    precision of the logits."""
+def nll_and_gradient(logits_nV: Tensor, targets_n: Tensor, gradient_scale: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Returns the negative log-likelihood of each position in fp32, (n,), and the gradient of their sum times
+    ``gradient_scale``, (n, V), in the precision of the logits."""
     is_target_n1, indices_n1 = (targets_n != IGNORED)[:, None], targets_n.clamp(min=0)[:, None]
+    scale_n1 = is_target_n1 * gradient_scale
     log_probs_nV = functional.log_softmax(logits_nV.float(), 1)
     chosen_n1 = log_probs_nV.gather(1, indices_n1)
-    gradient_nV = log_probs_nV.exp_().mul_(is_target_n1).to(logits_nV.dtype)
-    gradient_nV.scatter_(1, indices_n1, ((chosen_n1.exp() - 1) * is_target_n1).to(logits_nV.dtype))
+    gradient_nV = log_probs_nV.exp_().mul_(scale_n1).to(logits_nV.dtype)
+    gradient_nV.scatter_(1, indices_n1, ((chosen_n1.exp() - 1) * scale_n1).to(logits_nV.dtype))
     return -torch.where(is_target_n1, chosen_n1, 0.0)[:, 0], gradient_nV
 
 
 def all_and_gradient(
-    logits_nV: Tensor, targets_n: Tensor, cap: float | None, z_loss: float
+    logits_nV: Tensor, targets_n: Tensor, cap: float | None, z_loss: float, gradient_scale: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the negative log-likelihood of each position, (n,), of capped logits, the sum of z_loss · (ln Z)², and
-    the gradient of both sums together, (n, V), in the precision of the logits.
+    the gradient of both sums together times ``gradient_scale``, (n, V), in the precision of the logits.
 
     Z is the sum of exp(logit) (Chowdhery et al. 2022, section 5). d (ln Z)² / d logit = 2 ln Z · softmax, and
     d capped / d logit = 1 - (capped / cap)².
     """
     wide_nV = logits_nV.float() if cap is None else capped(logits_nV.float(), cap)
-    nll_n, gradient_nV = nll_and_gradient(wide_nV, targets_n)
+    nll_n, gradient_nV = nll_and_gradient(wide_nV, targets_n, gradient_scale)
     is_target_n1 = (targets_n != IGNORED)[:, None]
     log_z_n1 = wide_nV.logsumexp(1, keepdim=True) * is_target_n1
     if z_loss:
-        gradient_nV = gradient_nV + 2 * z_loss * log_z_n1 * wide_nV.softmax(1)
+        gradient_nV = gradient_nV + 2 * z_loss * gradient_scale * log_z_n1 * wide_nV.softmax(1)
     if cap is not None:
         gradient_nV = gradient_nV * (1 - (wide_nV / cap).square())
     return nll_n, z_loss * log_z_n1.square().sum(), gradient_nV.to(logits_nV.dtype)

@@ -29,7 +29,7 @@ from headrace.train.model import first_calls
 from headrace.train.model.attention import CrossAttention, DenseAttention, Memory, WeightRecorder
 from headrace.train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
 from headrace.train.model.head import Head
-from headrace.train.model.layers import Block, DetectionHead, PairHead, output_transform
+from headrace.train.model.layers import DetectionHead, PairHead, output_transform
 from headrace.train.model.stack import Stack
 from headrace.train.model.visibility import (
     BIDIRECTIONAL,
@@ -219,13 +219,6 @@ class Transformer(Stack):
             recorder = WeightRecorder(self.dense_mask(in_layer(seen, attention, self.config.window), tokens_BT))
             x_BTM = block(x_BTM, rotations[attention], recorder)
             yield recorder.weights_BNTT
-
-
-def compile_blocks(model: nn.Module) -> None:
-    """Compiles one graph for all layers with torch.compile at their first call. Names and weights do not change."""
-    for module in model.modules():
-        if isinstance(module, Block):
-            module.compile()
 
 
 class Initializable(Protocol):
