@@ -104,7 +104,7 @@ class Case:
     """Other fields of TrainingConfig."""
 
 
-RECOMPUTED = {"recompute": "full"}
+RECOMPUTED, SUMS = {"recompute": "full"}, {"gradient_sums": "fp32"}
 CASES = {
     **{f"states-{stage}": Case(STATES, stage=stage, rows=1) for stage in (0, 1, 2, 3)},
     **{f"states-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1) for stage in (1, 2, 3)},
@@ -126,13 +126,16 @@ CASES = {
     "t5": Case(T5),
     "t5-bf16": Case(T5, precision="bf16"),
     "bart": Case(BART),
-    "gpt2-recomputed": Case(GPT2, rows=64, settings=RECOMPUTED),
-    "llama-recomputed": Case(LLAMA, stage=3, rows=64, settings=RECOMPUTED),
-    "llama-recomputed-bf16": Case(LLAMA, precision="bf16", rows=64, settings=RECOMPUTED),
-    "bert-recomputed": Case(BERT, rows=64, settings=RECOMPUTED),
-    "bloom-recomputed": Case(BLOOM, rows=32, settings=RECOMPUTED),
-    "t5-recomputed": Case(T5, rows=32, settings=RECOMPUTED),
-    "gemma2-recomputed": Case(GEMMA2, rows=32, settings=RECOMPUTED),
+    **{f"sums-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1, settings=SUMS) for stage in (1, 2, 3)},
+    "sums-fp16-1": Case(STATES, precision="fp16", rows=1, settings=SUMS),
+    "states-fp16-1": Case(STATES, precision="fp16", rows=1),
+    "gpt2-recomputed": Case(GPT2, rows=32, settings=RECOMPUTED),
+    "llama-recomputed": Case(LLAMA, rows=32, settings=RECOMPUTED),
+    "llama-recomputed-bf16": Case(LLAMA, precision="bf16", rows=32, settings=RECOMPUTED),
+    "bert-recomputed": Case(BERT, rows=32, settings=RECOMPUTED),
+    "bloom-recomputed": Case(BLOOM, settings=RECOMPUTED),
+    "t5-recomputed": Case(T5, settings=RECOMPUTED),
+    "gemma2-recomputed": Case(GEMMA2, settings=RECOMPUTED),
 }
 
 

@@ -8,6 +8,7 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
     master weights         –      4 N / R   4 N / R   4 N / R     fp32; also where the arithmetic is fp32
     optimizer states      m N     m N / R   m N / R   m N / R     the moments, fp32; 8 for AdamW's two
     gradients             s N      s N      s N / R   s N / R
+    the same, fp32 sums    –     (4+s) N  (4+s) N / R  4 N / R    training.gradient_sums=fp32; stage 1 in fp16: 4 N
 
     peak = weights + master weights + optimizer states + larger of
                a micro-batch    gradients of the ones before, activations, and the output layer or one layer's gradients
@@ -30,7 +31,7 @@ from headrace.train.training_config import TrainingConfig, ZeroConfig
 LIVE_VALUES = 1_000_000_000
 """Parameters that DeepSpeed's stage 3 leaves gathered (stage3_max_live_parameters)."""
 REDUCED_VALUES = 500_000_000
-"""Gradients that stage 0 copies into one message at most."""
+"""Gradients that are copied into one message at most, at stage 0 and where stage 1 has sums in fp32."""
 
 Device = Literal["cpu", "cuda"]
 
@@ -84,10 +85,10 @@ class Footprint:
         parameters = self.model.parameters(self.vocabulary)
         own = -(-parameters // ranks) if stage else parameters
         low, low_own = self.value_bytes * parameters, self.value_bytes * own
+        gradients, at_update = self._gradient_bytes(parameters, own)
         gathered = self.value_bytes * min(parameters, LIVE_VALUES) if ranks > 1 else 0
         weights = low_own + gathered if stage == 3 else low
         master_weights = FP32 * own if stage else 0
-        gradients = low if stage < 2 else low_own
         activations = micro_rows * self.activation_bytes_per_row()
         output_layer = self._output_layer_bytes(micro_rows)
         update = self._update_bytes(parameters, own)
@@ -104,8 +105,22 @@ class Footprint:
             activations=activations,
             output_layer=output_layer,
             update=update,
-            peak=resident + max(micro_batch, (low_own if stage else low) + update),
+            peak=resident + max(micro_batch, at_update + update),
         )
+
+    def _gradient_bytes(self, parameters: int, own: int) -> tuple[int, int]:
+        """Returns the bytes of gradients after a micro-batch, and during the update."""
+        stage, size = self.stage, self.value_bytes
+        if self._sums_in_fp32:
+            of_stage_1 = FP32 + size * (self.training.precision == "bf16")
+            kept = {1: of_stage_1 * parameters, 2: (FP32 + size) * own, 3: FP32 * own}[stage]
+            return kept, kept
+        return size * (parameters if stage < 2 else own), size * (own if stage else parameters)
+
+    @property
+    def _sums_in_fp32(self) -> bool:
+        """Whether gradients of a narrower precision are added in fp32."""
+        return self.training.gradient_sums == "fp32" and self.value_bytes < FP32
 
     def largest_micro_rows(self, memory_bytes: float) -> int:
         """Returns the largest micro-batch that divides a rank's share of rows and fits; 0 if one row does not fit."""
@@ -135,10 +150,12 @@ class Footprint:
 
     def _backward_bytes_per_row(self) -> int:
         """Returns the bytes that the backward pass of one layer adds for one row: gradients, and the activations that
-        it computes again."""
+        it computes again, less those of the feed-forward layer that it is done with by then."""
         gradients = self.row_tokens * self._layer_gradient_bytes_per_token()
         if not self._recomputes:
             return gradients
+        done = ACTIVATIONS[self.model.activation].kept_values // 2
+        gradients -= self.row_tokens * self.value_bytes * self.model.mlp_width * done
         if self.model.stack == "encoder_decoder":
             encoder, decoder = self._stacks
             of_decoder = decoder.row_tokens * decoder._layer_bytes_per_token() + self._cross_bytes_per_row()
@@ -236,7 +253,11 @@ class Footprint:
         return self.value_bytes + 2 * FP32
 
     def _update_bytes(self, parameters: int, own: int) -> int:
-        """Returns the bytes of copied gradients: stage 0 copies to send, the others concatenate in fp32."""
-        if not self.stage:
+        """Returns the bytes of copied gradients: stage 0 copies to send, the others concatenate in fp32. Of fp32
+        sums stage 1 copies to send in bf16, and stage 2 nothing."""
+        of_stage_1 = self._sums_in_fp32 and self.stage == 1 and self.training.precision == "bf16"
+        if not self.stage or of_stage_1:
             return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)
+        if self._sums_in_fp32:
+            return FP32 * own * (self.stage != 2)
         return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)

@@ -133,7 +133,7 @@ class Engine:
                 model=model, optimizer=optimizers.build(model, optimizer), config=config
             )[0]
             self._linear = nn.functional.linear
-        if self._stage == 0 and ranks.world == 1:
+        if self._stage < 2 and ranks.world == 1 and not hasattr(self._engine.optimizer, "reduce_gradients"):
             self._engine.enable_backward_allreduce = False  # one rank would only copy all its gradients
         processes.wait_equally()
         if first:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from headrace.train.model.compilation import compile_lazily
 from headrace.train.model.layers import Block
 
 
@@ -31,7 +32,7 @@ def compile_blocks(model: nn.Module) -> None:
 
     What DeepSpeed's stage 3 runs before and after a block, to gather its weights, stays outside of the graph.
     """
-    _replace_forward(model, torch.compile)
+    _replace_forward(model, compile_lazily)
 
 
 def recompute_blocks(model: nn.Module) -> None:
