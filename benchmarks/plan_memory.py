@@ -4,7 +4,7 @@
     python -m torch.distributed.run --standalone --nproc-per-node 2 benchmarks/plan_memory.py --only states-2
     python benchmarks/plan_memory.py --device cuda                                a GPU (CUDA's own peak)
 
-Each case runs in a fork of its own: a small training first, which loads what is loaded once; then the peak is reset
+Each case runs in a process of its own: a small training first, which loads what is loaded once; then the peak is reset
 and two updates of the case are made. On a CPU the measure is the rise of the resident set (VmHWM of /proc/self/status,
 reset through clear_refs), with glibc set to return freed memory at once; on a GPU it is max_memory_allocated.
 """
@@ -15,6 +15,7 @@ import dataclasses
 import gc
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -238,9 +239,10 @@ def main() -> None:
     if "RANK" in os.environ:
         run(asked.only, asked.device)
     os.environ["LOCAL_RANK"] = "0"
-    for name in [asked.only] if asked.only else CASES:
-        child = os.fork() or run(name, asked.device)
-        if os.waitpid(child, 0)[1]:
+    if asked.only:
+        run(asked.only, asked.device)
+    for name in CASES:  # not in forks: DeepSpeed's import initializes CUDA, which a fork cannot use
+        if subprocess.run([sys.executable, __file__, "--device", asked.device, "--only", name]).returncode:
             sys.exit(f"{name} failed")
 
 

@@ -188,9 +188,19 @@ class Footprint:
             return sum(dataclasses.replace(self, model=model).activation_bytes_per_token() for model in models)
         model, size = self.model, self.value_bytes
         layer = size * model.width if self._recomputes else self._layer_bytes_per_token()
+        mask = self._mask_of_layers_bytes_per_token() if self._recomputes else 0
         norms = model.embedding_norm + model.first_attention_norm
         norm = NORMS[model.norm].kept_bytes(model.width, size)
-        return model.layers * layer + size * model.width + norms * norm
+        return model.layers * layer + mask + size * model.width + norms * norm
+
+    def _mask_of_layers_bytes_per_token(self) -> int:
+        """Returns the bytes of the mask with a bias that all layers share, and of its gradient if the bias is learned.
+        Without recomputation what each layer keeps of it is more."""
+        positions = POSITIONS[self.model.positions]
+        is_dense = self.device == "cpu" or positions.biases_per_head > 0
+        if not (positions.biases_logits and is_dense):
+            return 0
+        return self.value_bytes * self.row_tokens * self.model.heads * (2 if positions.biases_per_head else 1)
 
     def _layer_bytes_per_token(self) -> int:
         """Returns the bytes that the backward pass of one layer needs of one position."""

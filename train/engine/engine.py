@@ -135,7 +135,7 @@ class Engine:
             self._linear = nn.functional.linear
         if self._stage < 2 and ranks.world == 1 and not hasattr(self._engine.optimizer, "reduce_gradients"):
             self._engine.enable_backward_allreduce = False  # one rank would only copy all its gradients
-        processes.wait_equally()
+        processes.wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))
         if first:
             partitions.restore_master_weights(self._engine, self._stage, ranks.rank, first)
 

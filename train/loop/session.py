@@ -21,7 +21,7 @@ from headrace.train.data.apportionment import MixedOrder
 from headrace.train.data.mixture import parts_of_order, training_data
 from headrace.train.data.order import Later, Order
 from headrace.train.data.rows import MixedRows, Rows
-from headrace.train.distributed.processes import Ranks, StopRequest, on_first
+from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.evaluation.held_out import HeldOut
@@ -102,6 +102,7 @@ class Session:
             watchdog=watchdog,
             evaluation=_evaluation(stage, inputs, encoder, objective.context_form(tokens), engine, watchdog),
         )
+        wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))  # the saver's group, too
         state = _take_up(job, stage, inputs, folder)
         if state.first_row:
             job = dataclasses.replace(job, order=Later(order, state.first_row))
