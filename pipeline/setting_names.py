@@ -30,8 +30,6 @@ OTHER_NAMES = {
     "training.precision=bf16": "bf16 bfloat16",
     "training.precision=fp16": "fp16 float16",
     "training.precision=fp32": "fp32 float32",
-    "training.gradient_sums": "grad_accum_dtype gradient_accumulation_dtype accumulate_allreduce_grads_in_fp32",
-    "training.recompute": "gradient_checkpointing activation_checkpointing recompute_granularity",
     "training.gradient_clip": "grad_clip clip_grad max_grad_norm gradient_clipping clip gradient_clip_val",
     "training.save_every": "save_steps save_interval checkpoint_every checkpoint_interval save_freq",
     "training.validate_every": "eval_steps eval_interval eval_every val_check_interval eval_freq",
