@@ -60,6 +60,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.run.rank import exit_now
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace
 from tests.train import fork_server
 
@@ -190,7 +191,7 @@ class Training:
         from headrace.pipeline.run import worker
 
         adopt_job(CLUSTERS.values())
-        worker.exit_now(worker.main([str(self.run_json), "weights"]))
+        exit_now(worker.main([str(self.run_json), "weights"]))
 
     def _process(self, arguments: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
         with self.log.open("ab") as words:

@@ -17,7 +17,8 @@ from headrace.pipeline.commands import request, why
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.run.planner import Run, Step, plan, save
+from headrace.pipeline.run.planner import Run, plan, save
+from headrace.pipeline.run.step import Step
 from tests.stage_run import run_here
 
 WORDS = tuple("river water mill wheel stone grain flour channel gate power bread town season winter".split())  # noqa: SIM905

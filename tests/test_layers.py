@@ -24,6 +24,8 @@ ROOMS = (
     "data_prep.decontamination",
     "data_prep",
     "train.parts",
+    "train.model_shape",
+    "train.model_checks",
     "train.config",
     "train.training_config",
     "train.context",

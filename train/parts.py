@@ -24,6 +24,7 @@ ActivationName = Literal["relu", "gelu", "gelu_exact", "reglu", "geglu", "geglu_
 AttentionName = Literal["full", "window"]
 InitializationName = Literal["gpt", "t5"]
 StackName = Literal["decoder", "encoder", "discriminator", "encoder_decoder"]
+DropoutPlaceName = Literal["feed_forward", "last"]
 WRITING: tuple[StackName, ...] = ("decoder", "encoder_decoder")
 """The stacks that write a text from left to right."""
 

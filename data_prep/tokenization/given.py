@@ -64,6 +64,7 @@ class GivenFile(Given):
         return (raw_file("tokenizer.json", Path(self.path)),)
 
     def tokenizer(self) -> tokenizers.Tokenizer:
+        _check_format(Path(self.path))
         return parse(read_text("tokenizer.path", self.path), self.path)
 
     def build(self, unique: Artifact, counts: "Counter[str]", special_tokens: Sequence[str] = ()) -> str:
@@ -134,6 +135,25 @@ def read_text(where: str, path: str) -> str:
         raise ConfigError(where, f"cannot read {path!r} ({error.strerror})", "give the path of the file") from None
     except UnicodeDecodeError:
         raise ConfigError(where, f"{path!r} is not UTF-8 text", "give the path of the right file") from None
+
+
+def _check_format(path: Path) -> None:
+    """Checks that ``path`` is no model of SentencePiece: such a file begins with the message of a token.
+
+    Raises:
+        ConfigError: with the command that converts it.
+    """
+    try:
+        with path.open("rb") as stream:
+            begin = stream.read(3)
+    except OSError:  # read_text names the reason
+        return
+    if begin[:1] == begin[2:] == b"\n":
+        folder = str(path.parent)
+        code = f"from transformers import AutoTokenizer as T; T.from_pretrained({folder!r}).save_pretrained({folder!r})"
+        remedy = f"convert it where sentencepiece is installed, python -c {code!r}, and give the tokenizer.json"
+        wrong = f"{str(path)!r} is a model of SentencePiece, not a tokenizer.json"
+        raise ConfigError("tokenizer.path", wrong, remedy)
 
 
 def _vocabulary(path: str) -> dict[str, int]:

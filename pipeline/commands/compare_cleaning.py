@@ -32,8 +32,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, value_of
-from headrace.pipeline.run.planner import Run, execute, plan, run_folder
-from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.planner import Run, execute, plan
 from headrace.pipeline.run.storage import reading
 
 TEXTS = "texts"
@@ -95,7 +94,7 @@ def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Iterator[Artifa
     with reading(step.folder for step in steps):
         for step in steps:
             if not step.is_whole:
-                execute(step, config, run_folder(config) / RUN_JSON)
+                execute(step, config)
         yield Artifact(steps[-1].folder)
 
 

@@ -24,7 +24,8 @@ from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.continuations import in_short
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
-from headrace.pipeline.run.planner import Step, announce_recomputation, execute, save_step
+from headrace.pipeline.run.planner import announce_recomputation, execute
+from headrace.pipeline.run.step import Step
 from headrace.train.scores import FolderScores
 
 
@@ -50,7 +51,7 @@ def scored(config: RunConfig, folder: str) -> Artifact:
         print(f"done before: {step.folder}", file=sys.stderr)
         return Artifact(step.folder)
     announce_recomputation([step])
-    return execute(step, config, save_step(step))
+    return execute(step, config)
 
 
 def planned(config: RunConfig, folder: str) -> Step:

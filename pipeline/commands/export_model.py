@@ -12,7 +12,8 @@ from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import sync
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.owner import temporary_path
-from headrace.pipeline.run.planner import Run, Step
+from headrace.pipeline.run.planner import Run
+from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.consolidation import averaged
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.families.hf_folder import export

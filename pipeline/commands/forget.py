@@ -48,7 +48,8 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.run.line import carry_out
-from headrace.pipeline.run.planner import Run, Step, plan
+from headrace.pipeline.run.planner import Run, plan
+from headrace.pipeline.run.step import Step
 
 DUPLICATES = ("exact_duplicate", "near_duplicate")
 """The rules of unique that drop a document as a copy of another one."""

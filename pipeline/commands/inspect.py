@@ -49,7 +49,7 @@ from headrace.pipeline.core.settings import Seed, value_of
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.document_samples import alternately, located, names, shard_of, spread
 from headrace.pipeline.report.marking import Line, Located, Page, excerpt, matches, pages
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.step import Step
 
 KEPT = "kept"
 REMOVED = tuple(f"removed_{unit}:" for unit in REMOVED_UNITS)

@@ -22,8 +22,8 @@ from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
-from headrace.pipeline.run.planner import Step
 from headrace.pipeline.run.saved import AnyStep
+from headrace.pipeline.run.step import Step
 
 KINDS = ("documents", "dropped")
 """Kept and dropped documents of a stage."""

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.report.formatting import decimal, short
-from headrace.pipeline.run.planner import Run, Step
+from headrace.pipeline.run.planner import Run
+from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.store import read_state
 from headrace.train.scores import Scores
 

@@ -25,7 +25,8 @@ from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
-from headrace.pipeline.run.planner import Run, Step
+from headrace.pipeline.run.planner import Run
+from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, manifests
 from headrace.train.checkpoint.store import read_state
 from headrace.train.data.mixture import Mix, training_data

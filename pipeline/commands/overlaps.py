@@ -20,7 +20,7 @@ from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.step import Step
 
 STAGES = ("unique", "overlaps")
 """``unique`` lists dropped and masked documents, ``overlaps`` kept ones."""

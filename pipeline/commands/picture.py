@@ -47,7 +47,7 @@ def picture(overrides: Sequence[str], to: str, tokens: str, run: str) -> None:
     pieces, tokenizer = words(objective) if found is None else first_row(found)
     length = min(positions, config.model.context)
     example = row_example(config.model, objective, pieces, length, tokenizer, config.training.seed)
-    title = f"objective={config.objective.type}, model.stack={config.model.stack}"
+    title = f"objective.type={config.objective.type}, model.stack={config.model.stack}"
     _write(Path(to), svg(title, example))
     print(to)
 

@@ -18,7 +18,7 @@ from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.lookup import need
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.step import Step
 
 
 @command

@@ -22,9 +22,10 @@ from headrace.pipeline.core.lineage import Product
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.wandb_run import errors_explained, replaced
 from headrace.pipeline.report.score_history import checkpoint_artifacts
-from headrace.pipeline.run.planner import Run, Step
+from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.recorder import wants
 from headrace.pipeline.run.stage_runs import StageRuns, wandb_id
+from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import newest_product
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights

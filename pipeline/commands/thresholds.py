@@ -29,7 +29,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import NaturalNumber, value_of
 from headrace.pipeline.report.document_samples import names
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.step import Step
 
 NUMBER = re.compile(r"(?:\S+ )?(\d+(?:\.\d+)?)")
 """A stored value that is a number, perhaps after a name: ``49``, ``0.3125``, ``de 0.9712``."""

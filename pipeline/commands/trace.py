@@ -22,7 +22,7 @@ from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.commands.why import identity, texts_stage
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.step import Step
 
 CONTEXT_TOKENS = 16
 """Tokens that are printed before and after the token."""

@@ -29,7 +29,8 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.score_history import Point, checkpoint_points
-from headrace.pipeline.run.planner import Run, Step, execute, run_folder, save_step
+from headrace.pipeline.run.planner import Run, execute, run_folder
+from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.scores import CheckpointScores
@@ -95,7 +96,7 @@ def scored_checkpoint(run: Run, training: Step, path: Path) -> Artifact | None:
     if step.is_whole:
         return Artifact(step.folder)
     try:
-        return execute(step, run.config, save_step(step))
+        return execute(step, run.config)
     except ArtifactError as error:
         if Path(error.where) != path and path not in Path(error.where).parents:
             raise

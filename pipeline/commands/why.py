@@ -34,7 +34,7 @@ from headrace.pipeline.commands.lookup import Found, cleaning_of, document_named
 from headrace.pipeline.commands.overlaps import of_document
 from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.step import Step
 
 Artifacts = Mapping[str, Artifact]
 

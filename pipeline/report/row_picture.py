@@ -18,8 +18,8 @@ LINE = 22
 GAP = 36
 MARGIN = 16
 MAX_LETTERS = 12
-MIN_WIDTH = 330
-"""Pixels of a caption."""
+CAPTION_LETTER = 6.2
+"""Pixels of a letter of a caption."""
 NOTHING, SPACE = "·", "␣"
 LONGEST_TOKEN = 20
 """The most letters of a token in the table."""
@@ -40,7 +40,8 @@ def svg(title: str, example: RowExample) -> str:
     for mask in example.masks:
         fills = [colours[token] for token in example.arrays[mask.queries].tolist()]
         parts.append(_grid(mask, labels[mask.queries], labels[mask.keys], fills, left, bottom + GAP, label_width))
-        left += label_width + max(len(labels[mask.keys]) * CELL, MIN_WIDTH) + GAP
+        squares_width = label_width + len(labels[mask.keys]) * CELL
+        left += max(squares_width, len(_caption(mask)) * CAPTION_LETTER) + GAP
         widest = max(widest, left)
     table_width = _name_width(example.arrays) + sum(_widths(example.arrays, texts)) + 2 * MARGIN
     lines = max(len(labels[mask.queries]) for mask in example.masks)

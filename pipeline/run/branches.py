@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.run.planner import Step
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.loop import origin
 from headrace.train.loop.origin import SETTING

@@ -1,7 +1,7 @@
 """Starts the ranks of a distributed stage on this machine, and shows their progress.
 
-    launch ──> torchrun ──> rank 0, rank 1, ...    headrace.pipeline.run.worker run.json weights     metrics.jsonl
-       │                      │                    headrace.pipeline.run.worker run.json scores      logs/progress.jsonl
+    launch ──> torchrun ──> rank 0, rank 1, ...    headrace.pipeline.run.rank logs/step.json     metrics.jsonl (weights)
+       │                      │                                                                  logs/progress.jsonl
        └─────── SIGUSR1 ──────┘
 
 A single rank is started without torchrun, which needs seconds to load.
@@ -20,7 +20,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headrace.pipeline.clusters.base import WORKER
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import part_path
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
@@ -32,6 +31,8 @@ from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.run.fork_server import own_packages
 
 POLL_SECONDS = 0.5
+RANK = "headrace.pipeline.run.rank"
+"""The module of a rank."""
 
 PASSIVE_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Threads of the ranks sleep while they wait for each other. OpenMP's default lets them spin. On a machine with other
@@ -42,8 +43,8 @@ SINGLE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_S
 """The variables that torchrun would set. Without them a rank inside a SLURM allocation would take SLURM's numbers."""
 
 
-def launch(stage: Stage, folder: Path, file: Path, ranks: int) -> None:
-    """Runs the distributed ``stage`` in ``folder`` with ``ranks`` processes. Workers read the stage from ``file``.
+def launch(stage: Stage, folder: Path, step_json: Path, ranks: int) -> None:
+    """Runs the distributed ``stage`` in ``folder`` with ``ranks`` processes, which read it from ``step_json``.
 
     Raises:
         HeadraceError: the error that a rank reported.
@@ -54,7 +55,7 @@ def launch(stage: Stage, folder: Path, file: Path, ranks: int) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     error_report.clear(folder)
     (folder / TRAIL).unlink(missing_ok=True)
-    command = [sys.executable, "-u", "-m", WORKER, str(file), stage.name]
+    command = [sys.executable, "-u", "-m", RANK, str(step_json)]
     environment = PASSIVE_THREADS | os.environ | own_packages() | {MAIN_PID: str(os.getpid())}
     if ranks == 1:
         environment |= SINGLE_RANK

@@ -60,7 +60,7 @@ def _start(run: Run) -> None:
                 if step.is_whole:
                     print(f"{step.name:<11} done before: {step.folder}", file=sys.stderr)
                 else:
-                    execute_in(workers, step, run.config, run_json)
+                    execute_in(workers, step, run.config)
                 recorder.record(step)
         summary.show(run)
 

@@ -10,7 +10,6 @@ import dataclasses
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,116 +18,21 @@ from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core import attempts, error_report
-from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, has_older_format, missing_tasks, part_path
+from headrace.pipeline.core.artifact import FORMAT, Artifact, has_older_format, part_path
 from headrace.pipeline.core.claim import claim_of, claimed_when_free
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, suggestion
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.core.progress import StageProgress
-from headrace.pipeline.core.settings import decode, differing
-from headrace.pipeline.core.stage import Phase, Stage, address_of
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
 from headrace.pipeline.core.tracking import GROUP
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.launch import launch
-from headrace.pipeline.run.run_files import RUN_JSON, is_trusted
-from headrace.pipeline.run.saved import AnyPhase, AnyStep, SavedRun, read_saved
+from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.saved import AnyStep, SavedRun, read_saved
+from headrace.pipeline.run.step import Step, refuse_untrusted, save_step
 from headrace.pipeline.run.workers import Workers
 from headrace.pipeline.stages import stages
-from headrace.train.scores import CheckpointScores, FolderScores
-
-WITHOUT_RUN: Mapping[str, type[Stage]] = {stage.name: stage for stage in (FolderScores, CheckpointScores)}
-"""The stages that do not belong to a run."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """A stage of a run, with everything that is known before it runs."""
-
-    stage: Stage
-    address: str
-    folder: Path
-    inputs: Mapping[str, Path]
-    shards: Mapping[str, int]
-    description: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        return self.stage.name
-
-    @cached_property
-    def phases(self) -> tuple[Phase, ...]:
-        return self.stage.phases(self.shards)
-
-    @property
-    def is_whole(self) -> bool:
-        return (self.folder / "manifest.json").is_file()
-
-    def missing(self, phase: AnyPhase) -> list[int]:
-        return missing_tasks(self.folder, phase.name, phase.tasks)
-
-    def executor(self, phase: Phase) -> TaskExecutor:
-        """Returns the executor for the tasks of ``phase``."""
-        return TaskExecutor(PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks)
-
-    def run_tasks(self, workers: Workers) -> None:
-        """Runs the missing tasks of all phases in ``workers``. The stage is not distributed."""
-        with StageProgress(self.name, len(self.phases)) as progress:
-            for number, phase in enumerate(self.phases, 1):
-                progress.start_phase(number, phase.name, phase.tasks, phase.raw_bytes)
-                self.executor(phase).run(workers, progress)
-
-    def finish(self) -> Artifact:
-        """Writes the manifest, unless another process has written it. All part records must exist."""
-        with claimed_when_free(self.folder / "logs" / "finish.claim", f"{self.name}.finish"):
-            if self.is_whole:
-                return Artifact(self.folder)
-            inputs = {name: Artifact(folder) for name, folder in self.inputs.items()}
-            phases = {phase.name: phase.tasks for phase in self.phases}
-            return finish(self.folder, self.description, phases, partial(self.stage.balances, inputs=inputs))
-
-    def finish_if_complete(self) -> None:
-        """Finishes the artifact if no task is missing. In cluster jobs, the last task to end does this."""
-        if not self.is_whole and not any(self.missing(phase) for phase in self.phases):
-            self.finish()
-
-    def refuse_other_version(self) -> None:
-        """Compares the description with the one that this version's code makes, unless the artifact is finished.
-
-        The address of a saved step hashes its saved description, so only that version's code may compute it.
-
-        Raises:
-            ConfigError: naming what differs.
-        """
-        if self.is_whole:
-            return
-        ours = self.stage.without_raw_files({name: folder.name for name, folder in self.inputs.items()})
-        if names := differing(_decisive(self.description), _decisive(ours)):
-            wrong = f"was planned by another version of headrace (different: {', '.join(names)})"
-            raise ConfigError(self.name, wrong, "run the command that planned it again, with its overrides")
-
-    @classmethod
-    def of(
-        cls,
-        stage: Stage,
-        root: Path,
-        inputs: Mapping[str, Path],
-        shards: Mapping[str, int],
-        description: Mapping[str, Any] | None = None,
-    ) -> "Step":
-        """Returns the step of ``stage`` below ``root``, with the folders and the numbers of shards of its inputs.
-
-        An existing ``description`` is used unchanged, because making one means reading every raw file.
-        """
-        description = description or stage.description({name: folder.name for name, folder in inputs.items()})
-        address = address_of(description)
-        return cls(stage.planned_as(description), address, root / stage.name / address, inputs, shards, description)
-
-
-def _decisive(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the version, the settings and the addresses of the inputs of ``description``, by their names."""
-    inputs = {f"inputs.{name}": address for name, address in description["inputs"].items()}
-    return {"version": description["version"], **inputs, **description["hashed"]}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -199,13 +103,13 @@ def announce_recomputation(steps: Sequence[Step]) -> None:
         )
 
 
-def execute(step: Step, config: RunConfig, file: Path) -> Artifact:
-    """Runs ``step`` alone on this machine and returns its finished artifact. Ranks read the step from ``file``."""
+def execute(step: Step, config: RunConfig) -> Artifact:
+    """Runs ``step`` alone on this machine and returns its finished artifact."""
     with Workers(config.worker_processes) as workers:
-        return execute_in(workers, step, config, file)
+        return execute_in(workers, step, config)
 
 
-def execute_in(workers: Workers, step: Step, config: RunConfig, file: Path) -> Artifact:
+def execute_in(workers: Workers, step: Step, config: RunConfig) -> Artifact:
     """Runs ``step`` like ``execute``, with ``workers`` that other steps use too."""
     adopt_job(CLUSTERS.values())
     with error_report.kept(step.folder), system_errors_explained(step.folder), attempts.recorded(step.folder):
@@ -218,7 +122,7 @@ def execute_in(workers: Workers, step: Step, config: RunConfig, file: Path) -> A
             workers.close()  # their memory belongs to the ranks
             with claimed_when_free(claim_of(part_path(step.folder, phase.name, 0)), step.name):
                 if step.missing(phase):
-                    launch(step.stage, step.folder, file, config.ranks)
+                    launch(step.stage, step.folder, save_step(step), config.ranks)
         return step.finish()
 
 
@@ -297,30 +201,14 @@ def load(run_json: Path) -> tuple[RunConfig, list[Step]]:
     return config, plan(config, saved["descriptions"])
 
 
-def save_step(step: Step) -> Path:
-    """Writes ``step.json`` for a step that belongs to no run, and returns its path."""
-    path = step.folder / "logs" / "step.json"
-    values: dict[str, Any] = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
-    values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
-    values |= {"inputs": {name: str(folder) for name, folder in step.inputs.items()}}
-    write_sealed(path, {"format": FORMAT, **values})
-    return path
-
-
 def load_steps(file: Path) -> dict[str, Step]:
-    """Returns the steps that ``save`` or ``save_step`` wrote to ``file``, by the names of their stages.
+    """Returns the steps that ``save`` wrote to ``file``, by the names of their stages.
 
     Raises:
         ConfigError: when another user wrote it.
     """
-    if not is_trusted(file):
-        raise ConfigError(str(file), "was written by another user", "run the command again, or use a root of your own")
-    saved = read_saved(file)
-    if "stage" not in saved:
-        return {step.name: step for step in load(file)[1]}
-    stage = decode(WITHOUT_RUN[saved["stage"]], saved.pop("settings"), str(file))
-    inputs = {name: Path(folder) for name, folder in saved["inputs"].items()}
-    return {stage.name: Step(**saved | {"stage": stage, "folder": Path(saved["folder"]), "inputs": inputs})}
+    refuse_untrusted(file)
+    return {step.name: step for step in load(file)[1]}
 
 
 def run_folder(config: RunConfig) -> Path:

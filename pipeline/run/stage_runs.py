@@ -49,9 +49,10 @@ from headrace.pipeline.report.media import media, score_rows
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.score_table import ScoreTable
-from headrace.pipeline.run.planner import Step, load
+from headrace.pipeline.run.planner import load
+from headrace.pipeline.run.rank import exit_with
 from headrace.pipeline.run.recorder import RECORD, group_of, is_recorded, record_of
-from headrace.pipeline.run.worker import exit_with
+from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import newest_product
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights

@@ -22,8 +22,8 @@ from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.core.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, queued, record
-from headrace.pipeline.run.planner import Step
 from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.step import Step
 
 
 @dataclasses.dataclass(frozen=True)

@@ -224,6 +224,18 @@ def test_a_file_that_cannot_be_read(tmp_path):
     )
 
 
+def test_a_model_of_sentencepiece_is_refused_with_the_command_that_converts_it(tmp_path):
+    path = tmp_path / "spiece.model"
+    path.write_bytes(b"\n\x0e\n\x05<pad>\x15\x00\x00\x00\x00\x18\x03")
+    with pytest.raises(ConfigError) as error:
+        GivenFile(path=str(path)).raw_files()
+    code = f"from transformers import AutoTokenizer as T; T.from_pretrained('{tmp_path}').save_pretrained('{tmp_path}')"
+    assert str(error.value) == (
+        f"tokenizer.path: '{path}' is a model of SentencePiece, not a tokenizer.json; "
+        f'convert it where sentencepiece is installed, python -c "{code}", and give the tokenizer.json'
+    )
+
+
 def test_files_of_the_wrong_kind(tmp_path):
     encoder, merges = tmp_path / "encoder.json", tmp_path / "vocab.bpe"
     encoder.write_text('["a"]')

@@ -12,7 +12,8 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, part_path
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.run.planner import Step, load, plan, save
+from headrace.pipeline.run.planner import load, plan, save
+from headrace.pipeline.run.step import Step
 from headrace.train.data.rows import Rows
 from tests.small_runs import page
 from tests.train.causal_rows import causal

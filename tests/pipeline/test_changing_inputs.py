@@ -22,7 +22,8 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.settings import canonical
 from headrace.pipeline.core.stage import RawFile, refuse_changes
-from headrace.pipeline.run.planner import Step, execute, load, plan, save
+from headrace.pipeline.run.planner import execute, load, plan, save
+from headrace.pipeline.run.step import Step
 
 REMEDY = "since the run was planned; run again: new content has an address of its own"
 
@@ -52,7 +53,7 @@ def planned_again(tmp_path: Path, *overrides: str) -> Path:
 def carried_out(run_json: Path) -> Artifact:
     """Returns the last result before the report, of workers in another process on the run."""
     config, steps = load(run_json)
-    return [execute(step, config, run_json) for step in steps[:-1]][-1]
+    return [execute(step, config) for step in steps[:-1]][-1]
 
 
 def refuses(run_json: Path, file: Path, wrong: str) -> Step:

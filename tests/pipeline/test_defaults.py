@@ -23,7 +23,7 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.settings import canonical, default_of, hashed_fields
 from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.run.planner import WITHOUT_RUN
+from headrace.pipeline.run.step import DISTRIBUTED
 from headrace.pipeline.run.storage import STAGES
 from headrace.pipeline.stages import stages
 
@@ -40,7 +40,7 @@ def stage_classes() -> list[type[Stage]]:
     """Returns every stage of the line, and those without a run."""
     modules = sys.modules[stages.__module__]
     line = [one for one in vars(modules).values() if isinstance(one, type) and issubclass(one, Stage)]
-    return sorted({*line, Report, *WITHOUT_RUN.values()} - {Stage}, key=lambda stage: stage.name)
+    return sorted({*line, Report, *DISTRIBUTED.values()} - {Stage}, key=lambda stage: stage.name)
 
 
 def test_gc_finds_the_artifacts_of_every_stage() -> None:

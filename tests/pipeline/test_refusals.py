@@ -15,7 +15,8 @@ import pytest
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.run import worker
-from headrace.pipeline.run.planner import Step, plan, save
+from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.run.step import Step
 from tests.command_line import headrace_here
 from tests.disks import bound_by_permissions, give_away, make_read_only, small_disk, with_shared_memory
 from tests.small_runs import c4_corpus

@@ -18,7 +18,7 @@ from headrace.train.distributed.processes import Ranks, on_first
 from headrace.train.engine import fragments
 from headrace.train.engine.fragments import MASTER, Fragment
 from headrace.train.model.pair import build, divided
-from headrace.train.model.transformer import Transformer
+from headrace.train.model.transformer import Transformer, put_weights
 
 
 def assembled(
@@ -31,11 +31,7 @@ def assembled(
     values = dict(weights) if config.generator_width is None else divided(weights)[0]
     with torch.device("meta"):
         model = Transformer(config.discriminator, vocabulary)
-    if config.ties_output:
-        values["head.weight"] = values["embedding.weight"]
-    model.load_state_dict(values, assign=True)
-    if config.ties_output:
-        model.head.weight = model.embedding.weight
+    put_weights(model, values)
     model.context_form = context_form
     return model.eval()
 

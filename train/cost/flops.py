@@ -26,9 +26,9 @@ def flops_per_token(config: ModelConfig, vocabulary: int, row_tokens: int, targe
     """Returns the FLOP of forward and backward pass for one token, as the formula of MFU counts them.
 
     ``target_tokens`` are the positions of the decoder in an encoder–decoder; None: there is one stack. Shared layers
-    compute as much as others.
+    and stacks compute as much as others.
     """
-    config = dataclasses.replace(config, shared_layers=False)
+    config = dataclasses.replace(config, shared_layers=False, shared_stacks=False)
     if target_tokens is None:
         models = [config, *([config.generator] if config.generator_width else [])]
         attention = sum(model.heads * model.head_width * model.seen_tokens(row_tokens) for model in models)

@@ -174,12 +174,14 @@ class Footprint:
         norm = NORM_PLACES[model.norm_place].per_part * NORMS[model.norm].kept_bytes(model.width, size)
         dropped = model.width + model.heads * self.row_tokens * (2 * size + 1) if model.dropout else 0
         mask = size * self.row_tokens if self.device == "cpu" else 0
+        norm += self._qk_norm_bytes(model.heads)
         return size * (model.width + 2 * model.heads * model.head_width) + norm + FP32 * model.heads + dropped + mask
 
     def _cross_bytes_per_token(self) -> int:
         """Returns the bytes that a layer's cross-attention keeps of one position of the encoder: keys and values."""
         repeated = 2 * (self.model.heads if self.model.kv_heads < self.model.heads else 0)
-        return self.value_bytes * self.model.head_width * (2 * self.model.kv_heads + repeated)
+        normed = self._qk_norm_bytes(self.model.kv_heads)
+        return self.value_bytes * self.model.head_width * (2 * self.model.kv_heads + repeated) + normed
 
     def activation_bytes_per_token(self) -> int:
         """Returns the bytes that the backward pass keeps of one position, without the output layer."""
@@ -191,7 +193,8 @@ class Footprint:
         mask = self._mask_of_layers_bytes_per_token() if self._recomputes else 0
         norms = model.embedding_norm + model.first_attention_norm
         norm = NORMS[model.norm].kept_bytes(model.width, size)
-        return model.layers * layer + mask + size * model.width + norms * norm
+        last = model.width if model.dropout and "last" in model.dropout_places else 0
+        return model.layers * layer + mask + size * model.width + norms * norm + last
 
     def _mask_of_layers_bytes_per_token(self) -> int:
         """Returns the bytes of the mask with a bias that all layers share, and of its gradient if the bias is learned.
@@ -211,18 +214,23 @@ class Footprint:
         grouped = model.kv_heads < model.heads
         widths = (3 if rotated else 4 + 2 * shared) if grouped else (5 if rotated else 3)
         attention = size * model.heads * model.head_width * (widths + 1) + FP32 * model.heads
-        attention += self._qk_norm_bytes_per_token() + self._mask_bytes_per_token()
+        attention += self._qk_norm_bytes(model.heads + model.kv_heads) + self._mask_bytes_per_token()
         mlp = size * model.mlp_width * ACTIVATIONS[model.activation].kept_values
-        dropped = 2 * width if model.dropout else 0
+        dropped = 2 * width + self._dropped_bytes_per_token() if model.dropout else 0
         return round(place.kept_inputs * size * width + 2 * place.per_part * norm + attention + mlp + dropped)
 
-    def _qk_norm_bytes_per_token(self) -> int:
-        """Returns the bytes that the normalizations of queries and keys keep."""
-        model = self.model
-        if model.qk_norm == "none":
+    def _dropped_bytes_per_token(self) -> int:
+        """Returns the bytes that dropout in a feed-forward layer keeps: its mask, and of ReLU also the values before
+        it, from which the gradient of ReLU is computed."""
+        if "feed_forward" not in self.model.dropout_places:
             return 0
-        width = (model.heads + model.kv_heads) * model.head_width
-        return NORMS[model.norm].kept_bytes(width, self.value_bytes)
+        return self.model.mlp_width * (1 + self.value_bytes * (self.model.activation == "relu"))
+
+    def _qk_norm_bytes(self, heads: int) -> int:
+        """Returns the bytes that the normalizations of the queries or keys of ``heads`` heads keep of one position."""
+        if self.model.qk_norm == "none":
+            return 0
+        return NORMS[self.model.norm].kept_bytes(heads * self.model.head_width, self.value_bytes)
 
     def _layer_gradient_bytes_per_token(self) -> int:
         """Returns the bytes of gradients that the backward pass of one layer holds at once."""

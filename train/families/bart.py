@@ -77,6 +77,7 @@ class Bart(Family):
             "scale_embedding": False,
             "forced_eos_token_id": None,
             **dict.fromkeys(("dropout", "attention_dropout"), config.dropout),
+            **({"activation_dropout": config.dropout} if "feed_forward" in config.dropout_places else {}),
         }
 
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:

@@ -35,8 +35,10 @@ BLOCKS = "blocks"
 ENCODER = "encoder."
 """The prefix of our weights in the encoder of an encoder–decoder."""
 
-SIZES = frozenset(("layers", "width", "heads", "kv_heads", "context", "mlp_width", "norm_epsilon", "tied", "dropout"))
+SIZES = frozenset(("layers", "width", "heads", "kv_heads", "context", "mlp_width", "norm_epsilon", "tied"))
 """Fields of ModelConfig that are numbers of every model, not parts."""
+OF_TRAINING = frozenset(("dropout", "dropout_places"))
+"""Fields of ModelConfig on which no output of a trained model depends."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,9 +139,11 @@ class Family(abc.ABC):
 
 
 def has_parts(config: ModelConfig, *free: str, **parts: object) -> bool:
-    """Whether ``config`` has these ``parts``, and defaults elsewhere; sizes and the fields ``free`` may be any."""
+    """Whether ``config`` has these ``parts``, and defaults elsewhere; sizes, dropout and the fields ``free`` may be
+    any."""
     expected = {field.name: field.default for field in dataclasses.fields(ModelConfig)} | parts
-    return all(getattr(config, name) == value for name, value in expected.items() if name not in SIZES.union(free))
+    any_value = SIZES.union(OF_TRAINING, free)
+    return all(getattr(config, name) == value for name, value in expected.items() if name not in any_value)
 
 
 def common_fields(model_type: str, architecture: str, config: ModelConfig) -> dict[str, Any]:

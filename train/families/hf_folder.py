@@ -177,9 +177,9 @@ def load_into(model: Transformer | Pair, folder: Path) -> None:
         if ours[name].shape != parameter.shape:
             wrong = f"holds {name} as {tuple(ours[name].shape)}, by its config.json it is {tuple(parameter.shape)}"
             raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
-    if config.ties_output:
-        ours["head.weight"] = ours["embedding.weight"]
-    model.load_state_dict({name: value.float() for name, value in ours.items()})
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(ours[name])
 
 
 def _to_hf(name: str, value: Tensor, config: ModelConfig, names: WeightNames) -> dict[str, Tensor]:

@@ -17,6 +17,7 @@ from headrace.data_prep.tokenization.encode import parse
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.train.config import ModelConfig
+from headrace.train.families.family import OF_TRAINING
 from headrace.train.families.hf_config import GENERATOR, read_model_config
 from headrace.train.parts import POSITIONS
 
@@ -57,7 +58,7 @@ def check_shape(setting: str, where: str, shape: ModelConfig, model: ModelConfig
     Raises:
         ConfigError: naming the first field that differs.
     """
-    free = ["dropout", "rope_theta" if POSITIONS[model.positions].vectors_per_position else "context"]
+    free = [*OF_TRAINING, "rope_theta" if POSITIONS[model.positions].vectors_per_position else "context"]
     if shape.pair_head:
         free.append("pair_head")
     for field in dataclasses.fields(ModelConfig):

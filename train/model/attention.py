@@ -116,7 +116,8 @@ class Attention(nn.Module):
         heads, kv_heads, width = self.config.heads, self.config.kv_heads, self.config.head_width
         qkv_BNTD = self.qkv(x_BTM).unflatten(-1, (-1, width)).transpose(1, 2)
         q_BNTD, k_BGTD, v_BGTD = qkv_BNTD.split((heads, kv_heads, kv_heads), dim=1)
-        q_BNTD, k_BGTD = self._normalized(q_BNTD, self.query_norm), self._normalized(k_BGTD, self.key_norm)
+        q_BNTD = _normalized(q_BNTD, self.query_norm, self.config)
+        k_BGTD = _normalized(k_BGTD, self.key_norm, self.config)
         if rotation is not None:
             q_BNTD, k_BGTD = rotate(q_BNTD, rotation), rotate(k_BGTD, rotation)
         q_BNTD = _scaled(q_BNTD, self.config)
@@ -124,14 +125,15 @@ class Attention(nn.Module):
         output_BTM: Tensor = self.output(mixed_BNTD.transpose(1, 2).flatten(2))
         return output_BTM
 
-    def _normalized(self, x_BNTD: Tensor, norm: nn.Module) -> Tensor:
-        """Returns queries or keys after ``qk_norm``, which takes each head alone or all heads of a token together."""
-        if self.config.qk_norm == "width":
-            x_BTND = x_BNTD.transpose(1, 2)
-            normed_BTH: Tensor = norm(x_BTND.flatten(2))
-            return normed_BTH.view(x_BTND.shape).transpose(1, 2)
-        normed_BNTD: Tensor = norm(x_BNTD)
-        return normed_BNTD
+
+def _normalized(x_BNTD: Tensor, norm: nn.Module, config: ModelConfig) -> Tensor:
+    """Returns queries or keys after ``qk_norm``, which takes each head alone or all heads of a token together."""
+    if config.qk_norm == "width":
+        x_BTND = x_BNTD.transpose(1, 2)
+        normed_BTH: Tensor = norm(x_BTND.flatten(2))
+        return normed_BTH.view(x_BTND.shape).transpose(1, 2)
+    normed_BNTD: Tensor = norm(x_BNTD)
+    return normed_BNTD
 
 
 def _scaled(q_BNTD: Tensor, config: ModelConfig) -> Tensor:
@@ -173,10 +175,12 @@ class CrossAttention(nn.Module):
         query_width, key_width = config.heads * config.head_width, config.kv_heads * config.head_width
         self.query = nn.Linear(config.width, query_width, bias=config.bias)
         self.key_value = nn.Linear(config.width, 2 * key_width, bias=config.bias)
+        self.query_norm, self.key_norm = _qk_norms(config)
         self.output = nn.Linear(query_width, config.width, bias=config.bias)
 
     def forward(self, x_BTM: Tensor, memory: CrossAttending) -> Tensor:
-        q_BNTD = _scaled(self._by_heads(self.query(x_BTM)), self.config)
+        q_BNTD = _normalized(self._by_heads(self.query(x_BTM)), self.query_norm, self.config)
+        q_BNTD = _scaled(q_BNTD, self.config)
         mixed_BNTD = memory.read(q_BNTD, self.keys_and_values, self.config.dropout if self.training else 0.0)
         output_BTM: Tensor = self.output(mixed_BNTD.transpose(1, 2).flatten(2))
         return output_BTM
@@ -184,7 +188,7 @@ class CrossAttention(nn.Module):
     def keys_and_values(self, x_BSM: Tensor) -> tuple[Tensor, Tensor]:
         """Returns k_BGSD and v_BGSD of an encoder's output."""
         k_BGSD, v_BGSD = self._by_heads(self.key_value(x_BSM)).chunk(2, dim=1)
-        return k_BGSD, v_BGSD
+        return _normalized(k_BGSD, self.key_norm, self.config), v_BGSD
 
     def _by_heads(self, x_BTH: Tensor) -> Tensor:
         rows, positions, _ = x_BTH.shape

@@ -12,6 +12,7 @@ the (N, V) values only one chunk exists at a time: fp32 logits of 16,384 positio
 gradients as much again.
 """
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -39,32 +40,48 @@ class Head(nn.Linear):
         self.cap = cap
 
     def forward(
-        self, x_BTM: Tensor, targets_BT: Tensor | None = None, z_loss: float = 0.0, kinds_B: Tensor | None = None
+        self,
+        x_BTM: Tensor,
+        targets_BT: Tensor | None = None,
+        z_loss: float = 0.0,
+        kinds_B: Tensor | None = None,
+        label_smoothing: float = 0.0,
     ) -> Tensor:
         """Returns logits_BTV; with targets the sum of -ln p(target), in fp32 nats, without the ignored ones.
 
-        With ``z_loss`` it returns two sums, (2,): that of -ln p, and z_loss · Σ (ln Z)². The gradient of the first is
-        that of both together, and the second has none: one product then computes the gradient of both.
-        With ``kinds_B``, int64 numbers of rows below KINDS, the sums of -ln p of each kind follow, which have no
-        gradient: (1 + KINDS,), or (2 + KINDS,).
+        Other sums follow in this order, if they are asked for. They have no gradient: that of the first sum is the
+        gradient of all terms together, so one product computes it.
+
+            z_loss             z_loss · Σ (ln Z)², where Z is the sum of exp(logit)
+            label_smoothing    ε · Σ (mean of -ln p over the vocabulary, less -ln p(target)): with it the loss is the
+                               cross-entropy with targets of 1 - ε, and ε / V for each token (Szegedy et al. 2016)
+            kinds_B            the sums of -ln p of each kind: int64 numbers of rows below KINDS
         """
         if targets_BT is None:
             logits_BTV = functional.linear(x_BTM, self.weight, self.bias)
             return logits_BTV if self.cap is None else capped(logits_BTV, self.cap)
-        weights = (self.weight, self.bias)
+        terms = Terms(self.cap, z_loss, label_smoothing)
         kinds_N = None if kinds_B is None else kinds_B[:, None].expand_as(targets_BT).flatten()
-        arguments = (x_BTM.flatten(0, 1), *weights, targets_BT.flatten(), torch.is_grad_enabled(), self.cap, z_loss)
-        found = ChunkedNll.apply(*arguments, kinds_N, self.gradient_scale)  # type: ignore[no-untyped-call]  # torch does not annotate it
-        nll, z_term, nll_K = found
-        if not z_loss and kinds_N is None:
+        arguments = (x_BTM.flatten(0, 1), self.weight, self.bias, targets_BT.flatten(), torch.is_grad_enabled())
+        nll, others_2, nll_K = ChunkedNll.apply(*arguments, terms, kinds_N, self.gradient_scale)  # type: ignore[no-untyped-call]  # torch does not annotate it
+        others = [value for value, weight in zip(others_2, (z_loss, label_smoothing), strict=True) if weight]
+        if not others and kinds_N is None:
             sums: Tensor = nll
             return sums
-        of_kinds = () if kinds_N is None else nll_K
-        return torch.stack((nll, *((z_term,) if z_loss else ()), *of_kinds))
+        return torch.stack((nll, *others, *(() if kinds_N is None else nll_K)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Terms:
+    """The settings of a loss besides -ln p: see ``Head``."""
+
+    cap: float | None = None
+    z_loss: float = 0.0
+    label_smoothing: float = 0.0
 
 
 class ChunkedNll(torch.autograd.Function):
-    """The sum of -ln p of ``targets_N`` under softmax(x · weightᵀ + bias), in fp32 nats, and the z-loss.
+    """The sum of -ln p of ``targets_N`` under softmax(x · weightᵀ + bias), in fp32 nats, and those of other terms.
 
     The gradients of weight and bias are summed over chunks in fp32, whatever the weight's own precision.
     """
@@ -77,14 +94,13 @@ class ChunkedNll(torch.autograd.Function):
         bias_V: Tensor | None,
         targets_N: Tensor,
         is_training: bool,
-        cap: float | None,
-        z_loss: float,
+        terms: Terms,
         kinds_N: Tensor | None,
         gradient_scale: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.gradient_scale = gradient_scale
         nll = torch.zeros((), dtype=torch.float32, device=x_NM.device)
-        z_term, nll_K = torch.zeros_like(nll), nll.new_zeros(KINDS)
+        others_2, nll_K = nll.new_zeros(2), nll.new_zeros(KINDS)
         chunk = max(1, CHUNK_LOGITS // len(weight_VM))
         compute = compiled(nll_and_gradient) if x_NM.is_cuda else nll_and_gradient
         compute_more = compiled(all_and_gradient) if x_NM.is_cuda else all_and_gradient
@@ -96,11 +112,11 @@ class ChunkedNll(torch.autograd.Function):
         for start in range(0, len(x_NM), chunk):
             here = slice(start, start + chunk)
             logits_nV = functional.linear(x_NM[here], weight_VM, bias_V)
-            if cap is None and not z_loss:
+            if terms == Terms():
                 nll_n, gradient_nV = compute(logits_nV, targets_N[here], gradient_scale)
             else:
-                nll_n, z_part, gradient_nV = compute_more(logits_nV, targets_N[here], cap, z_loss, gradient_scale)
-                z_term += z_part
+                nll_n, parts_2, gradient_nV = compute_more(logits_nV, targets_N[here], terms, gradient_scale)
+                others_2 += parts_2
             nll += nll_n.sum()
             if kinds_N is not None:
                 nll_K.index_add_(0, kinds_N[here], nll_n)
@@ -109,8 +125,8 @@ class ChunkedNll(torch.autograd.Function):
                 gradient_VM += gradient_nV.T @ x_NM[here]
                 if gradient_V is not None:
                     gradient_V += gradient_nV.sum(0, dtype=torch.float32)
-        ctx.mark_non_differentiable(z_term, nll_K)
-        return nll, z_term, nll_K
+        ctx.mark_non_differentiable(others_2, nll_K)
+        return nll, others_2, nll_K
 
     @staticmethod
     @once_differentiable
@@ -118,7 +134,7 @@ class ChunkedNll(torch.autograd.Function):
         gradient_NM, *of_weights = ctx.saved_tensors
         dtype, scale = gradient_NM.dtype, scale / ctx.gradient_scale
         scaled = [None if gradient is None else (gradient * scale).to(dtype) for gradient in of_weights]
-        return gradient_NM * scale.to(dtype), *scaled, None, None, None, None, None, None
+        return gradient_NM * scale.to(dtype), *scaled, None, None, None, None, None
 
 
 def nll_and_gradient(logits_nV: Tensor, targets_n: Tensor, gradient_scale: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -134,20 +150,28 @@ def nll_and_gradient(logits_nV: Tensor, targets_n: Tensor, gradient_scale: float
 
 
 def all_and_gradient(
-    logits_nV: Tensor, targets_n: Tensor, cap: float | None, z_loss: float, gradient_scale: float
+    logits_nV: Tensor, targets_n: Tensor, terms: Terms, gradient_scale: float = 1.0
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the negative log-likelihood of each position, (n,), of capped logits, the sum of z_loss · (ln Z)², and
-    the gradient of both sums together times ``gradient_scale``, (n, V), in the precision of the logits.
+    """Returns the negative log-likelihood of each position, (n,), of capped logits, the sums of the z-loss and of label
+    smoothing, (2,), and the gradient of all sums together times ``gradient_scale``, (n, V), in the precision of
+    the logits.
 
     Z is the sum of exp(logit) (Chowdhery et al. 2022, section 5). d (ln Z)² / d logit = 2 ln Z · softmax, and
-    d capped / d logit = 1 - (capped / cap)².
+    d capped / d logit = 1 - (capped / cap)². The mean of -ln p over the vocabulary is ln Z less the mean of the logits.
     """
-    wide_nV = logits_nV.float() if cap is None else capped(logits_nV.float(), cap)
-    nll_n, gradient_nV = nll_and_gradient(wide_nV, targets_n, gradient_scale)
-    is_target_n1 = (targets_n != IGNORED)[:, None]
+    wide_nV = logits_nV.float() if terms.cap is None else capped(logits_nV.float(), terms.cap)
+    nll_n, gradient_nV = nll_and_gradient(wide_nV, targets_n)
+    is_target_n1, indices_n1 = (targets_n != IGNORED)[:, None], targets_n.clamp(min=0)[:, None]
     log_z_n1 = wide_nV.logsumexp(1, keepdim=True) * is_target_n1
-    if z_loss:
-        gradient_nV = gradient_nV + 2 * z_loss * gradient_scale * log_z_n1 * wide_nV.softmax(1)
-    if cap is not None:
-        gradient_nV = gradient_nV * (1 - (wide_nV / cap).square())
-    return nll_n, z_loss * log_z_n1.square().sum(), gradient_nV.to(logits_nV.dtype)
+    if terms.z_loss:
+        gradient_nV = gradient_nV + 2 * terms.z_loss * log_z_n1 * wide_nV.softmax(1)
+    smoothed = nll_n.new_zeros(())
+    if terms.label_smoothing:
+        share_n1 = terms.label_smoothing * is_target_n1.float()
+        gradient_nV = (gradient_nV - share_n1 / wide_nV.shape[1]).scatter_add(1, indices_n1, share_n1)
+        means_n1 = log_z_n1 - wide_nV.mean(1, keepdim=True)
+        smoothed = (share_n1 * (means_n1 - nll_n[:, None])).sum()
+    if terms.cap is not None:
+        gradient_nV = gradient_nV * (1 - (wide_nV / terms.cap).square())
+    sums_2 = torch.stack((terms.z_loss * log_z_n1.square().sum(), smoothed))
+    return nll_n, sums_2, (gradient_nV * gradient_scale).to(logits_nV.dtype)

@@ -16,7 +16,7 @@ from headrace.train.data.batches import IGNORED
 from headrace.train.model.attention import Attending, Attention, CrossAttending, CrossAttention
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import Rotation
-from headrace.train.parts import ActivationName
+from headrace.train.parts import ActivationName, DropoutPlaceName
 
 
 def gelu(inner_BTF: Tensor) -> Tensor:
@@ -54,6 +54,11 @@ def without_gate(name: ActivationName) -> Callable[[Tensor], Tensor]:
     return GATES.get(name, ACTIVATIONS[name])
 
 
+def build_dropout(config: ModelConfig, place: DropoutPlaceName) -> nn.Module:
+    """Returns the dropout at a place that only some families have."""
+    return nn.Dropout(config.dropout) if place in config.dropout_places else nn.Identity()
+
+
 class Mlp(nn.Module):
     """down(activation(up(x))); a gated activation has gate and value in one matrix ``up``."""
 
@@ -62,10 +67,11 @@ class Mlp(nn.Module):
         inputs = parts.ACTIVATIONS[config.activation].inputs
         self.activation = ACTIVATIONS[config.activation]
         self.up = nn.Linear(config.width, config.mlp_width * inputs, bias=config.bias)
+        self.dropout = build_dropout(config, "feed_forward")
         self.down = nn.Linear(config.mlp_width, config.width, bias=config.bias)
 
     def forward(self, x_BTM: Tensor) -> Tensor:
-        output_BTM: Tensor = self.down(self.activation(self.up(x_BTM)))
+        output_BTM: Tensor = self.down(self.dropout(self.activation(self.up(x_BTM))))
         return output_BTM
 
 

@@ -6,7 +6,7 @@ Shapes: B rows, T positions, P new tokens of all rows, M model width, N query he
         x + attention(norm(x))       documents do not see each other      │ layers
         x + cross(norm(x))           only in the decoder of two stacks    │ times
         x + mlp(norm(x))             post-norm: norm(x + mlp(x))          │
-    norm(x), which ``attended`` leaves to its caller
+    norm(x), which ``attended`` leaves to ``normed``
 """
 
 import itertools
@@ -20,7 +20,7 @@ from torch.nn import functional
 from headrace.train.config import ModelConfig
 from headrace.train.model.attention import Attending, BlockAttention, CrossAttending, DenseAttention
 from headrace.train.model.cache import Cache, NewTokens
-from headrace.train.model.layers import Block
+from headrace.train.model.layers import Block, build_dropout
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import POSITIONS, Rotation
 from headrace.train.model.visibility import (
@@ -55,6 +55,13 @@ class Stack(nn.Module):
         self.projection = nn.Linear(embedding_width, config.width) if is_narrow else nn.Identity()
         self.blocks = nn.ModuleList(Block(config, number) for number in range(config.blocks))
         self.norm = build_norm(config) if NORM_PLACES[config.norm_place].at_end else nn.Identity()
+        self.last_dropout = build_dropout(config, "last")
+
+    def take_weights(self, other: "Stack") -> None:
+        """Makes the weights of the blocks those of ``other``, whose blocks have the same parts, and maybe more."""
+        for name, _ in list(self.blocks.named_parameters()):
+            module, leaf = name.rsplit(".", 1)
+            setattr(self.blocks.get_submodule(module), leaf, other.blocks.get_parameter(name))
 
     @property
     def layers(self) -> Iterator[nn.Module]:
@@ -124,8 +131,12 @@ class Stack(nn.Module):
         for block, attention, layer, memory in parts:
             x_1PM = block(x_1PM, rotations[attention], layer, memory)
         cache.lengths_B = new.lengths_B
-        normed_1PM: Tensor = self.norm(x_1PM)
-        return normed_1PM
+        return self.normed(x_1PM)
+
+    def normed(self, x_BTM: Tensor) -> Tensor:
+        """Returns the vectors of the last block as an output layer, or a decoder, reads them."""
+        normed_BTM: Tensor = self.last_dropout(self.norm(x_BTM))
+        return normed_BTM
 
     def dense_mask(self, visibility: Visibility, tokens_BT: Tensor) -> LogitMask:
         """Returns the mask of all pairs of the positions of ``tokens_BT``, with the positions' bias."""

@@ -15,7 +15,7 @@ The vocabulary gets no padding rows: a multiple of 64 tokens is faster on a GPU.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 import torch
@@ -65,6 +65,8 @@ class Transformer(Stack):
             self.head.weight = self.embedding.weight
         self.pair_head = PairHead(config) if config.pair_head else None
         self.encoder = Stack(config.encoder) if config.stack == "encoder_decoder" else None
+        if self.encoder is not None and config.shared_stacks:
+            self.encoder.take_weights(self)
 
     @property
     def has_encoder(self) -> bool:
@@ -85,6 +87,7 @@ class Transformer(Stack):
         segments_BT: Tensor | None = None,
         pairs: Pairs | None = None,
         kinds_B: Tensor | None = None,
+        label_smoothing: float = 0.0,
     ) -> Tensor:
         """Returns logits_BTV in the dtype of the weights; with targets the sum of their -ln p in fp32 nats, a scalar.
 
@@ -100,42 +103,36 @@ class Transformer(Stack):
             targets_BT: int64 token that each position has to predict, -100 for none.
             visibility: what positions see in their own document; None: that of ``config.stack``.
             prefix_BT: bool, positions that every position of their document sees in addition.
-            z_loss: with targets, the weight of the second term of ``Head.forward``; then there are two sums.
+            z_loss: with targets, the weight of a further term of ``Head.forward``, whose sum follows.
             at_BK: int64 positions of each row whose logits are computed; None: all.
             source: what the encoder reads, for an encoder–decoder alone.
             segments_BT: int64 number of the part of a pair of texts, below ``config.segments``; None: 0.
             pairs: the pairs to predict the labels of, for a model with a pair head.
             kinds_B: with targets, the kind of each row: the sums of each kind follow (``Head.forward``).
+            label_smoothing: with targets, the share of a uniform distribution in them; its sum follows.
         """
         memory = None if source is None else self._memory(source, documents_BT)
         rows = self.embedding(tokens_BT), positions_BT, documents_BT
         x_BTM = self.attended(*rows, visibility, prefix_BT, memory, segments_BT)
-        wanted = () if targets_BT is None else (targets_BT, z_loss, kinds_B)
-        output: Tensor = self.head(self.transform(self._normed(x_BTM, at_BK)), *wanted)
+        wanted = () if targets_BT is None else (targets_BT, z_loss, kinds_B, label_smoothing)
+        output: Tensor = self.head(self.transform(self.normed(chosen(x_BTM, at_BK))), *wanted)
         if pairs is None:
             return output
         assert self.pair_head is not None  # pipeline/config.py refuses the objective otherwise
-        pair_sums = self.pair_head(self._normed(x_BTM, pairs.first_BP), pairs.labels_BP)
+        pair_sums = self.pair_head(self.normed(chosen(x_BTM, pairs.first_BP)), pairs.labels_BP)
         return torch.cat((output[None], pair_sums))
 
     def states(self, tokens_BT: Tensor, positions_BT: Tensor, documents_BT: Tensor, at_BK: Tensor) -> Tensor:
         """Returns the vectors that the output layer reads at ``at_BK``; see ``forward``."""
         x_BTM = self.attended(self.embedding(tokens_BT), positions_BT, documents_BT)
-        states_BKM: Tensor = self.transform(self._normed(x_BTM, at_BK))
+        states_BKM: Tensor = self.transform(self.normed(chosen(x_BTM, at_BK)))
         return states_BKM
-
-    def _normed(self, x_BTM: Tensor, at_BK: Tensor | None) -> Tensor:
-        """Returns the normalized vectors of the last block at ``at_BK``; None: at all positions."""
-        if at_BK is not None:
-            x_BTM = x_BTM.gather(1, at_BK[:, :, None].expand(-1, -1, x_BTM.shape[2]))
-        normed_BTM: Tensor = self.norm(x_BTM)
-        return normed_BTM
 
     def _memory(self, source: Source, documents_BT: Tensor) -> Memory:
         """Returns the encoder's output for decoders of the rows ``documents_BT``."""
         assert self.encoder is not None  # the objective makes a source for encoder–decoders alone
         vectors_BSM = self.embedding(source.tokens_BS)
-        x_BSM = self.encoder.norm(self.encoder.attended(vectors_BSM, source.positions_BS, source.documents_BS))
+        x_BSM = self.encoder.normed(self.encoder.attended(vectors_BSM, source.positions_BS, source.documents_BS))
         (rows, positions), places = documents_BT.shape, source.documents_BS.shape[1]
         queries_1T = torch.arange(positions, device=documents_BT.device)[None]
         seen = of_own_source(documents_BT, source.documents_BS)
@@ -221,6 +218,19 @@ class Transformer(Stack):
             yield recorder.weights_BNTT
 
 
+def chosen(x_BTM: Tensor, at_BK: Tensor | None) -> Tensor:
+    """Returns the vectors at ``at_BK``, int64 positions of each row; None: all."""
+    return x_BTM if at_BK is None else x_BTM.gather(1, at_BK[:, :, None].expand(-1, -1, x_BTM.shape[2]))
+
+
+def put_weights(model: nn.Module, values: Mapping[str, Tensor]) -> None:
+    """Makes ``values`` the weights of ``model``, without a copy. One that several modules share has its first name."""
+    weights = {parameter: nn.Parameter(values[name]) for name, parameter in model.named_parameters()}
+    for name, parameter in list(model.named_parameters(remove_duplicate=False)):
+        module, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(module), leaf, weights[parameter])
+
+
 class Initializable(Protocol):
     """A model with the settings that its first weights follow from."""
 
@@ -249,8 +259,9 @@ def _draw_as_gpt(name: str, parameter: Tensor, config: ModelConfig, generator: t
     """Draws a matrix as GPT-1 and GPT-2 do, with standard deviation 0.02.
 
     In a pre-norm or parallel model the matrices that end in the residual stream are scaled by 1/sqrt(2·layers), for
-    the number of additions to it (Radford et al. 2019, section 2.3); with cross-attention there are 3 a layer. A
-    post-norm model normalizes each addition and has 0.02 everywhere (2018).
+    the number of additions to it (Radford et al. 2019, section 2.3); with cross-attention there are 3 a layer. Weights
+    that both stacks share have the decoder's deviation. A post-norm model normalizes each addition and has 0.02
+    everywhere (2018).
     """
     stack = config.encoder if name.startswith("encoder.") else config
     parts = 3 if stack.stack == "encoder_decoder" else 2

@@ -20,6 +20,8 @@ from tokenizers import Tokenizer
 
 from headrace.data_prep.tokenization.special_tokens import decoder_start, document_end, spelling
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import settings
+from headrace.train.config import BelowOne
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Tensors, stacked
 from headrace.train.data.order import row_generator
@@ -54,13 +56,20 @@ class Vocabulary:
     """The ids of all special tokens, which no text encodes to."""
     continues_V: NDArray[np.bool_] = dataclasses.field(default_factory=lambda: np.empty(0, bool), compare=False)
     """(size,): True for a token that continues the word of the token before it."""
-    ends_sentence_V: NDArray[np.bool_] = dataclasses.field(default_factory=lambda: np.empty(0, bool), compare=False)
-    """(size,): True for a token that ends a sentence (sentences.py)."""
+    find_sentence_ends: Callable[[], NDArray[np.bool_]] = dataclasses.field(
+        default=lambda: np.empty(0, bool), compare=False, repr=False
+    )
+    """Computes ``ends_sentence``."""
 
     @functools.cached_property
     def ordinary(self) -> NDArray[np.int64]:
         """The ids that are not reserved, in order."""
         return np.setdiff1d(np.arange(self.size), self.reserved)
+
+    @functools.cached_property
+    def ends_sentence(self) -> NDArray[np.bool_]:
+        """(size,): True for a token that ends a sentence. Few objectives ask, and all tokens are decoded for it."""
+        return self.find_sentence_ends()
 
     def text_of(self, piece: NDArray[np.integer]) -> NDArray[np.int64]:
         """Returns the text of ``piece``, without the token before it and the token that ends its document."""
@@ -86,8 +95,8 @@ class Vocabulary:
         if is_continuation := CONTINUATIONS.get(type(tokenizer.decoder).__name__):
             continues_V[[number for token, number in ids.items() if is_continuation(token)]] = True
         continues_V[reserved] = False
-        found, ends_sentence_V = cls.of(objective, ids, size), sentence_ends(tokenizer)
-        return dataclasses.replace(found, reserved=reserved, continues_V=continues_V, ends_sentence_V=ends_sentence_V)
+        found, find_ends = cls.of(objective, ids, size), functools.partial(sentence_ends, tokenizer)
+        return dataclasses.replace(found, reserved=reserved, continues_V=continues_V, find_sentence_ends=find_ends)
 
     @classmethod
     def of(cls, objective: "Objective", ids: Mapping[str, int], size: int) -> "Vocabulary":
@@ -196,6 +205,25 @@ class ReadsOtherRows(Protocol):
 def combined(weights: Mapping[str, float], sums: Mapping[str, float], counts: Mapping[str, float]) -> float:
     """Returns the loss: the sum of weight · sum / count over the terms. A term without a value adds nothing."""
     return sum(weight * (sums[name] / counts[name]) for name, weight in weights.items() if counts[name])
+
+
+@settings
+class Smoothed:
+    """Base of the objectives whose targets can be smoothed."""
+
+    label_smoothing: BelowOne = 0.0
+    """Share ε of a uniform distribution in the targets of the training: 0.1 in Vaswani et al. 2017, section 5.4. The
+    term ``label_smoothing`` is trained and logged, but is no part of the printed loss."""
+
+    @property
+    def smoothing_weights(self) -> dict[str, float]:
+        """The term of label smoothing, if any, and its weight: the gradient of the first term holds its own."""
+        return {"label_smoothing": 0.0} if self.label_smoothing else {}
+
+
+def named(weights: Mapping[str, float], sums: "Tensor") -> "dict[str, Tensor]":
+    """Returns the sums that an output layer computed, one or several, under the names of the first terms."""
+    return dict(zip(weights, sums.reshape(-1), strict=False))
 
 
 @dataclasses.dataclass(frozen=True)

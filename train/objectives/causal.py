@@ -19,7 +19,7 @@ from headrace.pipeline.core.settings import NaturalNumber, settings
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
-from headrace.train.objectives.base import Vocabulary
+from headrace.train.objectives.base import Smoothed, Vocabulary, named
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @settings
-class Causal:
+class Causal(Smoothed):
     """Predicts the next token. Its term ``nll`` is -ln p(target | document so far), in nats."""
 
     type: Literal["causal"] = "causal"
@@ -40,7 +40,8 @@ class Causal:
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return {"nll": 1.0} | ({"z_loss": 0.0} if self.z_loss else {})  # the gradient of nll holds that of z_loss
+        z_loss = {"z_loss": 0.0} if self.z_loss else {}  # the gradient of nll holds that of z_loss
+        return {"nll": 1.0} | z_loss | self.smoothing_weights
 
     def special_tokens(self) -> tuple[str, ...]:
         return ()
@@ -62,10 +63,7 @@ class Causal:
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
         arguments = (batch["inputs"], batch["positions"], batch["documents"], batch["targets"])
-        if not self.z_loss:
-            return {"nll": model(*arguments)}
-        nll, z_term = model(*arguments, z_loss=self.z_loss)
-        return {"nll": nll, "z_loss": z_term}
+        return named(self.weights, model(*arguments, z_loss=self.z_loss, label_smoothing=self.label_smoothing))
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         return LEFT_TO_RIGHT

@@ -36,7 +36,7 @@ from headrace.train.context import ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives import noise
-from headrace.train.objectives.base import Vocabulary
+from headrace.train.objectives.base import Smoothed, Vocabulary, named
 from headrace.train.objectives.noise import Mask, Text
 from headrace.train.objectives.prefix import prefix_losses, prefix_row
 from headrace.train.parts import StackName
@@ -131,7 +131,7 @@ class Restoring(abc.ABC):
 
 
 @settings
-class Denoising(Restoring):
+class Denoising(Restoring, Smoothed):
     """Restores a corrupted text. Its one term ``denoising`` is -ln p(target | inputs and the targets before), in nats,
     and no likelihood of a text: it has no bits per byte."""
 
@@ -147,7 +147,7 @@ class Denoising(Restoring):
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return {"denoising": 1.0}
+        return {"denoising": 1.0} | self.smoothing_weights
 
     def special_tokens(self) -> tuple[str, ...]:
         return sentinels(self.sentinels)
@@ -196,10 +196,10 @@ class Denoising(Restoring):
         return noise.first_runs(mask, self.sentinels - 1) if self.kind == "independent" else mask
 
     def counts(self, batch: Arrays) -> dict[str, int]:
-        return {"denoising": int((batch["targets"] != IGNORED).sum())}
+        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        return {"denoising": self.summed(model, batch)}
+        return named(self.weights, self.summed(model, batch, label_smoothing=self.label_smoothing))
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         """Returns a context whose continuation is the first masked span, for a model that restores spans; else one

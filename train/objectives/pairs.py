@@ -69,7 +69,7 @@ def divided(
     text = vocabulary.text_of(pieces[number])
     if pairs == "none" or len(text) < 2:
         return Texts([text])
-    starts = sentence_starts(text, vocabulary.ends_sentence_V)
+    starts = sentence_starts(text, vocabulary.ends_sentence)
     sentences = len(starts)
     cut = int(starts[generator.integers(1, sentences)]) if sentences > 1 else len(text)
     first, second = text[:cut], text[cut:]
@@ -88,7 +88,7 @@ def divided(
 
 def sentences_of(text: Ids, length: int, vocabulary: Vocabulary, generator: np.random.Generator) -> Ids:
     """Returns sentences of ``text`` from a random one on: the fewest that have at least ``length`` tokens, or all."""
-    starts = sentence_starts(text, vocabulary.ends_sentence_V)
+    starts = sentence_starts(text, vocabulary.ends_sentence)
     if not len(starts):
         return text
     first = int(generator.integers(len(starts)))
@@ -113,6 +113,6 @@ def check_sentences(pairs: PairsName, vocabulary: Vocabulary) -> None:
     Raises:
         ConfigError: when no token ends one.
     """
-    if pairs != "none" and not vocabulary.ends_sentence_V.any():
+    if pairs != "none" and not vocabulary.ends_sentence.any():
         wrong = f"{pairs} divides texts at sentences, and no token of the tokenizer ends one"
         raise ConfigError("objective.pairs", wrong, "give a tokenizer with a full stop, or objective.pairs=none")

@@ -22,7 +22,7 @@ from headrace.train.context import ContextForm, whole_text_form
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives import corruptions
-from headrace.train.objectives.base import Vocabulary
+from headrace.train.objectives.base import Smoothed, Vocabulary, named
 from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
 from headrace.train.objectives.noise import Text
 from headrace.train.objectives.sentences import sentence_starts
@@ -37,7 +37,7 @@ SpanWords = Annotated[float, Field(ge=0.5, le=1000)]
 
 
 @settings
-class Reconstruction:
+class Reconstruction(Smoothed):
     """Restores a corrupted text whole. Its one term ``reconstruction`` is -ln p(token | source and the tokens before),
     in nats, and no likelihood of a text: it has no bits per byte."""
 
@@ -66,7 +66,7 @@ class Reconstruction:
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return {"reconstruction": 1.0}
+        return {"reconstruction": 1.0} | self.smoothing_weights
 
     def special_tokens(self) -> tuple[str, ...]:
         return (BEGIN, END, MASK)
@@ -102,7 +102,7 @@ class Reconstruction:
         if not len(text):
             return text
         if self.permute_sentences:
-            starts = sentence_starts(text, vocabulary.ends_sentence_V)
+            starts = sentence_starts(text, vocabulary.ends_sentence)
             text = corruptions.with_moved_sentences(text, starts, self.permute_sentences, generator)
         text = self._with_noise(text, vocabulary, generator, room)
         if len(text) and self.rotate and generator.random() < self.rotate:
@@ -122,10 +122,10 @@ class Reconstruction:
         return corruptions.infilled(text, begins_word, self.rate, self.mean_span, masks, generator, room)
 
     def counts(self, batch: Arrays) -> dict[str, int]:
-        return {"reconstruction": int((batch["targets"] != IGNORED).sum())}
+        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        return {"reconstruction": source_losses(model, batch)}
+        return named(self.weights, source_losses(model, batch, label_smoothing=self.label_smoothing))
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         return whole_text_form(*(vocabulary.special_ids[token] for token in (BEGIN, END, MASK)))

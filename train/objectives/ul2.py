@@ -25,7 +25,7 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.objectives import noise
-from headrace.train.objectives.base import Vocabulary
+from headrace.train.objectives.base import Smoothed, Vocabulary, named
 from headrace.train.objectives.denoising import Denoising, Restoring, Sentinels
 from headrace.train.objectives.noise import Text
 
@@ -49,7 +49,7 @@ SEQUENTIAL_RATE = 0.25
 
 
 @settings
-class Ul2(Restoring):
+class Ul2(Restoring, Smoothed):
     """Restores texts that one of seven denoisers corrupted. Its term ``denoising`` is -ln p(target | inputs and the
     targets before), in nats; the terms ``regular``, ``extreme`` and ``sequential`` are its parts, which are logged."""
 
@@ -59,7 +59,7 @@ class Ul2(Restoring):
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return {"denoising": 1.0} | dict.fromkeys(MODES.values(), 0.0)
+        return {"denoising": 1.0} | self.smoothing_weights | dict.fromkeys(MODES.values(), 0.0)
 
     def special_tokens(self) -> tuple[str, ...]:
         return (*MODES, *sentinels(self.sentinels))
@@ -93,11 +93,11 @@ class Ul2(Restoring):
     def counts(self, batch: Arrays) -> dict[str, int]:
         targets_B = (batch["targets"] != IGNORED).sum(1)
         of_kinds = (int(targets_B[batch["kind"][:, 0] == number].sum()) for number in range(len(MODES)))
-        return {"denoising": int(targets_B.sum())} | dict(zip(MODES.values(), of_kinds, strict=True))
+        return dict.fromkeys(self.weights, int(targets_B.sum())) | dict(zip(MODES.values(), of_kinds, strict=True))
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        sums = self.summed(model, batch, kinds_B=batch["kind"][:, 0])
-        return dict(zip(self.weights, sums, strict=True))
+        options = {"kinds_B": batch["kind"][:, 0], "label_smoothing": self.label_smoothing}
+        return named(self.weights, self.summed(model, batch, **options))
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         """Returns a context whose continuation the sequential denoiser predicts."""

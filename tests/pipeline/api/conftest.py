@@ -10,7 +10,8 @@ from headrace.data_prep.document import read_documents
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
-from headrace.pipeline.run.planner import Step, plan, save
+from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.run.step import Step
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.families.hf_folder import export

@@ -142,7 +142,7 @@ def process_of_rank(rank: int, root: Path) -> int:
             command, variables = ((folder / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
         except OSError:  # it ended
             continue
-        is_worker = b"headrace.pipeline.run.worker" in command and any(str(root).encode() in word for word in command)
+        is_worker = b"headrace.pipeline.run.rank" in command and any(str(root).encode() in word for word in command)
         if is_worker and b"RANK=%d" % rank in variables:
             return int(folder.name)
     raise AssertionError(f"no rank {rank} of {root}")

@@ -19,7 +19,8 @@ from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.progress import LATEST
 from headrace.pipeline.run import jobs
-from headrace.pipeline.run.planner import Run, Step, plan
+from headrace.pipeline.run.planner import Run, plan
+from headrace.pipeline.run.step import Step
 from tests.command_line import headrace_here
 
 LINE = "120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200"

@@ -14,7 +14,8 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.run.planner import Step, plan
+from headrace.pipeline.run.planner import plan
+from headrace.pipeline.run.step import Step
 
 PASSAGES = [
     "The heron stood by the weir until dusk, and when the miller opened the gate it flew away over the river",

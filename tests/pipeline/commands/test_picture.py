@@ -1,5 +1,6 @@
 """``headrace picture``: the drawn masks and tokens are those of a training step."""
 
+import itertools
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from headrace.pipeline.commands.picture import first_row, words
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.report.row_picture import svg
 from headrace.pipeline.run.planner import save
 from headrace.train.row_example import RowExample, row_example
 from tests.command_line import headrace_here
@@ -101,8 +103,17 @@ def test_the_picture_has_a_square_for_each_pair_and_a_box_for_each_token(tmp_pat
     positions = len(example().arrays["inputs"])
     assert len(drawing.findall(f"{SVG}rect")) == 1 + positions**2 + 2 * positions
     texts = [text.text for text in drawing.findall(f"{SVG}text")]
-    assert texts[0] == "objective=causal, model.stack=decoder"
+    assert texts[0] == "objective.type=causal, model.stack=decoder"
     assert {"inputs", "targets", "documents", "mill", "wheel"} <= set(texts)
+
+
+def test_captions_do_not_overlap_where_the_rows_are_short() -> None:
+    found = example("model=t5_small", "objective=span_corruption", "packing.row_tokens=512")
+    drawing = ElementTree.fromstring(svg("", found))
+    captions = [text for text in drawing.iter(f"{SVG}text") if "layers" in (text.text or "")]
+    assert len(captions) == 3
+    for caption, after in itertools.pairwise(captions):
+        assert float(after.get("x", 0)) - float(caption.get("x", 0)) > 6 * len(caption.text or "")
 
 
 def test_a_run_shows_the_first_row_of_its_training(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ from headrace.pipeline.core.artifact import FORMAT, Artifact
 from headrace.pipeline.core.errors import ArtifactError, TaskError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.run import garbage, jobs, run_files, saved, storage
-from headrace.pipeline.run.planner import Step, plan, save
+from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.run.step import Step
 from tests.command_line import headrace_here
 from tests.small_runs import plain_corpus
 

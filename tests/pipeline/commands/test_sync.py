@@ -14,8 +14,9 @@ from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.tracking import GROUP
-from headrace.pipeline.run.planner import Run, Step, save
+from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.run.recorder import Recorder
+from headrace.pipeline.run.step import Step
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.command_line import headrace_here
 from tests.pipeline.core.wandb_records import offline_runs

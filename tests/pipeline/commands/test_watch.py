@@ -15,7 +15,8 @@ from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.report.score_history import IN_LOOP, points
-from headrace.pipeline.run.planner import Run, Step
+from headrace.pipeline.run.planner import Run
+from headrace.pipeline.run.step import Step
 from headrace.train.engine import fragments
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import CheckpointScores

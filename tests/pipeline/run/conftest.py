@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.core.json_files import write_sealed
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.step import Step
 from tests.pipeline.run.fake_slurm import FakeSlurm, make_steps
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.step import Step
 
 NAME = "feedfeed:letters.sort"
 ARRAYS = Slurm(one_job="never")

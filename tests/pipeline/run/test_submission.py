@@ -17,7 +17,7 @@ from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_json, write_sealed
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.run import jobs
-from headrace.pipeline.run.planner import Step
+from headrace.pipeline.run.step import Step
 from headrace.pipeline.run.submission import submit
 from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, do, make_steps, option
 

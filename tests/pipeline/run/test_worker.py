@@ -23,7 +23,8 @@ from headrace.pipeline.core.owner import Owner
 from headrace.pipeline.core.variables import JOB, RESTARTS
 from headrace.pipeline.run import line, planner, worker
 from headrace.pipeline.run.executor import TaskExecutor
-from headrace.pipeline.run.planner import Run, Step, load, plan, save
+from headrace.pipeline.run.planner import Run, load, plan, save
+from headrace.pipeline.run.step import Step
 from headrace.pipeline.run.workers import TaskEnd, Workers
 
 SENTENCE = "The old mill stands beside the quiet river and grinds the grain of the whole village."
@@ -129,7 +130,7 @@ def test_a_second_training_waits_for_the_first_and_has_nothing_left_to_do(
                 TaskOutput(texts.folder, "texts", task).done({})
         os._exit(0)
     os.read(held, 4)
-    planner.execute(texts, config, run_json)
+    planner.execute(texts, config)
     os.waitpid(child, 0)
     assert f"texts waits for {Owner.current().node} PID {child}\n" in capfd.readouterr().err
     assert texts.is_whole
@@ -245,7 +246,7 @@ def test_a_full_disk_is_told_by_a_run_on_this_machine(
     with pytest.raises(
         RetryableError, match=f"^{texts.folder}: No space left on device; free some space and run again$"
     ):
-        planner.execute(texts, config, run_json)
+        planner.execute(texts, config)
     monkeypatch.setattr(planner, "write_sealed", full)
     with pytest.raises(RetryableError, match=r"run\.json: No space left on device; free some space and run again$"):
         planner.save(config, {}, [texts])

@@ -55,11 +55,13 @@ def test_layers_with_a_window_cost_less():
     assert flops_per_token(encoder, 10, 8) == parameters + per_key * (2 * 8 + 2 * 5)
 
 
-def test_shared_layers_compute_as_much_as_others():
-    model = ModelConfig(layers=4, width=8, heads=2, kv_heads=2, context=8, mlp_width=16)
-    shared = dataclasses.replace(model, shared_layers=True)
+@pytest.mark.parametrize(("field", "stack"), [("shared_layers", "decoder"), ("shared_stacks", "encoder_decoder")])
+def test_shared_layers_and_stacks_compute_as_much_as_others(field, stack):
+    model = ModelConfig(layers=4, width=8, heads=2, kv_heads=2, context=8, mlp_width=16, stack=stack)
+    shared = dataclasses.replace(model, **{field: True})
+    targets = 3 if stack == "encoder_decoder" else None
     assert shared.parameters(10) < model.parameters(10)
-    assert flops_per_token(shared, 10, 8) == flops_per_token(model, 10, 8)
+    assert flops_per_token(shared, 10, 8, targets) == flops_per_token(model, 10, 8, targets)
 
 
 def test_two_stacks_cost_what_their_own_positions_cost():

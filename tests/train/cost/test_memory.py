@@ -106,6 +106,17 @@ def test_capped_logits_take_three_more_values_on_a_cpu():
     assert capped.output_layer - plain.output_layer == 6400 * 5000 * 12
 
 
+@pytest.mark.parametrize(("activation", "inner_bytes"), [("gelu", 1), ("relu", 1 + 4)])
+def test_further_places_of_dropout_keep_a_mask(activation, inner_bytes):
+    """2 · 64 inner values and 32 after the last norm; the gradient of ReLU also needs its undropped output."""
+    shape = {"dropout": 0.1, "activation": activation}
+    plain, more = (
+        footprint(1, 1, "fp32", **shape, dropout_places=places).activation_bytes_per_token()
+        for places in ((), ("feed_forward", "last"))
+    )
+    assert more - plain == 2 * 64 * inner_bytes + 32
+
+
 def test_only_what_a_micro_batch_holds_grows_with_it():
     one, four = (footprint(1, 2).memory(rows) for rows in (1, 4))
     assert four.activations == 4 * one.activations

@@ -70,7 +70,7 @@ def test_padded_and_packed_rows_have_the_logits_of_transformers(opened):
 
 
 def test_gradients_and_a_short_training_of_both_are_those_of_transformers(opened):
-    """Ten steps of plain gradient descent. In transformers the embeddings of both models are tied by hand."""
+    """20 steps of plain gradient descent. In transformers the embeddings of both models are tied by hand."""
     config = opened[0].config
     ours, theirs = random_pair(config), {name: type(model)(model.config) for name, model in opened[2].items()}
     for name, model in theirs.items():
@@ -81,7 +81,7 @@ def test_gradients_and_a_short_training_of_both_are_those_of_transformers(opened
     labels_BT = torch.full_like(TOKENS, -100).scatter(1, MASKED, TARGETS)
     draws_BK = torch.randint(2**53, MASKED.shape, generator=torch.Generator().manual_seed(5))
     wrong = 0
-    for _ in range(10):
+    for _ in range(20):
         mlm, detection, errors, replaced = ours(hidden_BT, *rows(20), TARGETS, MASKED, draws_BK)
         filled = theirs["generator"](input_ids=hidden_BT, labels=labels_BT)
         given_BT = TOKENS.clone()

@@ -93,7 +93,7 @@ def test_packed_rows_have_the_logits_of_each_document_alone(pair):
 
 
 def test_gradients_and_a_short_training_are_those_of_transformers(pair):
-    """Ten steps of plain gradient descent: the masked positions alone here, labels of all positions there."""
+    """20 steps of plain gradient descent: the masked positions alone here, labels of all positions there."""
     config = pair[0].config
     ours, theirs = random_model(config).train(), type(pair[1])(pair[1].config).train()
     theirs.load_state_dict(pair[1].state_dict())
@@ -102,7 +102,7 @@ def test_gradients_and_a_short_training_are_those_of_transformers(pair):
     labels_BT = torch.full_like(TOKENS, -100)
     for row, place in (at_BK > 0).nonzero().tolist():
         labels_BT[row, at_BK[row, place]] = targets_BK[row, place]
-    for _ in range(10):
+    for _ in range(20):
         positions_BT = torch.arange(20).expand_as(TOKENS)
         loss = ours(TOKENS, positions_BT, torch.zeros_like(TOKENS), targets_BK, at_BK=at_BK) / 5
         expected = theirs(input_ids=TOKENS, labels=labels_BT).loss

@@ -104,9 +104,9 @@ def test_transformers_gives_equal_logits(name, config, tmp_path):
     assert type(model).__name__ == CLASSES[name.partition("-")[0]]
 
 
-@pytest.mark.parametrize("name", ["opt", "bloom", "gpt_neox", "qwen3", "olmo2", "gemma2"])
+@pytest.mark.parametrize("name", ["gpt1", "gpt2", "llama-gqa", "opt", "bloom", "gpt_neox", "qwen3", "olmo2", "gemma2"])
 def test_a_short_training_of_transformers_has_equal_losses(name, tmp_path):
-    """Three updates by gradient descent from the same weights, on the same two rows."""
+    """20 updates by gradient descent from the same weights, on the same two rows."""
     write(SHAPES[name], tmp_path)
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "hf", attn_implementation="eager")
     theirs.get_input_embeddings().padding_idx = None  # its embedding would not be trained
@@ -115,7 +115,7 @@ def test_a_short_training_of_transformers_has_equal_losses(name, tmp_path):
     for model in (ours, theirs.eval()):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         losses = []
-        for _ in range(3):
+        for _ in range(20):
             if model is ours:
                 loss = model(TOKENS[:, :-1], positions_BT, torch.zeros_like(positions_BT), targets_BT) / 46
             else:
@@ -127,7 +127,7 @@ def test_a_short_training_of_transformers_has_equal_losses(name, tmp_path):
             losses.append(loss.item())
         curves.append(losses)
     assert curves[0] == pytest.approx(curves[1], rel=0, abs=1e-4)
-    assert curves[0][2] < curves[0][0] - 0.01
+    assert curves[0][-1] < curves[0][0] - 0.1
 
 
 @pytest.mark.parametrize("config", [*SHAPES.values(), *MIXTURES.values()], ids=[*SHAPES, *MIXTURES])

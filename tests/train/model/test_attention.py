@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_mask
 
-from headrace.train.model.attention import BlockAttention, DenseAttention, WeightRecorder
+from headrace.train.config import ModelConfig
+from headrace.train.model.attention import BlockAttention, CrossAttention, DenseAttention, Memory, WeightRecorder
 from headrace.train.model.positions import POSITIONS, Positions
 from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import (
@@ -262,3 +263,40 @@ def test_a_visibility_that_looks_ahead_sees_no_empty_slot_of_the_cache():
         positions = torch.arange(len(tokens))[None]
         expected = model(tokens[None], positions, torch.zeros_like(tokens)[None], None, sees_all)[0]
         torch.testing.assert_close(logits, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("qk_norm", ["head", "width"])
+@torch.no_grad()
+def test_cross_attention_normalizes_the_decoders_queries_and_the_encoders_keys(qk_norm):
+    """One query at a time, in fp64."""
+    config = ModelConfig(
+        layers=1, width=32, heads=4, kv_heads=2, context=9, mlp_width=8, norm="rmsnorm", qk_norm=qk_norm,
+        stack="encoder_decoder",
+    )  # fmt: skip
+    cross, generator = CrossAttention(config), torch.Generator().manual_seed(2)
+    for parameter in cross.parameters():
+        parameter.normal_(0, 0.5, generator=generator)
+    x_BTM, x_BSM = (torch.randn(2, length, 32, generator=generator) for length in (3, 5))
+    everything = Visibility(lambda row, head, query, key: row + query + key >= 0, looks_ahead=True)
+    attending = DenseAttention(logit_mask(everything, None, 2, 4, torch.arange(3)[None], 5))
+    found = cross(x_BTM, Memory(x_BSM, attending))
+
+    def normed(values, heads: int, norm) -> Tensor:
+        """Values of one position, (heads, 8), divided by their root mean square."""
+        by_norm = values.view(heads, 8) if qk_norm == "head" else values.view(1, -1)
+        square = by_norm.square().mean(1, keepdim=True)
+        return (by_norm / (square + config.norm_epsilon).sqrt() * norm.weight.double()).view(heads, 8)
+
+    query, key_value, output = (
+        (layer.weight.double(), layer.bias.double()) for layer in (cross.query, cross.key_value, cross.output)
+    )
+    for row, position in itertools.product(range(2), range(3)):
+        q_ND = normed(query[0] @ x_BTM[row, position].double() + query[1], 4, cross.query_norm)
+        both = [key_value[0] @ x_BSM[row, key].double() + key_value[1] for key in range(5)]
+        k_SGD = torch.stack([normed(one[:16], 2, cross.key_norm) for one in both])
+        v_SGD = torch.stack([one[16:].view(2, 8) for one in both])
+        mixed = [
+            (k_SGD[:, head // 2] @ q_ND[head] / math.sqrt(8)).softmax(0) @ v_SGD[:, head // 2] for head in range(4)
+        ]
+        expected = output[0] @ torch.cat(mixed) + output[1]
+        torch.testing.assert_close(found[row, position].double(), expected, rtol=0, atol=1e-5)

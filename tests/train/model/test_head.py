@@ -40,22 +40,26 @@ def test_value_and_gradients_are_those_of_all_logits_at_once(monkeypatch, chunk,
         torch.testing.assert_close(found, other, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize(("cap", "z_loss"), [(2.0, 0.0), (None, 1e-2), (2.0, 1e-2)])
-def test_cap_and_z_loss_are_those_of_autograd_in_fp64(monkeypatch, cap, z_loss):
-    """The value of each term, and the gradient of nll + z_loss · (ln Z)² under one scale, in chunks of 5 positions."""
+@pytest.mark.parametrize(
+    ("cap", "z_loss", "smoothing"),
+    [(2.0, 0.0, 0.0), (None, 1e-2, 0.0), (2.0, 1e-2, 0.0), (None, 0.0, 0.1), (2.0, 1e-2, 0.1)],
+)
+def test_cap_z_loss_and_label_smoothing_are_those_of_autograd_in_fp64(monkeypatch, cap, z_loss, smoothing):
+    """The value of each term, and the gradient of their sum under one scale, in chunks of 5 positions."""
     monkeypatch.setattr(head, "CHUNK_LOGITS", 5 * VOCABULARY)
     layer, x_BTM, targets_BT = filled(3, 8)
     layer.cap = cap
     x, weight = x_BTM.detach().double().requires_grad_(), layer.weight.detach().double().requires_grad_()
-    logits = (x @ weight.T).flatten(0, 1)
+    logits, targets_N = (x @ weight.T).flatten(0, 1), targets_BT.flatten()
     logits = logits if cap is None else cap * torch.tanh(logits / cap)
-    nll = functional.cross_entropy(logits, targets_BT.flatten(), reduction="sum")
-    z_term = z_loss * (logits.logsumexp(1).square() * (targets_BT.flatten() != -100)).sum()
-    expected = torch.autograd.grad((nll + z_term) / 19, (x, weight))
-    found = layer(x_BTM, targets_BT, z_loss)
-    sums = found if z_loss else torch.stack((found, torch.zeros(())))
-    torch.testing.assert_close(sums.double(), torch.stack((nll, z_term)).detach(), rtol=1e-6, atol=0)
-    total = found[0] + 0.0 * found[1] if z_loss else found
+    nll = functional.cross_entropy(logits, targets_N, reduction="sum")
+    smoothed = functional.cross_entropy(logits, targets_N, reduction="sum", label_smoothing=smoothing) - nll
+    z_term = z_loss * (logits.logsumexp(1).square() * (targets_N != -100)).sum()
+    expected = torch.autograd.grad((nll + z_term + smoothed) / 19, (x, weight))
+    found = layer(x_BTM, targets_BT, z_loss, label_smoothing=smoothing).reshape(-1)
+    terms = [nll, *([z_term] if z_loss else []), *([smoothed] if smoothing else [])]
+    torch.testing.assert_close(found.double(), torch.stack(terms).detach(), rtol=1e-6, atol=1e-5)
+    total = (found * torch.tensor([1.0, 0.0, 0.0])[: len(found)]).sum()
     for ours, theirs in zip(torch.autograd.grad(total / 19, (x_BTM, layer.weight)), expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=1e-6)
     assert layer(x_BTM).abs().max() < (cap or 1e9)

@@ -193,6 +193,14 @@ def test_first_weights_are_gpt2s_and_gpt1s(place, residual):
             {"window": 8, "attention_pattern": ["window"], "window_theta": 1e4},
             "model: window_theta 10000.0 needs positions rope, not learned, and a window; correct the model's settings",
         ),
+        (
+            {"shared_stacks": True},
+            "model: shared_stacks true needs stack encoder_decoder, not decoder; correct the model's settings",
+        ),
+        (
+            {"shared_stacks": True, "stack": "encoder_decoder", "encoder_layers": 3},
+            "model: shared_stacks true needs as many layers in both stacks, not 3 and 2; correct the model's settings",
+        ),
         ({"layers": 0}, "layers: must be at least 1 (got 0); correct the value"),
     ],
 )

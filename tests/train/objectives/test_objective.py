@@ -110,7 +110,7 @@ def updated(tmp_path_factory) -> Path:
     list(
         zip(
             two_terms.CASES,
-            (means, masked_mean, pair_means, replaced_means, target_mean, bart_mean, kind_means),
+            (means, masked_mean, pair_means, replaced_means, target_mean, target_mean, bart_mean, kind_means),
             strict=True,
         )
     ),
@@ -133,6 +133,14 @@ def test_gradient_and_losses_are_plain_pytorchs_on_one_and_two_ranks(updated, ca
         for (name, parameter), gradient in zip(model.named_parameters(), gradients, strict=True):
             after = parameter.detach() - LEARNING_RATE * gradient
             torch.testing.assert_close(found["weights"][name], after, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("name", ["albert", "encoder-decoder", "shared-stacks"])
+def test_stage_3_partitions_the_feed_forward_matrices(updated, name, world):
+    """DeepSpeed keeps parameters of less than 100,000 values whole: a test without larger ones partitions nothing."""
+    partitioned = torch.load(updated / f"{name}-{world}-3.pt")["partitioned"]
+    assert {part.split(".mlp.")[1] for part in partitioned} == {"up.weight", "down.weight"}
 
 
 def test_the_loop_trains_and_logs_both_terms(tmp_path, inputs, run_stage):

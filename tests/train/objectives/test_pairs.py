@@ -25,7 +25,7 @@ from tests.train.objectives.test_masked import CONTINUES, END, FIRST, HIDDEN, LA
 
 ENDS = np.arange(SIZE) % 7 == 6
 IDS = {CLASS: FIRST, SEPARATOR: LAST, MASK: HIDDEN}
-VOCABULARY = Vocabulary(SIZE, IDS, reserved=np.arange(4), continues_V=CONTINUES, ends_sentence_V=ENDS)
+VOCABULARY = Vocabulary(SIZE, IDS, reserved=np.arange(4), continues_V=CONTINUES, find_sentence_ends=lambda: ENDS)
 KINDS = ("next_sentence", "sentence_order")
 
 
@@ -170,7 +170,7 @@ def test_data_of_one_document_has_no_other_one(rows, monkeypatch):
 def test_a_row_reads_other_rows_by_its_position_alone(rows):
     vocabulary = Vocabulary(
         261, {CLASS: 257, SEPARATOR: 258, MASK: 259}, reserved=np.arange(256, 261),
-        ends_sentence_V=np.arange(261) == ord("."),
+        find_sentence_ends=lambda: np.arange(261) == ord("."),
     )  # fmt: skip
     objective = Masked(pairs="next_sentence")
     reader = Reader(objective, vocabulary, 3, "training")
@@ -244,7 +244,7 @@ def test_settings_that_cannot_work_are_refused_before_any_stage(tmp_path):
 
 
 def test_pairs_need_sentences_and_documents_of_their_own():
-    without = Vocabulary(SIZE, IDS, ends_sentence_V=np.zeros(SIZE, bool))
+    without = Vocabulary(SIZE, IDS, find_sentence_ends=lambda: np.zeros(SIZE, bool))
     check_sentences("none", without)
     with pytest.raises(ConfigError) as error:
         check_sentences("next_sentence", without)

@@ -31,7 +31,7 @@ VOCABULARY = Vocabulary(
     end=END_OF_TEXT,
     reserved=np.arange(4),
     continues_V=np.arange(60) == PART,
-    ends_sentence_V=np.arange(60) == STOP,
+    find_sentence_ends=lambda: np.arange(60) == STOP,
 )
 TEXTS = [20, 21, STOP, 22, PART, 23, STOP, 24, 25], [30, PART, STOP], [], [40, 41, 42, 43]
 PIECES = [np.array(piece) for piece in (

@@ -30,7 +30,7 @@ def test_sentences_of_each_kind_of_tokenizer(kind):
     tokenizer = Tokenizer.from_str(kind(vocabulary_size=300, **sizes).train([TEXT] * 2, ("[CLS]",)))
     vocabulary = Vocabulary.of_tokenizer(Causal(), tokenizer)
     tokens = np.array(tokenizer.encode(TEXT, add_special_tokens=False).ids)
-    found = np.split(tokens, sentence_starts(tokens, vocabulary.ends_sentence_V)[1:])
+    found = np.split(tokens, sentence_starts(tokens, vocabulary.ends_sentence)[1:])
     assert [tokenizer.decode(sentence.tolist()).strip() for sentence in found] == [
         tokenizer.decode(tokenizer.encode(sentence, add_special_tokens=False).ids).strip() for sentence in SENTENCES
     ]

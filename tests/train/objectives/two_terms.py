@@ -74,9 +74,10 @@ ENCODER = ModelConfig(
 )  # fmt: skip
 
 
-ALBERT = dataclasses.replace(
-    ENCODER, layers=3, shared_layers=True, embedding_width=16, pair_head=True, mlp_width=3200
-)  # its feed-forward matrices are above DeepSpeed's threshold, below which stage 3 never partitions a parameter
+WIDE = 3200
+"""A width with which feed-forward matrices are above DeepSpeed's threshold, below which stage 3 never partitions a
+parameter."""
+ALBERT = dataclasses.replace(ENCODER, layers=3, shared_layers=True, embedding_width=16, pair_head=True, mlp_width=WIDE)
 SENTENCE_ENDS = np.arange(updates.VOCABULARY) % 5 == 4
 
 PAIR = dataclasses.replace(
@@ -97,7 +98,7 @@ def encoder_batch(objective: Objective) -> dict[str, torch.Tensor]:
     """A global batch of rows of one or two documents, one of them empty."""
     generator = np.random.default_rng(0)
     ids = {CLASS: 1, SEPARATOR: 2, MASK: 3}
-    vocabulary = Vocabulary(updates.VOCABULARY, ids, reserved=np.arange(4), ends_sentence_V=SENTENCE_ENDS)
+    vocabulary = Vocabulary(updates.VOCABULARY, ids, reserved=np.arange(4), find_sentence_ends=lambda: SENTENCE_ENDS)
     rows = []
     for number in range(updates.ROWS):
         lengths = [] if number == updates.EMPTY_ROW else [3, *generator.integers(4, 15, number % 2)]
@@ -107,10 +108,11 @@ def encoder_batch(objective: Objective) -> dict[str, torch.Tensor]:
 
 
 TWO_STACKS = ModelConfig(
-    layers=1, encoder_layers=2, width=32, heads=4, kv_heads=4, context=updates.TOKENS, mlp_width=48, positions="t5",
+    layers=1, encoder_layers=2, width=32, heads=4, kv_heads=4, context=updates.TOKENS, mlp_width=WIDE, positions="t5",
     norm="rmsnorm", activation="relu", bias=False, attention_scale_width=1, stack="encoder_decoder",
     scaled_output=True, initialization="t5",
 )  # fmt: skip
+SHARED_STACKS = dataclasses.replace(TWO_STACKS, layers=2, encoder_layers=None, shared_stacks=True)
 DENOISING = of_stack(Denoising(), "encoder_decoder")
 
 
@@ -146,8 +148,10 @@ def denoising_batch(objective: Objective, vocabulary: Vocabulary) -> dict[str, t
 def reconstruction_batch() -> dict[str, torch.Tensor]:
     """A global batch of rows of one or two documents, one of them empty."""
     generator, special = np.random.default_rng(0), {"<s>": 0, "</s>": 1, "<mask>": 2}
-    of_tokens = {name: np.arange(updates.VOCABULARY) % 5 == 0 for name in ("continues_V", "ends_sentence_V")}
-    vocabulary = Vocabulary(updates.VOCABULARY, special, reserved=np.arange(3), **of_tokens)
+    fifth_V = np.arange(updates.VOCABULARY) % 5 == 0
+    vocabulary = Vocabulary(
+        updates.VOCABULARY, special, reserved=np.arange(3), continues_V=fifth_V, find_sentence_ends=lambda: fifth_V
+    )
     rows = []
     for number in range(updates.ROWS):
         lengths = [] if number == updates.EMPTY_ROW else [5, *generator.integers(4, 15, number % 2)]
@@ -193,6 +197,13 @@ CASES = (
         functools.partial(denoising_batch, DENOISING, denoising_vocabulary()),
         ALL,
     ),
+    Case(
+        "shared-stacks",
+        DENOISING,
+        functools.partial(built, SHARED_STACKS),
+        functools.partial(denoising_batch, DENOISING, denoising_vocabulary()),
+        ALL,
+    ),
     Case("bart", Reconstruction(), functools.partial(built, BART), reconstruction_batch, ALL),
     Case(
         "ul2",
@@ -209,7 +220,8 @@ def run(case: Case, stage: int, folder: Path, ranks: Ranks) -> None:
         steps=1, batch_rows=updates.ROWS, micro_batch_rows=2, precision="fp32", gradient_clip=None
     )
     optimizer = Momentum(learning_rate=LEARNING_RATE)
-    engine = Engine(case.model(), optimizer, training, ZeroConfig(stage=stage), ranks)
+    model = case.model()
+    engine = Engine(model, optimizer, training, ZeroConfig(stage=stage), ranks)
     whole, objective = case.batch(), case.objective
     own_rows = torch.arange(updates.ROWS).chunk(ranks.world)[ranks.rank]
     parts = [updates.select(whole, rows) for rows in own_rows.split(engine.plan.micro_rows)]
@@ -218,7 +230,8 @@ def run(case: Case, stage: int, folder: Path, ranks: Ranks) -> None:
     sums = {name: processes.total(ranks, [value])[0] for name, value in own.items()}
     weights = dict(engine.weights())
     if ranks.first:
-        found = {"sums": sums, "norm": norm, "weights": weights}
+        partitioned = {name for name, weight in model.named_parameters() if not getattr(weight, "ds_persist", True)}
+        found = {"sums": sums, "norm": norm, "weights": weights, "partitioned": partitioned}
         torch.save(found, folder / f"{case.name}-{ranks.world}-{stage}.pt")
 
 

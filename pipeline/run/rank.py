@@ -1,0 +1,116 @@
+"""One rank of a distributed stage. The launcher starts it (launch.py); on a cluster, worker.py runs it.
+
+python -m headrace.pipeline.run.rank STEP_JSON
+
+It loads the modules of its own stage only: those of the data stages would take as long as its own.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters.base import adopt_job, adopt_rank
+from headrace.pipeline.core import attempts, error_report
+from headrace.pipeline.core.artifact import Artifact, TaskOutput
+from headrace.pipeline.core.errors import HeadraceError, TaskError
+from headrace.pipeline.core.system_errors import system_errors_explained
+from headrace.pipeline.core.variables import MAIN_PID
+from headrace.pipeline.run.step import Step, load_step
+
+MESSAGE_CHARACTERS = 500
+"""The length to which the message of an unexpected error is cut."""
+LOST_CONTACT = ("gloo", "NCCL", "TCPStore", "Connection closed by peer", "Connection reset by peer")
+"""Texts in errors of torch.distributed when another rank has ended. Its error classes begin with ``Dist``."""
+
+
+def exit_with(pid: int) -> None:
+    """Ends this process when process ``pid`` has ended: a rank must not write for a launcher that was killed."""
+
+    def watch() -> None:
+        while True:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                os._exit(1)
+            time.sleep(0.2)
+
+    threading.Thread(target=watch, name="exit-with", daemon=True).start()
+
+
+def run_rank(step: Step) -> None:
+    """Runs one rank of the distributed stage of ``step``. Rank 0 finishes the artifact."""
+    phase = step.phases[0]
+    if not step.missing(phase):
+        return
+    out = TaskOutput(step.folder, phase.name, 0)
+    adopt_rank(CLUSTERS.values())
+    is_first = int(os.environ.get("RANK", "0")) == 0
+    if is_first:
+        step.stage.check_raw_files()
+    is_recorded = is_first and MAIN_PID not in os.environ  # a local command records its ranks itself
+    with attempts.recorded(step.folder) if is_recorded else contextlib.nullcontext():
+        counts = phase.run(0, {name: Artifact(folder) for name, folder in step.inputs.items()}, out)
+    if is_first:
+        step.stage.check_raw_files()
+        out.done(counts)
+        step.finish_if_complete()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the rank of the step that ``arguments`` name. Returns the exit status."""
+    exit_with(int(os.environ[MAIN_PID]))
+    (step_json,) = arguments
+    try:
+        step = load_step(Path(step_json))
+    except HeadraceError as error:
+        return failed(error)
+    try:
+        with system_errors_explained(step.folder):
+            step.refuse_other_version()
+            run_rank(step)
+    except HeadraceError as error:
+        error_report.write(step.folder, error)
+        return failed(error)
+    except Exception as error:
+        report_unexpected(step, error)
+        raise
+    return 0
+
+
+def failed(error: HeadraceError) -> int:
+    """Prints ``error`` and returns its exit status."""
+    print(f"headrace: {error}", file=sys.stderr, flush=True)
+    return error.exit_status
+
+
+def report_unexpected(step: Step, error: Exception) -> None:
+    """Writes the one-line report of an unexpected ``error``, unless it only says that another rank has ended.
+
+    The traceback is in the log of this process.
+    """
+    if not is_lost_contact(error):
+        wrong = " ".join(f"{type(error).__name__}: {error}".split())[:MESSAGE_CHARACTERS]
+        remedy = "see the traceback in the log of the ranks, or of the job"
+        error_report.write(step.folder, TaskError(step.name, wrong, remedy))
+
+
+def is_lost_contact(error: Exception) -> bool:
+    """Whether ``error`` is only a consequence of another rank's end. That rank reports the reason, or was killed."""
+    return type(error).__name__.startswith("Dist") or any(text in str(error) for text in LOST_CONTACT)
+
+
+def exit_now(status: int) -> None:
+    """Ends this process without clean-up: threads of torch.distributed abort some normal exits of several ranks."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    adopt_job(CLUSTERS.values())
+    exit_now(main(sys.argv[1:]))

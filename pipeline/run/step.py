@@ -1,0 +1,153 @@
+"""A stage of a run with everything that is known before it runs: address, folder, inputs, tasks.
+
+step.json of a distributed stage has all that a rank needs. So a rank loads neither the settings of other stages nor
+their modules.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, missing_tasks
+from headrace.pipeline.core.claim import claimed_when_free
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.json_files import write_sealed
+from headrace.pipeline.core.progress import StageProgress
+from headrace.pipeline.core.settings import decode, differing
+from headrace.pipeline.core.stage import Phase, Stage, address_of
+from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
+from headrace.pipeline.run.run_files import is_trusted
+from headrace.pipeline.run.saved import AnyPhase, read_saved
+from headrace.pipeline.run.workers import Workers
+from headrace.train.scores import CheckpointScores, FolderScores, Scores
+from headrace.train.weights import Weights
+
+DISTRIBUTED: Mapping[str, type[Stage]] = {
+    stage.name: stage for stage in (Weights, Scores, FolderScores, CheckpointScores)
+}
+"""The stages that many ranks enter together, by name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A stage of a run, with everything that is known before it runs."""
+
+    stage: Stage
+    address: str
+    folder: Path
+    inputs: Mapping[str, Path]
+    shards: Mapping[str, int]
+    description: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.stage.name
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        return self.stage.phases(self.shards)
+
+    @property
+    def is_whole(self) -> bool:
+        return (self.folder / "manifest.json").is_file()
+
+    def missing(self, phase: AnyPhase) -> list[int]:
+        return missing_tasks(self.folder, phase.name, phase.tasks)
+
+    def executor(self, phase: Phase) -> TaskExecutor:
+        """Returns the executor for the tasks of ``phase``."""
+        return TaskExecutor(PhaseStep(self.stage, self.shards, self.inputs, self.folder, phase.name), phase.tasks)
+
+    def run_tasks(self, workers: Workers) -> None:
+        """Runs the missing tasks of all phases in ``workers``. The stage is not distributed."""
+        with StageProgress(self.name, len(self.phases)) as progress:
+            for number, phase in enumerate(self.phases, 1):
+                progress.start_phase(number, phase.name, phase.tasks, phase.raw_bytes)
+                self.executor(phase).run(workers, progress)
+
+    def finish(self) -> Artifact:
+        """Writes the manifest, unless another process has written it. All part records must exist."""
+        with claimed_when_free(self.folder / "logs" / "finish.claim", f"{self.name}.finish"):
+            if self.is_whole:
+                return Artifact(self.folder)
+            inputs = {name: Artifact(folder) for name, folder in self.inputs.items()}
+            phases = {phase.name: phase.tasks for phase in self.phases}
+            return finish(self.folder, self.description, phases, partial(self.stage.balances, inputs=inputs))
+
+    def finish_if_complete(self) -> None:
+        """Finishes the artifact if no task is missing. In cluster jobs, the last task to end does this."""
+        if not self.is_whole and not any(self.missing(phase) for phase in self.phases):
+            self.finish()
+
+    def refuse_other_version(self) -> None:
+        """Compares the description with the one that this version's code makes, unless the artifact is finished.
+
+        The address of a saved step hashes its saved description, so only that version's code may compute it.
+
+        Raises:
+            ConfigError: naming what differs.
+        """
+        if self.is_whole:
+            return
+        ours = self.stage.without_raw_files({name: folder.name for name, folder in self.inputs.items()})
+        if names := differing(_decisive(self.description), _decisive(ours)):
+            wrong = f"was planned by another version of headrace (different: {', '.join(names)})"
+            raise ConfigError(self.name, wrong, "run the command that planned it again, with its overrides")
+
+    @classmethod
+    def of(
+        cls,
+        stage: Stage,
+        root: Path,
+        inputs: Mapping[str, Path],
+        shards: Mapping[str, int],
+        description: Mapping[str, Any] | None = None,
+    ) -> "Step":
+        """Returns the step of ``stage`` below ``root``, with the folders and the numbers of shards of its inputs.
+
+        An existing ``description`` is used unchanged, because making one means reading every raw file.
+        """
+        description = description or stage.description({name: folder.name for name, folder in inputs.items()})
+        address = address_of(description)
+        return cls(stage.planned_as(description), address, root / stage.name / address, inputs, shards, description)
+
+
+def _decisive(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the version, the settings and the addresses of the inputs of ``description``, by their names."""
+    inputs = {f"inputs.{name}": address for name, address in description["inputs"].items()}
+    return {"version": description["version"], **inputs, **description["hashed"]}
+
+
+def save_step(step: Step) -> Path:
+    """Writes ``step.json`` for the ranks of a distributed ``step``, and returns its path."""
+    path = step.folder / "logs" / "step.json"
+    values: dict[str, Any] = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
+    values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
+    values |= {"inputs": {name: str(folder) for name, folder in step.inputs.items()}}
+    write_sealed(path, {"format": FORMAT, **values})
+    return path
+
+
+def load_step(file: Path) -> Step:
+    """Returns the step that ``save_step`` wrote to ``file``.
+
+    Raises:
+        ConfigError: when another user wrote it.
+    """
+    refuse_untrusted(file)
+    saved = read_saved(file)
+    stage = decode(DISTRIBUTED[saved["stage"]], saved.pop("settings"), str(file))
+    inputs = {name: Path(folder) for name, folder in saved["inputs"].items()}
+    return Step(**saved | {"stage": stage, "folder": Path(saved["folder"]), "inputs": inputs})
+
+
+def refuse_untrusted(file: Path) -> None:
+    """Refuses a ``file`` with settings that another user wrote: they may name any Python class.
+
+    Raises:
+        ConfigError: naming the file.
+    """
+    if not is_trusted(file):
+        raise ConfigError(str(file), "was written by another user", "run the command again, or use a root of your own")

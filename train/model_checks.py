@@ -1,0 +1,104 @@
+"""The combinations of a model's settings that are impossible."""
+
+import itertools
+from collections.abc import Iterator
+
+from headrace.train.model_shape import ModelShape
+from headrace.train.parts import POSITIONS
+
+Check = tuple[object, str]
+"""A truth value, true if the settings are impossible, and the reason."""
+
+
+def checks(shape: ModelShape) -> Iterator[Check]:
+    """Returns the checks of ``shape``, whose sizes are at least 1; those after one that fails are not asked."""
+    parts = (_head_checks, _position_checks, _window_checks, _norm_checks, _stack_checks, _output_checks)
+    return itertools.chain.from_iterable(part(shape) for part in parts)
+
+
+def _head_checks(shape: ModelShape) -> Iterator[Check]:
+    attention = "width" if shape.attention_width is None else "attention_width"
+    width = shape.attention_width or shape.width
+    yield width % shape.heads, f"{attention} {width} is no multiple of {shape.heads} heads"
+    yield shape.heads % shape.kv_heads, f"{shape.heads} heads are no multiple of {shape.kv_heads} kv_heads"
+
+
+def _position_checks(shape: ModelShape) -> Iterator[Check]:
+    positions, fraction = shape.positions, f"rotary_fraction {shape.rotary_fraction}"
+    rotates, rotated = POSITIONS[positions].rotates, shape.rotated_width
+    yield rotates and shape.head_width % 2, f"{positions} needs an even head width, not {shape.head_width}"
+    yield shape.rotary_fraction != 1 and not rotates, f"{fraction} needs positions rope, not {positions}"
+    yield (
+        rotates and (rotated % 2 or not rotated),
+        f"{fraction} rotates {rotated} of {shape.head_width} values of a head, no even number of at least 2",
+    )
+    yield (
+        positions == "sinusoidal" and shape.width % 2,
+        f"positions sinusoidal need an even width, not {shape.width}",
+    )
+    yield (
+        shape.position_offset and not POSITIONS[positions].vectors_per_position,
+        f"position_offset {shape.position_offset} needs learned positions, not {positions}",
+    )
+
+
+def _window_checks(shape: ModelShape) -> Iterator[Check]:
+    pattern = f"attention_pattern [{', '.join(shape.attention_pattern)}]"
+    has_windows = "window" in shape.attention_pattern
+    yield not shape.attention_pattern, f"{pattern} names no layer"
+    yield has_windows and shape.window is None, f"{pattern} needs a window, and window is null"
+    yield shape.window is not None and not has_windows, f"window {shape.window} is in no layer of {pattern}"
+    yield (
+        shape.window_theta is not None and not (has_windows and POSITIONS[shape.positions].rotates),
+        f"window_theta {shape.window_theta} needs positions rope, not {shape.positions}, and a window",
+    )
+
+
+def _norm_checks(shape: ModelShape) -> Iterator[Check]:
+    yield (
+        not shape.first_attention_norm and shape.norm_place not in ("pre", "sandwich"),
+        f"first_attention_norm false needs norm_place pre or sandwich, not {shape.norm_place}",
+    )
+    yield (
+        shape.shared_layers and not shape.first_attention_norm,
+        "shared_layers true and first_attention_norm false exclude each other",
+    )
+    yield not 0 <= shape.dropout < 1, f"dropout {shape.dropout} is not in [0, 1)"
+
+
+def _stack_checks(shape: ModelShape) -> Iterator[Check]:
+    has_two = shape.stack == "encoder_decoder"
+    yield (
+        shape.encoder_layers is not None and not has_two,
+        f"encoder_layers {shape.encoder_layers} needs stack encoder_decoder, not {shape.stack}",
+    )
+    yield shape.shared_stacks and not has_two, f"shared_stacks true needs stack encoder_decoder, not {shape.stack}"
+    yield (
+        shape.shared_stacks and shape.encoder_layers not in (None, shape.layers),
+        f"shared_stacks true needs as many layers in both stacks, not {shape.encoder_layers} and {shape.layers}",
+    )
+
+
+def _output_checks(shape: ModelShape) -> Iterator[Check]:
+    """Yields the checks of embeddings, output and generator."""
+    embedding, generator = f"embedding_width {shape.embedding_width}", f"generator_width {shape.generator_width}"
+    discriminates = shape.stack == "discriminator"
+    yield shape.scaled_output and shape.output_transform, "scaled_output and output_transform exclude each other"
+    yield discriminates and shape.output_transform, "output_transform true is not for stack discriminator"
+    yield shape.pair_head and shape.stack != "encoder", f"pair_head true needs stack encoder, not {shape.stack}"
+    yield (
+        shape.embedding_width not in (None, shape.width) and not (discriminates or shape.output_transform),
+        f"{embedding} needs output_transform, or stack discriminator",
+    )
+    yield (
+        shape.embedding_width is not None and (shape.scaled_embedding or shape.positions == "sinusoidal"),
+        f"{embedding} goes with neither scaled_embedding nor positions sinusoidal",
+    )
+    yield (
+        shape.generator_width is not None and not (discriminates and shape.tied),
+        f"{generator} needs stack discriminator and tied, not stack {shape.stack} and tied {shape.tied}",
+    )
+    yield (
+        (shape.generator_width or 0) * shape.heads % (shape.attention_width or shape.width) > 0,
+        f"{generator} is no multiple of the width of a head, {shape.head_width}",
+    )

@@ -1,0 +1,169 @@
+"""The settings of a model, and the sizes that follow from them. Free of torch, so that the pipeline can read them
+anywhere."""
+
+import itertools
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headrace.pipeline.core.settings import (
+    Natural,
+    Positive,
+    PositiveNumber,
+    settings,
+)
+from headrace.train.parts import (
+    WRITING,
+    ActivationName,
+    AttentionName,
+    DropoutPlaceName,
+    InitializationName,
+    NormName,
+    NormPlaceName,
+    PositionsName,
+    StackName,
+)
+
+AttentionPattern = Annotated[tuple[AttentionName, ...], Field(min_length=1)]
+PositiveFraction = Annotated[float, Field(gt=0, le=1)]
+Epsilon = PositiveFraction
+BelowOne = Annotated[float, Field(ge=0, lt=1)]
+
+
+@settings
+class ModelShape:
+    """The shape of a Transformer: GPT-2, LLaMA, BERT, T5, or any mixture of their parts."""
+
+    layers: Positive
+    """Number of Transformer blocks."""
+    width: Positive
+    """Width of the residual stream (d_model)."""
+    heads: Positive
+    """Query heads of each attention."""
+    kv_heads: Positive
+    """Key and value heads; each serves heads / kv_heads query heads (GQA, Ainslie et al. 2023)."""
+    context: Positive
+    """The longest sequence in tokens."""
+    mlp_width: Positive
+    """Inner width of the feed-forward layer."""
+    positions: PositionsName = "learned"
+    """learned: a table of ``context`` vectors (GPT-2); sinusoidal: fixed vectors of sines and cosines (Vaswani et al.
+    2017); rope: rotary embedding of queries and keys (Su et al. 2021); alibi: a bias of attention that falls with the
+    distance (Press et al. 2022); t5: a learned bias of attention for each range of distances (Raffel et al. 2020);
+    none: nothing."""
+    rope_theta: PositiveNumber = 10_000.0
+    """Base of the rotary frequencies; only rope uses it."""
+    rotary_fraction: PositiveFraction = 1.0
+    """Share of each head's values, from the first, that rope rotates (GPT-NeoX: 0.25)."""
+    norm: NormName = "layernorm"
+    """layernorm: by mean and variance, with a bias (GPT-2); layernorm_no_bias: the same without a bias (ModernBERT);
+    rmsnorm: by the root mean square (LLaMA); rmsnorm_1p: the same with weights that are added to 1 (Gemma)."""
+    norm_place: NormPlaceName = "pre"
+    """pre: before attention and feed-forward layer (GPT-2); post: after each residual addition (GPT-1); sandwich:
+    before each part and after it (Gemma 2); after: after each part, before the addition (OLMo 2); parallel: before
+    each part, and all parts of a block read its input (GPT-NeoX). All but post have one more at the end."""
+    norm_epsilon: Epsilon = 1e-5
+    """Added to the variance."""
+    activation: ActivationName = "gelu"
+    """relu; gelu: in GPT-2's tanh form; gelu_exact: with the error function (BERT). Gated (Shazeer 2020): reglu; geglu
+    (tanh form); geglu_exact; swiglu (by SiLU). A gated layer has three matrices: take two thirds of the inner width
+    for as many parameters."""
+    bias: bool = True
+    """Whether linear layers have a bias."""
+    tied: bool = True
+    """Whether the output layer is the token embedding."""
+    dropout: BelowOne = 0.0
+    """Probability of dropping an embedding, an attention weight or a residual update in training."""
+    dropout_places: tuple[DropoutPlaceName, ...] = ()
+    """Further places of dropout with the same probability. feed_forward: inner values of the feed-forward layer, after
+    the activation; last: values after the last norm of a stack. T5 has both."""
+    stack: StackName = "decoder"
+    """decoder: a token sees itself and the tokens before it (GPT); encoder: it sees its whole document (BERT);
+    encoder_decoder: both, and each layer of the decoder also attends to the encoder's output (T5);
+    discriminator: an encoder that computes for each token one logit, that it was replaced (ELECTRA)."""
+    shared_layers: bool = False
+    """Whether all layers of a stack have the weights of one block (ALBERT)."""
+    encoder_layers: Positive | None = None
+    """Layers of the encoder of an encoder_decoder; null: ``layers``, those of its decoder."""
+    shared_stacks: bool = False
+    """Whether each layer of the decoder has the self-attention and the feed-forward layer of the encoder's layer of the
+    same number, with their norms. Its cross-attention, positions and last norm are its own (Raffel et al. 2020, section
+    3.2)."""
+    attention_width: Positive | None = None
+    """Width of the queries of all heads together, heads · head width; null: ``width``."""
+    attention_scale_width: Positive | None = None
+    """Logits of attention are divided by the square root of this number; null: the width of a head."""
+    qk_norm: Literal["none", "head", "width"] = "none"
+    """Normalization of queries and keys before the rotation, also in cross-attention. head: each head alone (Qwen3);
+    width: all heads of a token together (OLMo 2)."""
+    position_offset: Natural = 0
+    """Rows of the table of learned positions before that of position 0: 2 in OPT, RoBERTa and BART."""
+    scaled_embedding: bool = False
+    """Whether token embeddings are multiplied by the square root of ``width`` (Vaswani et al. 2017; Gemma)."""
+    embedding_norm: bool = False
+    """Whether embeddings are normalized before the first block (BERT, BLOOM)."""
+    first_attention_norm: bool = True
+    """Whether the first block normalizes the input of its attention; ModernBERT's embeddings are normalized already."""
+    attention_pattern: AttentionPattern = ("full",)
+    """The attention of the layers in turn, repeated over all of them: full, or window. GPT-3 has [full, window], Gemma
+    2 [window, full], ModernBERT [full, window, window]."""
+    window: Positive | None = None
+    """A layer with the attention ``window`` sees only tokens at distances below this number; null: no layer has one."""
+    window_theta: PositiveNumber | None = None
+    """Base of the rotary frequencies in layers with a window; null: ``rope_theta``."""
+    attention_cap: PositiveNumber | None = None
+    """Bound c of the logits of attention, by c · tanh(logit / c) (Gemma 2); null: none."""
+    logit_cap: PositiveNumber | None = None
+    """The same bound of the output layer's logits; null: none."""
+    segments: Natural = 0
+    """Vectors for the parts of a pair of texts, of which one is added to each embedding (BERT has 2, RoBERTa 1). A text
+    that is in no pair has the first one."""
+    pair_head: bool = False
+    """Whether a pooler (dense layer and tanh) and a linear layer with two outputs read the first token of a pair of
+    texts: the head of ``objective.pairs`` (BERT, ALBERT)."""
+    output_transform: bool = False
+    """Whether a dense layer, the activation (without gate) and a normalization come before the output layer, which then
+    has a bias (the masked-language-model head of BERT)."""
+    embedding_width: Positive | None = None
+    """Width of the embeddings of tokens, positions and segments, and of the output layer; a dense layer brings them to
+    ``width`` (ELECTRA, ALBERT). null: ``width``."""
+    generator_width: Positive | None = None
+    """Width of the generator that is trained together with a discriminator and shares its embeddings: an encoder with
+    as many layers, and as many times fewer heads and inner units (ELECTRA). null: there is none."""
+    scaled_output: bool = False
+    """Whether the output layer reads vectors divided by the square root of ``width``, as that of T5 1.0 does."""
+    initialization: InitializationName = "gpt"
+    """Standard deviations of the first weights. gpt: 0.02 (Radford et al. 2019); t5: 1 / sqrt(inputs), for logits of
+    attention that are not scaled."""
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks of a stack that have weights of their own."""
+        return 1 if self.shared_layers else self.layers
+
+    @property
+    def layer_attention(self) -> tuple[AttentionName, ...]:
+        """The attention of each layer."""
+        return tuple(itertools.islice(itertools.cycle(self.attention_pattern), self.layers))
+
+    def seen_tokens(self, row_tokens: int) -> int:
+        """Returns the keys in reach of one query in a row of this length, summed over the layers."""
+        reach = self.window or row_tokens
+        both_sides = reach if self.stack in WRITING else 2 * reach - 1
+        seen = {"full": row_tokens, "window": min(row_tokens, both_sides)}
+        return sum(seen[attention] for attention in self.layer_attention)
+
+    @property
+    def head_width(self) -> int:
+        return (self.attention_width or self.width) // self.heads
+
+    @property
+    def rotated_width(self) -> int:
+        """The number of values of a head that rope rotates."""
+        return int(self.head_width * self.rotary_fraction)
+
+    @property
+    def qk_norm_width(self) -> int:
+        """The width of the normalizations of queries and of keys together; 0: there are none."""
+        heads = {"none": 0, "head": 2, "width": self.heads + self.kv_heads}[self.qk_norm]
+        return heads * self.head_width
