@@ -25,7 +25,7 @@ from benchmarks.deepspeed_overhead import Plain
 from benchmarks.train_step import MODELS, fresh, random_batches
 from headrace.train.model import head
 from headrace.train.model.attention import BlockAttention, DenseAttention
-from headrace.train.model.transformer import compile_blocks
+from headrace.train.model.execution import compile_blocks
 from headrace.train.model.visibility import CAUSAL, block_mask, logit_mask, within_documents
 from headrace.train.objectives.causal import Causal
 

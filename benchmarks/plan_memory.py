@@ -4,19 +4,22 @@
     python -m torch.distributed.run --standalone --nproc-per-node 2 benchmarks/plan_memory.py --only states-2
     python benchmarks/plan_memory.py --device cuda                                a GPU (CUDA's own peak)
 
-Each case runs in a fork of its own: a small training first, which loads what is loaded once; then the peak is reset
+Each case runs in a process of its own: a small training first, which loads what is loaded once; then the peak is reset
 and two updates of the case are made. On a CPU the measure is the rise of the resident set (VmHWM of /proc/self/status,
 reset through clear_refs), with glibc set to return freed memory at once; on a GPU it is max_memory_allocated.
 """
 
 import argparse
 import ctypes
+import dataclasses
 import gc
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo
@@ -31,6 +34,7 @@ from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
+from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.transformer import Transformer, initialize
 from headrace.train.objectives.base import Objective
 from headrace.train.objectives.causal import Causal
@@ -94,33 +98,59 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
 """The optimizer of a case is the one that its name begins with, else AdamW."""
 MMAP_THRESHOLD = -3
 """mallopt's name for the size from which on glibc maps memory of its own for what is allocated."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A shape with a vocabulary, and how it is trained."""
+
+    model: ModelConfig
+    vocabulary: int = 2000
+    precision: str = "fp32"
+    stage: int = 1
+    rows: int = 16
+    """Rows of a micro-batch."""
+    accumulation: int = 1
+    """Micro-batches of an update."""
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other fields of TrainingConfig."""
+
+
+RECOMPUTED, SUMS = {"recompute": "full"}, {"gradient_sums": "fp32"}
 CASES = {
-    **{f"states-{stage}": (STATES, 2000, "fp32", stage, 1, 1) for stage in (0, 1, 2, 3)},
-    **{f"states-bf16-{stage}": (STATES, 2000, "bf16", stage, 1, 1) for stage in (1, 2, 3)},
-    **{
-        f"{name}-{stage}": (MATRICES, 2000, "fp32", stage, 1, 1) for name in list(OPTIMIZERS)[1:] for stage in (0, 1, 3)
-    },
-    "muon-bf16-2": (MATRICES, 2000, "bf16", 2, 1, 1),
-    "gpt2": (GPT2, 2000, "fp32", 1, 16, 1),
-    "gpt2-accumulated": (GPT2, 2000, "fp32", 1, 16, 2),
-    "gpt2-bf16": (GPT2, 2000, "bf16", 1, 16, 1),
-    "gpt2-vocabulary": (GPT2, 50257, "fp32", 0, 4, 1),
-    "llama": (LLAMA, 2000, "fp32", 1, 16, 1),
-    "llama-bf16": (LLAMA, 2000, "bf16", 1, 16, 1),
-    "llama-grouped": (GROUPED, 2000, "fp32", 2, 16, 1),
-    "bert": (BERT, 2000, "fp32", 1, 16, 1),
-    "bert-vocabulary": (BERT, 30522, "fp32", 0, 16, 1),
-    "bert-bf16": (BERT, 2000, "bf16", 1, 16, 1),
-    "modernbert": (MODERNBERT, 2000, "fp32", 1, 16, 1),
-    "gemma2": (GEMMA2, 2000, "fp32", 1, 16, 1),
-    "olmo2": (OLMO2, 2000, "fp32", 1, 16, 1),
-    "bloom": (BLOOM, 2000, "fp32", 1, 16, 1),
-    "gpt_neox": (GPT_NEOX, 2000, "fp32", 1, 16, 1),
-    "t5": (T5, 2000, "fp32", 1, 16, 1),
-    "t5-bf16": (T5, 2000, "bf16", 1, 16, 1),
-    "bart": (BART, 2000, "fp32", 1, 16, 1),
+    **{f"states-{stage}": Case(STATES, stage=stage, rows=1) for stage in (0, 1, 2, 3)},
+    **{f"states-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1) for stage in (1, 2, 3)},
+    **{f"{name}-{stage}": Case(MATRICES, stage=stage, rows=1) for name in list(OPTIMIZERS)[1:] for stage in (0, 1, 3)},
+    "muon-bf16-2": Case(MATRICES, precision="bf16", stage=2, rows=1),
+    "gpt2": Case(GPT2),
+    "gpt2-accumulated": Case(GPT2, accumulation=2),
+    "gpt2-bf16": Case(GPT2, precision="bf16"),
+    "gpt2-vocabulary": Case(GPT2, 50257, stage=0, rows=4),
+    "llama": Case(LLAMA),
+    "llama-bf16": Case(LLAMA, precision="bf16"),
+    "llama-grouped": Case(GROUPED, stage=2),
+    "bert": Case(BERT),
+    "bert-vocabulary": Case(BERT, 30522, stage=0),
+    "bert-bf16": Case(BERT, precision="bf16"),
+    "modernbert": Case(MODERNBERT),
+    "gemma2": Case(GEMMA2),
+    "olmo2": Case(OLMO2),
+    "bloom": Case(BLOOM),
+    "gpt_neox": Case(GPT_NEOX),
+    "t5": Case(T5),
+    "t5-bf16": Case(T5, precision="bf16"),
+    "bart": Case(BART),
+    **{f"sums-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1, settings=SUMS) for stage in (1, 2, 3)},
+    "sums-fp16-1": Case(STATES, precision="fp16", rows=1, settings=SUMS),
+    "states-fp16-1": Case(STATES, precision="fp16", rows=1),
+    "gpt2-recomputed": Case(GPT2, rows=32, settings=RECOMPUTED),
+    "llama-recomputed": Case(LLAMA, rows=32, settings=RECOMPUTED),
+    "llama-recomputed-bf16": Case(LLAMA, precision="bf16", rows=32, settings=RECOMPUTED),
+    "bert-recomputed": Case(BERT, rows=32, settings=RECOMPUTED),
+    "bloom-recomputed": Case(BLOOM, settings=RECOMPUTED),
+    "t5-recomputed": Case(T5, settings=RECOMPUTED),
+    "gemma2-recomputed": Case(GEMMA2, settings=RECOMPUTED),
 }
-"""Name → shape, vocabulary, precision, ZeRO stage, rows of a micro-batch, micro-batches."""
 
 
 OBJECTIVES: Mapping[str, Objective] = {
@@ -149,20 +179,26 @@ def batch(rows: int, case: Footprint, device: torch.device) -> dict[str, torch.T
 
 
 def footprint(name: str, ranks: int, device: str) -> Footprint:
-    model, vocabulary, precision, stage, rows, accumulation = CASES[name]
+    case = CASES[name]
     training = TrainingConfig(
-        steps=2, batch_rows=rows * accumulation * ranks, micro_batch_rows=rows, precision=precision
+        steps=2,
+        batch_rows=case.rows * case.accumulation * ranks,
+        micro_batch_rows=case.rows,
+        precision=case.precision,
+        **case.settings,
     )
-    zero = ZeroConfig(stage=stage, bucket_elements=1_000_000)
-    objective = OBJECTIVES.get(name, OBJECTIVES[model.stack])
-    targets = objective.lengths(objective.text_tokens(model.context))["targets"]
+    zero = ZeroConfig(stage=case.stage, bucket_elements=1_000_000)
+    objective = OBJECTIVES.get(name, OBJECTIVES[case.model.stack])
+    context = case.model.context
+    targets = objective.lengths(objective.text_tokens(context))["targets"]
     optimizer = OPTIMIZERS.get(name.split("-")[0], OPTIMIZERS["adamw"])
-    return Footprint(model, vocabulary, model.context, training, optimizer, zero, ranks, device, targets)
+    return Footprint(case.model, case.vocabulary, context, training, optimizer, zero, ranks, device, targets)
 
 
 def updates(case: Footprint, ranks: Ranks) -> None:
     model = Transformer(case.model, case.vocabulary)
     initialize(model, 0)
+    prepare_blocks(model, compiles=False, recompute=case.training.recompute)
     engine = Engine(model, case.optimizer, case.training, case.zero, ranks)
     objective = OBJECTIVES[case.model.stack]
     counts = dict.fromkeys(objective.weights, case.training.batch_rows * (case.row_targets or case.row_tokens))
@@ -199,7 +235,7 @@ def run(name: str, device: str) -> None:
     small = footprint(name, ranks.world, device)
     small_zero = ZeroConfig(stage=min(case.zero.stage, 2), bucket_elements=1_000_000)  # one engine of stage 3 a process
     updates(Footprint(SMALL, 300, 32, small.training, small.optimizer, small_zero, ranks.world), ranks)
-    measured, planned = measure(case, ranks), case.memory(CASES[name][4]).peak
+    measured, planned = measure(case, ranks), case.memory(CASES[name].rows).peak
     if ranks.first:
         row = {"case": name, "ranks": ranks.world, "device": device, "measured_mb": round(measured / 1e6, 1)}
         row |= {"planned_mb": round(planned / 1e6, 1), "ratio": round(planned / measured, 3)}
@@ -217,9 +253,10 @@ def main() -> None:
     if "RANK" in os.environ:
         run(asked.only, asked.device)
     os.environ["LOCAL_RANK"] = "0"
-    for name in [asked.only] if asked.only else CASES:
-        child = os.fork() or run(name, asked.device)
-        if os.waitpid(child, 0)[1]:
+    if asked.only:
+        run(asked.only, asked.device)
+    for name in CASES:  # not in forks: DeepSpeed's import initializes CUDA, which a fork cannot use
+        if subprocess.run([sys.executable, __file__, "--device", asked.device, "--only", name]).returncode:
             sys.exit(f"{name} failed")
 
 

@@ -29,7 +29,8 @@ from headrace.train.distributed import processes
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.loop.throughput import peak_flops
-from headrace.train.model.transformer import Transformer, compile_blocks, initialize
+from headrace.train.model.execution import compile_blocks
+from headrace.train.model.transformer import Transformer, initialize
 from headrace.train.objectives.causal import Causal
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 

@@ -26,8 +26,9 @@ OTHER_NAMES = {
     "training.batch_rows": "batch_size train_batch_size global_batch_size total_batch_size",
     "training.micro_batch_rows": "micro_batch_size per_device_train_batch_size per_device_batch_size device_batch_size "
     "gradient_accumulation_steps grad_accum",
-    "training.precision": "dtype torch_dtype mixed_precision amp fp16",
+    "training.precision": "dtype torch_dtype mixed_precision amp",
     "training.precision=bf16": "bf16 bfloat16",
+    "training.precision=fp16": "fp16 float16",
     "training.precision=fp32": "fp32 float32",
     "training.gradient_clip": "grad_clip clip_grad max_grad_norm gradient_clipping clip gradient_clip_val",
     "training.save_every": "save_steps save_interval checkpoint_every checkpoint_interval save_freq",

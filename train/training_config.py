@@ -42,8 +42,12 @@ class TrainingConfig:
     """Packed rows of one update, summed over all ranks."""
     micro_batch_rows: Positive = unhashed(8)
     """The maximum number of rows in a micro-batch of one rank; lower it when memory is short."""
-    precision: Literal["fp32", "bf16"] = "bf16"
-    """Precision of the model's arithmetic; master weights and optimizer states are fp32 in both."""
+    precision: Literal["fp32", "bf16", "fp16"] = "bf16"
+    """Precision of the model's arithmetic; master weights and optimizer states are fp32 in all. fp16 scales the loss
+    and leaves out an update whose gradient overflows."""
+    gradient_sums: Literal["precision", "fp32"] = "precision"
+    """Precision in which gradients of micro-batches and ranks are added: that of the arithmetic, or fp32, which takes 2
+    to 4 bytes more a parameter and sends twice as many between ranks."""
     gradient_clip: PositiveNumber | None = 1.0
     """The maximum norm of the gradient; null: no clipping."""
     initial_weights: FilePath | None = unhashed(None)
@@ -90,6 +94,9 @@ class TrainingConfig:
     """auto: CUDA if it is available."""
     compile: Literal["auto", "on", "off"] = unhashed("auto")
     """Compilation of each layer to one graph of fused kernels (torch.compile); auto: only on a GPU."""
+    recompute: Literal["none", "full"] = unhashed("none")
+    """Activations that the backward pass computes again instead of keeping them: none; full: all inside the layers,
+    which takes about a third more time. The bits are the same."""
 
     def __post_init__(self) -> None:
         if self.branch_from is not None and self.initial_weights is not None:

@@ -73,8 +73,8 @@ class Weights(Pretraining):
         """Trains as one of the ranks. Only rank 0 registers files and returns counts.
 
         Raises:
-            ConfigError: when the settings, the ranks and the data do not fit each other.
-            RetryableError: when another training holds the folder, or this one was asked to stop.
+            ConfigError: when the settings, the ranks, the data and the memory of the GPU do not fit each other.
+            RetryableError: when another training holds the folder, this one was asked to stop, or a GPU failed.
             TaskError: when training diverged.
         """
         with uncollected():
@@ -82,10 +82,11 @@ class Weights(Pretraining):
 
             ranks = processes.start(self.training.device)  # before DeepSpeed is imported: it asks for the device once
 
+            from headrace.train.distributed.device_errors import device_errors
             from headrace.train.loop.session import Session
 
         exported = out.own_scratch("hf")
-        with processes.alone(ranks, out.folder):
+        with processes.alone(ranks, out.folder), device_errors(self.training, ranks):
             session = Session.open(self, inputs, out.folder, ranks)
             if session.example is not None:
                 with out.file(ROW) as path:

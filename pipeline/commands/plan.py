@@ -26,6 +26,7 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.core.terminal import terminal
+from headrace.train.cost.advice import advice
 from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
 from headrace.train.cost.memory import Footprint, Memory
 from headrace.train.engine.zero import plan_batches, stage_on
@@ -78,6 +79,11 @@ def show(config: RunConfig, hardware: Hardware) -> None:
     vocabulary = config.vocabulary
     facts.show(compute_facts(config, vocabulary, hardware))
     terminal().print("", memory_table(config, vocabulary, hardware), sep="\n")
+    micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
+    own = footprint(config, vocabulary, hardware.gpus, stage_on(hardware.gpus, config.training, config.zero))
+    if remedy := advice(own, micro_rows, hardware.memory_gb * GB):
+        needed = f"{own.memory(micro_rows).peak / GB:,.1f} GB do not fit in {hardware.memory_gb:g} GB"
+        terminal().print(f"\n{needed}: {remedy}")
 
 
 def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:
@@ -89,6 +95,8 @@ def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Ite
     yield "parameters", f"{compute.parameters:,}  with a vocabulary of {vocabulary:,}"
     yield "FLOP per token", f"{compute.flops_per_token:.3g}  6 N + 12 L d T (PaLM, Chowdhery et al. 2022, appendix B)"
     decoder = "" if targets is None else f", and {targets:,} in the decoder"
+    if training.recompute == "full":
+        yield "recomputation", "the forward pass of the layers runs twice; FLOP and MFU count it once"
     yield "update", f"{compute.update_tokens:,} tokens in {training.batch_rows:,} rows of {row_tokens:,}{decoder}"
     yield "run", f"{compute.tokens:,} tokens in {training.steps:,} updates"
     yield "FLOP", f"{compute.flops:.3g}"

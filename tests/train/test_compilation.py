@@ -1,12 +1,19 @@
-"""Compiled layers under DeepSpeed: the same losses as without, whatever of the parameters a rank holds."""
+"""Compiled layers under DeepSpeed: one graph, and the losses of layers that are not, at every ZeRO stage."""
 
 import dataclasses
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
 from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.train.distributed import processes
+from headrace.train.engine.engine import Engine
+from headrace.train.engine.optimizers import AdamW
+from headrace.train.model.execution import prepare_blocks
+from headrace.train.model.transformer import Transformer
 from headrace.train.training_config import TrainingConfig, ZeroConfig
+from tests.train import updates
 from tests.train.test_weights import stage
 
 
@@ -17,12 +24,36 @@ def test_auto_compiles_on_a_gpu_alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("zero_stage", [0, 1, 2, 3])
-def test_compiled_layers_learn_the_same(tmp_path, inputs, run_stage, zero_stage):
+@pytest.mark.parametrize(("zero_stage", "recompute"), [(0, "none"), (1, "full"), (2, "none"), (3, "none"), (3, "full")])
+def test_twelve_layers_are_one_graph(monkeypatch, zero_stage, recompute):
+    """More layers than torch.compile makes graphs of one function. Graphs are recorded here, and run as they are."""
+    settings = []
+
+    def recorded(graph, inputs, config_patches, **_):
+        settings.append(config_patches)
+        return graph.forward
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", recorded)
+    torch.compiler.reset()
+    counters.clear()
+    model = Transformer(dataclasses.replace(updates.SHAPES["llama-untied"], layers=12), updates.VOCABULARY)
+    prepare_blocks(model, compiles=True, recompute=recompute)
+    training = TrainingConfig(steps=1, batch_rows=updates.ROWS, micro_batch_rows=updates.ROWS, precision="fp32")
+    engine = Engine(model, AdamW(learning_rate=1e-2), training, ZeroConfig(stage=zero_stage), processes.start("cpu"))
+    whole = updates.batch(0)
+    for _ in range(2):
+        updates.update(engine, updates.CAUSAL, [whole], updates.counts(updates.CAUSAL, whole), 1e-2)
+    assert counters["graph_break"] == {}
+    assert settings == [{"deterministic": True}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("zero_stage", "recompute"), [(0, "none"), (1, "none"), (2, "full"), (3, "full")])
+def test_compiled_layers_learn_the_same(tmp_path, inputs, run_stage, zero_stage, recompute):
     curves = {}
     for compiled in ("off", "on"):
         torch.compiler.reset()
-        settings = dataclasses.replace(stage(compile=compiled), zero=ZeroConfig(stage=zero_stage))
+        settings = dataclasses.replace(stage(compile=compiled, recompute=recompute), zero=ZeroConfig(stage=zero_stage))
         run_stage(settings, inputs, tmp_path / compiled)
         rows = read_metrics(tmp_path / compiled / "metrics.jsonl")
         curves[compiled] = [[row[name] for row in rows] for name in ("loss", "gradient_norm")]

@@ -23,6 +23,7 @@ from headrace.train.data.order import share
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
+from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.adafactor import Adafactor
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.base import Optimizer
@@ -78,11 +79,15 @@ class Case:
     steps: int = 5
     optimizer: str = "adamw"
     """A key of OPTIMIZERS."""
+    gradient_sums: str = "precision"
+    loss_scale: float | None = None
+    """The factor of the first loss in fp16; None: that of every training."""
 
     @property
     def name(self) -> str:
         clip = "unclipped" if self.gradient_clip is None else f"clip{self.gradient_clip}"
-        engine = f"zero{self.stage}-by{self.accumulation}-{self.precision}-{clip}"
+        half = f"{self.precision}-{self.gradient_sums}-{self.loss_scale or ''}"
+        engine = f"zero{self.stage}-by{self.accumulation}-{half}-{clip}"
         return f"{Path(self.shape).name}-{self.optimizer}-{engine}"
 
 
@@ -92,7 +97,7 @@ class Curve:
     and every parameter after the update; ``first`` are the parameters before the first update."""
 
     losses: list[float]
-    norms: list[float]
+    norms: list[float | None]
     first: dict[str, Tensor]
     weights: dict[str, Tensor]
 
@@ -127,8 +132,8 @@ def counts(objective: Objective, whole: Tensors) -> dict[str, int]:
 
 def update(
     engine: Engine, objective: Objective, batches: Sequence[Tensors], counts: Mapping[str, float], learning_rate: float
-) -> tuple[dict[str, float], float]:
-    """One update: this rank's sums of the terms, and the norm of the gradient."""
+) -> tuple[dict[str, float], float | None]:
+    """One update: this rank's sums of the terms, and the norm of the gradient; None if it overflowed."""
     return engine.gradient(objective, batches, counts), engine.step(learning_rate)
 
 
@@ -147,10 +152,13 @@ def learn(case: Case, ranks: Ranks) -> Curve:
         micro_batch_rows=ROWS // ranks.world // case.accumulation,
         precision=case.precision,
         gradient_clip=case.gradient_clip,
+        gradient_sums=case.gradient_sums,
     )
     optimizer = OPTIMIZERS[case.optimizer](learning_rate=LEARNING_RATE, epsilon=case.epsilon)
     engine = Engine(first_model(case.shape), optimizer, training, ZeroConfig(stage=case.stage), ranks)
     assert engine.plan.accumulation == case.accumulation
+    if case.loss_scale is not None:
+        engine.loss_scale = LossScale(case.loss_scale)
     schedule, own_rows = Constant(warmup_steps=WARMUP_STEPS), share(np.arange(ROWS), ranks.rank, ranks.world)
     losses, norms, weights = [], [], [dict(engine.weights())]
     for step in range(case.steps):
@@ -166,7 +174,7 @@ def learn(case: Case, ranks: Ranks) -> Curve:
     return curve(losses, norms, weights)
 
 
-def curve(losses: list[float], norms: list[float], weights: list[dict[str, Tensor]]) -> Curve:
+def curve(losses: list[float], norms: list[float | None], weights: list[dict[str, Tensor]]) -> Curve:
     """``weights`` are those before the first update, then those after each."""
     stacked = {name: torch.stack([each[name] for each in weights[1:]]) for name in weights[0]}
     return Curve(losses, norms, weights[0], stacked)

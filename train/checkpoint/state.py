@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+from headrace.train.engine.loss_scale import LossScale
+
 
 @dataclasses.dataclass(frozen=True)
 class State:
@@ -27,6 +29,8 @@ class State:
     """First and last step of each stretch whose updates are not in the weights; the loss of the last was a spike."""
     without_targets: list[int] = dataclasses.field(default_factory=list)
     """Steps whose rows have no target, so no update was made."""
+    loss_scale: LossScale | None = None
+    """The factor of the loss in fp16; None in other precisions."""
     curve: str | None = None
     """SHA-256 of metrics.jsonl up to this step, in a checkpoint; None in checkpoints of older versions."""
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -35,6 +39,10 @@ class State:
     """The rows seen before the order of ``data`` began: a branch may read other data than its trunk."""
     origins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """The checkpoints of other trainings that this one goes on from, the first one first (train/loop/origin.py)."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.loss_scale, dict):  # as the manifest of a checkpoint has it
+            object.__setattr__(self, "loss_scale", LossScale(**self.loss_scale))
 
     def after(self, rows: int, tokens: int) -> "State":
         """Returns the state one update of ``rows`` and ``tokens`` later."""

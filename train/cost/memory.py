@@ -8,15 +8,17 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
     master weights         –      4 N / R   4 N / R   4 N / R     fp32; also where the arithmetic is fp32
     optimizer states      m N     m N / R   m N / R   m N / R     the moments, fp32; 8 for AdamW's two
     gradients             s N      s N      s N / R   s N / R
+    the same, fp32 sums    –     (4+s) N  (4+s) N / R  4 N / R    training.gradient_sums=fp32; stage 1 in fp16: 4 N
 
     peak = weights + master weights + optimizer states + larger of
                a micro-batch    gradients of the ones before, activations, and the output layer or one layer's gradients
+                                (with recomputation also this layer's activations)
                the update       gradients of the rank's share (stage 0: all), their copies (stage 0 alone: none), and
                                 what the optimizer computes with
 
 m may differ by the role of a parameter; statistics, of which every rank has all, are added to the optimizer states.
-Activations are the tensors that the backward pass of train/model needs, layer by layer. Neither a CUDA context nor what
-an allocator loses between tensors is counted.
+Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation, the inputs
+of the layers (train/model/execution.py). Neither a CUDA context nor what an allocator loses between tensors is counted.
 """
 
 import dataclasses
@@ -32,7 +34,7 @@ from headrace.train.training_config import TrainingConfig, ZeroConfig
 LIVE_VALUES = 1_000_000_000
 """Parameters that DeepSpeed's stage 3 leaves gathered (stage3_max_live_parameters)."""
 REDUCED_VALUES = 500_000_000
-"""Gradients that stage 0 copies into one message at most."""
+"""Gradients that are copied into one message at most, at stage 0 and where stage 1 has sums in fp32."""
 
 Device = Literal["cpu", "cuda"]
 
@@ -86,16 +88,16 @@ class Footprint:
         parameters = self.model.parameters(self.vocabulary)
         own = -(-parameters // ranks) if stage else parameters
         low, low_own = self.value_bytes * parameters, self.value_bytes * own
+        gradients, at_update = self._gradient_bytes(parameters, own)
         gathered = self.value_bytes * min(parameters, LIVE_VALUES) if ranks > 1 else 0
         weights = low_own + gathered if stage == 3 else low
         master_weights = FP32 * own if stage else 0
-        gradients = low if stage < 2 else low_own
         activations = micro_rows * self.activation_bytes_per_row()
         output_layer = self._output_layer_bytes(micro_rows)
         update = self._update_bytes(parameters, own) + self._optimizer_bytes()
         before = gradients if self.training.batch_rows > micro_rows * ranks else 0
-        gradient_bytes = micro_rows * self.row_tokens * self._layer_gradient_bytes_per_token()
-        micro_batch = max(before + activations + max(output_layer, gradient_bytes), gradients)
+        layer = micro_rows * self._backward_bytes_per_row()
+        micro_batch = max(before + activations + max(output_layer, layer), gradients)
         optimizer_states = self._optimizer_states(ranks if stage else 1)
         resident = weights + master_weights + optimizer_states
         return Memory(
@@ -106,8 +108,22 @@ class Footprint:
             activations=activations,
             output_layer=output_layer,
             update=update,
-            peak=resident + max(micro_batch, (low_own if stage else low) + update),
+            peak=resident + max(micro_batch, at_update + update),
         )
+
+    def _gradient_bytes(self, parameters: int, own: int) -> tuple[int, int]:
+        """Returns the bytes of gradients after a micro-batch, and during the update."""
+        stage, size = self.stage, self.value_bytes
+        if self._sums_in_fp32:
+            of_stage_1 = FP32 + size * (self.training.precision == "bf16")
+            kept = {1: of_stage_1 * parameters, 2: (FP32 + size) * own, 3: FP32 * own}[stage]
+            return kept, kept
+        return size * (parameters if stage < 2 else own), size * (own if stage else parameters)
+
+    @property
+    def _sums_in_fp32(self) -> bool:
+        """Whether gradients of a narrower precision are added in fp32."""
+        return self.training.gradient_sums == "fp32" and self.value_bytes < FP32
 
     def largest_micro_rows(self, memory_bytes: float) -> int:
         """Returns the largest micro-batch that divides a rank's share of rows and fits; 0 if one row does not fit."""
@@ -119,12 +135,40 @@ class Footprint:
         """Returns the bytes that the backward pass keeps of one row, without the output layer."""
         if self.model.stack != "encoder_decoder":
             return self.row_tokens * self.activation_bytes_per_token()
-        targets = self._logit_positions
-        encoder = dataclasses.replace(self, model=self.model.encoder)
-        decoder = dataclasses.replace(self, row_tokens=targets)
-        cross = targets * self._cross_bytes_per_target() + self.row_tokens * self._cross_bytes_per_token()
+        targets, (encoder, decoder) = self._logit_positions, self._stacks
         of_stacks = encoder.activation_bytes_per_row() + targets * decoder.activation_bytes_per_token()
-        return of_stacks + self.model.layers * cross
+        return of_stacks + (0 if self._recomputes else self.model.layers * self._cross_bytes_per_row())
+
+    @property
+    def _recomputes(self) -> bool:
+        return self.training.recompute == "full"
+
+    @property
+    def _stacks(self) -> "tuple[Footprint, Footprint]":
+        """The encoder and the decoder of an encoder–decoder."""
+        return (
+            dataclasses.replace(self, model=self.model.encoder),
+            dataclasses.replace(self, row_tokens=self._logit_positions),
+        )
+
+    def _backward_bytes_per_row(self) -> int:
+        """Returns the bytes that the backward pass of one layer adds for one row: gradients, and the activations that
+        it computes again, less those of the feed-forward layer that it is done with by then."""
+        gradients = self.row_tokens * self._layer_gradient_bytes_per_token()
+        if not self._recomputes:
+            return gradients
+        done = ACTIVATIONS[self.model.activation].kept_values // 2
+        gradients -= self.row_tokens * self.value_bytes * self.model.mlp_width * done
+        if self.model.stack == "encoder_decoder":
+            encoder, decoder = self._stacks
+            of_decoder = decoder.row_tokens * decoder._layer_bytes_per_token() + self._cross_bytes_per_row()
+            return gradients + max(encoder.row_tokens * encoder._layer_bytes_per_token(), of_decoder)
+        return gradients + self.row_tokens * self._layer_bytes_per_token()
+
+    def _cross_bytes_per_row(self) -> int:
+        """Returns the bytes that a layer's cross-attention keeps of one row."""
+        of_targets = self._logit_positions * self._cross_bytes_per_target()
+        return of_targets + self.row_tokens * self._cross_bytes_per_token()
 
     def _cross_bytes_per_target(self) -> int:
         """Returns the bytes that a layer's cross-attention keeps of one position of the decoder: norm and residual,
@@ -148,6 +192,25 @@ class Footprint:
             models = (self.model.discriminator, self.model.generator)
             return sum(dataclasses.replace(self, model=model).activation_bytes_per_token() for model in models)
         model, size = self.model, self.value_bytes
+        layer = size * model.width if self._recomputes else self._layer_bytes_per_token()
+        mask = self._mask_of_layers_bytes_per_token() if self._recomputes else 0
+        norms = model.embedding_norm + model.first_attention_norm
+        norm = NORMS[model.norm].kept_bytes(model.width, size)
+        last = model.width if model.dropout and "last" in model.dropout_places else 0
+        return model.layers * layer + mask + size * model.width + norms * norm + last
+
+    def _mask_of_layers_bytes_per_token(self) -> int:
+        """Returns the bytes of the mask with a bias that all layers share, and of its gradient if the bias is learned.
+        Without recomputation what each layer keeps of it is more."""
+        positions = POSITIONS[self.model.positions]
+        is_dense = self.device == "cpu" or positions.biases_per_head > 0
+        if not (positions.biases_logits and is_dense):
+            return 0
+        return self.value_bytes * self.row_tokens * self.model.heads * (2 if positions.biases_per_head else 1)
+
+    def _layer_bytes_per_token(self) -> int:
+        """Returns the bytes that the backward pass of one layer needs of one position."""
+        model, size = self.model, self.value_bytes
         width, shared = model.width, model.kv_heads / model.heads
         norm, place = NORMS[model.norm].kept_bytes(width, size), NORM_PLACES[model.norm_place]
         rotated = POSITIONS[model.positions].rotates
@@ -157,10 +220,7 @@ class Footprint:
         attention += self._qk_norm_bytes(model.heads + model.kv_heads) + self._mask_bytes_per_token()
         mlp = size * model.mlp_width * ACTIVATIONS[model.activation].kept_values
         dropped = 2 * width + self._dropped_bytes_per_token() if model.dropout else 0
-        layer = place.kept_inputs * size * width + 2 * place.per_part * norm + attention + mlp + dropped
-        norms = model.embedding_norm + model.first_attention_norm
-        last = width if model.dropout and "last" in model.dropout_places else 0
-        return int(model.layers * layer + size * width + norms * norm + last)
+        return round(place.kept_inputs * size * width + 2 * place.per_part * norm + attention + mlp + dropped)
 
     def _dropped_bytes_per_token(self) -> int:
         """Returns the bytes that dropout in a feed-forward layer keeps: its mask, and of ReLU also the values before
@@ -214,9 +274,13 @@ class Footprint:
         return self.value_bytes + 2 * FP32
 
     def _update_bytes(self, parameters: int, own: int) -> int:
-        """Returns the bytes of copied gradients: stage 0 copies to send, the others concatenate in fp32."""
-        if not self.stage:
+        """Returns the bytes of copied gradients: stage 0 copies to send, the others concatenate in fp32. Of fp32
+        sums stage 1 copies to send in bf16, and stage 2 nothing."""
+        of_stage_1 = self._sums_in_fp32 and self.stage == 1 and self.training.precision == "bf16"
+        if not self.stage or of_stage_1:
             return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)
+        if self._sums_in_fp32:
+            return FP32 * own * (self.stage != 2)
         return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)
 
     def _optimizer_states(self, parts: int) -> int:

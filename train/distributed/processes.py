@@ -31,6 +31,11 @@ T = TypeVar("T")
 TIMEOUT = datetime.timedelta(minutes=30)
 """The time that a rank waits for the others: a checkpoint of a large model may take minutes."""
 
+MARGIN = datetime.timedelta(minutes=5)
+"""The time between the watchdog's limit and that of a process group."""
+LONGEST_SECONDS = 1e6
+"""Limits above it are treated as equal to it."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -102,10 +107,15 @@ def check_devices(ranks: Ranks, devices: int, setting: str) -> None:
         raise ConfigError(setting, wrong, "start as many ranks on a machine as it has GPUs")
 
 
-def wait_equally() -> None:
-    """Sets the timeout of every process group to TIMEOUT. DeepSpeed's have torch's default, 10 minutes for nccl."""
+def wait_longer_than(watchdog_seconds: float) -> None:
+    """Sets the timeout of every process group to TIMEOUT, or to more than the watchdog's limit.
+
+    The watchdog prints the stacks of all ranks; a group that gives up first would end them without. DeepSpeed's groups
+    have torch's default, 10 minutes for nccl.
+    """
+    timeout = max(TIMEOUT, datetime.timedelta(seconds=min(watchdog_seconds, LONGEST_SECONDS)) + MARGIN)
     for group in distributed_c10d._world.pg_map:
-        distributed_c10d._set_pg_timeout(TIMEOUT, group)
+        distributed_c10d._set_pg_timeout(timeout, group)
 
 
 def own_cores(ranks: Ranks, environment: Mapping[str, str]) -> int:

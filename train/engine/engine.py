@@ -25,7 +25,8 @@ os.environ.setdefault("DEEPSPEED_LOG_LEVEL", "warning")
 
 import deepspeed
 import torch
-from deepspeed.utils import safe_get_full_fp32_param
+from deepspeed.accelerator import get_accelerator
+from deepspeed.utils import safe_get_full_fp32_param, set_z3_leaf_module
 from torch import Tensor, nn
 
 from headrace.pipeline.core.errors import TaskError
@@ -36,8 +37,11 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, Snapshot
+from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, set_learning_rate, skip_step
+from headrace.train.model.head import Head
 from headrace.train.model.roles import roles
+from headrace.train.model.stack import Stack
 from headrace.train.objectives.base import Objective
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
@@ -79,6 +83,18 @@ def _linear_layers(function: Callable[..., Tensor]) -> Iterator[None]:
         nn.functional.linear = before
 
 
+def _gather_blocks_whole(model: nn.Module) -> None:
+    """Makes stage 3 gather the parameters of a block before it, and not those of each layer inside it.
+
+    Its hooks would break a compiled block into many graphs. Shared layers stay as they are: DeepSpeed reduces the
+    gradients of such a block after each of its calls, and fails at the second one.
+    """
+    for stack in model.modules():
+        if isinstance(stack, Stack) and not stack.config.shared_layers:
+            for block in stack.blocks:
+                set_z3_leaf_module(block, True)
+
+
 class Engine:
     """Trains one model with one optimizer over all ranks."""
 
@@ -101,22 +117,28 @@ class Engine:
         self._clip = training.gradient_clip or math.inf
         self._stage = zero.stage_on(ranks.world, training, zeroing)
         self._host: dict[str, Tensor] = {}
+        self.loss_scale = LossScale() if training.precision == "fp16" else None
+        """The factor of the next loss; None in other precisions than fp16."""
+        self._heads = [module for module in model.modules() if isinstance(module, Head)]
         config = zero.deepspeed_config(self.plan, training, zeroing)
         first: dict[str, Tensor] = {}
-        if training.precision == "bf16":
+        if training.precision != "fp32":
             first = {name: value.detach() for name, value in model.named_parameters()}  # DeepSpeed replaces their data
         # `import deepspeed.comm.torch` binds another module of that name.
         sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]  # on a module
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
+        _gather_blocks_whole(model)
+        if ranks.device.type == "cpu":
+            get_accelerator().is_fp16_supported = lambda: True  # torch has it on every CPU; DeepSpeed asks for oneDNN's
         with _variables(ranks), _linear_layers(nn.functional.linear), uncollected():
             self._engine: Any = deepspeed.initialize(model=model, optimizer=build(model, optimizer), config=config)[0]
             self._linear = nn.functional.linear
-        if self._stage == 0 and ranks.world == 1:
+        if self._stage < 2 and ranks.world == 1 and not hasattr(self._engine.optimizer, "reduce_gradients"):
             self._engine.enable_backward_allreduce = False  # one rank would only copy all its gradients
         built = partitions.torch_optimizer(self._engine, self._stage)
         if self._stage and isinstance(built, ByParameter):
             built.place(partitions.locations(self._engine, self._stage, ranks.rank))
-        processes.wait_equally()
+        processes.wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))
         if first:
             partitions.restore_master_weights(self._engine, self._stage, ranks.rank, first)
 
@@ -137,31 +159,49 @@ class Engine:
         parts = self.plan.accumulation * self.plan.world
         weights = objective.weights
         scales = {name: weight * parts / counts[name] if counts[name] else 0.0 for name, weight in weights.items()}
+        if self.loss_scale is not None:
+            self._scale_loss(self.loss_scale.factor, max(scales.values()) / self.plan.accumulation)
         sums = {name: torch.zeros((), dtype=torch.float64, device=self.ranks.device) for name in weights}
         for number, batch in enumerate(batches):
             if number:
                 self._engine.step()  # counts the micro-batch before; the last one's is the update
-            with _linear_layers(self._linear):
+            with _linear_layers(self._linear):  # the backward pass, too, where it computes activations again
                 losses = objective.losses(self._engine, batch)
+                self._engine.backward(functools.reduce(operator.add, [losses[name] * scales[name] for name in weights]))
             for name, loss in losses.items():
                 sums[name] += loss.detach()
-            self._engine.backward(functools.reduce(operator.add, [losses[name] * scales[name] for name in weights]))
         return {name: float(value) for name, value in sums.items()}
 
-    def step(self, learning_rate: float, applied: bool = True) -> float:
+    def _scale_loss(self, factor: float, term_scale: float) -> None:
+        """Multiplies the next loss by ``factor``, and its largest term's gradients inside the head by nearly as much.
+
+        Args:
+            factor: the loss scale.
+            term_scale: the scale that the backward pass gives the term without it.
+        """
+        self._engine.optimizer.loss_scaler.cur_scale = factor
+        for head in self._heads:
+            head.gradient_scale = 2.0 ** math.floor(math.log2(factor * term_scale)) if term_scale else 1.0
+
+    def step(self, learning_rate: float, applied: bool = True) -> float | None:
         """Makes the update from ``gradient``. If it is not ``applied``, weights and optimizer state stay as they are.
 
         Returns:
-            The norm of the whole gradient before clipping.
+            The norm of the whole gradient before clipping; None when it overflowed in fp16, so there was no update.
 
         Raises:
-            TaskError: when the gradient is not finite; the weights are then of no use.
+            TaskError: when the gradient is not finite; the weights are then of no use. In fp16 only when it overflows
+                with the smallest loss scale.
         """
         set_learning_rate(self._engine.optimizer, learning_rate)
         built = partitions.torch_optimizer(self._engine, self._stage)
         with contextlib.nullcontext() if applied else skip_step(built):
             norm = self._step()
-        if not math.isfinite(norm) or not self._engine.was_step_applied():
+        overflowed = not math.isfinite(norm) or not self._engine.was_step_applied()
+        if self.loss_scale is not None:
+            self.loss_scale = self.loss_scale.after(overflowed)
+            return None if overflowed else norm
+        if overflowed:
             raise TaskError(
                 "weights", f"the gradient's norm is {norm}", "lower the learning rate or lengthen the warm-up"
             )
@@ -201,6 +241,11 @@ class Engine:
     def load(self, files: Sequence[Path]) -> None:
         """Loads the state that any number of ranks of any ZeRO stage wrote to ``files``; all ranks call it."""
         partitions.master_weights_changed(self._engine, self._stage, fragments.read(files, self.fragments()))
+
+    def resume_loss_scale(self, loss_scale: LossScale | None) -> None:
+        """Continues with the scale of a checkpoint, if this training and that of the checkpoint are in fp16."""
+        if self.loss_scale is not None and loss_scale is not None:
+            self.loss_scale = loss_scale
 
     def weights(self) -> Iterator[tuple[str, Tensor]]:
         """Yields name and whole fp32 value on the CPU of every parameter, tied ones once; all ranks iterate in step."""

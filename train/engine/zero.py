@@ -12,6 +12,7 @@ import dataclasses
 from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError
+from headrace.train.engine.loss_scale import FIRST_FACTOR
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 
@@ -56,15 +57,16 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
     """Returns the configuration for ``deepspeed.initialize``.
 
     Raises:
-        ConfigError: for stage 0 with bf16, which DeepSpeed 0.19 computes wrongly.
+        ConfigError: for stage 0 in half precision, which DeepSpeed 0.19 computes wrongly.
     """
-    bf16, stage = training.precision == "bf16", stage_on(plan.world, training, zero)
-    if bf16 and stage == 0:
+    precision, stage = training.precision, stage_on(plan.world, training, zero)
+    if precision != "fp32" and stage == 0:
         raise ConfigError(
             "zero.stage",
-            "0 with bf16 takes a phantom optimizer step at its start (DeepSpeed issue 8393)",
+            f"0 with {precision} takes a phantom optimizer step at its start (DeepSpeed issue 8393)",
             "use stage 1, also on one rank, or training.precision=fp32",
         )
+    sums = "fp32" if training.gradient_sums == "fp32" else precision
     return {
         "train_batch_size": plan.batch_rows,
         "train_micro_batch_size_per_gpu": plan.micro_rows,
@@ -75,8 +77,10 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
         "zero_allow_untested_optimizer": True,
         "steps_per_print": None,
         "wall_clock_breakdown": False,
-        "bf16": {"enabled": bf16, "check_grad_overflow": bf16},
-        "fp16": {"enabled": False},
+        "bf16": {"enabled": precision == "bf16", "check_grad_overflow": precision == "bf16"},
+        "fp16": {"enabled": precision == "fp16", "loss_scale": FIRST_FACTOR},  # the engine sets it before each update
+        "data_types": {"grad_accum_dtype": sums},
+        "communication_data_type": sums,
         "zero_optimization": {
             "stage": stage,
             # This copies gradients into the buffer that is sent; one rank sends nothing.

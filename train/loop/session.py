@@ -21,7 +21,7 @@ from headrace.train.data.apportionment import MixedOrder
 from headrace.train.data.mixture import parts_of_order, training_data
 from headrace.train.data.order import Later, Order
 from headrace.train.data.rows import MixedRows, Rows
-from headrace.train.distributed.processes import Ranks, StopRequest, on_first
+from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.evaluation.held_out import HeldOut
@@ -33,8 +33,9 @@ from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
+from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.pair import Pair, build
-from headrace.train.model.transformer import Transformer, compile_blocks, initialize
+from headrace.train.model.transformer import Transformer, initialize
 from headrace.train.objectives.base import Objective, Reader, Vocabulary
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
 from headrace.train.objectives.masked import Masked
@@ -79,8 +80,7 @@ class Session:
             check_sentences(objective.pairs, tokens)
         example = _example(stage, objective, train_rows, order, encoder) if ranks.first else None
         model = _first_model(stage, tokenizer_file, vocabulary, ranks)
-        if stage.training.compiles_on(ranks.device.type):
-            compile_blocks(model)
+        prepare_blocks(model, stage.training.compiles_on(ranks.device.type), stage.training.recompute)
         engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
         training = stage.training
         watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder)
@@ -102,6 +102,7 @@ class Session:
             watchdog=watchdog,
             evaluation=_evaluation(stage, inputs, encoder, objective.context_form(tokens), engine, watchdog),
         )
+        wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))  # the saver's group, too
         state = _take_up(job, stage, inputs, folder)
         if state.first_row:
             job = dataclasses.replace(job, order=Later(order, state.first_row))
@@ -220,4 +221,5 @@ def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path) -> Stat
     path, state = on_first(ranks, find)
     if path is not None:
         job.engine.load(store.state_files(path))
+        job.engine.resume_loss_scale(state.loss_scale)
     return state

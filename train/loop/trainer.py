@@ -89,7 +89,8 @@ class Result:
     loss: float | None
     """None when no row has a target."""
     learning_rate: float
-    gradient_norm: float
+    gradient_norm: float | None
+    """None when the gradient overflowed in fp16, and no update was made."""
 
 
 def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
@@ -170,6 +171,7 @@ def apply(job: Job, guard: LossGuard, state: State, update: Update, totals: Tota
     is_spike = guard.is_spike(state, loss)
     gradient_norm = job.engine.step(learning_rate, applied=not is_spike)
     state = guard.noted(state.after(training.batch_rows, totals.tokens), loss, is_spike)
+    state = dataclasses.replace(state, loss_scale=job.engine.loss_scale)
     if is_spike and (kept_step := guard.back_to(state.step)):
         job.engine.load(job.saver.saved(kept_step))
     return state, Result(sums, loss, learning_rate, gradient_norm)
@@ -178,7 +180,10 @@ def apply(job: Job, guard: LossGuard, state: State, update: Update, totals: Tota
 def metrics(job: Job, guard: LossGuard, state: State, totals: Totals, result: Result) -> dict[str, float]:
     """Returns one row of the log: losses, learning rate, gradient norm, speed, skipped steps, tokens and epochs."""
     values = losses(job.objective, "loss", result.sums, totals.counts)
-    values |= {"learning_rate": result.learning_rate, "gradient_norm": result.gradient_norm, **job.meter.read()}
+    norm = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
+    values |= {"learning_rate": result.learning_rate, **norm, **job.meter.read()}
+    if state.loss_scale is not None:
+        values |= {"loss_scale": state.loss_scale.factor, "overflows": state.loss_scale.overflows}
     return values | guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}
 
 

@@ -41,19 +41,19 @@ class Attending(Protocol):
 class DenseAttention:
     """PyTorch's scaled_dot_product_attention under a dense mask; with a cap of logits, plain matrix products."""
 
-    def __init__(self, mask: LogitMask) -> None:
+    def __init__(self, mask: LogitMask, dtype: torch.dtype = torch.float32) -> None:
+        """Takes queries of ``dtype``. The mask for all layers is made here, so no layer computes it again."""
         self.mask = mask
-        self._for_sdpa: Tensor | None = None
+        self._for_sdpa = mask.for_sdpa(dtype) if mask.cap is None else None
 
     def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
         k_BNTD, v_BNTD = for_each_query_head(q_BNTD, k_BGTD, v_BGTD)
         if self.mask.cap is not None:
             weights_BNTT = functional.dropout(attention_weights(q_BNTD, k_BNTD, self.mask), dropout)
             return weights_BNTT.to(v_BNTD.dtype) @ v_BNTD
-        if self._for_sdpa is None:
-            self._for_sdpa = self.mask.for_sdpa(q_BNTD.dtype)  # the same for all layers
-        mask_BNTT = self._for_sdpa
-        return functional.scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, attn_mask=mask_BNTT, dropout_p=dropout)
+        return functional.scaled_dot_product_attention(
+            q_BNTD, k_BNTD, v_BNTD, attn_mask=self._for_sdpa, dropout_p=dropout
+        )
 
 
 class BlockAttention:

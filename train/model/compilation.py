@@ -6,6 +6,10 @@ from typing import ParamSpec, TypeVar
 
 import torch
 
+compile_lazily = functools.partial(torch.compile, options={"deterministic": True})
+"""Compiles at the first call. A kernel's way to add up does not depend on which one was the fastest in a trial, so a
+resumed training has the same bits as one that was not interrupted."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -18,4 +22,4 @@ def compiled(function: Callable[P, R]) -> Callable[P, R]:
     return function if torch.compiler.is_compiling() else _compiled_once(function)
 
 
-_compiled_once = functools.cache(torch.compile)
+_compiled_once = functools.cache(compile_lazily)

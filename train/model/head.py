@@ -32,6 +32,9 @@ KINDS = 3
 class Head(nn.Linear):
     """The output layer of a language model; ``cap`` bounds its logits."""
 
+    gradient_scale = 1.0
+    """The power of two that gradients of the loss have inside the head, where fp16 would round them to 0 otherwise."""
+
     def __init__(self, width: int, vocabulary: int, cap: float | None = None, bias: bool = False) -> None:
         super().__init__(width, vocabulary, bias=bias)
         self.cap = cap
@@ -60,7 +63,7 @@ class Head(nn.Linear):
         terms = Terms(self.cap, z_loss, label_smoothing)
         kinds_N = None if kinds_B is None else kinds_B[:, None].expand_as(targets_BT).flatten()
         arguments = (x_BTM.flatten(0, 1), self.weight, self.bias, targets_BT.flatten(), torch.is_grad_enabled())
-        nll, others_2, nll_K = ChunkedNll.apply(*arguments, terms, kinds_N)  # type: ignore[no-untyped-call]  # torch does not annotate it
+        nll, others_2, nll_K = ChunkedNll.apply(*arguments, terms, kinds_N, self.gradient_scale)  # type: ignore[no-untyped-call]  # torch does not annotate it
         others = [value for value, weight in zip(others_2, (z_loss, label_smoothing), strict=True) if weight]
         if not others and kinds_N is None:
             sums: Tensor = nll
@@ -93,7 +96,9 @@ class ChunkedNll(torch.autograd.Function):
         is_training: bool,
         terms: Terms,
         kinds_N: Tensor | None,
+        gradient_scale: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.gradient_scale = gradient_scale
         nll = torch.zeros((), dtype=torch.float32, device=x_NM.device)
         others_2, nll_K = nll.new_zeros(2), nll.new_zeros(KINDS)
         chunk = max(1, CHUNK_LOGITS // len(weight_VM))
@@ -108,9 +113,9 @@ class ChunkedNll(torch.autograd.Function):
             here = slice(start, start + chunk)
             logits_nV = functional.linear(x_NM[here], weight_VM, bias_V)
             if terms == Terms():
-                nll_n, gradient_nV = compute(logits_nV, targets_N[here])
+                nll_n, gradient_nV = compute(logits_nV, targets_N[here], gradient_scale)
             else:
-                nll_n, parts_2, gradient_nV = compute_more(logits_nV, targets_N[here], terms)
+                nll_n, parts_2, gradient_nV = compute_more(logits_nV, targets_N[here], terms, gradient_scale)
                 others_2 += parts_2
             nll += nll_n.sum()
             if kinds_N is not None:
@@ -127,25 +132,29 @@ class ChunkedNll(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, scale: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         gradient_NM, *of_weights = ctx.saved_tensors
-        dtype = gradient_NM.dtype
+        dtype, scale = gradient_NM.dtype, scale / ctx.gradient_scale
         scaled = [None if gradient is None else (gradient * scale).to(dtype) for gradient in of_weights]
-        return gradient_NM * scale.to(dtype), *scaled, None, None, None, None
+        return gradient_NM * scale.to(dtype), *scaled, None, None, None, None, None
 
 
-def nll_and_gradient(logits_nV: Tensor, targets_n: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the negative log-likelihood of each position in fp32, (n,), and the gradient of their sum, (n, V), in the
-    precision of the logits."""
+def nll_and_gradient(logits_nV: Tensor, targets_n: Tensor, gradient_scale: float = 1.0) -> tuple[Tensor, Tensor]:
+    """Returns the negative log-likelihood of each position in fp32, (n,), and the gradient of their sum times
+    ``gradient_scale``, (n, V), in the precision of the logits."""
     is_target_n1, indices_n1 = (targets_n != IGNORED)[:, None], targets_n.clamp(min=0)[:, None]
+    scale_n1 = is_target_n1 * gradient_scale
     log_probs_nV = functional.log_softmax(logits_nV.float(), 1)
     chosen_n1 = log_probs_nV.gather(1, indices_n1)
-    gradient_nV = log_probs_nV.exp_().mul_(is_target_n1).to(logits_nV.dtype)
-    gradient_nV.scatter_(1, indices_n1, ((chosen_n1.exp() - 1) * is_target_n1).to(logits_nV.dtype))
+    gradient_nV = log_probs_nV.exp_().mul_(scale_n1).to(logits_nV.dtype)
+    gradient_nV.scatter_(1, indices_n1, ((chosen_n1.exp() - 1) * scale_n1).to(logits_nV.dtype))
     return -torch.where(is_target_n1, chosen_n1, 0.0)[:, 0], gradient_nV
 
 
-def all_and_gradient(logits_nV: Tensor, targets_n: Tensor, terms: Terms) -> tuple[Tensor, Tensor, Tensor]:
+def all_and_gradient(
+    logits_nV: Tensor, targets_n: Tensor, terms: Terms, gradient_scale: float = 1.0
+) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the negative log-likelihood of each position, (n,), of capped logits, the sums of the z-loss and of label
-    smoothing, (2,), and the gradient of all sums together, (n, V), in the precision of the logits.
+    smoothing, (2,), and the gradient of all sums together times ``gradient_scale``, (n, V), in the precision of
+    the logits.
 
     Z is the sum of exp(logit) (Chowdhery et al. 2022, section 5). d (ln Z)² / d logit = 2 ln Z · softmax, and
     d capped / d logit = 1 - (capped / cap)². The mean of -ln p over the vocabulary is ln Z less the mean of the logits.
@@ -165,4 +174,4 @@ def all_and_gradient(logits_nV: Tensor, targets_n: Tensor, terms: Terms) -> tupl
     if terms.cap is not None:
         gradient_nV = gradient_nV * (1 - (wide_nV / terms.cap).square())
     sums_2 = torch.stack((terms.z_loss * log_z_n1.square().sum(), smoothed))
-    return nll_n, sums_2, gradient_nV.to(logits_nV.dtype)
+    return nll_n, sums_2, (gradient_nV * gradient_scale).to(logits_nV.dtype)

@@ -112,7 +112,7 @@ class Stack(nn.Module):
             seen = with_prefixes(seen, prefix_BT)
         seen = within_documents(seen, documents_BT)
         attending = {
-            attention: self._attending(in_layer(seen, attention, self.config.window), documents_BT)
+            attention: self._attending(in_layer(seen, attention, self.config.window), documents_BT, x_BTM.dtype)
             for attention in rotations
         }
         for block, attention in zip(self.layers, self.config.layer_attention, strict=True):
@@ -145,12 +145,12 @@ class Stack(nn.Module):
         bias, cap = self.positions.bias(), self.config.attention_cap
         return logit_mask(visibility, bias, rows, self.config.heads, queries_1T, positions, cap)
 
-    def _attending(self, visibility: Visibility, tokens_BT: Tensor) -> Attending:
-        """Chooses how to compute attention: FlexAttention on a GPU in training, where it has no dropout to apply and no
-        bias to learn."""
+    def _attending(self, visibility: Visibility, tokens_BT: Tensor, dtype: torch.dtype) -> Attending:
+        """Chooses how to compute attention of queries of ``dtype``: FlexAttention on a GPU in training, where it has no
+        dropout to apply and no bias to learn."""
         learns_bias = POSITION_FACTS[self.config.positions].biases_per_head > 0
         if not (tokens_BT.is_cuda and self.training and not self.config.dropout) or learns_bias:
-            return DenseAttention(self.dense_mask(visibility, tokens_BT))
+            return DenseAttention(self.dense_mask(visibility, tokens_BT), dtype)
         (rows, positions), heads = tokens_BT.shape, self.config.heads
         blocks = block_mask(visibility, rows, heads, positions, tokens_BT.device)
         return BlockAttention(blocks, self.positions.bias(), self.config.attention_cap)

@@ -29,7 +29,7 @@ from headrace.train.model import first_calls
 from headrace.train.model.attention import CrossAttention, DenseAttention, Memory, WeightRecorder
 from headrace.train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
 from headrace.train.model.head import Head
-from headrace.train.model.layers import Block, DetectionHead, PairHead, output_transform
+from headrace.train.model.layers import DetectionHead, PairHead, output_transform
 from headrace.train.model.stack import Stack
 from headrace.train.model.visibility import (
     BIDIRECTIONAL,
@@ -221,13 +221,6 @@ class Transformer(Stack):
 def chosen(x_BTM: Tensor, at_BK: Tensor | None) -> Tensor:
     """Returns the vectors at ``at_BK``, int64 positions of each row; None: all."""
     return x_BTM if at_BK is None else x_BTM.gather(1, at_BK[:, :, None].expand(-1, -1, x_BTM.shape[2]))
-
-
-def compile_blocks(model: nn.Module) -> None:
-    """Compiles one graph for all layers with torch.compile at their first call. Names and weights do not change."""
-    for module in model.modules():
-        if isinstance(module, Block):
-            module.compile()
 
 
 def put_weights(model: nn.Module, values: Mapping[str, Tensor]) -> None:

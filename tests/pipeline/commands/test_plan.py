@@ -49,6 +49,18 @@ def test_more_gpus_take_less_time_and_the_same_operations() -> None:
     assert days[0] / days[1] == pytest.approx(8, rel=0.01)
 
 
+def test_what_does_not_fit_comes_with_a_remedy(capsys) -> None:
+    small = decoded(compose([*OVERRIDES, "training.recompute=full"]))
+    plan.show(small, Hardware(memory_gb=3.0))
+    lines = capsys.readouterr().out.splitlines()
+    assert "recomputation     the forward pass of the layers runs twice; FLOP and MFU count it once" in lines
+    assert re.fullmatch(
+        r"\d\.\d GB do not fit in 3 GB: give training.micro_batch_rows=\d+, or more or larger GPUs", lines[-1]
+    )
+    plan.show(small, Hardware())
+    assert "do not fit" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

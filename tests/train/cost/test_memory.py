@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.train.config import ModelConfig
+from headrace.train.cost.advice import advice
 from headrace.train.cost.memory import Footprint
 from headrace.train.engine.optimizers.adafactor import Adafactor
 from headrace.train.engine.optimizers.adamw import AdamW
@@ -54,6 +55,54 @@ def test_the_states_of_other_optimizers_by_hand():
     for optimizer, values in expected.items():
         case = dataclasses.replace(footprint(1, 8), optimizer=optimizer(learning_rate=1e-3))
         assert case.memory(1).optimizer_states == pytest.approx(values, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("stage", "precision", "bytes_per_parameter"),
+    [
+        (1, "bf16", (6, 4)),
+        (2, "bf16", (6 / 8, 0)),
+        (3, "bf16", (4 / 8, 4 / 8)),
+        (1, "fp16", (4, 4 / 8)),
+        (1, "fp32", (4, 4 / 8)),
+    ],
+)
+def test_sums_of_gradients_in_fp32(stage, precision, bytes_per_parameter):
+    """Gradients, and their copies in the update, as DeepSpeed keeps them on 8 ranks."""
+    case = footprint(stage, 8, precision)
+    memory = dataclasses.replace(case, training=dataclasses.replace(case.training, gradient_sums="fp32")).memory(1)
+    expected = [MODEL.parameters(1000) * n for n in bytes_per_parameter]
+    assert (memory.gradients, memory.update) == pytest.approx(expected, rel=0.001)
+
+
+def recomputed(case: Footprint) -> Footprint:
+    return dataclasses.replace(case, training=dataclasses.replace(case.training, recompute="full"))
+
+
+def test_recomputation_keeps_the_inputs_of_layers():
+    """After the last layer the norm's input and output; one layer's activations come back in its backward pass, and
+    half of what its feed-forward layer kept is gone by then."""
+    kept, again = footprint(1, 1, "fp32"), recomputed(footprint(1, 1, "fp32"))
+    assert again.activation_bytes_per_token() == 2 * 4 * 32 + 4 * 2 * 32
+    layer = 4 * (2 * (32 + 32) + 3 * 32 + 32 + 4 + 64 + 2 * 64)
+    more = again._backward_bytes_per_row() - kept._backward_bytes_per_row()
+    assert more == 64 * (layer - 4 * 64)
+
+
+def test_the_advice_names_what_makes_it_fit():
+    case = footprint(1, 1, "fp32", layers=12)
+    needed = case.memory(64).peak
+    assert advice(case, 64, needed) == ""
+    half = case.memory(32).peak
+    assert advice(case, 64, half) == (
+        "give training.micro_batch_rows=32, or training.recompute=full, or more or larger GPUs"
+    )
+    assert advice(case, 64, 1.0) == "give more or larger GPUs"
+    parted = footprint(1, 8, "bf16", layers=12)
+    assert advice(parted, 8, parted.memory(1).peak - 1) == (
+        "give training.recompute=full training.micro_batch_rows=1, or zero.stage=3 training.micro_batch_rows=1, "
+        "or more or larger GPUs"
+    )
 
 
 def test_the_activations_of_a_layer_by_hand():
@@ -112,7 +161,7 @@ def ratio(*command: str) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["states-0", "states-bf16-2", "llama", "modernbert", "muon-3"])
+@pytest.mark.parametrize("case", ["states-0", "states-bf16-2", "llama", "modernbert", "muon-3", "gpt2-recomputed"])
 def test_real_updates_take_what_was_counted(case):
     assert ratio("benchmarks/plan_memory.py", "--only", case) == pytest.approx(1, abs=0.1)
 

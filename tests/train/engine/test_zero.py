@@ -36,7 +36,7 @@ def test_unequal_shares_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("world", "precision", "stage"), [(1, "fp32", 0), (1, "bf16", 1), (2, "fp32", 1), (8, "bf16", 1)]
+    ("world", "precision", "stage"), [(1, "fp32", 0), (1, "bf16", 1), (1, "fp16", 1), (2, "fp32", 1), (8, "bf16", 1)]
 )
 def test_auto_splits_where_there_is_something_to_split(world, precision, stage):
     settings = training(precision=precision)
@@ -46,12 +46,13 @@ def test_auto_splits_where_there_is_something_to_split(world, precision, stage):
     assert [stage_on(world, settings, ZeroConfig(stage=n)) for n in (0, 1, 2, 3)] == [0, 1, 2, 3]
 
 
-def test_stage_0_with_bf16_is_refused():
-    settings = training(precision="bf16")
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_stage_0_in_half_precision_is_refused(precision):
+    settings = training(precision=precision)
     with pytest.raises(ConfigError) as error:
         deepspeed_config(plan_batches(settings, 1), settings, ZeroConfig(stage=0))
     assert str(error.value) == (
-        "zero.stage: 0 with bf16 takes a phantom optimizer step at its start (DeepSpeed issue 8393); "
+        f"zero.stage: 0 with {precision} takes a phantom optimizer step at its start (DeepSpeed issue 8393); "
         "use stage 1, also on one rank, or training.precision=fp32"
     )
 

@@ -69,9 +69,9 @@ def test_no_chunk_has_more_logits_than_allowed(monkeypatch):
     monkeypatch.setattr(head, "CHUNK_LOGITS", 5 * VOCABULARY)
     seen = []
 
-    def watched(logits_nV, targets_n):
+    def watched(logits_nV, targets_n, gradient_scale):
         seen.append(tuple(logits_nV.shape))
-        return nll_and_gradient(logits_nV, targets_n)
+        return nll_and_gradient(logits_nV, targets_n, gradient_scale)
 
     monkeypatch.setattr(head, "nll_and_gradient", watched)
     layer, x_BTM, targets_BT = filled(4, 3)
@@ -111,3 +111,19 @@ def test_nll_by_hand_and_in_fp32_for_bf16_logits():
     nll, gradient = nll_and_gradient(torch.tensor([[2.0, 0.0, -1.0]], dtype=torch.bfloat16), torch.tensor([1]))
     assert (nll.dtype, gradient.dtype) == (torch.float32, torch.bfloat16)
     assert nll.item() == pytest.approx(math.log(math.e**2 + 1 + math.e**-1), abs=1e-5)
+
+
+def test_fp16_keeps_the_gradients_of_a_loss_that_is_nearly_0():
+    """Below 3e-8 fp16 is 0. The other tokens have p = 1.4e-8, and the backward pass multiplies with 30,000."""
+    layer, x_BTM, targets_BT = filled(3, 8)
+    with torch.no_grad():
+        layer.weight.mul_(0.01)[-1, 0] = 1.0
+        x_BTM[:, :, 0] = 18.0
+        targets_BT[targets_BT >= 0] = VOCABULARY - 1
+    (expected,) = torch.autograd.grad(layer(x_BTM, targets_BT) * 30_000.0, layer.weight)
+    layer, errors = layer.half(), []
+    for layer.gradient_scale in (1.0, 2.0**14):
+        (found,) = torch.autograd.grad(layer(x_BTM.half(), targets_BT) * 30_000.0, layer.weight)
+        errors.append(float((found - expected)[:-1].norm() / expected[:-1].norm()))
+    assert errors[0] == 1.0
+    assert errors[1] < 0.03

@@ -10,7 +10,8 @@ import yaml
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
-from headrace.train.model.transformer import Transformer, compile_blocks, initialize
+from headrace.train.model.execution import compile_blocks
+from headrace.train.model.transformer import Transformer, initialize
 
 PRESETS = Path(__file__).parents[3] / "conf" / "model"
 GPT2 = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=24, mlp_width=64)

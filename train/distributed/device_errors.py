@@ -1,0 +1,37 @@
+"""Errors of GPUs and of their network, as errors that the user, or the cluster's recovery, can act on."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import torch
+from torch.distributed import DistBackendError
+
+from headrace.pipeline.core.errors import ConfigError, RetryableError
+from headrace.train.distributed.processes import Ranks
+from headrace.train.training_config import TrainingConfig
+
+
+@contextlib.contextmanager
+def device_errors(training: TrainingConfig, ranks: Ranks) -> Iterator[None]:
+    """Translates errors of torch inside the block.
+
+    Raises:
+        ConfigError: when the memory of the GPU is not enough, which another start would not change.
+        RetryableError: naming node and GPU, when the GPU or NCCL fails: a start on other nodes may succeed.
+    """
+    place = f"rank {ranks.rank} on {socket.gethostname()}, {ranks.device}"
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        wrong = f"is {training.micro_batch_rows}, and {place} ran out of memory ({_first_line(error)})"
+        recompute = "" if training.recompute == "full" else ", or give training.recompute=full"
+        remedy = f"lower it{recompute}, or a higher zero.stage on several GPUs; headrace plan prints what fits"
+        raise ConfigError("training.micro_batch_rows", wrong, remedy) from error
+    except (torch.AcceleratorError, DistBackendError) as error:
+        remedy = "run again to go on from the newest checkpoint; leave out this node if it fails again"
+        raise RetryableError("weights", f"{place} failed ({_first_line(error)})", remedy) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]

@@ -1,0 +1,53 @@
+"""The computation of blocks in training: as one compiled graph each, and with activations that are computed again.
+
+    keeps all    x ── block ──> x ── block ──> x        each block keeps its activations for the backward pass
+    full         x ── block ──> x ── block ──> x        each keeps its input; the backward pass computes the rest again
+
+Recomputation (Chen et al. 2016, section 3) changes no bit: the second forward pass has the input, the weights and the
+random numbers of the first. Only what runs inside a block is computed again; masks are made before the first block.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from headrace.train.model.compilation import compile_lazily
+from headrace.train.model.layers import Block
+
+
+def prepare_blocks(model: nn.Module, compiles: bool, recompute: Literal["none", "full"]) -> None:
+    """Prepares the blocks of ``model`` for training, before DeepSpeed adds its hooks."""
+    if compiles:
+        compile_blocks(model)
+    if recompute == "full":
+        recompute_blocks(model)
+
+
+def compile_blocks(model: nn.Module) -> None:
+    """Compiles one graph for all blocks with torch.compile at their first call. Names and weights do not change.
+
+    What DeepSpeed's stage 3 runs before and after a block, to gather its weights, stays outside of the graph.
+    """
+    _replace_forward(model, compile_lazily)
+
+
+def recompute_blocks(model: nn.Module) -> None:
+    """Makes the backward pass compute the activations inside each block again, compiled or not."""
+    _replace_forward(model, lambda forward: functools.partial(_recomputed, forward))
+
+
+def _replace_forward(model: nn.Module, changed: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    for module in model.modules():
+        if isinstance(module, Block):
+            vars(module)["forward"] = changed(module.forward)
+
+
+def _recomputed(forward: Callable[..., Tensor], *inputs: Any) -> Tensor:
+    if not torch.is_grad_enabled():
+        return forward(*inputs)
+    output: Tensor = checkpoint(forward, *inputs, use_reentrant=False)
+    return output
