@@ -10,9 +10,10 @@
 Fields marked ``unhashed`` determine how a result is computed, not the result, and are not in the address.
 """
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import (
@@ -27,8 +28,16 @@ from headrace.pipeline.core.settings import (
     unhashed,
 )
 
-BRANCH_POINT = r"^[^@\s]+(@[0-9]{1,18})?$"
-BranchPoint = Annotated[str, Field(pattern=BRANCH_POINT)]
+BRANCH_POINT = re.compile(r"[^@\s]+(@[0-9]{1,18})?")
+
+
+def _branch_point(value: str) -> str:
+    if not BRANCH_POINT.fullmatch(value):
+        raise ValueError("must be RUN@STEP, or RUN alone")
+    return value
+
+
+BranchPoint = Annotated[str, AfterValidator(_branch_point)]
 """A run, or the address of weights, and a step: ``small@600``."""
 
 
@@ -55,8 +64,8 @@ class TrainingConfig:
     weights. The result depends on its content, not on its path."""
     branch_from: BranchPoint | None = None
     """The checkpoint of another run below the same root that training goes on from, with its optimizer state and its
-    position in the data: RUN@STEP, or RUN for the last step of a finished training. Steps are counted on; other
-    settings may differ from there on. null: none."""
+    position in the data: RUN@STEP, or RUN for the last step of a finished training. Steps are counted on. From there on
+    all settings may differ but the model, the kind of optimizer and the tokenizer (docs/training.md). null: none."""
     seed: Seed = 0
     """Determines the random initial weights, the order of rows and dropout."""
     validate_every: Positive = 250

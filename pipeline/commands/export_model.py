@@ -1,5 +1,6 @@
 """Writes the weights of a run, or of its checkpoints, as a Hugging Face folder with a model card."""
 
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from headrace.train.weights import Weights
 FILE_BYTES = 5_000_000_000
 """The most bytes of weights in one file, as ``transformers`` saves them."""
 CARD = "README.md"
+STEPS = "write RUN, RUN@STEP, or RUN@STEP,STEP,… for the average of several of its checkpoints"
 
 
 def export_model(overrides: Sequence[str], asked: str, to: str) -> Iterator[Fact]:
@@ -39,7 +41,9 @@ def export_model(overrides: Sequence[str], asked: str, to: str) -> Iterator[Fact
         raise ConfigError("--to", f"{to!r} exists", "give the name of a new folder")
     if not folder.parent.is_dir():
         raise ConfigError("--to", f"there is no folder {str(folder.parent)!r}", "make it first")
-    name, _, steps = asked.partition("@")
+    name, at, steps = asked.partition("@")
+    if at and not re.fullmatch(r"\d+(,\d+)*", steps, re.ASCII):
+        raise ConfigError("RUN", f"{asked!r} names no steps", STEPS)
     run = run_of(overrides, name)
     step = next((step for step in run.steps if step.name == Weights.name), None)
     if step is None:
@@ -47,8 +51,14 @@ def export_model(overrides: Sequence[str], asked: str, to: str) -> Iterator[Fact
     paths = _checkpoints(step, name, steps)
     temporary = temporary_path(folder)
     try:
+        temporary.mkdir()
+    except OSError as error:
+        raise ConfigError("--to", f"{to!r} cannot be made ({error.strerror})", "give a folder of your own") from None
+    try:
         _write(run, paths, temporary)
         (temporary / CARD).write_text(model_card(run, step, paths), encoding="utf-8")
+        for file in temporary.rglob("*.safetensors"):  # safetensors lets only their owner read them
+            shutil.copymode(temporary / CARD, file)
         sync(temporary)
         temporary.rename(folder)
     finally:
@@ -69,8 +79,8 @@ def _checkpoints(step: Step, name: str, steps: str) -> dict[int, Path]:
         return {max(found): found[max(found)]}
     numbers = steps.split(",")
     for number in numbers:
-        if not number.isdecimal() or int(number) not in found:
-            raise ConfigError("RUN", f"{name!r} has no checkpoint of step {number!r}", f"give some of these: {there}")
+        if int(number) not in found:
+            raise ConfigError("RUN", f"{name!r} has no checkpoint of step {number}", f"give some of these: {there}")
     return {number: found[number] for number in sorted(set(map(int, numbers)))}
 
 

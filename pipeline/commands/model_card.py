@@ -51,7 +51,7 @@ def _lines(run: Run, weights: Step, paths: Mapping[int, Path]) -> Iterator[str]:
         "optimizer": f"{config.optimizer.type}, learning rate {config.optimizer.learning_rate:g}",
         "schedule": config.schedule.type,
         "precision": config.training.precision,
-        **_losses(weights.folder, last),
+        **(_losses(weights.folder, last) if len(paths) == 1 else {}),
     }
     yield from (f"| {fact} | {value} |" for fact, value in facts.items())
     for origin in state.origins:

@@ -25,6 +25,7 @@ from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
+from headrace.pipeline.run.branches import label_of
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, manifests
@@ -143,8 +144,9 @@ def _beginning(run: Run, number: int) -> Beginning:
     state = read_state(found[max(found)])
     branch = state.branch or {}
     if number <= branch["step"]:
-        wrong = f"{number} is a step of the trunk, weights/{branch['weights']}, that this training branched from"
-        raise ConfigError("STEP", wrong, "ask for its run: --run RUN (headrace runs lists all)")
+        label = label_of(folder.with_name(branch["weights"]))
+        wrong = f"{number} is a step of the trunk ({label}); this training went on after step {branch['step']}"
+        raise ConfigError("STEP", wrong, f"ask for its run: headrace order --step {number} --run {label}")
     return Beginning(branch["step"], branch["rows_seen"], state.first_row)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved import SavedRun, saved_runs
 from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 from headrace.train.loop import origin
@@ -33,7 +33,7 @@ def with_address(values: Mapping[str, Any]) -> Mapping[str, Any]:
         ConfigError: when there is no such run, or its training is not finished and no step is given.
     """
     point = values["training"].get("branch_from")
-    if not isinstance(point, str) or not re.fullmatch(BRANCH_POINT, point):  # decoding refuses the value
+    if not isinstance(point, str) or not BRANCH_POINT.fullmatch(point):  # decoding refuses the value
         return values
     name, _, step = point.partition("@")
     weights = _weights(str(values["root"]), name)
@@ -65,6 +65,14 @@ def _last_step(weights: Path, name: str) -> int:
         there = f" (there are checkpoints of {', '.join(map(str, found))})" if found else ""
         raise ConfigError(SETTING, f"the training of {name!r} is not finished", f"give a step: {name}@STEP{there}")
     return found[-1]
+
+
+def label_of(weights: Path) -> str:
+    """Returns the name, else the id, of the run that trained ``weights`` last; the address when no run is known."""
+    for run in saved_runs(weights.parents[1]):
+        if any(step.folder.name == weights.name and step.name == Weights.name for step in run.all_steps):
+            return run.label
+    return f"weights/{weights.name}"
 
 
 def check_beginning(steps: Sequence[Step]) -> None:

@@ -71,12 +71,14 @@ def _branch(stage: Pretraining, folder: Path) -> Origin:
     weights, _, step = point.partition("@")
     if not step.isdecimal():
         raise ConfigError(SETTING, f"{point!r} names no step", "give a run and a step: RUN@STEP")
-    found = checkpoints(folder.parent / weights / CHECKPOINTS)
+    trunk = folder.parent / weights
+    found = checkpoints(trunk / CHECKPOINTS)
+    if not found:
+        remedy = "start its run again (headrace runs lists all), or restore the folder"
+        raise ConfigError(SETTING, f"{trunk} {'has no checkpoint' if trunk.is_dir() else 'is not there'}", remedy)
     if int(step) not in found:
-        there = f"there are checkpoints of {', '.join(map(str, found))}" if found else "there is none"
-        remedy = "branch from one of them (training.keep_every=N keeps more)" if found else "train it first"
-        wrong = f"{folder.parent / weights} has no checkpoint of step {step}: {there}"
-        raise ConfigError(SETTING, wrong, remedy)
+        wrong = f"{trunk} has no checkpoint of step {step}: there are checkpoints of {', '.join(map(str, found))}"
+        raise ConfigError(SETTING, wrong, "branch from one of them (training.keep_every=N keeps more)")
     state = store.read_state(found[int(step)])
     if not state.settings:
         wrong = f"{found[int(step)]} was written by an older version, without the settings of its training"

@@ -44,6 +44,8 @@ def test_the_last_step_is_the_artifacts_own_model(corpus, tmp_path):
     assert f"The weights of step 6 of the training `weights/{own.parent.name}`, made with Headrace." in card
     assert "| steps | 6 |\n| rows | 24 of 128 positions |" in card
     assert "| unique documents | " in card
+    assert "| training loss | " in card
+    assert len({path.stat().st_mode for path in (tmp_path / "model").iterdir()}) == 1, "who may read one, may read all"
     assert [path.name for path in tmp_path.iterdir()] == ["model"], "no temporary folder remains"
 
 
@@ -55,7 +57,9 @@ def test_an_average_is_the_mean_of_the_checkpoints(corpus, tmp_path):
     for name, value in weights_in(tmp_path / "6,2,4").items():
         mean = torch.stack([one[name].double() for one in single]).mean(0).float()
         assert torch.allclose(value, mean, rtol=1e-7, atol=0)
-    assert "the average of the steps 2, 4, 6" in (tmp_path / "6,2,4/README.md").read_text()
+    card = (tmp_path / "6,2,4/README.md").read_text()
+    assert "the average of the steps 2, 4, 6" in card
+    assert "loss" not in card, "nobody measured that of the average"
 
 
 def test_large_weights_are_split_with_an_index(corpus, tmp_path, monkeypatch):
@@ -76,8 +80,9 @@ def test_large_weights_are_split_with_an_index(corpus, tmp_path, monkeypatch):
 
 
 REFUSED = {
-    "small@3": "RUN: 'small' has no checkpoint of step '3'; give some of these: 2, 4, 6",
-    "small@2,x": "RUN: 'small' has no checkpoint of step 'x'; give some of these: 2, 4, 6",
+    "small@3": "RUN: 'small' has no checkpoint of step 3; give some of these: 2, 4, 6",
+    "small@": f"RUN: 'small@' names no steps; {export_model.STEPS}",
+    "small@2,other@4": f"RUN: 'small@2,other@4' names no steps; {export_model.STEPS}",
 }
 
 
@@ -95,6 +100,13 @@ def test_a_folder_that_exists_is_not_replaced(corpus, tmp_path):
     result = headrace_here("export", "small", "--to", str(tmp_path / "a/b"), f"root={corpus.folder}/runs")
     wrong = f"headrace: --to: there is no folder '{tmp_path / 'a'}'; make it first\n"
     assert (result.returncode, result.stderr) == (2, wrong)
+
+
+def test_a_folder_that_cannot_be_made_is_refused(corpus):
+    result = headrace_here("export", "small", "--to", "/proc/model", f"root={corpus.folder}/runs")
+    assert result.returncode == 2
+    assert result.stderr.startswith("headrace: --to: '/proc/model' cannot be made (")
+    assert result.stderr.endswith("); give a folder of your own\n")
 
 
 def test_a_damaged_checkpoint_leaves_nothing(corpus, tmp_path):

@@ -177,7 +177,8 @@ REFUSED = {
     ),
     "no such weights": (
         {"branch_from": "1" * 12 + "@6"},
-        "training.branch_from: {beside}/111111111111 has no checkpoint of step 6: there is none; train it first",
+        "training.branch_from: {beside}/111111111111 is not there; start its run again (headrace runs lists all), or "
+        "restore the folder",
     ),
     "no step": (
         {"branch_from": TRUNK},
