@@ -61,7 +61,7 @@ SETTINGS = {
 folder = Path(sys.argv[1])
 try:
     with stoppable():
-        launch.WORKER = "rank"
+        launch.RANK = "rank"
         launch.launch(decode(Weights, SETTINGS), folder, folder / "run.json", int(os.environ["RANKS"]))
 except Stop as stop:
     print(stop, file=sys.stderr)

@@ -29,6 +29,10 @@ SUMS = {
     2: [
         Case(shape, stage, 4, "bf16", CLIP, steps=1, gradient_sums="fp32")
         for shape, stage in (("gpt2-tied", 1), ("gpt2-tied", 2), ("llama-untied", 3))
+    ]
+    + [
+        Case("gpt2-tied", 1, 4, "bf16", CLIP, steps=1, optimizer=optimizer, gradient_sums="fp32")
+        for optimizer in ("muon", "adafactor")
     ],
 }
 FP16 = {
@@ -53,7 +57,7 @@ def learn(case: Case, world: int) -> Curve:
     is_fp16 = case.precision == "fp16"
     model = copy.deepcopy(master).to(torch.float16 if is_fp16 else torch.bfloat16)
     parameters = list(master.parameters())
-    optimizer = plain.adamw(parameters, case.epsilon)
+    optimizer = plain.OPTIMIZERS[case.optimizer](master, case)
     scaler = DynamicLossScaler(case.loss_scale or 2.0**16, WINDOW_UPDATES, 1, 2, consecutive_hysteresis=False)
     losses, norms, weights = [], [], [plain.snapshot(master)]
     for step in range(case.steps):

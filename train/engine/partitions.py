@@ -11,6 +11,7 @@ of one.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from deepspeed.runtime.bf16_optimizer import BF16_Optimizer
 from torch import Tensor
 
 from headrace.train.engine.by_parameter import ByParameter
@@ -89,9 +90,10 @@ def _whole(engine: Any, rank: int) -> Iterator[Location]:
 
 def _flat(engine: Any, rank: int) -> Iterator[Location]:
     zero, built = engine.optimizer, engine.optimizer.optimizer
+    groups = zero.bf16_groups if isinstance(zero, BF16_Optimizer) else zero.bit16_groups
     flats = {
         parameter: flat
-        for parameters, group in zip(zero.bit16_groups, built.param_groups, strict=True)
+        for parameters, group in zip(groups, built.param_groups, strict=True)
         for parameter, flat in zip(parameters, group["params"] * len(parameters), strict=True)
     }
     for name, parameter in engine.module.named_parameters():
