@@ -11,7 +11,6 @@ of one.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from deepspeed.runtime.bf16_optimizer import BF16_Optimizer
 from torch import Tensor
 
 from headrace.train.engine.by_parameter import ByParameter
@@ -90,7 +89,7 @@ def _whole(engine: Any, rank: int) -> Iterator[Location]:
 
 def _flat(engine: Any, rank: int) -> Iterator[Location]:
     zero, built = engine.optimizer, engine.optimizer.optimizer
-    groups = zero.bf16_groups if isinstance(zero, BF16_Optimizer) else zero.bit16_groups
+    groups = getattr(zero, "bit16_groups", None) or zero.bf16_groups  # the latter of DeepSpeed's BF16_Optimizer
     flats = {
         parameter: flat
         for parameters, group in zip(groups, built.param_groups, strict=True)
