@@ -7,6 +7,7 @@ headrace export unique pages.jsonl.gz --force                 replaces pages.jso
 headrace export small --to model                              the last weights of the run ``small``
 headrace export small@600 --to model                          those of its checkpoint of step 600
 headrace export small@400,600,800 --to model                  the average of three checkpoints
+headrace export small --to model --ema                        the moving average of the weights (optimizer.ema_decay)
 
 The suffix of FILE chooses the format: .jsonl, .jsonl.gz, .jsonl.zst or .parquet. Both formats have the same columns:
 id, text and one for each other field, such as url, language, drop.rule, drop.value, removed_lines.c4_lines.end_mark.
@@ -44,12 +45,13 @@ SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 @click.argument("what", metavar="STAGE|RUN[@STEP]")
 @click.argument("file", metavar="[FILE]", default="", type=click.Path())
 @click.option("--to", metavar="FOLDER", default="", type=click.Path(), help="Write the model of RUN to this folder.")
+@click.option("--ema", is_flag=True, help="The moving average of the weights instead of the last ones.")
 @click.option("--dropped", is_flag=True, help="Dropped documents instead of kept ones.")
 @click.option("--rule", metavar="RULE", default="", help="Only documents that this rule or filter dropped.")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @run_option
 def export(
-    overrides: Sequence[str], what: str, file: str, to: str, dropped: bool, rule: str, force: bool, run: str
+    overrides: Sequence[str], what: str, file: str, to: str, ema: bool, dropped: bool, rule: str, force: bool, run: str
 ) -> None:
     """Writes documents of a stage, with all their fields, to a file, or the model of a run to a folder."""
     if to:
@@ -57,7 +59,9 @@ def export(
             raise ConfigError(
                 "--to", "is for a model, and more is given", "write headrace export RUN[@STEP] --to FOLDER"
             )
-        return facts.show(load("commands.export_model").export_model(overrides, what, to))
+        return facts.show(load("commands.export_model").export_model(overrides, what, to, ema))
+    if ema:
+        raise ConfigError("--ema", "is for a model", "write headrace export RUN[@STEP] --to FOLDER --ema")
     if not file:
         raise ConfigError("FILE", "is missing", "give a file for documents, or --to FOLDER for the model of a run")
     path = checked_path(file, force)

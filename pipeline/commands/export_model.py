@@ -17,6 +17,8 @@ from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.consolidation import averaged
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.engine.fragments import MASTER
+from headrace.train.engine.optimizers.base import EMA
 from headrace.train.families.hf_folder import export
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.weights import Weights
@@ -27,13 +29,13 @@ CARD = "README.md"
 STEPS = "write RUN, RUN@STEP, or RUN@STEP,STEP,… for the average of several of its checkpoints"
 
 
-def export_model(overrides: Sequence[str], asked: str, to: str) -> Iterator[Fact]:
+def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> Iterator[Fact]:
     """Writes what ``asked`` names (RUN, RUN@STEP, or RUN@STEP,STEP,… for their average) to the folder ``to``.
 
-    Yields what was written.
+    With ``ema`` it writes the moving average of the weights instead. Yields what was written.
 
     Raises:
-        ConfigError: when there is no such run or checkpoint, or the folder exists.
+        ConfigError: when there is no such run, checkpoint or moving average, or the folder exists.
         ArtifactError: when a checkpoint is damaged.
     """
     folder = Path(to).expanduser()
@@ -48,6 +50,8 @@ def export_model(overrides: Sequence[str], asked: str, to: str) -> Iterator[Fact
     step = next((step for step in run.steps if step.name == Weights.name), None)
     if step is None:
         raise ConfigError("RUN", f"{name!r} trains no model", "name another run (headrace runs lists all)")
+    if ema and run.config.optimizer.ema_decay is None:
+        raise ConfigError("--ema", f"{name!r} kept no moving average", "train with optimizer.ema_decay=0.999, say")
     paths = _checkpoints(step, name, steps)
     temporary = temporary_path(folder)
     try:
@@ -55,8 +59,8 @@ def export_model(overrides: Sequence[str], asked: str, to: str) -> Iterator[Fact
     except OSError as error:
         raise ConfigError("--to", f"{to!r} cannot be made ({error.strerror})", "give a folder of your own") from None
     try:
-        _write(run, paths, temporary)
-        (temporary / CARD).write_text(model_card(run, step, paths), encoding="utf-8")
+        _write(run, paths, temporary, EMA if ema else MASTER)
+        (temporary / CARD).write_text(model_card(run, step, paths, ema), encoding="utf-8")
         for file in temporary.rglob("*.safetensors"):  # safetensors lets only their owner read them
             shutil.copymode(temporary / CARD, file)
         sync(temporary)
@@ -64,7 +68,8 @@ def export_model(overrides: Sequence[str], asked: str, to: str) -> Iterator[Fact
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     shown = ", ".join(f"{step:,}" for step in paths)
-    yield "weights", f"{step.folder}, {'the average of steps' if len(paths) > 1 else 'step'} {shown}"
+    what = f"{'the average of steps' if len(paths) > 1 else 'step'} {shown}"
+    yield "weights", f"{step.folder}, {'the moving average at ' if ema else ''}{what}"
     yield "folder", f"{folder} ({sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()):,} bytes)"
     yield "scores", f"headrace evaluate {folder}"
 
@@ -84,14 +89,14 @@ def _checkpoints(step: Step, name: str, steps: str) -> dict[int, Path]:
     return {number: found[number] for number in sorted(set(map(int, numbers)))}
 
 
-def _write(run: Run, paths: dict[int, Path], folder: Path) -> None:
+def _write(run: Run, paths: dict[int, Path], folder: Path, kind: str) -> None:
     config = run.config
     tokenizer_file = need("tokenizer", run.steps).path("tokenizer.json")
     vocabulary = Encoder.load(tokenizer_file).vocabulary_size
     objective = config.row_objective
     form = objective.context_form(Vocabulary.read(objective, tokenizer_file))
     try:
-        weights = averaged(list(paths.values()), config.model, vocabulary)
+        weights = averaged(list(paths.values()), config.model, vocabulary, kind)
     except FileNotFoundError as error:
         raise ArtifactError(str(error.filename), "was removed while it was read", "give a newer step") from None
     export(weights.items(), config.model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)

@@ -27,16 +27,21 @@ OF_STACK = {
 """``model.stack`` → the class of ``transformers`` that opens the folder."""
 
 
-def model_card(run: Run, weights: Step, paths: Mapping[int, Path]) -> str:
-    """Returns the card of the weights in the checkpoints ``paths`` (step → folder) of the training ``weights``."""
-    return "\n".join(_lines(run, weights, paths)) + "\n"
+def model_card(run: Run, weights: Step, paths: Mapping[int, Path], ema: bool) -> str:
+    """Returns the card of the weights in the checkpoints ``paths`` (step → folder) of the training ``weights``.
+
+    ``ema``: they are moving averages.
+    """
+    return "\n".join(_lines(run, weights, paths, ema)) + "\n"
 
 
-def _lines(run: Run, weights: Step, paths: Mapping[int, Path]) -> Iterator[str]:
+def _lines(run: Run, weights: Step, paths: Mapping[int, Path], ema: bool) -> Iterator[str]:
     config, last = run.config, max(paths)
     name = config.name or config.id
     state = read_state(paths[last])
     what = f"step {last:,}" if len(paths) == 1 else f"the average of the steps {', '.join(map(str, paths))}"
+    if ema:
+        what += f", a moving average with the decay {config.optimizer.ema_decay:g}"
     yield from ("---", "library_name: transformers", "tags: [headrace]", "---", "", f"# {name}", "")
     yield f"The weights of {what} of the training `weights/{weights.address}`, made with Headrace."
     yield from ("", "    from transformers import AutoTokenizer, " + OF_STACK[config.model.stack], "")
@@ -51,7 +56,7 @@ def _lines(run: Run, weights: Step, paths: Mapping[int, Path]) -> Iterator[str]:
         "optimizer": f"{config.optimizer.type}, learning rate {config.optimizer.learning_rate:g}",
         "schedule": config.schedule.type,
         "precision": config.training.precision,
-        **(_losses(weights.folder, last) if len(paths) == 1 else {}),
+        **(_losses(weights.folder, last) if len(paths) == 1 and not ema else {}),
     }
     yield from (f"| {fact} | {value} |" for fact, value in facts.items())
     for origin in state.origins:
@@ -62,7 +67,7 @@ def _lines(run: Run, weights: Step, paths: Mapping[int, Path]) -> Iterator[str]:
             counts = step.finish().counts
             yield from (f"| {label} | {counts[key]:,} |" for key, label in DATA[step.name].items() if key in counts)
     scores = next((step for step in run.steps if step.name == Scores.name and step.is_whole), None)
-    if scores is not None and len(paths) == 1 and last == config.training.steps:
+    if scores is not None and not ema and len(paths) == 1 and last == config.training.steps:
         yield from ("", "## Scores", "", (scores.folder / "scores.md").read_text(encoding="utf-8").rstrip())
 
 

@@ -18,6 +18,7 @@ class Momentum:
     type: Literal["momentum"] = "momentum"
     learning_rate: float
     momentum: float = 0.9
+    ema_decay: float | None = None
 
     def moments(self, role: RoleName) -> tuple[str, ...]:
         return ("momentum_buffer",)

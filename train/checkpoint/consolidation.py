@@ -46,14 +46,16 @@ def read_checkpoint(
     """
     try:
         on_first(ranks, lambda: store.verify(path))
-        values = _master_values(store.state_files(path), config, vocabulary)
+        values = _values(store.state_files(path), config, vocabulary, MASTER)
         return assembled(values, config, vocabulary, context_form)
     except FileNotFoundError:
         raise ArtifactError(str(path), "was removed while it was read", "take a newer one") from None
 
 
-def averaged(paths: Sequence[Path], config: ModelConfig, vocabulary: int) -> dict[str, Tensor]:
-    """Returns the mean of the master values of the checkpoints at ``paths``, computed in float64 (our names, fp32).
+def averaged(paths: Sequence[Path], config: ModelConfig, vocabulary: int, kind: str = MASTER) -> dict[str, Tensor]:
+    """Returns the mean of the weights in the checkpoints at ``paths``, computed in float64 (our names, fp32).
+
+    ``kind`` is that of the values: the master values, or their moving average.
 
     The weights of one checkpoint are unchanged. The mean of the last ones of a training is LAWA (Kaddour 2022, "Stop
     Wasting My Time! Saving Days of ImageNet and BERT Training with Latest Weight Averaging").
@@ -64,14 +66,14 @@ def averaged(paths: Sequence[Path], config: ModelConfig, vocabulary: int) -> dic
     sums: dict[str, Tensor] = {}
     for path in paths:
         store.verify(path)
-        for name, value in _master_values(store.state_files(path), config, vocabulary):
+        for name, value in _values(store.state_files(path), config, vocabulary, kind):
             sums[name] = sums[name].add_(value) if name in sums else value.double()
     return {name: (total / len(paths)).float() for name, total in sums.items()}
 
 
-def _master_values(files: list[Path], config: ModelConfig, vocabulary: int) -> Iterator[tuple[str, Tensor]]:
+def _values(files: list[Path], config: ModelConfig, vocabulary: int, kind: str) -> Iterator[tuple[str, Tensor]]:
     with torch.device("meta"):
         shapes = {name: value.shape for name, value in build(config, vocabulary).named_parameters()}
-    wholes = [Fragment(name, 0, {MASTER: torch.empty(shape.numel())}) for name, shape in shapes.items()]
+    wholes = [Fragment(name, 0, {kind: torch.empty(shape.numel())}) for name, shape in shapes.items()]
     fragments.read(files, wholes)
-    return ((whole.parameter, whole.values[MASTER].view(shapes[whole.parameter])) for whole in wholes)
+    return ((whole.parameter, whole.values[kind].view(shapes[whole.parameter])) for whole in wholes)

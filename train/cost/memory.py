@@ -26,7 +26,7 @@ from typing import Literal
 
 from headrace.train.config import CHUNK_LOGITS, ModelConfig
 from headrace.train.cost.shapes import shapes_by_role
-from headrace.train.engine.optimizers.base import Optimizer, moment_bytes, statistic_bytes
+from headrace.train.engine.optimizers.base import Optimizer, divided_bytes, statistic_bytes
 from headrace.train.engine.zero import stage_on
 from headrace.train.parts import ACTIVATIONS, FP32, NORM_PLACES, NORMS, POSITIONS
 from headrace.train.training_config import TrainingConfig, ZeroConfig
@@ -284,9 +284,9 @@ class Footprint:
         return own * (FP32 if self.value_bytes == FP32 else self.value_bytes + FP32)
 
     def _optimizer_states(self, parts: int) -> int:
-        """Returns the bytes of moments that are divided into ``parts``, and of statistics that are not."""
+        """Returns the bytes of state that is divided into ``parts``, and of statistics, which are not."""
         shapes = shapes_by_role(self.model, self.vocabulary)
-        return -(-moment_bytes(self.optimizer, shapes) // parts) + statistic_bytes(self.optimizer, shapes)
+        return -(-divided_bytes(self.optimizer, shapes) // parts) + statistic_bytes(self.optimizer, shapes)
 
     def _optimizer_bytes(self) -> int:
         """Returns the bytes that the optimizer computes an update with."""

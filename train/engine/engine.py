@@ -38,7 +38,7 @@ from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, Snapshot
 from headrace.train.engine.loss_scale import LossScale
-from headrace.train.engine.optimizers.base import Optimizer, set_learning_rate, skip_step
+from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
 from headrace.train.model.head import Head
 from headrace.train.model.roles import roles
 from headrace.train.model.stack import Stack
@@ -141,6 +141,9 @@ class Engine:
         processes.wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))
         if first:
             partitions.restore_master_weights(self._engine, self._stage, ranks.rank, first)
+        if optimizer.ema_decay is not None:
+            partitions.create_state(self._engine, self._stage, ranks.rank, optimizer, self._roles)
+            average_weights(built, optimizer.ema_decay)
 
     def gradient(
         self, objective: Objective, batches: Sequence[Tensors], counts: Mapping[str, float]

@@ -5,9 +5,9 @@
     read by three           [ rank 0    ][ rank 1    ][ rank 2       ]     each takes the overlaps, and only their bytes
 
 A file of one rank is safetensors (nothing in it is ever executed): tensors ``<parameter>/<start>/<kind>``, (length,)
-fp32. ``kind`` is master, or a moment or statistic of the optimizer; for AdamW exp_avg or exp_avg_sq. ``start`` counts
-the values of the flattened parameter; of a statistic its own values. ``updates`` in the metadata is the optimizer's
-count of updates.
+fp32. ``kind`` is master, ema (the moving average), or a moment or statistic of the optimizer; for AdamW exp_avg or
+exp_avg_sq. ``start`` counts the values of the flattened parameter; of a statistic its own values. ``updates`` in the
+metadata is the optimizer's count of updates.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.engine.optimizers.base import EMA
 
 MASTER = "master"
 
@@ -70,6 +71,8 @@ def key(fragment: Fragment, kind: str) -> str:
 def read(files: Sequence[Path], fragments: Iterable[Fragment]) -> int:
     """Fills ``fragments`` from ``files``, which any number of ranks wrote; returns the optimizer's count of updates.
 
+    A moving average that the files lack begins with the master values: a branch may keep one that its trunk did not.
+
     Raises:
         ArtifactError: when the files lack a value of ``fragments``.
     """
@@ -82,7 +85,10 @@ def read(files: Sequence[Path], fragments: Iterable[Fragment]) -> int:
                 pieces[parameter, kind].append((int(start), file.get_slice(name)))
         for fragment in fragments:
             for kind, values in fragment.values.items():
-                _fill(fragment, values, pieces[fragment.parameter, kind], files[0].parent)
+                found = pieces[fragment.parameter, kind]
+                if kind == EMA and not found:
+                    found = pieces[fragment.parameter, MASTER]
+                _fill(fragment, values, found, files[0].parent)
         return int(opened[0].metadata()["updates"])
 
 

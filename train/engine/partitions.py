@@ -15,7 +15,7 @@ from torch import Tensor
 
 from headrace.train.engine.by_parameter import ByParameter
 from headrace.train.engine.fragments import MASTER, Fragment
-from headrace.train.engine.optimizers.base import Optimizer, state_of
+from headrace.train.engine.optimizers.base import Optimizer, divided_state, state_of
 from headrace.train.parts import RoleName
 
 Location = tuple[str, int, Tensor, int, int]
@@ -31,12 +31,18 @@ def fragments(
         role = roles[parameter]
         state = state_of(optimizer, built, tensor, role)
         if length:
-            tensors = {MASTER: tensor.detach()} | {name: state[name] for name in optimizer.moments(role)}
+            tensors = {MASTER: tensor.detach()} | {name: state[name] for name in divided_state(optimizer, role)}
             values = {kind: whole.view(-1)[offset : offset + length] for kind, whole in tensors.items()}
             yield Fragment(parameter, start, values, is_shared=stage == 0)
         if isinstance(built, ByParameter):
             for kind, first, statistic in built.statistics(parameter, tensor.device):
                 yield Fragment(parameter, first, {kind: statistic}, is_shared=True)
+
+
+def create_state(engine: Any, stage: int, rank: int, optimizer: Optimizer, roles: Mapping[str, RoleName]) -> None:
+    """Creates the optimizer's state before the first update, which would create the moments alone."""
+    for parameter, _, tensor, _, _ in locations(engine, stage, rank):
+        state_of(optimizer, torch_optimizer(engine, stage), tensor, roles[parameter])
 
 
 def restore_master_weights(engine: Any, stage: int, rank: int, weights: Mapping[str, Tensor]) -> None:

@@ -19,7 +19,7 @@ from headrace.train.engine.optimizers.base import (
     RateFactors,
     Whole,
     checkpoint_bytes,
-    moment_bytes,
+    divided_bytes,
     set_learning_rate,
     statistic_bytes,
 )
@@ -267,7 +267,7 @@ def test_the_bytes_of_the_state_follow_from_the_moments():
     shapes = {"matrix": [(5, 2)], "vector": [(1,)]}
     optimizers = (ADAMW, MOMENTUM, Muon(learning_rate=1.0), Adafactor(learning_rate=1.0))
     found = {
-        each.type: (moment_bytes(each, shapes), statistic_bytes(each, shapes), checkpoint_bytes(each, shapes))
+        each.type: (divided_bytes(each, shapes), statistic_bytes(each, shapes), checkpoint_bytes(each, shapes))
         for each in optimizers
     }
     of_adafactor = (4, 28, 76)

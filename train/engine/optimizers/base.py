@@ -13,6 +13,8 @@ parameters. Statistics have a value for each row or column, say, and every rank 
 parameter and offset (train/engine/fragments.py). An optimizer declares their names, and from this declaration follow
 partitions, checkpoints, the memory plan and the check of free disk space.
 
+With ``ema_decay`` there is one more tensor of each parameter's shape: the moving average of its values.
+
 The settings are read where torch must not be loaded, so it is imported only when an optimizer is built.
 """
 
@@ -41,6 +43,8 @@ Group = dict[str, Any]
 """Parameters that are updated alike, as torch's optimizers know them: ``params``, and the options of their roles."""
 CHUNK = 2**22
 """The most values for which an update that is not one kernel has temporary tensors at once."""
+EMA = "ema"
+"""The name of the moving average of the weights in the state of torch's optimizer."""
 
 
 @settings
@@ -73,6 +77,9 @@ class Decaying:
     """The peak; the schedule scales it."""
     weight_decay: Decay = 0.1
     """Pull towards zero, times the learning rate."""
+    ema_decay: BelowOne | None = None
+    """d of the exponential moving average of the weights, d · average + (1-d) · weights after each update, which begins
+    with the first weights: a second model, for ``headrace export --ema``. null: none."""
     rate_factors: RateFactors = RateFactors()
     """Factors of the learning rate: of embeddings, output layers, other matrices, biases and norms."""
     decay_factors: DecayFactors = DecayFactors()
@@ -135,8 +142,14 @@ class Optimizer(Protocol):
         """The peak; the schedule scales it."""
         ...
 
+    @property
+    def ema_decay(self) -> float | None:
+        """The decay of the moving average of the weights; None: there is none."""
+        ...
+
     def moments(self, role: RoleName) -> tuple[str, ...]:
-        """Returns the names, in the state of torch's optimizer, of the fp32 tensors with their parameter's shape."""
+        """Returns the names, in the state of torch's optimizer, of the fp32 tensors with their parameter's shape that
+        its updates read."""
         ...
 
     def statistics(self, shape: Sequence[int], role: RoleName) -> Mapping[str, int]:
@@ -196,10 +209,15 @@ class MatrixOptimizer(Decaying, abc.ABC):
         return 2 * FP32 * min(max(math.prod(shape) for each in shapes.values() for shape in each), CHUNK)
 
 
-def moment_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
-    """Returns the bytes of the moments, which ZeRO divides among the ranks."""
+def divided_state(optimizer: Optimizer, role: RoleName) -> tuple[str, ...]:
+    """Returns the names of all fp32 tensors with their parameter's shape: the moments, and the moving average."""
+    return optimizer.moments(role) if optimizer.ema_decay is None else (*optimizer.moments(role), EMA)
+
+
+def divided_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
+    """Returns the bytes of the state that ZeRO divides among the ranks."""
     return sum(
-        FP32 * len(optimizer.moments(role)) * math.prod(shape) for role, each in shapes.items() for shape in each
+        FP32 * len(divided_state(optimizer, role)) * math.prod(shape) for role, each in shapes.items() for shape in each
     )
 
 
@@ -210,9 +228,9 @@ def statistic_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
 
 
 def checkpoint_bytes(optimizer: Optimizer, shapes: Shapes) -> int:
-    """Returns the bytes of all parameters in a checkpoint: master values, moments and statistics."""
+    """Returns the bytes of all parameters in a checkpoint: master values and the optimizer's state."""
     masters = FP32 * sum(math.prod(shape) for each in shapes.values() for shape in each)
-    return masters + moment_bytes(optimizer, shapes) + statistic_bytes(optimizer, shapes)
+    return masters + divided_bytes(optimizer, shapes) + statistic_bytes(optimizer, shapes)
 
 
 def set_learning_rate(built: "torch.optim.Optimizer", learning_rate: float) -> None:
@@ -236,4 +254,17 @@ def state_of(optimizer: Optimizer, built: "torch.optim.Optimizer", values: "Tens
     kept: dict[str, Any] = built.state[values]
     if not kept or any(kept.get(name) is None for name in optimizer.moments(role)):
         kept.update(optimizer.first_state(values, role))
+    if optimizer.ema_decay is not None and EMA not in kept:
+        kept[EMA] = values.detach().clone()
     return kept
+
+
+def average_weights(built: "torch.optim.Optimizer", ema_decay: float) -> None:
+    """Makes torch's optimizer move the average of the weights, which its state already has, after each update."""
+
+    def move(built: "torch.optim.Optimizer", args: Any, kwargs: Any) -> None:
+        for group in built.param_groups:
+            for values in group["params"]:
+                built.state[values][EMA].lerp_(values.detach(), 1 - ema_decay)
+
+    built.register_step_post_hook(move)
