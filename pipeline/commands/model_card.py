@@ -41,7 +41,7 @@ def _lines(run: Run, weights: Step, paths: Mapping[int, Path], ema: bool) -> Ite
     state = read_state(paths[last])
     what = f"step {last:,}" if len(paths) == 1 else f"the average of the steps {', '.join(map(str, paths))}"
     if ema:
-        what += f", a moving average with the decay {config.optimizer.ema_decay:g}"
+        what += f" (a moving average, decay {config.optimizer.ema_decay:g})"
     yield from ("---", "library_name: transformers", "tags: [headrace]", "---", "", f"# {name}", "")
     yield f"The weights of {what} of the training `weights/{weights.address}`, made with Headrace."
     yield from ("", "    from transformers import AutoTokenizer, " + OF_STACK[config.model.stack], "")

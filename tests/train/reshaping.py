@@ -4,8 +4,8 @@
 
 For each number of ranks, in the given order, one process is forked for each rank; these run all its cases one after the
 other. A case loads the state in the folder ``load`` if it names one, and trains from ``first`` to ``last``. It saves
-the state at ``first`` in ``<name>/first``, the one at ``save``, if given, in ``<name>/save``, and losses and last
-weights in ``<name>.pt``.
+the state at ``first`` in ``<name>/first``, the one at ``save``, if given, in ``<name>/save``, and losses, last weights
+and the moving average at ``save``, computed from the whole weights of each step, in ``<name>.pt``.
 """
 
 import functools
@@ -47,6 +47,8 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "muon": Muon(learning_rate=LEARNING_RATE),
     "adafactor": Adafactor(learning_rate=LEARNING_RATE),
     "momentum": Momentum(learning_rate=LEARNING_RATE),
+    "adamw_ema": AdamW(learning_rate=LEARNING_RATE, ema_decay=0.5),
+    "muon_ema": Muon(learning_rate=LEARNING_RATE, ema_decay=0.5),
 }
 
 
@@ -64,14 +66,17 @@ def run(case: dict, folder: Path, ranks: Ranks) -> None:
     if case["load"]:
         engine.load(sorted((folder / case["load"]).iterdir()))
     leave(engine, folder / case["name"] / "first")
-    losses = []
+    losses, average, average_at_save = [], dict(engine.weights()), {}
     for step in range(case["first"], case["last"]):
         if step == case["save"]:
             leave(engine, folder / case["name"] / "save")
+            average_at_save = average
         losses.append(update(engine, objective, batch(step), step))
+        if decay := OPTIMIZERS[case["optimizer"]].ema_decay:
+            average = {name: decay * average[name] + (1 - decay) * now for name, now in engine.weights()}
     weights = dict(engine.weights())
     if ranks.first:
-        torch.save({"losses": losses, "weights": weights}, folder / f"{case['name']}.pt")
+        torch.save({"losses": losses, "weights": weights, "average": average_at_save}, folder / f"{case['name']}.pt")
     torch.distributed.barrier()
 
 

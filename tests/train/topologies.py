@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from headrace.train.engine.optimizers.base import divided_state
 from headrace.train.model.roles import roles
 from tests.train import fork_server
 from tests.train.reshaping import MODELS, OPTIMIZERS
@@ -113,6 +114,9 @@ def _compared(folder: Path, pair: Pair) -> Resumption:
     before, after = whole(folder / pair.resuming["load"]), whole(folder / pair.resuming["name"] / "first")
     assert before.keys() == {(name, kind) for name in expected["weights"] for kind in _kinds(pair)[name]}
     assert all(values.any() for values in before.values()), "not trained yet"
+    for name, kind in before:
+        if kind == "ema":
+            torch.testing.assert_close(before[name, kind], expected["average"][name].flatten(), rtol=1e-6, atol=1e-8)
     losses = list(zip(expected["losses"][SAVED_STEP:], found["losses"], strict=True))
     assert len(losses) == pair.last_step - SAVED_STEP
     return Resumption(
@@ -127,7 +131,7 @@ def _kinds(pair: Pair) -> dict[str, tuple[str, ...]]:
     optimizer, model = OPTIMIZERS[pair.optimizer], MODELS[pair.model][0]()
     parameters = dict(model.named_parameters())
     return {
-        name: ("master", *optimizer.moments(role), *optimizer.statistics(parameters[name].shape, role))
+        name: ("master", *divided_state(optimizer, role), *optimizer.statistics(parameters[name].shape, role))
         for name, role in roles(model).items()
     }
 

@@ -28,13 +28,19 @@ def export(corpus: Corpus, *arguments: object) -> str:
     return result.stdout
 
 
+def small_weights(corpus: Corpus) -> Path:
+    """The artifact ``weights`` of the run ``small``."""
+    run = training_of(corpus, "training.steps=6", "name=small")
+    return next(step.folder for step in run.steps if step.name == "weights")
+
+
 def weights_in(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
 def test_the_last_step_is_the_artifacts_own_model(corpus, tmp_path):
     printed = export(corpus, "small", "--to", tmp_path / "model")
-    (own,) = Path(corpus.folder, "runs/weights").glob("*/hf")
+    own = small_weights(corpus) / "hf"
     assert f"weights           {own.parent}, step 6\n" in printed
     for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):
         assert (tmp_path / "model" / name).read_bytes() == (own / name).read_bytes()
@@ -60,6 +66,40 @@ def test_an_average_is_the_mean_of_the_checkpoints(corpus, tmp_path):
     card = (tmp_path / "6,2,4/README.md").read_text()
     assert "the average of the steps 2, 4, 6" in card
     assert "loss" not in card, "nobody measured that of the average"
+
+
+def test_a_moving_average_is_another_model(corpus, tmp_path):
+    settings = ("training.steps=4", "training.save_every=1", "optimizer.ema_decay=0.75")
+    trained(training_of(corpus, *settings, "name=averaging"))
+    assert ", the moving average at step 4\n" in export(corpus, "averaging", "--ema", "--to", tmp_path / "model")
+    export(corpus, "averaging@1", "--ema", "--to", tmp_path / "before")
+    export(corpus, "averaging@2", "--ema", "--to", tmp_path / "after")
+    export(corpus, "averaging@2", "--to", tmp_path / "weights")
+    before, after, weights = (weights_in(tmp_path / name) for name in ("before", "after", "weights"))
+    for name, value in after.items():
+        assert torch.allclose(value, 0.75 * before[name] + 0.25 * weights[name], rtol=1e-6, atol=1e-8)
+    card = (tmp_path / "model/README.md").read_text()
+    assert "The weights of step 4 (a moving average, decay 0.75) of the training" in card
+    assert "loss" not in card, "nobody measured that of the average"
+
+
+def test_a_branch_may_begin_to_average(corpus, tmp_path):
+    settings = ("training.branch_from=small@4", "training.steps=6", "optimizer.ema_decay=0.75")
+    trained(training_of(corpus, *settings, "name=later"))
+    export(corpus, "later@4", "--ema", "--to", tmp_path / "first")
+    export(corpus, "small@4", "--to", tmp_path / "trunk")
+    export(corpus, "later@6", "--ema", "--to", tmp_path / "last")
+    first, trunk, last = (weights_in(tmp_path / name) for name in ("first", "trunk", "last"))
+    assert all(torch.equal(value, trunk[name]) for name, value in first.items())
+    assert any(not torch.equal(value, last[name]) for name, value in first.items())
+
+
+def test_without_an_average_there_is_none_to_write(corpus, tmp_path):
+    result = headrace_here("export", "small", "--ema", "--to", str(tmp_path / "model"), f"root={corpus.folder}/runs")
+    wrong = "headrace: --ema: 'small' kept no moving average; train with optimizer.ema_decay=0.999, say\n"
+    assert (result.returncode, result.stderr) == (2, wrong)
+    result = headrace_here("export", "clean", "--ema", f"root={corpus.folder}/runs")
+    assert result.stderr == "headrace: --ema: is for a model; write headrace export RUN[@STEP] --to FOLDER --ema\n"
 
 
 def test_large_weights_are_split_with_an_index(corpus, tmp_path, monkeypatch):
@@ -110,7 +150,7 @@ def test_a_folder_that_cannot_be_made_is_refused(corpus):
 
 
 def test_a_damaged_checkpoint_leaves_nothing(corpus, tmp_path):
-    (file,) = Path(corpus.folder, "runs/weights").glob("*/checkpoints/step_00000004/state/00000.safetensors")
+    file = small_weights(corpus) / "checkpoints/step_00000004/state/00000.safetensors"
     before = file.read_bytes()
     save_file({"x": torch.zeros(1)}, file)
     try:

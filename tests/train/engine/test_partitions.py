@@ -22,6 +22,12 @@ def test_two_ranks_go_on_as_one_at_another_stage(tmp_path):
     check(tmp_path, [Pair("fp32", Topology(2, stage), Topology(1, 4 - stage)) for stage in (1, 3)])
 
 
+def test_the_moving_average_follows_the_weights_at_every_stage(tmp_path):
+    averaged = (("fp32", 0, "adamw_ema"), ("bf16", 1, "muon_ema"), ("fp32", 3, "adamw_ema"))
+    pairs = [Pair(precision, *2 * [Topology(2, stage)], name, last_step=6) for precision, stage, name in averaged]
+    check(tmp_path, pairs)
+
+
 @pytest.mark.slow
 def test_other_models_go_on_on_more_and_on_fewer_ranks(tmp_path):
     pairs = ((Topology(1, 1), Topology(2, 3)), (Topology(2, 3), Topology(1, 0)))
