@@ -1,4 +1,4 @@
-"""``headrace compare``: the scores of runs side by side, with tests of their differences.
+"""``headrace compare``: settings, losses and scores of runs side by side, with tests of the differences of scores.
 
 headrace compare small large                        runs by their names, ids, beginnings of ids, or paths
 headrace compare runs/folder_scores/77aa… runs/scores/0c1d…    folders of scores
@@ -11,6 +11,9 @@ headrace compare A B C --page comparison.html       with loss curves and figures
 
     benchmark  shots  metric  items  A                     B                     B − A                 p
     piqa           0  acc     1,838  61.0 % [58.8, 63.2]   63.4 % [61.2, 65.6]   +2.4 % [+0.9, +3.9]   0.0021 **
+
+    measure          A      B               where a run has no scores yet
+    validation loss  3.417  3.402
 
 The others are compared with the first run, over the items that both answered (significance.py).
 Stars mark p-values after Holm's correction over all rows of a column; p itself is not corrected.
@@ -29,14 +32,15 @@ from rich.table import Table
 
 from headrace.pipeline.commands import compare_page
 from headrace.pipeline.commands.declaration import command
-from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.commands.lookup import whole
 from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.forest import Interval
-from headrace.pipeline.report.formatting import flat
+from headrace.pipeline.report.formatting import decimal, flat
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of, read_scores, split_filter
@@ -48,6 +52,14 @@ NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
     "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm."
 )
+MEASURES = {
+    "step": "steps",
+    "tokens_seen": "tokens seen",
+    "loss": "training loss",
+    "validation_loss": "validation loss",
+    "bits_per_byte": "bits per byte",
+}
+"""Names in metrics.jsonl → what the table of runs without scores calls them."""
 
 
 @command
@@ -66,10 +78,13 @@ def compare(
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
-    """The scores of one run."""
+    """The training and the scores of one run."""
 
     name: str
-    scores: Artifact
+    scores: Artifact | None
+    """None while the run has none."""
+    weights: Path
+    """The folder of its training; it does not exist where the model of a folder was scored."""
     benchmarks: Mapping[str, BenchmarkScores]
     """The scores of each benchmark, by its name."""
     settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -78,15 +93,14 @@ class Contestant:
     @classmethod
     def of(cls, name: str, scores: Artifact, settings: Mapping[str, Any] = MappingProxyType({})) -> "Contestant":
         """Returns the run called ``name`` with its ``scores`` and nested ``settings``."""
-        decisive = {key: value for key, value in settings.items() if key not in NOT_DECISIVE}
+        address = str(scores.manifest.get("inputs", {}).get("weights", "none"))
         benchmarks = {one.name: one for one in read_scores(scores.path("scores.json"))}
-        return cls(name, scores, benchmarks, dict(flat(decisive)))
+        return cls(name, scores, scores.folder.parents[1] / "weights" / address, benchmarks, decisive(settings))
 
     @property
     def metrics_log(self) -> Path:
-        """The metrics of the training whose model was scored; it does not exist for the model of a folder."""
-        address = str(self.scores.manifest.get("inputs", {}).get("weights", "none"))
-        return self.scores.folder.parents[1] / "weights" / address / "metrics.jsonl"
+        """The metrics of the training; the file may not exist."""
+        return self.weights / "metrics.jsonl"
 
     def metric(self, benchmark: str, name: str) -> Metric | None:
         """Returns the metric ``name`` of the whole ``benchmark``; None when this run lacks it."""
@@ -95,6 +109,7 @@ class Contestant:
 
     def outcomes(self, benchmark: str) -> dict[tuple[str, str], Mapping[str, float]]:
         """Returns each item's outcome, by name and group."""
+        assert self.scores is not None, "a benchmark has scores"
         path = self.scores.path(f"samples/{benchmark}.jsonl")
         rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
         return {(row["name"], row["group"]): row["outcome"] for row in rows}
@@ -117,8 +132,16 @@ class Row:
         return f"{self.kind.scale * value:{sign}{'.2f' if self.kind.unit else '.4g'}}"
 
 
+def decisive(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the nested ``settings`` that decide the results, by their dotted names."""
+    return dict(flat({key: value for key, value in settings.items() if key not in NOT_DECISIVE}))
+
+
 def show(config: RunConfig, wanted: Sequence[str], only: Sequence[str], page: Path | None) -> None:
-    """Prints the settings that differ and the scores of the runs that ``wanted`` names; writes both to ``page``."""
+    """Prints the settings that differ and the scores of the runs that ``wanted`` names; writes both to ``page``.
+
+    Where a run has no scores, it prints what was measured last in training.
+    """
     runs = [restricted(run, only) for run in contestants(wanted, config.root)]
     refuse_unknown(only, runs, wanted, config.root)
     settings, rows = differing_settings(runs), list(rows_of(runs))
@@ -126,6 +149,9 @@ def show(config: RunConfig, wanted: Sequence[str], only: Sequence[str], page: Pa
     nothing = "" if rows else nothing_in_common(runs)
     if settings:
         show_lines(["setting", *(run.name for run in runs)], settings)
+        print()
+    if any(run.scores is None for run in runs):
+        show_lines(["measure", *(run.name for run in runs)], training_lines(runs))
         print()
     if rows:
         show_lines(head, body)
@@ -161,17 +187,22 @@ def contestants(wanted: Sequence[str], root: str) -> list[Contestant]:
 
 
 def contestant(wanted: str, root: str) -> Contestant:
-    """Returns the scores that ``wanted`` names: their folder, or a run by its name, id, beginning of an id, or path.
+    """Returns what ``wanted`` names: a folder of scores, or a run by its name, id, beginning of an id, or path.
 
     Raises:
-        ConfigError: when it names neither.
-        ArtifactError: when the run has no scores yet.
+        ConfigError: when it names neither, or a run that trains no model.
     """
     if (Path(wanted) / "scores.json").is_file():
         scores = Artifact(Path(wanted))
         return Contestant.of(Path(wanted).name, scores, scores.manifest.get("settings", {}))
     run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
-    return Contestant.of(run.label, need("scores", run.stages), run.values["config"])
+    settings, finished = run.values["config"], whole(run.stages)
+    if "scores" in finished:
+        return Contestant.of(run.label, finished["scores"], settings)
+    weights = next((step.folder for step in run.stages if step.name == "weights"), None)
+    if weights is None:
+        raise ConfigError("RUN", f"{run.label!r} trains no model", "name another run (headrace runs lists all)")
+    return Contestant(run.label, None, weights, {}, decisive(settings))
 
 
 def restricted(run: Contestant, only: Sequence[str]) -> Contestant:
@@ -201,6 +232,20 @@ def differing_settings(runs: Sequence[Contestant]) -> list[list[str]]:
         if len({value for value in values if value is not None}) > 1:
             found.append([key, *("–" if value is None else value for value in values)])
     return found
+
+
+def training_lines(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line for each of MEASURES that a run has: its name, then the value that each run logged last."""
+    last: list[dict[str, float]] = []
+    for run in runs:
+        rows = read_metrics(run.metrics_log) if run.metrics_log.is_file() else []
+        last.append({key: row[key] for row in rows for key in MEASURES if key in row})
+    known = [key for key in MEASURES if any(key in values for values in last)]
+    return [[MEASURES[key], *(_measured(values.get(key)) for values in last)] for key in known]
+
+
+def _measured(value: float | None) -> str:
+    return f"{value:,}" if isinstance(value, int) else decimal(value)
 
 
 def nothing_in_common(runs: Sequence[Contestant]) -> str:

@@ -199,15 +199,47 @@ def test_words_that_name_no_run(tmp_path):
     )
 
 
+def planned(folder, name, rate):
+    """The stages of a planned run, by their names."""
+    line = [f"name={name}", f"optimizer.learning_rate={rate}", f"root={folder}", "source=jsonl"]
+    (folder / "a.jsonl").write_text('{"text": "One page."}\n')
+    values = compose([*line, f"source.paths=[{folder}/a.jsonl]", "cleaning=none"])
+    steps = {step.name: step for step in plan(decoded(values))}
+    save(decoded(values), values, list(steps.values()), line)
+    return steps
+
+
+def test_runs_without_scores_are_compared_by_their_losses(tmp_path):
+    for name, rate, rows in (
+        ("slow", "0.0003", [{"step": 1, "loss": 5.0, "validation_loss": 4.5}, {"step": 2, "loss": 4.25}]),
+        ("fast", "0.0006", [{"step": 1, "loss": 3.0}]),
+        ("planned", "0.0009", None),
+    ):
+        weights = planned(tmp_path, name, rate)["weights"]
+        if rows:
+            write_metrics(weights.folder, rows)
+    result = headrace_here("compare", "slow", "fast", "planned", f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "| setting | slow | fast | planned |",
+        "| --- | --- | --- | --- |",
+        "| optimizer.learning_rate | 0.0003 | 0.0006 | 0.0009 |",
+        "",
+        "| measure | slow | fast | planned |",
+        "| --- | --- | --- | --- |",
+        "| steps | 2 | 1 | none |",
+        "| training loss | 4.250 | 3.000 | none |",
+        "| validation loss | 4.500 | none | none |",
+        "",
+        "No benchmark is common to two of the runs: slow has none; fast has none; planned has none.",
+    ]
+
+
 def test_settings_that_differ_and_losses_stand_on_the_page(tmp_path, browse):
     """Two runs, planned by their settings, with scores and metrics made by hand."""
     names = []
     for name, rate, right in (("slow", "0.0003", FIRST), ("fast", "0.0006", SECOND)):
-        line = [f"name={name}", f"optimizer.learning_rate={rate}", f"root={tmp_path}", "source=jsonl"]
-        (tmp_path / "a.jsonl").write_text('{"text": "One page."}\n')
-        values = compose([*line, f"source.paths=[{tmp_path}/a.jsonl]", "cleaning=none"])
-        steps = {step.name: step for step in plan(decoded(values))}
-        save(decoded(values), values, list(steps.values()), line)
+        steps = planned(tmp_path, name, rate)
         scores, weights = steps["scores"], steps["weights"]
         run_of(scores.folder, right, NATS, {"weights": weights.address})
         write_metrics(weights.folder, [{"step": step, "validation_loss": 5.0 / step} for step in (1, 2, 3)])
