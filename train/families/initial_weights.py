@@ -56,16 +56,20 @@ def check_shape(setting: str, where: str, shape: ModelConfig, model: ModelConfig
     the context. A pair head there is left out where ``model`` has none.
 
     Raises:
-        ConfigError: naming the first field that differs.
+        ConfigError: naming all fields that differ.
     """
     free = [*OF_TRAINING, "rope_theta" if POSITIONS[model.positions].vectors_per_position else "context"]
     if shape.pair_head:
         free.append("pair_head")
-    for field in dataclasses.fields(ModelConfig):
-        theirs, ours = getattr(shape, field.name), getattr(model, field.name)
-        if theirs != ours and field.name not in free:
-            wrong = f"{where} has {field.name} {_yaml(theirs)}, model.{field.name} is {_yaml(ours)}"
-            raise ConfigError(setting, wrong, f"set model.{field.name}={_yaml(theirs)}")
+    values = {
+        field.name: (_yaml(getattr(shape, field.name)), _yaml(getattr(model, field.name)))
+        for field in dataclasses.fields(ModelConfig)
+        if field.name not in free
+    }
+    if differing := {name: both for name, both in values.items() if both[0] != both[1]}:
+        wrong = "; ".join(f"{name} {theirs}, model.{name} is {ours}" for name, (theirs, ours) in differing.items())
+        remedy = " ".join(f"model.{name}={theirs}" for name, (theirs, _) in differing.items())
+        raise ConfigError(setting, f"{where} has {wrong}", f"set {remedy}")
 
 
 def _yaml(value: Any) -> str:

@@ -113,6 +113,8 @@ def test_the_content_decides_the_address_not_the_place(tmp_path):
     ("shape", "change", "message"),
     [
         ("gpt2", {"layers": 3}, "has layers 2, model.layers is 3; set model.layers=2"),
+        ("gpt2", {"layers": 3, "tied": False},
+         "has layers 2, model.layers is 3; tied true, model.tied is false; set model.layers=2 model.tied=true"),
         ("gpt2", {"context": 128}, "has context 64, model.context is 128; set model.context=64"),
         ("gpt2", {"norm_epsilon": 1e-6}, "has norm_epsilon 1e-05, model.norm_epsilon is 1e-06; "
          "set model.norm_epsilon=1e-05"),
