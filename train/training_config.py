@@ -49,6 +49,11 @@ class TrainingConfig:
     """The number of updates of the weights."""
     batch_rows: Positive
     """Packed rows of one update, summed over all ranks."""
+    ramp_steps: Natural = 0
+    """The number of first updates in which the batch grows, in equal jumps, to ``batch_rows`` (Brown et al. 2020,
+    section 2.1: from 32,000 tokens, over the first 4 to 12 billion); 0: none."""
+    ramp_first_rows: Positive | None = None
+    """Rows of the first update and of each jump, with ``ramp_steps``; a divisor of ``batch_rows``."""
     micro_batch_rows: Positive = unhashed(8)
     """The maximum number of rows in a micro-batch of one rank; lower it when memory is short."""
     precision: Literal["fp32", "bf16", "fp16"] = "bf16"
@@ -114,6 +119,25 @@ class TrainingConfig:
         if self.spike_rollback_every is not None and self.spike_sigma is None:
             wrong = f"is {self.spike_rollback_every}, and spike_sigma is null: no spikes"
             raise ConfigError("training.spike_rollback_every", wrong, "give a spike_sigma, or null")
+
+        if bool(self.ramp_steps) != (self.ramp_first_rows is not None):
+            wrong = f"is {self.ramp_first_rows or 'null'}, and ramp_steps is {self.ramp_steps}"
+            raise ConfigError("training.ramp_first_rows", wrong, "give both, or none")
+        if self.batch_rows % (self.ramp_first_rows or 1):
+            wrong = f"is {self.ramp_first_rows}, and batch_rows={self.batch_rows} is no multiple of it"
+            raise ConfigError("training.ramp_first_rows", wrong, "give a divisor")
+
+    def rows_at(self, step: int) -> int:
+        """Returns the rows of the update after ``step`` updates, summed over all ranks."""
+        if self.ramp_first_rows is None or step >= self.ramp_steps:
+            return self.batch_rows
+        jumps = self.batch_rows // self.ramp_first_rows - 1
+        return self.ramp_first_rows * (1 + jumps * step // self.ramp_steps)
+
+    def rows_between(self, first: int, last: int) -> int:
+        """Returns the rows of the updates from step ``first`` to step ``last``."""
+        ramp_end = min(last, max(first, self.ramp_steps))
+        return sum(map(self.rows_at, range(first, ramp_end))) + (last - ramp_end) * self.batch_rows
 
     def saves_at(self, step: int) -> bool:
         """Whether a checkpoint is saved after ``step``: a regular one, one to roll back to, or the last."""

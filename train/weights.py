@@ -66,8 +66,8 @@ class Weights(Pretraining):
     def balances(self, counts: "Counter[str]", inputs: Inputs) -> Iterable[Balance]:
         training = self.training
         yield "steps = training.steps", counts["steps"], training.steps
-        own_rows = (training.steps - counts["trunk_steps"]) * training.batch_rows
-        yield "rows = steps · training.batch_rows", counts["rows"], counts["trunk_rows"] + own_rows
+        own_rows = training.rows_between(counts["trunk_steps"], training.steps)
+        yield "rows = those of all batches", counts["rows"], counts["trunk_rows"] + own_rows
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Trains as one of the ranks. Only rank 0 registers files and returns counts.

@@ -98,8 +98,8 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     mix = Mix.of(config.mixture, config.text_packing.row_tokens, config.objective.frame_tokens)
     inputs = {name: need(name, run.steps) for name in INPUTS}
     began = _beginning(run, number)
-    first = began.rows_seen + (number - 1 - began.step) * training.batch_rows
-    end = first + training.batch_rows
+    first = began.rows_seen + training.rows_between(began.step, number - 1)
+    end = first + training.rows_at(number - 1)
     yield "step", f"{number:,} of {training.steps:,}: rows {first:,} to {end - 1:,} of the training"
     yield "ranks", f"{rank} of {world}" if rank else f"all {world}"
     yield from _update(run.steps, number)
@@ -108,7 +108,7 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     for name, epochs in order.epochs(end).items():
         yield name, f"{epochs:.4f} after this step"
     sources = _sources(run.steps, mix)
-    numbers = order.batch(first, training.batch_rows)
+    numbers = order.batch(first, end - first)
     seen = []
     for one in chosen:
         for place, row in enumerate(share(numbers, one, world).tolist(), first + one * len(numbers) // world):

@@ -68,7 +68,7 @@ class Compute:
             parameters=model.parameters(vocabulary),
             flops_per_token=flops_per_token(model, vocabulary, row_tokens, target_tokens),
             update_tokens=update_tokens,
-            tokens=update_tokens * training.steps,
+            tokens=training.rows_between(0, training.steps) * row_tokens,
         )
 
     @property

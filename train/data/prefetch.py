@@ -7,24 +7,25 @@ The rows are a function of the position alone, so reading ahead changes no resul
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
+P = TypeVar("P", bound=Hashable)
 T = TypeVar("T")
 
 
-class Prefetch(Generic[T]):
+class Prefetch(Generic[P, T]):
     """Calls ``read`` in a thread of its own, at most one position ahead; the thread ends with the object."""
 
-    def __init__(self, read: Callable[[int], T]) -> None:
+    def __init__(self, read: Callable[[P], T]) -> None:
         self._read = read
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
-        self._ahead: dict[int, Future[T]] = {}
+        self._ahead: dict[P, Future[T]] = {}
         self.waited_seconds = 0.0
         """The duration of the last ``take``."""
 
-    def take(self, position: int, following: int | None) -> T:
+    def take(self, position: P, following: P | None) -> T:
         """Returns the result of ``read(position)``, or raises its error; begins to read ``following`` unless None."""
         started = time.perf_counter()
         ready = self._ahead.pop(position, None) or self._thread.submit(self._read, position)

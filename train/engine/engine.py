@@ -152,14 +152,14 @@ class Engine:
 
         Args:
             objective: what is trained.
-            batches: this rank's micro-batches, ``plan.accumulation`` of them.
+            batches: this rank's micro-batches: ``plan.accumulation`` of them, or fewer while the batch grows.
             counts: each term's count over the micro-batches of all ranks.
 
         Returns:
             Each term's sum over this rank's micro-batches.
         """
         self._engine.train()
-        parts = self.plan.accumulation * self.plan.world
+        parts = self.plan.accumulation * self.plan.world  # DeepSpeed divides by it, however many batches there are
         weights = objective.weights
         scales = {name: weight * parts / counts[name] if counts[name] else 0.0 for name, weight in weights.items()}
         if self.loss_scale is not None:
@@ -168,6 +168,7 @@ class Engine:
         for number, batch in enumerate(batches):
             if number:
                 self._engine.step()  # counts the micro-batch before; the last one's is the update
+            self._engine.set_gradient_accumulation_boundary(is_boundary=number == len(batches) - 1)
             with _linear_layers(self._linear):  # the backward pass, too, where it computes activations again
                 losses = objective.losses(self._engine, batch)
                 self._engine.backward(functools.reduce(operator.add, [losses[name] * scales[name] for name in weights]))

@@ -3,7 +3,10 @@
     batch_rows = world · accumulation · micro_rows
 
 ``batch_rows`` is a setting and the launcher decides ``world``. ``micro_rows`` is the largest allowed divisor of the
-rows of one rank, and ``accumulation`` follows. DeepSpeed's three batch fields are derived here and are no settings.
+rows of one rank, and ``accumulation`` follows. While the batch grows (``training.ramp_steps``), each size is divided
+so: DeepSpeed knows the last one, and the engine says which micro-batch ends an update. DeepSpeed's three batch fields
+are derived here and are no settings.
+
 Every default of DeepSpeed that has changed between its versions is set explicitly. DeepSpeed ignores misspelled
 top-level keys without an error, so a test compares the keys of this dictionary with those that DeepSpeed reads.
 """
@@ -33,17 +36,22 @@ def plan_batches(training: TrainingConfig, world: int) -> BatchPlan:
     """Divides ``training.batch_rows`` among ``world`` ranks.
 
     Raises:
-        ConfigError: when the ranks cannot have equally many rows.
+        ConfigError: when the ranks cannot have equally many rows, also in a smaller batch of the first steps.
     """
-    if training.batch_rows % world:
-        raise ConfigError(
-            "training.batch_rows",
-            f"{training.batch_rows} rows cannot be dealt to {world} ranks",
-            f"give a multiple of {world}",
-        )
+    sizes = {"training.batch_rows": training.batch_rows}
+    if training.ramp_first_rows is not None:
+        sizes["training.ramp_first_rows"] = training.ramp_first_rows
+    for setting, rows in sizes.items():
+        if rows % world:
+            raise ConfigError(setting, f"{rows} rows cannot be dealt to {world} ranks", f"give a multiple of {world}")
     rank_rows = training.batch_rows // world
-    micro_rows = max(n for n in range(1, min(training.micro_batch_rows, rank_rows) + 1) if rank_rows % n == 0)
+    micro_rows = micro_batch_rows(training, rank_rows)
     return BatchPlan(world, rank_rows // micro_rows, micro_rows)
+
+
+def micro_batch_rows(training: TrainingConfig, rank_rows: int) -> int:
+    """Returns the rows of each micro-batch of a rank with ``rank_rows`` in the update."""
+    return max(n for n in range(1, min(training.micro_batch_rows, rank_rows) + 1) if rank_rows % n == 0)
 
 
 def stage_on(world: int, training: TrainingConfig, zero: ZeroConfig) -> int:

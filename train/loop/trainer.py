@@ -24,6 +24,7 @@ from headrace.train.distributed.processes import Ranks, StopRequest, stopped, to
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.base import Optimizer
+from headrace.train.engine.zero import micro_batch_rows
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
@@ -105,12 +106,13 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
     guard = LossGuard.of(training, ranks.first)
     saved_step = state.step
     speed: dict[str, int] = {}
-    ahead = Prefetch(lambda rows_seen: load(job, rows_seen))
+    ahead = Prefetch[tuple[int, int], Update](lambda position: load(job, *position))
     while state.step < training.steps:
         job.meter.start()
         torch.manual_seed(random_seed(training.seed, state.step, ranks.rank))
         is_last = state.step + 1 == training.steps
-        update = ahead.take(state.rows_seen, None if is_last else state.rows_seen + training.batch_rows)
+        following = state.step + 1, state.rows_seen + training.rows_at(state.step)
+        update = ahead.take((state.step, state.rows_seen), None if is_last else following)
         totals = totals_of(job, update, stop)
         if totals.failures:
             job.saver.wait()
@@ -162,15 +164,16 @@ def apply(job: Job, guard: LossGuard, state: State, update: Update, totals: Tota
         TaskError: when the loss is not finite.
     """
     training, objective = job.training, job.objective
+    rows = training.rows_at(state.step)
     learning_rate = job.optimizer.learning_rate * job.schedule.factor(state.step, training.steps)
     if not any(totals.counts.values()):
-        state = guard.noted_without_targets(state.after(training.batch_rows, totals.tokens))
+        state = guard.noted_without_targets(state.after(rows, totals.tokens))
         return state, Result({}, None, learning_rate, gradient_norm=0.0)
     sums = total_of(job.engine.ranks, job.engine.gradient(objective, update.batches, totals.counts))
     loss = combined(objective.weights, sums, totals.counts)
     is_spike = guard.is_spike(state, loss)
     gradient_norm = job.engine.step(learning_rate, applied=not is_spike)
-    state = guard.noted(state.after(training.batch_rows, totals.tokens), loss, is_spike)
+    state = guard.noted(state.after(rows, totals.tokens), loss, is_spike)
     state = dataclasses.replace(state, loss_scale=job.engine.loss_scale)
     if is_spike and (kept_step := guard.back_to(state.step)):
         job.engine.load(job.saver.saved(kept_step))
@@ -236,10 +239,11 @@ def losses(
     return found
 
 
-def load(job: Job, rows_seen: int) -> Update:
-    """Reads this rank's micro-batches of the update that follows ``rows_seen`` rows."""
-    ranks, micro_rows = job.engine.ranks, job.engine.plan.micro_rows
-    numbers = share(job.order.batch(rows_seen, job.training.batch_rows), ranks.rank, ranks.world).tolist()
+def load(job: Job, step: int, rows_seen: int) -> Update:
+    """Reads this rank's micro-batches of the update after ``step`` updates of ``rows_seen`` rows."""
+    ranks = job.engine.ranks
+    numbers = share(job.order.batch(rows_seen, job.training.rows_at(step)), ranks.rank, ranks.world).tolist()
+    micro_rows = micro_batch_rows(job.training, len(numbers))
     first = rows_seen + ranks.rank * len(numbers)
     parts = [
         job.reader.read(job.train_rows, numbers[start : start + micro_rows], first + start)

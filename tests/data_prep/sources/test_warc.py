@@ -249,10 +249,10 @@ def test_real_pages_keep_what_must_be_kept(real_pages, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_whole_crawl(data_folder, tmp_path):
+def test_the_first_file_of_a_crawl(data_folder, tmp_path):
     subprocess.run([sys.executable, data_folder("make_warc.py"), tmp_path, "3"], check=True, capture_output=True)
-    source = Warc(paths=(str(tmp_path / "*.warc.gz"),))
+    source = Warc(paths=(str(min(tmp_path.glob("*.warc.gz"))),))
     counts = Counter(drop.rule if drop else "kept" for file in source.files() for _, drop in source.read(file.name))
-    assert counts.total() == 1497 + 3
-    assert counts["not_a_page"] == 3
-    assert counts["kept"] >= 1480
+    assert counts.total() == 499 + 1
+    assert counts["not_a_page"] == 1
+    assert counts["kept"] >= 490
