@@ -14,7 +14,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.checkpoint import store
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
-from headrace.train.distributed.processes import Ranks, on_first
+from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments
 from headrace.train.engine.fragments import MASTER, Fragment
 from headrace.train.model.pair import build, divided
@@ -45,7 +45,7 @@ def read_checkpoint(
         ArtifactError: when it is damaged, or is removed in the meantime.
     """
     try:
-        on_first(ranks, lambda: store.verify(path))
+        store.verify(path, ranks)
         values = _values(store.state_files(path), config, vocabulary, MASTER)
         return assembled(values, config, vocabulary, context_form)
     except FileNotFoundError:

@@ -20,7 +20,7 @@ from headrace.train.checkpoint import store
 from headrace.train.checkpoint.names import checkpoint_name
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping, Snapshot
-from headrace.train.distributed.processes import Ranks, gather, on_first
+from headrace.train.distributed.processes import Ranks, gather
 
 T = TypeVar("T")
 Waiting = Callable[[], contextlib.AbstractContextManager[None]]
@@ -84,14 +84,11 @@ class Saver:
         self.wait()
         path = self.folder / checkpoint_name(step)
 
-        def check() -> None:
-            try:
-                store.verify(path)
-            except ArtifactError as error:
-                remedy = "run again to go on from the one before"
-                raise RetryableError(error.where, f"{error.wrong}, and a spike leads back to it", remedy) from None
-
-        on_first(self._ranks, check)
+        try:
+            store.verify(path, self._ranks)
+        except ArtifactError as error:
+            remedy = "run again to go on from the one before"
+            raise RetryableError(error.where, f"{error.wrong}, and a spike leads back to it", remedy) from None
         return store.state_files(path)
 
     def _save(self, state: State, snapshot: Snapshot) -> None:

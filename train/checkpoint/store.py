@@ -24,6 +24,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints
 from headrace.train.checkpoint.state import State, rollback_step
+from headrace.train.distributed.processes import Ranks, on_each, on_first
 
 FORMAT = 3
 STATE = "state"
@@ -77,32 +78,49 @@ def adopt(folder: Path, path: Path, state: State) -> None:
     commit(folder, writing, state, records)
 
 
-def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path, State] | None:
+def newest(
+    folder: Path, spike_rollback_every: int | None = None, ranks: Ranks | None = None
+) -> tuple[Path, State] | None:
     """Returns the whole checkpoint with the highest step, and its state of training; None when there is none.
 
-    The checkpoint that a spike after it would return to must be whole, too. Skipped ones are named on stderr.
+    The checkpoint that a spike after it would return to must be whole, too. Skipped ones are named on stderr. If there
+    are ``ranks``, all call it, and share the work.
     """
-    for path in reversed(checkpoints(folder).values()):
+
+    def there() -> list[Path]:
+        return list(reversed(checkpoints(folder).values()))
+
+    for path in there() if ranks is None else on_first(ranks, there):
         try:
-            state = verify(path)
+            state = verify(path, ranks)
             kept_step = rollback_step(state.step, spike_rollback_every)
             if kept_step not in (0, state.step):
-                verify(folder / checkpoint_name(kept_step))
+                verify(folder / checkpoint_name(kept_step), ranks)
             return path, state
         except ArtifactError as error:
-            print(f"{error} (passed over)", file=sys.stderr, flush=True)
+            if ranks is None or ranks.first:
+                print(f"{error} (passed over)", file=sys.stderr, flush=True)
     return None
 
 
-def verify(path: Path) -> State:
+def verify(path: Path, ranks: Ranks | None = None) -> State:
     """Compares every file of the checkpoint at ``path`` with its manifest, and returns its state of training.
 
+    If there are ``ranks``, all call it, and each compares a part of the files.
+
     Raises:
-        ArtifactError: when a file is missing, or has another size or checksum.
+        ArtifactError: when a file is missing, or has another size or checksum; on all ranks.
     """
-    for file, record in _manifest(path)["files"].items():
-        if not (path / file).is_file() or FileRecord.of(path / file) != FileRecord(**record):
-            raise ArtifactError(str(path / file), "is damaged or missing", f"remove {path}")
+
+    def compare(part: int, parts: int) -> None:
+        for file, record in sorted(_manifest(path)["files"].items())[part::parts]:
+            if not (path / file).is_file() or FileRecord.of(path / file) != FileRecord(**record):
+                raise ArtifactError(str(path / file), "is damaged or missing", f"remove {path}")
+
+    if ranks is None:
+        compare(0, 1)
+    else:
+        on_each(lambda: compare(ranks.rank, ranks.world))
     return read_state(path)
 
 

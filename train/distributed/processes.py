@@ -159,6 +159,21 @@ def on_first(ranks: Ranks, work: Callable[[], T]) -> T:
     return result
 
 
+def on_each(work: Callable[[], T]) -> list[T]:
+    """Runs ``work`` on every rank and returns all results, in the order of the ranks. All ranks raise the first
+    HeadraceError that one raises."""
+    mine: tuple[list[T], HeadraceError | None]
+    try:
+        mine = [work()], None
+    except HeadraceError as error:
+        mine = [], error
+    both = gather(mine)
+    for _, problem in both:
+        if problem is not None:
+            raise problem
+    return [result for results, _ in both for result in results]
+
+
 @contextlib.contextmanager
 def alone(ranks: Ranks, folder: Path) -> Iterator[None]:
     """Holds the lock of ``folder`` for this training. A second training is refused while the holder lives.

@@ -10,7 +10,6 @@ exp_avg_sq. ``start`` counts the values of the flattened parameter; of a statist
 metadata is the optimizer's count of updates.
 """
 
-import contextlib
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -68,38 +67,51 @@ def key(fragment: Fragment, kind: str) -> str:
     return f"{fragment.parameter}/{fragment.start}/{kind}"
 
 
-def read(files: Sequence[Path], fragments: Iterable[Fragment]) -> int:
+@dataclasses.dataclass
+class Unread:
+    """Values of a fragment that are still to be read."""
+
+    fragment: Fragment
+    kind: str
+    lacking: int
+
+    def fill(self, pieces: Sequence[tuple[int, Any]]) -> None:
+        """Fills the values from ``pieces`` of their parameter, each with its start."""
+        values, first = self.fragment.values[self.kind], self.fragment.start
+        for start, piece in pieces:
+            begin = max(start, first)
+            end = min(start + piece.get_shape()[0], first + len(self.fragment))
+            if begin < end:
+                values[begin - first : end - first].copy_(piece[begin - start : end - start])
+                self.lacking -= end - begin
+
+
+def read(files: Sequence[Path], fragments: Iterable[Fragment], own: int = 0) -> int:
     """Fills ``fragments`` from ``files``, which any number of ranks wrote; returns the optimizer's count of updates.
+
+    It opens the file number ``own`` first, and others while values are lacking: on as many ranks as those that wrote
+    them, a rank finds all of its divided state in its own file.
 
     A moving average that the files lack begins with the master values: a branch may keep one that its trunk did not.
 
     Raises:
         ArtifactError: when the files lack a value of ``fragments``.
     """
-    with contextlib.ExitStack() as stack:
-        opened = [stack.enter_context(safe_open(path, "pt")) for path in files]
-        pieces = defaultdict(list)
-        for file in opened:
+    unread = [Unread(one, kind, len(one)) for one in fragments for kind in one.values]
+    for path in (*files[own:], *files[:own]):
+        with safe_open(path, "pt") as file:
+            pieces = defaultdict[tuple[str, str], list[tuple[int, Any]]](list)
             for name in file.keys():  # noqa: SIM118
                 parameter, start, kind = name.rsplit("/", 2)
                 pieces[parameter, kind].append((int(start), file.get_slice(name)))
-        for fragment in fragments:
-            for kind, values in fragment.values.items():
-                found = pieces[fragment.parameter, kind]
-                if kind == EMA and not found:
-                    found = pieces[fragment.parameter, MASTER]
-                _fill(fragment, values, found, files[0].parent)
-        return int(opened[0].metadata()["updates"])
-
-
-def _fill(fragment: Fragment, values: Tensor, pieces: list[tuple[int, Any]], folder: Path) -> None:
-    filled = 0
-    for start, piece in pieces:
-        begin = max(start, fragment.start)
-        end = min(start + piece.get_shape()[0], fragment.start + len(fragment))
-        if begin < end:
-            values[begin - fragment.start : end - fragment.start].copy_(piece[begin - start : end - start])
-            filled += end - begin
-    if filled != len(fragment):
-        wrong = f"holds {filled} of the {len(fragment)} values from {fragment.start} of {fragment.parameter}"
-        raise ArtifactError(str(folder), wrong, "remove this checkpoint: it is of another model")
+            kinds = {kind for _, kind in pieces}
+            for one in unread:
+                kind = MASTER if one.kind == EMA and EMA not in kinds else one.kind
+                one.fill(pieces[one.fragment.parameter, kind])
+            updates = int(file.metadata()["updates"])
+        unread = [one for one in unread if one.lacking]
+        if not unread:
+            return updates
+    fragment, found = unread[0].fragment, len(unread[0].fragment) - unread[0].lacking
+    wrong = f"holds {found} of the {len(fragment)} values from {fragment.start} of {fragment.parameter}"
+    raise ArtifactError(str(files[0].parent), wrong, "remove this checkpoint: it is of another model")

@@ -208,17 +208,17 @@ def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path) -> Stat
     data = parts_of_order(stage.training.seed, inputs, stage.mixture)
     ranks, rollback_every = job.engine.ranks, stage.training.spike_rollback_every
 
-    def find() -> tuple[Path | None, State]:
-        store.sweep(job.saver.folder)
-        if found := store.newest(job.saver.folder, rollback_every):
-            store.check_resumable(found[1], data)
-            return found
+    def begin() -> tuple[Path | None, State]:
         settings = settings_of(stage.planned_description({name: one.folder.name for name, one in inputs.items()}))
         origins, run_id = origin.candidates(stage, folder, settings), new_run_id()
         adopted = origin.adopt(origins, folder, settings, data, run_id)
         return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
 
-    path, state = on_first(ranks, find)
+    on_first(ranks, lambda: store.sweep(job.saver.folder))
+    found = store.newest(job.saver.folder, rollback_every, ranks)
+    if found:
+        store.check_resumable(found[1], data)
+    path, state = found or on_first(ranks, begin)
     if path is not None:
         job.engine.load(store.state_files(path))
         job.engine.resume_loss_scale(state.loss_scale)
