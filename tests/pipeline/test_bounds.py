@@ -80,6 +80,8 @@ ZERO_MEANS = {
     "RateFactors.head": "no update of them, or no decay",
     "RateFactors.matrix": "no update of them, or no decay",
     "RateFactors.vector": "no update of them, or no decay",
+    "Decaying.ema_decay": "the average is the last weights",
+    "TrainingConfig.ramp_steps": "no ramp",
     "Adaptive.beta1": "no memory of gradients",
     "Adaptive.beta2": "no memory of squares",
     "Muon.momentum": "no memory of gradients",
