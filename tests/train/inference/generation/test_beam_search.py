@@ -1,7 +1,5 @@
 """Texts of beam search, compared with all possible texts and with transformers."""
 
-import itertools
-
 import pytest
 import torch
 
@@ -12,23 +10,32 @@ from tests.train.model.test_transformer import LLAMA, random_model
 END = Letters.end_of_text
 
 
+PROMPT = [7, 33, 2]
+
+
 @torch.no_grad()
-def log_probs(model, prompt: list[int], new: tuple[int, ...]) -> float:
-    """ln p of the tokens ``new`` after ``prompt``."""
-    sequence = torch.tensor([[*prompt, *new]])
-    logits = model(sequence, torch.arange(sequence.shape[1])[None], torch.zeros_like(sequence))[0]
-    rows = torch.arange(len(prompt) - 1, sequence.shape[1] - 1)
-    return float(logits.log_softmax(-1)[rows, torch.tensor(new)].sum())
+def next_log_probs(model, tokens: list[int]) -> list[float]:
+    """ln p of every token after ``tokens``."""
+    sequence = torch.tensor([tokens])
+    logits = model(sequence, torch.arange(len(tokens))[None], torch.zeros_like(sequence))[0, -1]
+    return logits.log_softmax(-1).tolist()
+
+
+@pytest.fixture(scope="module")
+def log_probs() -> dict[tuple[int, ...], float]:
+    """ln p of all texts of one and two tokens after PROMPT, of one only if they end."""
+    model = random_model(LLAMA)
+    firsts = next_log_probs(model, PROMPT)
+    seconds = {first: next_log_probs(model, [*PROMPT, first]) for first in range(53) if first != END}
+    pairs = {(first, second): firsts[first] + seconds[first][second] for first in seconds for second in range(53)}
+    return {(END,): firsts[END], **pairs}
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
-def test_with_as_many_beams_as_texts_the_best_of_all_texts_is_found(penalty: float) -> None:
-    """All texts of one and two tokens, and those of two tokens that end."""
-    model, prompt = random_model(LLAMA), [7, 33, 2]
-    texts = [(END,), *((first, second) for first, second in itertools.product(range(53), repeat=2) if first != END)]
-    scores = {text: log_probs(model, prompt, text) / ((5 + len(text)) / 6) ** penalty for text in texts}
+def test_with_as_many_beams_as_texts_the_best_of_all_texts_is_found(log_probs, penalty: float) -> None:
+    scores = {text: value / ((5 + len(text)) / 6) ** penalty for text, value in log_probs.items()}
     sampling = Sampling(max_tokens=2, beams=53, length_penalty=penalty)
-    (found,) = generator(model).generate([Letters().decode(prompt)], sampling)
+    (found,) = generator(random_model(LLAMA)).generate([Letters().decode(PROMPT)], sampling)
     assert found.tokens == max(scores, key=scores.__getitem__)
 
 
