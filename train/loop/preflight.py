@@ -5,6 +5,7 @@
     folder      all ranks can write to the training's folder, and it is the same folder for all
     room        the checkpoints that will be kept and the export fit on the disk
     clocks      those of all nodes agree: files and locks are judged by their times
+    speed       a GPU that computes more slowly than the others is named; training goes on, at its speed
 
 The bytes of the data are compared with their checksums by every rank when it opens them (``Artifact.path``). What one
 rank finds, all ranks raise, so that no rank waits for another.
@@ -17,12 +18,15 @@ import math
 import os
 import shutil
 import socket
+import statistics
+import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import torch
 import torch.distributed as dist
 
 from headrace.pipeline.core.errors import ConfigError, RetryableError
@@ -37,6 +41,9 @@ from headrace.train.training_config import TrainingConfig
 
 CLOCKS_SECONDS = 10.0
 """Clocks may differ by so much; NTP keeps them within milliseconds, so more means that it does not run."""
+SLOW = 1.2
+"""A GPU is named when a matrix product takes it so many times as long as the median GPU."""
+PRODUCT_SIZE = 8192
 SHOWING_SECONDS = 60.0
 """The time after which a network file system shows a file of another node (the limit of NFS's cache, acdirmax)."""
 LIBRARIES = ("torch", "deepspeed", "numpy")
@@ -54,6 +61,9 @@ def check(stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int, ran
     check_agreement(gather(identity(stage, inputs)))
     if ranks.device.type == "cuda":
         check_devices(gather((socket.gethostname(), ranks.local_rank)))
+        for line in slow_devices(gather((socket.gethostname(), product_seconds(ranks.device, PRODUCT_SIZE)))):
+            if ranks.first:
+                print(line, file=sys.stderr, flush=True)
     check_folder(folder, ranks)
     shapes = shapes_by_role(stage.model, vocabulary)
     on_first(ranks, lambda: check_room(stage.training, stage.optimizer, shapes, folder))
@@ -130,6 +140,29 @@ def check_clocks(times: Sequence[tuple[str, float]]) -> None:
     if late - early > CLOCKS_SECONDS:
         wrong = f"the clock of {late_host} is {late - early:.0f} s ahead of that of {early_host}"
         raise RetryableError("weights", wrong, "set the clocks (chrony, ntpd)")
+
+
+def product_seconds(device: torch.device, size: int) -> float:
+    """Returns the time of a product of two matrices (size, size) in bf16: the shortest of five."""
+    matrix = torch.ones(size, size, dtype=torch.bfloat16, device=device)
+    times = []
+    for _ in range(6):
+        begun = time.perf_counter()
+        torch.mm(matrix, matrix)[0, 0].item()  # waits for the product
+        times.append(time.perf_counter() - begun)
+    return min(times[1:])
+
+
+def slow_devices(times: Sequence[tuple[str, float]]) -> Iterator[str]:
+    """Yields a line for each rank whose GPU is slow; ``times`` are host and seconds for a product, by rank."""
+    median = statistics.median(seconds for _, seconds in times)
+    for rank, (host, seconds) in enumerate(times):
+        if seconds > SLOW * median:
+            slower = (
+                f"weights: the GPU of rank {rank} ({host}) takes {seconds / median:.1f} times as long as the median"
+            )
+            remedy = f"cluster.train_options=['--exclude={host}'] leaves its node out"
+            yield f"{slower} for a matrix product, and all ranks wait for it; {remedy}"
 
 
 def _write(folder: Path, token: Path | None) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import torch
 
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.train.engine.optimizers.adamw import AdamW
@@ -70,6 +71,16 @@ def test_clocks_that_differ_are_refused() -> None:
     with pytest.raises(RetryableError) as error:
         preflight.check_clocks([("n1", 105.0), ("n2", 160.6), ("n3", 100.0)])
     assert str(error.value) == "weights: the clock of n2 is 61 s ahead of that of n3; set the clocks (chrony, ntpd)"
+
+
+def test_a_gpu_that_computes_slowly_is_named() -> None:
+    times = [("n1", 1.0), ("n1", 1.15), ("n2", 2.6), ("n2", 1.0), ("n3", 1.1)]
+    assert list(preflight.slow_devices(times)) == [
+        "weights: the GPU of rank 2 (n2) takes 2.4 times as long as the median for a matrix product, and all ranks "
+        "wait for it; cluster.train_options=['--exclude=n2'] leaves its node out"
+    ]
+    assert list(preflight.slow_devices([("n1", 1.0)])) == []
+    assert preflight.product_seconds(torch.device("cpu"), 64) > 0
 
 
 def test_a_disk_without_room_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
