@@ -13,7 +13,6 @@ byte for byte, except for ``logs/``.
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import os
 import re
@@ -221,6 +220,11 @@ class Artifact:
             raise ArtifactError(str(path), "is damaged or missing", f"remove {self.folder} and run again")
         return path
 
+    def take_as_whole(self, name: str) -> None:
+        """Spares ``path`` the checksum of the file ``name``, because another process has just compared it."""
+        record = FileRecord(**self.manifest["files"][name])
+        CHECKSUMS[self.folder / name, record.bytes] = record.sha256
+
     def shards(self, kind: str) -> list[Path]:
         """Returns the files of ``kind`` in the order of their numbers, each verified."""
         return [self.path(name) for name in sorted(self.manifest["files"]) if name.startswith(f"{kind}/")]
@@ -230,9 +234,14 @@ class Artifact:
         return self.path(shard_name(kind, number, suffix))
 
 
-@functools.cache
+CHECKSUMS: dict[tuple[Path, int], str] = {}
+"""The SHA-256 of each file, by its path and size, that this process has computed or another one for it."""
+
+
 def _verified(path: Path, size: int) -> str:
-    return FileRecord.of(path).sha256
+    if (path, size) not in CHECKSUMS:
+        CHECKSUMS[path, size] = FileRecord.of(path).sha256
+    return CHECKSUMS[path, size]
 
 
 def missing_tasks(folder: Path, phase: str, tasks: int) -> list[int]:

@@ -231,6 +231,11 @@ def parts_of_order(seed: int, inputs: Inputs, mix: Mix) -> dict[str, str]:
     return parts | {"order": digest(parts)}
 
 
+def sources_of(inputs: Inputs, mix: Mix) -> Mapping[str, Inputs]:
+    """Returns the artifacts ``packed`` and ``tokens`` of each source by its name; the only one is called packed."""
+    return mix.artifacts(inputs) or {"packed": inputs}
+
+
 def training_data(seed: int, inputs: Inputs, mix: Mix) -> tuple[Rows | MixedRows, Order | MixedOrder]:
     """Returns the rows to train on and their order.
 
@@ -238,7 +243,7 @@ def training_data(seed: int, inputs: Inputs, mix: Mix) -> tuple[Rows | MixedRows
         ArtifactError: when a source has no row.
         ConfigError: when sources do not share a tokenizer.
     """
-    sources = mix.artifacts(inputs) or {"packed": inputs}
+    sources = sources_of(inputs, mix)
     rows = {name: Rows(artifacts["packed"], artifacts["tokens"], "train") for name, artifacts in sources.items()}
     for name, one in rows.items():
         if not len(one):

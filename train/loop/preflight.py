@@ -7,8 +7,9 @@
     clocks      those of all nodes agree: files and locks are judged by their times
     speed       a GPU that computes more slowly than the others is named; training goes on, at its speed
 
-The bytes of the data are compared with their checksums by every rank when it opens them (``Artifact.path``). What one
-rank finds, all ranks raise, so that no rank waits for another.
+The bytes of the data are compared with their checksums: by a single rank when it opens a file (``Artifact.path``), by
+several ranks together before the first step, each a part. What one rank finds, all ranks raise, so that no rank waits
+for another.
 """
 
 import dataclasses
@@ -29,11 +30,12 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.cost.shapes import shapes_by_role
-from headrace.train.distributed.processes import Ranks, gather, on_first
+from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 from headrace.train.engine.optimizers.base import Optimizer, Shapes, checkpoint_bytes
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.parts import FP32
@@ -85,6 +87,18 @@ def code_version() -> str:
         for path in sorted((SOURCES / package).rglob("*.py")):
             total.update(f"{path.relative_to(SOURCES)}\0".encode() + path.read_bytes() + b"\0")
     return total.hexdigest()[:12]
+
+
+def verify_together(artifacts: Sequence[Artifact], ranks: Ranks) -> None:
+    """Compares the files of ``artifacts`` with their checksums: each rank a part, all trust the others for theirs.
+
+    Raises:
+        ArtifactError: on all ranks, when a file is damaged or missing.
+    """
+    files = [(artifact, name) for artifact in artifacts for name in sorted(artifact.manifest["files"])]
+    on_each(lambda: all(artifact.path(name) for artifact, name in files[ranks.rank :: ranks.world]))
+    for artifact, name in files:
+        artifact.take_as_whole(name)
 
 
 def check_agreement(identities: Sequence[Mapping[str, str]]) -> None:

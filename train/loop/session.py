@@ -18,7 +18,7 @@ from headrace.train.checkpoint.store import Keeping
 from headrace.train.context import ContextForm
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.data.apportionment import MixedOrder
-from headrace.train.data.mixture import parts_of_order, training_data
+from headrace.train.data.mixture import parts_of_order, sources_of, training_data
 from headrace.train.data.order import Later, Order
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
@@ -72,6 +72,9 @@ class Session:
         encoder = Encoder.load(tokenizer_file)
         vocabulary = encoder.vocabulary_size
         preflight.check(stage, inputs, folder, vocabulary, ranks)
+        if ranks.world > 1:
+            sources = sources_of(inputs, stage.mixture).values()
+            preflight.verify_together([one[name] for one in sources for name in ("packed", "tokens")], ranks)
         train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
         objective = of_stack(stage.objective, stage.model.stack)
         tokens = Vocabulary.read(objective, tokenizer_file)

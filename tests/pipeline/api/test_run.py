@@ -135,14 +135,14 @@ def test_mistakes_about_documents(pages: headrace.Run) -> None:
 def test_a_damaged_shard(root: Root, pages: headrace.Run) -> None:
     path = root.corpus.artifact("texts").folder / "dropped/00000.jsonl.zst"
     before = path.read_bytes()
-    artifact._verified.cache_clear()
+    artifact.CHECKSUMS.clear()
     path.write_bytes(before[:-1] + b"x")
     try:
         with pytest.raises(headrace.ArtifactError, match="is damaged or missing; remove"):
             list(pages.documents("texts", kept=False))
     finally:
         path.write_bytes(before)
-        artifact._verified.cache_clear()
+        artifact.CHECKSUMS.clear()
 
 
 def test_the_history_of_a_document(root: Root, pages: headrace.Run) -> None:

@@ -9,10 +9,10 @@ from unittest.mock import Mock
 import pytest
 
 from headrace.pipeline.core.artifact import (
+    CHECKSUMS,
     UNFINISHED,
     Artifact,
     TaskOutput,
-    _verified,
     finish,
     has_older_format,
     missing_tasks,
@@ -79,7 +79,7 @@ def test_a_task_that_fails_leaves_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])
 def test_damage_is_found_before_use(artifact: Artifact, damage: str) -> None:
     path = artifact.folder / "letters/00001.txt"
-    _verified.cache_clear()
+    CHECKSUMS.clear()
     if damage == "flip":
         path.write_text("dE")
     elif damage == "truncate":

@@ -11,7 +11,10 @@ from typing import NamedTuple
 import pytest
 import torch
 
-from headrace.pipeline.core.errors import ConfigError, RetryableError
+from headrace.pipeline.core import artifact
+from headrace.pipeline.core.artifact import Artifact, FileRecord, TaskOutput, finish
+from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError
+from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.loop import preflight
 from headrace.train.training_config import TrainingConfig
@@ -71,6 +74,45 @@ def test_clocks_that_differ_are_refused() -> None:
     with pytest.raises(RetryableError) as error:
         preflight.check_clocks([("n1", 105.0), ("n2", 160.6), ("n3", 100.0)])
     assert str(error.value) == "weights: the clock of n2 is 61 s ahead of that of n3; set the clocks (chrony, ntpd)"
+
+
+@pytest.fixture
+def two_artifacts(tmp_path: Path) -> list[Artifact]:
+    found = []
+    for name in ("packed", "tokens"):
+        out = TaskOutput(tmp_path / name, "rows", 0)
+        for number in range(3):
+            with out.file(f"rows/{number}") as path:
+                path.write_text(f"{name} {number}")
+        out.done({})
+        found.append(finish(tmp_path / name, {"stage": name}, {"rows": 1}))
+    artifact.CHECKSUMS.clear()
+    return found
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_each_file_is_compared_by_one_rank_and_read_by_all(two_artifacts, monkeypatch, world: int) -> None:
+    compared: list[str] = []
+    measured = FileRecord.of
+    monkeypatch.setattr(preflight, "on_each", lambda work: [work()])
+    monkeypatch.setattr(FileRecord, "of", lambda path: compared.append(str(path)) or measured(path))
+    for rank in range(world):
+        artifact.CHECKSUMS.clear()  # every rank is a process of its own
+        before = len(compared)
+        preflight.verify_together(two_artifacts, Ranks(rank, world, rank, world))
+        assert len(compared) - before == len(range(rank, 6, world))
+        for one in two_artifacts:
+            assert len(one.shards("rows")) == 3
+        assert len(compared) - before == len(range(rank, 6, world)), "read without another comparison"
+    assert len(compared) == len(set(compared)) == 6
+
+
+def test_a_file_of_another_size_is_refused_after_it_was_trusted(two_artifacts, monkeypatch) -> None:
+    monkeypatch.setattr(preflight, "on_each", lambda work: [work()])
+    preflight.verify_together(two_artifacts, Ranks(1, 2, 1, 2))
+    (two_artifacts[0].folder / "rows/0").write_text("cut")
+    with pytest.raises(ArtifactError, match="rows/0: is damaged or missing"):
+        two_artifacts[0].path("rows/0")
 
 
 def test_a_gpu_that_computes_slowly_is_named() -> None:
