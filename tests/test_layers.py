@@ -156,7 +156,7 @@ def test_torch_is_not_loaded_by_the_command_line() -> None:
     import subprocess
     import sys
 
-    code = "import sys, headrace.pipeline.stages; sys.exit('torch' in sys.modules)"
+    code = "import sys, headrace.pipeline.stages, headrace.pipeline.commands.request; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT / "src").returncode == 0
 
 

@@ -10,6 +10,8 @@
 The newest checkpoint is the highest step whose manifest verifies; there is no pointer to it. A kill at any moment
 leaves at most a ``writing-`` or ``removing-`` folder, which the next start removes. A damaged checkpoint is skipped
 with a message.
+
+Commands read checkpoints, too, so torch is imported only where several ranks work together.
 """
 
 import dataclasses
@@ -17,14 +19,16 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.pipeline.core.artifact import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints
 from headrace.train.checkpoint.state import State, rollback_step
-from headrace.train.distributed.processes import Ranks, on_each, on_first
+
+if TYPE_CHECKING:
+    from headrace.train.distributed.processes import Ranks
 
 FORMAT = 3
 STATE = "state"
@@ -79,7 +83,7 @@ def adopt(folder: Path, path: Path, state: State) -> None:
 
 
 def newest(
-    folder: Path, spike_rollback_every: int | None = None, ranks: Ranks | None = None
+    folder: Path, spike_rollback_every: int | None = None, ranks: "Ranks | None" = None
 ) -> tuple[Path, State] | None:
     """Returns the whole checkpoint with the highest step, and its state of training; None when there is none.
 
@@ -90,7 +94,13 @@ def newest(
     def there() -> list[Path]:
         return list(reversed(checkpoints(folder).values()))
 
-    for path in there() if ranks is None else on_first(ranks, there):
+    if ranks is None:
+        paths = there()
+    else:
+        from headrace.train.distributed.processes import on_first
+
+        paths = on_first(ranks, there)
+    for path in paths:
         try:
             state = verify(path, ranks)
             kept_step = rollback_step(state.step, spike_rollback_every)
@@ -103,7 +113,7 @@ def newest(
     return None
 
 
-def verify(path: Path, ranks: Ranks | None = None) -> State:
+def verify(path: Path, ranks: "Ranks | None" = None) -> State:
     """Compares every file of the checkpoint at ``path`` with its manifest, and returns its state of training.
 
     If there are ``ranks``, all call it, and each compares a part of the files.
@@ -120,6 +130,8 @@ def verify(path: Path, ranks: Ranks | None = None) -> State:
     if ranks is None:
         compare(0, 1)
     else:
+        from headrace.train.distributed.processes import on_each
+
         on_each(lambda: compare(ranks.rank, ranks.world))
     return read_state(path)
 
