@@ -26,7 +26,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from headrace.pipeline.core.artifact import FileRecord
-from headrace.train.checkpoint import store
+from headrace.train.checkpoint import store, together
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
@@ -90,7 +90,7 @@ def restart(folder: Path, ranks: Ranks) -> None:
         for values in one.values.values():
             values.zero_()
     begun = time.monotonic()
-    found = store.newest(folder / "checkpoints", None, ranks)
+    found = together.newest(folder / "checkpoints", None, ranks)
     assert found is not None
     files = store.state_files(found[0])
     fragments.read(files, mine, ranks.rank * len(files) // ranks.world)

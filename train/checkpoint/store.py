@@ -11,24 +11,22 @@ The newest checkpoint is the highest step whose manifest verifies; there is no p
 leaves at most a ``writing-`` or ``removing-`` folder, which the next start removes. A damaged checkpoint is skipped
 with a message.
 
-Commands read checkpoints, too, so torch is imported only where several ranks work together.
+Commands read checkpoints, too, so no torch is imported here; together.py is for several ranks.
 """
 
 import dataclasses
 import os
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from headrace.pipeline.core.artifact import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints
 from headrace.train.checkpoint.state import State, rollback_step
-
-if TYPE_CHECKING:
-    from headrace.train.distributed.processes import Ranks
 
 FORMAT = 3
 STATE = "state"
@@ -82,57 +80,47 @@ def adopt(folder: Path, path: Path, state: State) -> None:
     commit(folder, writing, state, records)
 
 
-def newest(
-    folder: Path, spike_rollback_every: int | None = None, ranks: "Ranks | None" = None
-) -> tuple[Path, State] | None:
+def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path, State] | None:
     """Returns the whole checkpoint with the highest step, and its state of training; None when there is none.
 
-    The checkpoint that a spike after it would return to must be whole, too. Skipped ones are named on stderr. If there
-    are ``ranks``, all call it, and share the work.
+    The checkpoint that a spike after it would return to must be whole, too. Skipped ones are named on stderr.
     """
+    return first_whole(newest_first(folder), spike_rollback_every, verify)
 
-    def there() -> list[Path]:
-        return list(reversed(checkpoints(folder).values()))
 
-    if ranks is None:
-        paths = there()
-    else:
-        from headrace.train.distributed.processes import on_first
+def newest_first(folder: Path) -> list[Path]:
+    """Returns all checkpoints in ``folder``, the highest step first."""
+    return list(reversed(checkpoints(folder).values()))
 
-        paths = on_first(ranks, there)
+
+def first_whole(
+    paths: Sequence[Path], spike_rollback_every: int | None, verified: Callable[[Path], State], tells: bool = True
+) -> tuple[Path, State] | None:
+    """Returns the first of ``paths`` that is whole by ``verified``, as ``newest`` does; ``tells`` of the others."""
     for path in paths:
         try:
-            state = verify(path, ranks)
+            state = verified(path)
             kept_step = rollback_step(state.step, spike_rollback_every)
             if kept_step not in (0, state.step):
-                verify(folder / checkpoint_name(kept_step), ranks)
+                verified(path.with_name(checkpoint_name(kept_step)))
             return path, state
         except ArtifactError as error:
-            if ranks is None or ranks.first:
+            if tells:
                 print(f"{error} (passed over)", file=sys.stderr, flush=True)
     return None
 
 
-def verify(path: Path, ranks: "Ranks | None" = None) -> State:
-    """Compares every file of the checkpoint at ``path`` with its manifest, and returns its state of training.
+def verify(path: Path, part: int = 0, parts: int = 1) -> State:
+    """Compares the files of the checkpoint at ``path`` with its manifest, and returns its state of training.
 
-    If there are ``ranks``, all call it, and each compares a part of the files.
+    Of several ``parts`` of the files it compares the one with the number ``part``.
 
     Raises:
-        ArtifactError: when a file is missing, or has another size or checksum; on all ranks.
+        ArtifactError: when a file is missing, or has another size or checksum.
     """
-
-    def compare(part: int, parts: int) -> None:
-        for file, record in sorted(_manifest(path)["files"].items())[part::parts]:
-            if not (path / file).is_file() or FileRecord.of(path / file) != FileRecord(**record):
-                raise ArtifactError(str(path / file), "is damaged or missing", f"remove {path}")
-
-    if ranks is None:
-        compare(0, 1)
-    else:
-        from headrace.train.distributed.processes import on_each
-
-        on_each(lambda: compare(ranks.rank, ranks.world))
+    for file, record in sorted(_manifest(path)["files"].items())[part::parts]:
+        if not (path / file).is_file() or FileRecord.of(path / file) != FileRecord(**record):
+            raise ArtifactError(str(path / file), "is damaged or missing", f"remove {path}")
     return read_state(path)
 
 

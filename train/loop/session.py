@@ -10,7 +10,7 @@ from headrace.pipeline.core.progress import LATEST, Progress
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.core.tracker import Tracker, new_run_id
-from headrace.train.checkpoint import store
+from headrace.train.checkpoint import store, together
 from headrace.train.checkpoint.names import CHECKPOINTS, newest_product
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
@@ -218,7 +218,7 @@ def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path) -> Stat
         return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
 
     on_first(ranks, lambda: store.sweep(job.saver.folder))
-    found = store.newest(job.saver.folder, rollback_every, ranks)
+    found = together.newest(job.saver.folder, rollback_every, ranks)
     if found:
         store.check_resumable(found[1], data)
     path, state = found or on_first(ranks, begin)
