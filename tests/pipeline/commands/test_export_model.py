@@ -38,6 +38,12 @@ def weights_in(folder: Path) -> dict[str, torch.Tensor]:
     return load_file(folder / "model.safetensors")
 
 
+def exported(corpus: Corpus, folder: Path, *arguments: str) -> dict[str, torch.Tensor]:
+    """The weights that ``headrace export`` writes to the new ``folder``."""
+    export(corpus, *arguments, "--to", folder)
+    return weights_in(folder)
+
+
 def test_the_last_step_is_the_artifacts_own_model(corpus, tmp_path):
     printed = export(corpus, "small", "--to", tmp_path / "model")
     own = small_weights(corpus) / "hf"
@@ -72,10 +78,9 @@ def test_a_moving_average_is_another_model(corpus, tmp_path):
     settings = ("training.steps=4", "training.save_every=1", "optimizer.ema_decay=0.75")
     trained(training_of(corpus, *settings, "name=averaging"))
     assert ", the moving average at step 4\n" in export(corpus, "averaging", "--ema", "--to", tmp_path / "model")
-    export(corpus, "averaging@1", "--ema", "--to", tmp_path / "before")
-    export(corpus, "averaging@2", "--ema", "--to", tmp_path / "after")
-    export(corpus, "averaging@2", "--to", tmp_path / "weights")
-    before, after, weights = (weights_in(tmp_path / name) for name in ("before", "after", "weights"))
+    before = exported(corpus, tmp_path / "before", "averaging@1", "--ema")
+    after = exported(corpus, tmp_path / "after", "averaging@2", "--ema")
+    weights = exported(corpus, tmp_path / "weights", "averaging@2")
     for name, value in after.items():
         assert torch.allclose(value, 0.75 * before[name] + 0.25 * weights[name], rtol=1e-6, atol=1e-8)
     card = (tmp_path / "model/README.md").read_text()
@@ -86,10 +91,9 @@ def test_a_moving_average_is_another_model(corpus, tmp_path):
 def test_a_branch_may_begin_to_average(corpus, tmp_path):
     settings = ("training.branch_from=small@4", "training.steps=6", "optimizer.ema_decay=0.75")
     trained(training_of(corpus, *settings, "name=later"))
-    export(corpus, "later@4", "--ema", "--to", tmp_path / "first")
-    export(corpus, "small@4", "--to", tmp_path / "trunk")
-    export(corpus, "later@6", "--ema", "--to", tmp_path / "last")
-    first, trunk, last = (weights_in(tmp_path / name) for name in ("first", "trunk", "last"))
+    first = exported(corpus, tmp_path / "first", "later@4", "--ema")
+    trunk = exported(corpus, tmp_path / "trunk", "small@4")
+    last = exported(corpus, tmp_path / "last", "later@6", "--ema")
     assert all(torch.equal(value, trunk[name]) for name, value in first.items())
     assert any(not torch.equal(value, last[name]) for name, value in first.items())
 
