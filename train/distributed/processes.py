@@ -145,12 +145,13 @@ def gather(value: T, group: dist.ProcessGroup | None = None) -> list[T]:
 
 
 def on_first(ranks: Ranks, work: Callable[[], T]) -> T:
-    """Runs ``work`` on rank 0 and returns its result on all ranks. All ranks raise a HeadraceError that it raises."""
+    """Runs ``work`` on rank 0 and returns its result on all ranks. All ranks raise the HeadraceError or OSError that it
+    raises."""
     box: list[Any] = [None, None]
     if ranks.first:
         try:
             box[0] = work()
-        except HeadraceError as error:
+        except (HeadraceError, OSError) as error:
             box[1] = error
     dist.broadcast_object_list(box, src=0)
     if box[1] is not None:
@@ -161,11 +162,11 @@ def on_first(ranks: Ranks, work: Callable[[], T]) -> T:
 
 def on_each(work: Callable[[], T]) -> list[T]:
     """Runs ``work`` on every rank and returns all results, in the order of the ranks. All ranks raise the first
-    HeadraceError that one raises."""
-    mine: tuple[list[T], HeadraceError | None]
+    HeadraceError or OSError that one raises."""
+    mine: tuple[list[T], HeadraceError | OSError | None]
     try:
         mine = [work()], None
-    except HeadraceError as error:
+    except (HeadraceError, OSError) as error:
         mine = [], error
     both = gather(mine)
     for _, problem in both:

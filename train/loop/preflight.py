@@ -13,6 +13,7 @@ for another.
 """
 
 import dataclasses
+import functools
 import hashlib
 import importlib.metadata
 import math
@@ -48,6 +49,8 @@ SLOW = 1.2
 PRODUCT_SIZE = 8192
 SHOWING_SECONDS = 60.0
 """The time after which a network file system shows a file of another node (the limit of NFS's cache, acdirmax)."""
+ROUND_BYTES = 2**36
+"""The ranks tell each other what they found after so many bytes each: minutes, at the speed of one disk."""
 LIBRARIES = ("torch", "deepspeed", "numpy")
 SOURCES = Path(__file__).resolve().parents[2]
 
@@ -92,13 +95,24 @@ def code_version() -> str:
 def verify_together(artifacts: Sequence[Artifact], ranks: Ranks) -> None:
     """Compares the files of ``artifacts`` with their checksums: each rank a part, all trust the others for theirs.
 
+    After every ROUND_BYTES the ranks wait for each other, so that no round takes longer than a process group waits.
+
     Raises:
         ArtifactError: on all ranks, when a file is damaged or missing.
     """
     files = [(artifact, name) for artifact in artifacts for name in sorted(artifact.manifest["files"])]
-    on_each(lambda: all(artifact.path(name) for artifact, name in files[ranks.rank :: ranks.world]))
+    size = sum(artifact.manifest["files"][name]["bytes"] for artifact, name in files)
+    rounds = max(1, math.ceil(size / ranks.world / ROUND_BYTES))
+    mine = files[ranks.rank :: ranks.world]
+    for number in range(rounds):
+        on_each(functools.partial(_compare, mine[number::rounds]))
     for artifact, name in files:
         artifact.take_as_whole(name)
+
+
+def _compare(files: Sequence[tuple[Artifact, str]]) -> None:
+    for artifact, name in files:
+        artifact.path(name)
 
 
 def check_agreement(identities: Sequence[Mapping[str, str]]) -> None:

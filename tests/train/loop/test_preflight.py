@@ -56,6 +56,7 @@ def test_two_ranks_see_the_same_folder_and_settings_or_both_refuse(tmp_path: Pat
     for rank in range(2):
         folders = [case[rank][0] for case in cases]
         wanted = [text.format(folder=folder) for text, folder in zip(expected, folders, strict=True)]
+        wanted.append("absent: No such file or directory")
         assert json.loads((tmp_path / f"found-{rank}.json").read_text()) == wanted
     assert not list(tmp_path.glob("*/health-*"))
 
@@ -105,6 +106,15 @@ def test_each_file_is_compared_by_one_rank_and_read_by_all(two_artifacts, monkey
             assert len(one.shards("rows")) == 3
         assert len(compared) - before == len(range(rank, 6, world)), "read without another comparison"
     assert len(compared) == len(set(compared)) == 6
+
+
+def test_ranks_tell_each_other_what_they_found_several_times_over_large_files(two_artifacts, monkeypatch) -> None:
+    size = sum(record["bytes"] for one in two_artifacts for record in one.manifest["files"].values())
+    monkeypatch.setattr(preflight, "ROUND_BYTES", -(-size // 6))
+    heard: list[int] = []
+    monkeypatch.setattr(preflight, "on_each", lambda work: [work(), heard.append(len(artifact.CHECKSUMS))])
+    preflight.verify_together(two_artifacts, Ranks(0, 2, 0, 2))
+    assert heard == [1, 2, 3]
 
 
 def test_a_file_of_another_size_is_refused_after_it_was_trusted(two_artifacts, monkeypatch) -> None:
