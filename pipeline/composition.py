@@ -241,7 +241,8 @@ def _refusal(error: Exception, overrides: Sequence[str]) -> ConfigError:
             continue  # a field that no file lists is taken here, and decoding refuses what is no field
         key = override.split("=")[0].lstrip("~").split("@")[0]
         if not key.startswith("+") and key not in known and key != EXPERIMENT:
-            added = f" (one of your own: +{key}=…)" if key.startswith("evaluation.benchmarks.") else ""
+            form = "a field at its default" if key.rpartition(".")[0] in known else "one of your own"
+            added = f" ({form}: +{key}=…)" if key.startswith("evaluation.benchmarks.") else ""
             remedy = key_remedy(key, known, beside(key, known))
             return ConfigError("command line", f"unknown key {key!r}", remedy + added)
     wrong = _in_typed_form(str(error).splitlines()[0], overrides).rstrip(".")

@@ -107,8 +107,9 @@ def with_types(key: str, values: Mapping[Any, Any]) -> str:
 
 def _meant(key: str, known: Collection[str]) -> list[str]:
     """Returns the settings among ``known`` that ``key`` may mean; in its own group first."""
-    last, group = key.rpartition(".")[2], key.partition(".")[0] if "." in key else ""
-    within = {name.rpartition(".")[2]: name for name in sorted(known, reverse=True) if name.startswith(f"{group}.")}
+    (above, _, last), group = key.rpartition("."), key.partition(".")[0] if "." in key else ""
+    nearest_last = sorted(sorted(known, reverse=True), key=lambda name: name.rpartition(".")[0] == above)
+    within = {name.rpartition(".")[2]: name for name in nearest_last if name.startswith(f"{group}.")}
     ours = _OURS.get(_plain(last), "")
     if _contains(ours, key):
         ours = ""

@@ -121,6 +121,14 @@ def test_a_field_that_no_file_lists_can_be_set(tmp_path: Path, monkeypatch: pyte
     assert decoded(compose(["training.log_every=7"])).training.log_every == 7
 
 
+def test_a_field_of_a_benchmark_that_no_file_lists_is_named_with_the_form_that_sets_it() -> None:
+    typed = "evaluation.benchmarks.agreement.limit=5"
+    with pytest.raises(ConfigError) as raised:
+        compose(["experiment=demo", typed])
+    assert str(raised.value).endswith(" (a field at its default: +evaluation.benchmarks.agreement.limit=…)")
+    assert decoded(compose(["experiment=demo", f"+{typed}"])).evaluation.benchmarks["agreement"].limit == 5
+
+
 def test_a_field_that_no_file_lists_is_not_blamed_for_another_mistake() -> None:
     with pytest.raises(ConfigError, match=r"^command line: unknown key 'modell'; did you mean 'model'\?$"):
         compose(["objective.nothing=1", "modell=gpt1"])

@@ -125,6 +125,8 @@ def test_a_typo_on_the_command_line_is_one_clear_line(typed: str, message: str) 
         ("trainig.stpes", "training.steps"),
         ("modle.layers", "model.layers"),
         ("optimizer.betta1", "optimizer.beta1"),
+        ("optimizer.rate_factors.heed", "optimizer.rate_factors.head"),
+        ("optimizer.decay_factors.heed", "optimizer.decay_factors.head"),
         ("c4_lines.min_sentences", "cleaning.filters.c4_lines.min_sentences"),
         ("seed", "dedup.seed' or 'evaluation.seed' or 'training.seed"),
     ],
@@ -142,7 +144,7 @@ def test_the_setting_that_was_meant_is_suggested(typed: str, meant: str) -> None
         ("cleaning.filters.c4_lines.x", "min_sentences, "),
         ("cleaning.filters.2.x", "min_sentences, "),
         ("optimizer.learning_rate.x", "beta1, "),
-        ("evaluation.benchmarks.agreement.x", "type (one of your own: "),
+        ("evaluation.benchmarks.agreement.x", "type (a field at its default: "),
         ("+foo.bar", "cleaning, "),
     ],
 )
