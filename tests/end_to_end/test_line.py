@@ -13,6 +13,8 @@ from headrace.pipeline.core.metrics_file import read_metrics
 
 DATA_STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
 STAGES = (*DATA_STAGES, "weights", "scores", "report")
+FEW_DOCUMENTS = "source.packages=[fsspec,rich]"
+"""A sixth of the documents of experiment=smoke."""
 
 
 def command(root: Path, *overrides: str) -> list[str]:
@@ -45,7 +47,7 @@ def exported(root: Path) -> bytes:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root of an undisturbed run."""
     root = tmp_path_factory.mktemp("whole")
-    headrace(root, "workers=1")
+    headrace(root, FEW_DOCUMENTS, "workers=1")
     return root
 
 
@@ -53,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_line_ends_in_a_report_and_a_second_run_does_nothing(whole: Path) -> None:
     assert {path.name for path in whole.iterdir()} == {*STAGES, "runs"}
     before = {path: path.stat().st_mtime_ns for path in whole.rglob("*") if path.is_file()}
-    again = headrace(whole)
+    again = headrace(whole, FEW_DOCUMENTS)
     assert again.stderr.count("done before") == len(STAGES)
     for word in ("records in", "bits per byte", "- A model of ", "- Held-out text takes ", '- After "', "report:"):
         assert word in again.stdout
@@ -64,7 +66,7 @@ def test_the_line_ends_in_a_report_and_a_second_run_does_nothing(whole: Path) ->
 
 @pytest.mark.slow
 def test_three_workers_write_the_same_bytes_as_one(whole: Path, tmp_path: Path) -> None:
-    headrace(tmp_path, "workers=3", "until=packed")
+    headrace(tmp_path, FEW_DOCUMENTS, "workers=3", "until=packed")
     assert written(tmp_path) == written(whole)
 
 
@@ -73,12 +75,14 @@ def test_three_workers_write_the_same_bytes_as_one(whole: Path, tmp_path: Path) 
 def test_a_kill_in_every_stage_changes_nothing(whole: Path, tmp_path: Path) -> None:
     """SIGKILL of the main process in each stage; the next command resumes it, and is killed in the stage after it."""
     for stage in STAGES:
-        process = subprocess.Popen(command(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command(tmp_path, FEW_DOCUMENTS), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         wait_until_at_work(tmp_path / stage, process, checkpoint=stage == "weights")
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         assert not list((tmp_path / stage).glob("*/manifest.json")), f"{stage} was over before it could be killed"
-    headrace(tmp_path)
+    headrace(tmp_path, FEW_DOCUMENTS)
     for stage in (*DATA_STAGES, "scores"):
         assert written(tmp_path, (stage,)) == written(whole, (stage,)), stage
     assert (exported(tmp_path), final_loss(tmp_path)) == (exported(whole), final_loss(whole))
