@@ -35,7 +35,8 @@ from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.model.execution import prepare_blocks
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import first_weights
 from headrace.train.objectives.base import Objective
 from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.denoising import Denoising
@@ -196,10 +197,10 @@ def footprint(name: str, ranks: int, device: str) -> Footprint:
 
 
 def updates(case: Footprint, ranks: Ranks) -> None:
-    model = Transformer(case.model, case.vocabulary)
-    initialize(model, 0)
+    model = build_empty(case.model, case.vocabulary)
     prepare_blocks(model, compiles=False, recompute=case.training.recompute)
     engine = Engine(model, case.optimizer, case.training, case.zero, ranks)
+    engine.begin(first_weights(build_empty(case.model, case.vocabulary), 0))
     objective = OBJECTIVES[case.model.stack]
     counts = dict.fromkeys(objective.weights, case.training.batch_rows * (case.row_targets or case.row_tokens))
     for _ in range(2):

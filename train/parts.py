@@ -52,7 +52,7 @@ class PositionsFacts:
 
 @dataclasses.dataclass(frozen=True)
 class NormFacts:
-    """The cost of a normalization."""
+    """The cost of a normalization, and its first weights."""
 
     vectors: int
     """Parameters: vectors of the model's width."""
@@ -60,6 +60,8 @@ class NormFacts:
     """Vectors of the model's width that the backward pass keeps for each position, in the precision of the model."""
     computes_in_fp32: bool
     """Whether a model in a narrower precision also keeps its input in fp32."""
+    first_weight: float = 1.0
+    """The value that each of its weights begins with."""
 
     def kept_bytes(self, width: int, value_bytes: int) -> int:
         """Returns the bytes that the backward pass keeps of one position."""
@@ -100,7 +102,7 @@ NORMS: Mapping[NormName, NormFacts] = {
     "layernorm": NormFacts(vectors=2, kept_vectors=1, computes_in_fp32=False),
     "layernorm_no_bias": NormFacts(vectors=1, kept_vectors=1, computes_in_fp32=False),
     "rmsnorm": NormFacts(vectors=1, kept_vectors=2, computes_in_fp32=True),
-    "rmsnorm_1p": NormFacts(vectors=1, kept_vectors=2, computes_in_fp32=True),
+    "rmsnorm_1p": NormFacts(vectors=1, kept_vectors=2, computes_in_fp32=True, first_weight=0.0),
 }
 NORM_PLACES: Mapping[NormPlaceName, NormPlaceFacts] = {
     "pre": NormPlaceFacts(per_part=1, at_end=1),

@@ -162,3 +162,6 @@ class ZeroConfig:
     0 on a single rank in fp32, where nothing can be divided and the copies for it would only cost time."""
     bucket_elements: Positive = 50_000_000
     """The number of values in one message between ranks."""
+    secondary_ranks: Positive = 1
+    """The number of ranks, those of a node, over which stage 3 divides a second copy of the parameters from the forward
+    to the backward pass, which then gathers them inside the node (hpZ of ZeRO++, Wang et al. 2023). 1: no copy."""

@@ -30,7 +30,6 @@ from headrace.train.cost.advice import advice
 from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
 from headrace.train.cost.memory import Footprint, Memory
 from headrace.train.engine.zero import plan_batches, stage_on
-from headrace.train.training_config import ZeroConfig
 
 GB = 1e9
 STAGES = (0, 1, 2, 3)
@@ -127,7 +126,7 @@ def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Tabl
 
 def footprint(config: RunConfig, vocabulary: int, ranks: int, stage: int) -> Footprint:
     """Returns the memory of the training of ``config`` on ``ranks`` GPUs, with another ZeRO stage."""
-    zero = ZeroConfig(stage=stage, bucket_elements=config.zero.bucket_elements)  # type: ignore[arg-type]
+    zero = dataclasses.replace(config.zero, stage=stage)  # type: ignore[arg-type]
     training = config.training
     if stage == 0:  # refused with bf16 (train/engine/zero.py)
         training = dataclasses.replace(training, precision="fp32")

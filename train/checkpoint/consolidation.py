@@ -17,7 +17,7 @@ from headrace.train.context import ContextForm
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments
 from headrace.train.engine.fragments import MASTER, Fragment
-from headrace.train.model.pair import build, divided
+from headrace.train.model.pair import build_empty, divided
 from headrace.train.model.transformer import Transformer, put_weights
 
 
@@ -72,8 +72,7 @@ def averaged(paths: Sequence[Path], config: ModelConfig, vocabulary: int, kind: 
 
 
 def _values(files: list[Path], config: ModelConfig, vocabulary: int, kind: str) -> Iterator[tuple[str, Tensor]]:
-    with torch.device("meta"):
-        shapes = {name: value.shape for name, value in build(config, vocabulary).named_parameters()}
+    shapes = {name: value.shape for name, value in build_empty(config, vocabulary).named_parameters()}
     wholes = [Fragment(name, 0, {kind: torch.empty(shape.numel())}) for name, shape in shapes.items()]
     fragments.read(files, wholes)
     return ((whole.parameter, whole.values[kind].view(shapes[whole.parameter])) for whole in wholes)

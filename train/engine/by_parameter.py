@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from headrace.train.engine.optimizers.base import CHUNK, Elementwise, Group, MatrixOptimizer, Optimizer, Whole
-from headrace.train.model.roles import fused_rows, roles
+from headrace.train.model.roles import fused_rows, roles, shape_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,7 +216,8 @@ def _wholes(model: nn.Module) -> dict[Tensor, list[Whole]]:
     role_of, rows_of = roles(model), fused_rows(model)
     found: dict[Tensor, list[Whole]] = {}
     for name, parameter in model.named_parameters():
-        shapes = [(rows, *parameter.shape[1:]) for rows in rows_of.get(name, parameter.shape[:1])]
+        whole = shape_of(parameter)
+        shapes = [(rows, *whole[1:]) for rows in rows_of.get(name, whole[:1])]
         starts = itertools.accumulate(map(math.prod, shapes[:-1]), initial=0)
         found[parameter] = [Whole(name, role_of[name], *each) for each in zip(starts, shapes, strict=True)]
     return found

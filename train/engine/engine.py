@@ -17,7 +17,7 @@ import math
 import operator
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,14 @@ from headrace.train.engine.fragments import Fragment, Snapshot
 from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
 from headrace.train.model.head import Head
-from headrace.train.model.roles import roles
+from headrace.train.model.roles import roles, shape_of
 from headrace.train.model.stack import Stack
+from headrace.train.model.transformer import replace_parameters
 from headrace.train.objectives.base import Objective
 from headrace.train.training_config import TrainingConfig, ZeroConfig
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""The type of values by ``training.precision``."""
 
 
 def _no_shared_memory_kernel() -> None:
@@ -95,6 +99,25 @@ def _gather_blocks_whole(model: nn.Module) -> None:
                 set_z3_leaf_module(block, True)
 
 
+def _allocate(model: nn.Module, dtype: torch.dtype, device: torch.device, stage_3: Mapping[str, Any] | None) -> None:
+    """Allocates the parameters of ``model``, which are on the meta device; all values are 0.
+
+    With DeepSpeed's configuration of stage 3 each is divided over the ranks at once, so only one is ever whole.
+    """
+    division: Any = None
+    if stage_3 is not None:  # a module, if only an empty one, makes DeepSpeed replace the function of linear layers
+        deepspeed.init_distributed()
+        division = deepspeed.zero.Init(nn.ParameterList(), config_dict_or_path=stage_3, dtype=dtype)
+
+    def allocated(name: str, parameter: nn.Parameter) -> nn.Parameter:
+        new = nn.Parameter(torch.zeros(parameter.shape, dtype=dtype, device=device))
+        if division is not None:
+            division._convert_to_zero_parameters([new])
+        return new
+
+    replace_parameters(model, allocated)
+
+
 class Engine:
     """Trains one model with one optimizer over all ranks."""
 
@@ -107,6 +130,9 @@ class Engine:
         ranks: Ranks,
     ) -> None:
         """Spreads ``model`` over ``ranks``; every rank passes the same weights.
+
+        A model on the meta device gets its memory here, divided at once at stage 3, and its weights by ``begin`` or
+        ``load``.
 
         Raises:
             ConfigError: when the settings do not fit the number of ranks or each other.
@@ -121,9 +147,8 @@ class Engine:
         """The factor of the next loss; None in other precisions than fp16."""
         self._heads = [module for module in model.modules() if isinstance(module, Head)]
         config = zero.deepspeed_config(self.plan, training, zeroing)
-        first: dict[str, Tensor] = {}
-        if training.precision != "fp32":
-            first = {name: value.detach() for name, value in model.named_parameters()}  # DeepSpeed replaces their data
+        first = {name: value.detach() for name, value in model.named_parameters()}  # DeepSpeed replaces their data
+        is_empty = any(value.is_meta for value in first.values())
         # `import deepspeed.comm.torch` binds another module of that name.
         sys.modules["deepspeed.comm.torch"].build_shm_op = _no_shared_memory_kernel  # type: ignore[attr-defined]  # on a module
         logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
@@ -131,6 +156,8 @@ class Engine:
         if ranks.device.type == "cpu":
             get_accelerator().is_fp16_supported = lambda: True  # torch has it on every CPU; DeepSpeed asks for oneDNN's
         with _variables(ranks), _linear_layers(nn.functional.linear), uncollected():
+            if is_empty:
+                _allocate(model, DTYPES[training.precision], ranks.device, config if self._stage == 3 else None)
             self._engine: Any = deepspeed.initialize(model=model, optimizer=build(model, optimizer), config=config)[0]
             self._linear = nn.functional.linear
         if self._stage < 2 and ranks.world == 1 and not hasattr(self._engine.optimizer, "reduce_gradients"):
@@ -139,11 +166,19 @@ class Engine:
         if self._stage and isinstance(built, ByParameter):
             built.place(partitions.locations(self._engine, self._stage, ranks.rank))
         processes.wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))
-        if first:
-            partitions.restore_master_weights(self._engine, self._stage, ranks.rank, first)
         if optimizer.ema_decay is not None:
-            partitions.create_state(self._engine, self._stage, ranks.rank, optimizer, self._roles)
             average_weights(built, optimizer.ema_decay)
+        if not is_empty:
+            self.begin(first.items())
+
+    def begin(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        """Sets the first weights, before any update: name and fp32 value of every parameter; all ranks call it.
+
+        One value is taken at a time, and each rank keeps its part of it.
+        """
+        partitions.set_master_weights(self._engine, self._stage, self.ranks.rank, weights)
+        if self._optimizer.ema_decay is not None:
+            partitions.create_state(self._engine, self._stage, self.ranks.rank, self._optimizer, self._roles)
 
     def gradient(
         self, objective: Objective, batches: Sequence[Tensors], counts: Mapping[str, float]
@@ -256,4 +291,4 @@ class Engine:
         """Yields name and whole fp32 value on the CPU of every parameter, tied ones once; all ranks iterate in step."""
         for name, parameter in self._engine.module.named_parameters():
             whole = parameter.detach() if self._stage == 0 else safe_get_full_fp32_param(parameter)
-            yield name, whole.float().cpu().reshape(getattr(parameter, "ds_shape", parameter.shape)).clone()
+            yield name, whole.float().cpu().reshape(shape_of(parameter)).clone()

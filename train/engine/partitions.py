@@ -8,7 +8,7 @@ The optimizer runs over the flat tensors, and its moments are flat tensors of th
 of one.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -45,11 +45,16 @@ def create_state(engine: Any, stage: int, rank: int, optimizer: Optimizer, roles
         state_of(optimizer, torch_optimizer(engine, stage), tensor, roles[parameter])
 
 
-def restore_master_weights(engine: Any, stage: int, rank: int, weights: Mapping[str, Tensor]) -> None:
-    """Restores the unrounded fp32 master weights; DeepSpeed builds them from bf16."""
-    for parameter, start, tensor, offset, length in locations(engine, stage, rank):
-        values = weights[parameter].flatten()[start : start + length]
-        tensor.detach().view(-1)[offset : offset + length].copy_(values)
+def set_master_weights(engine: Any, stage: int, rank: int, weights: Iterable[tuple[str, Tensor]]) -> None:
+    """Sets the master weights to ``weights``, name and whole fp32 value of every parameter.
+
+    DeepSpeed would build them from the weights in the precision of the arithmetic, so they would be rounded.
+    """
+    here = {location[0]: location for location in locations(engine, stage, rank)}
+    for name, value in weights:
+        _, start, tensor, offset, length = here.pop(name)
+        tensor.detach().view(-1)[offset : offset + length].copy_(value.flatten()[start : start + length])
+    assert not here, f"no first weights of {', '.join(here)}"
     master_weights_changed(engine, stage, 0)
 
 
@@ -72,6 +77,8 @@ def master_weights_changed(engine: Any, stage: int, count: int) -> None:
         persistent = engine.optimizer.persistent_parameters
         if persistent:
             persistent[0].partition(persistent)
+        engine.optimizer.invalidate_secondary_tensor()
+        if persistent:
             persistent[0].all_gather(persistent)
 
 

@@ -65,7 +65,8 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
     """Returns the configuration for ``deepspeed.initialize``.
 
     Raises:
-        ConfigError: for stage 0 in half precision, which DeepSpeed 0.19 computes wrongly.
+        ConfigError: for stage 0 in half precision, which DeepSpeed 0.19 computes wrongly; for secondary ranks at
+            another stage than 3, or that do not divide the ranks.
     """
     precision, stage = training.precision, stage_on(plan.world, training, zero)
     if precision != "fp32" and stage == 0:
@@ -74,6 +75,8 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
             f"0 with {precision} takes a phantom optimizer step at its start (DeepSpeed issue 8393)",
             "use stage 1, also on one rank, or training.precision=fp32",
         )
+    if zero.secondary_ranks > 1:
+        _check_secondary_ranks(zero.secondary_ranks, stage, plan.world)
     sums = "fp32" if training.gradient_sums == "fp32" else precision
     return {
         "train_batch_size": plan.batch_rows,
@@ -99,5 +102,16 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
             "allgather_bucket_size": zero.bucket_elements,
             "stage3_prefetch_bucket_size": zero.bucket_elements,
             "stage3_param_persistence_threshold": 100_000,
+            "zero_hpz_partition_size": zero.secondary_ranks,
         },
     }
+
+
+def _check_secondary_ranks(secondary_ranks: int, stage: int, world: int) -> None:
+    setting = "zero.secondary_ranks"
+    if stage != 3:
+        wrong = f"is {secondary_ranks}, and ZeRO stage {stage} does not divide parameters"
+        raise ConfigError(setting, wrong, "give zero.stage=3, or zero.secondary_ranks=1")
+    if world % secondary_ranks:
+        wrong = f"{world} ranks cannot be grouped by {secondary_ranks}"
+        raise ConfigError(setting, wrong, "give the number of GPUs of a node, or 1")

@@ -12,16 +12,18 @@ The model's family (registry.py) translates the names. A mixture of several fami
 ``transformers``: its folder has our own names, and ``load`` reads it.
 """
 
+import contextlib
 import dataclasses
+import functools
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
@@ -34,6 +36,7 @@ from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.family import Family, WeightNames
 from headrace.train.families.hf_config import CONTEXT, GENERATOR, read_context_form, read_family, read_model_config
 from headrace.train.families.registry import family_of
+from headrace.train.model import pair
 from headrace.train.model.pair import Pair, divided
 from headrace.train.model.transformer import Transformer
 
@@ -150,36 +153,55 @@ def check_layers(folder: Path, layers: int) -> None:
 
 
 def load_into(model: Transformer | Pair, folder: Path) -> None:
-    """Loads the weights in the Hugging Face ``folder`` into ``model``, which has their shape.
+    """Loads the weights in the Hugging Face ``folder`` into ``model``, which has their shape; see ``read_weights``."""
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, value in read_weights(model, folder):
+            parameters[name].copy_(value)
 
-    Those of a generator are in the folder ``generator`` there; the shared ones are those of the discriminator.
+
+def read_weights(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str, Tensor]]:
+    """Yields name and value of every parameter of ``model`` from the Hugging Face ``folder``, one at a time.
+
+    Those of a generator are in the folder ``generator`` there; the shared ones are those of the discriminator. Of
+    ``model``, which may be on the meta device, only names and shapes matter.
 
     Raises:
         ArtifactError: when a file is damaged, or a weight is missing or not of the shape that config.json gives.
     """
     if isinstance(model, Pair):
-        load_into(model.generator, folder / GENERATOR)
-        load_into(model.discriminator, folder)
+        wanted = {name for name, _ in model.named_parameters()}
+        for prefix, part, place in (
+            (pair.DISCRIMINATOR, model.discriminator, folder),
+            (pair.GENERATOR, model.generator, folder / GENERATOR),
+        ):
+            yield from ((prefix + name, value) for name, value in read_weights(part, place) if prefix + name in wanted)
         return
     config, family = model.config, read_family(folder)
     names = family.names(config)
-    tensors: dict[str, Tensor] = {}
-    for file in sorted(folder.glob("*.safetensors")):
-        try:
-            tensors.update(load_file(file))
-        except SafetensorError as error:
-            raise ArtifactError(str(file), f"cannot be read ({error})", "fetch it again") from None
-    for name in family.zero_weights:
-        if name in tensors and tensors[name].any():
-            raise ArtifactError(str(folder), f"has values other than 0 in {name!r}", "only 0 is computed")
-    ours = {name: _from_hf(folder, name, tensors, config, names) for name, _ in model.named_parameters()}
-    for name, parameter in model.named_parameters():
-        if ours[name].shape != parameter.shape:
-            wrong = f"holds {name} as {tuple(ours[name].shape)}, by its config.json it is {tuple(parameter.shape)}"
-            raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
-    with torch.no_grad():
+    with contextlib.ExitStack() as stack:
+        tensors = _opened(folder, stack)
+        for name in family.zero_weights:
+            if name in tensors and tensors[name]().any():
+                raise ArtifactError(str(folder), f"has values other than 0 in {name!r}", "only 0 is computed")
         for name, parameter in model.named_parameters():
-            parameter.copy_(ours[name])
+            value = _from_hf(folder, name, tensors, config, names)
+            if value.shape != parameter.shape:
+                wrong = f"holds {name} as {tuple(value.shape)}, by its config.json it is {tuple(parameter.shape)}"
+                raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
+            yield name, value
+
+
+def _opened(folder: Path, stack: contextlib.ExitStack) -> Mapping[str, Callable[[], Tensor]]:
+    """Returns a function that reads the tensor for each name in the files of ``folder``, which ``stack`` closes."""
+    readers: dict[str, Callable[[], Tensor]] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            file = stack.enter_context(safe_open(path, "pt"))
+        except SafetensorError as error:
+            raise ArtifactError(str(path), f"cannot be read ({error})", "fetch it again") from None
+        readers |= {name: functools.partial(file.get_tensor, name) for name in file.keys()}  # noqa: SIM118
+    return readers
 
 
 def _to_hf(name: str, value: Tensor, config: ModelConfig, names: WeightNames) -> dict[str, Tensor]:
@@ -191,14 +213,17 @@ def _to_hf(name: str, value: Tensor, config: ModelConfig, names: WeightNames) ->
     return {hf_name: _transposed(name, part, names) for hf_name, part in zip(hf_names, parts, strict=True)}
 
 
-def _from_hf(folder: Path, name: str, tensors: Mapping[str, Tensor], config: ModelConfig, names: WeightNames) -> Tensor:
-    """Returns our weight ``name`` from ``tensors``, which have Hugging Face names."""
+def _from_hf(
+    folder: Path, name: str, tensors: Mapping[str, Callable[[], Tensor]], config: ModelConfig, names: WeightNames
+) -> Tensor:
+    """Returns our weight ``name`` from ``tensors``, the functions that read those of Hugging Face names."""
     found = []
     for hf_name in names.of(name):
         bare = hf_name.partition(".")[2]  # a model that was saved without its head has names without the first part
         if hf_name not in tensors and bare not in tensors:
             raise ArtifactError(str(folder), f"has no weight {hf_name!r}", "give a folder with whole weights")
-        found.append(_transposed(name, tensors[hf_name] if hf_name in tensors else tensors[bare], names))
+        read = tensors[hf_name] if hf_name in tensors else tensors[bare]
+        found.append(_transposed(name, read(), names))
     value = torch.cat(found)
     return _regrouped(value, config.heads, 3) if names.qkv_by_head and ".attention.qkv." in name else value
 

@@ -26,7 +26,7 @@ from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.evaluation.held_out import HeldOut
 from headrace.train.families import initial_weights
-from headrace.train.families.hf_folder import export, load_into
+from headrace.train.families.hf_folder import export, read_weights
 from headrace.train.loop import origin, preflight
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
@@ -34,8 +34,8 @@ from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
 from headrace.train.model.execution import prepare_blocks
-from headrace.train.model.pair import Pair, build
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import first_weights
 from headrace.train.objectives.base import Objective, Reader, Vocabulary
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
 from headrace.train.objectives.masked import Masked
@@ -82,7 +82,9 @@ class Session:
         if isinstance(objective, Masked):
             check_sentences(objective.pairs, tokens)
         example = _example(stage, objective, train_rows, order, encoder) if ranks.first else None
-        model = _first_model(stage, tokenizer_file, vocabulary, ranks)
+        if stage.training.initial_weights is not None:
+            initial_weights.check_tokenizer(Path(stage.training.initial_weights), tokenizer_file, vocabulary)
+        model = build_empty(stage.model, vocabulary)
         prepare_blocks(model, stage.training.compiles_on(ranks.device.type), stage.training.recompute)
         engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
         training = stage.training
@@ -106,7 +108,7 @@ class Session:
             evaluation=_evaluation(stage, inputs, encoder, objective.context_form(tokens), engine, watchdog),
         )
         wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))  # the saver's group, too
-        state = _take_up(job, stage, inputs, folder)
+        state = _take_up(job, stage, inputs, folder, vocabulary)
         if state.first_row:
             job = dataclasses.replace(job, order=Later(order, state.first_row))
         return cls(stage, inputs, folder, tokenizer_file, vocabulary, job, state, example)
@@ -159,17 +161,14 @@ def _example(
     return row_example(stage.model, objective, pieces, text_tokens, encoder.backend, stage.training.seed)
 
 
-def _first_model(stage: Pretraining, tokenizer_file: Path, vocabulary: int, ranks: Ranks) -> Transformer | Pair:
-    """Returns the model with random weights, or those of ``training.initial_weights``."""
-    model = build(stage.model, vocabulary)
-    if stage.training.initial_weights is None:
-        initialize(model, stage.training.seed)
+def _begin(engine: Engine, stage: Pretraining, vocabulary: int) -> None:
+    """Sets the first weights, random ones or those of ``training.initial_weights``, one parameter at a time."""
+    model, folder = build_empty(stage.model, vocabulary), stage.training.initial_weights
+    if folder is None:
+        engine.begin(first_weights(model, stage.training.seed))
     else:
-        folder = Path(stage.training.initial_weights)
-        initial_weights.check_tokenizer(folder, tokenizer_file, vocabulary)
-        load_into(model, folder)
-        on_first(ranks, stage.check_initial_weights)
-    return model
+        engine.begin(read_weights(model, Path(folder)))
+        on_first(engine.ranks, stage.check_initial_weights)
 
 
 def _evaluation(
@@ -203,8 +202,9 @@ def _meter(stage: Pretraining, objective: Objective, vocabulary: int, row_tokens
     return Meter(flops, peak * ranks.world if peak else None)
 
 
-def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path) -> State:
-    """Loads the newest whole checkpoint on all ranks and returns its state, or the state at the beginning.
+def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int) -> State:
+    """Loads the newest whole checkpoint on all ranks and returns its state; or sets the first weights, and returns the
+    state at the beginning.
 
     A training without a checkpoint may go on from one of another training (train/loop/origin.py).
     """
@@ -222,7 +222,9 @@ def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path) -> Stat
     if found:
         store.check_resumable(found[1], data)
     path, state = found or on_first(ranks, begin)
-    if path is not None:
+    if path is None:
+        _begin(job.engine, stage, vocabulary)
+    else:
         job.engine.load(store.state_files(path))
         job.engine.resume_loss_scale(state.loss_scale)
     return state

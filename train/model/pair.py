@@ -114,3 +114,9 @@ def divided(weights: Iterable[tuple[str, Tensor]]) -> tuple[dict[str, Tensor], d
 def build(config: ModelConfig, vocabulary: int) -> Transformer | Pair:
     """Returns the model that ``config`` describes, with values of torch's generator."""
     return Transformer(config, vocabulary) if config.generator_width is None else Pair(config, vocabulary)
+
+
+def build_empty(config: ModelConfig, vocabulary: int) -> Transformer | Pair:
+    """Returns the model that ``config`` describes on the meta device: names and shapes, and no memory for values."""
+    with torch.device("meta"):
+        return build(config, vocabulary)

@@ -6,6 +6,7 @@ matrix       every other matrix: the hidden layers
 vector       biases and weights of norms
 """
 
+import torch
 from torch import Tensor, nn
 
 from headrace.train.model.attention import Attention, CrossAttention
@@ -13,6 +14,12 @@ from headrace.train.model.head import Head
 from headrace.train.model.layers import DetectionHead, Mlp, PairHead
 from headrace.train.model.positions import LearnedPositions
 from headrace.train.parts import RoleName
+
+
+def shape_of(parameter: nn.Parameter) -> torch.Size:
+    """Returns the shape of the whole ``parameter``, which has no values here where ZeRO's stage 3 has divided it."""
+    shape: torch.Size = getattr(parameter, "ds_shape", parameter.shape)
+    return shape
 
 
 def roles(model: nn.Module) -> dict[str, RoleName]:
@@ -27,7 +34,7 @@ def roles(model: nn.Module) -> dict[str, RoleName]:
             heads.add(module.output.weight)
 
     def role(parameter: nn.Parameter) -> RoleName:
-        if parameter.dim() < 2:
+        if len(shape_of(parameter)) < 2:
             return "vector"
         if parameter in embeddings:
             return "embedding"

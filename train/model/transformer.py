@@ -15,7 +15,7 @@ The vocabulary gets no padding rows: a multiple of 64 tokens is faster on a GPU.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import torch
@@ -39,7 +39,7 @@ from headrace.train.model.visibility import (
     logit_mask,
     of_own_source,
 )
-from headrace.train.parts import WRITING
+from headrace.train.parts import NORMS, WRITING
 
 INITIAL_STD = 0.02
 """Standard deviation of the first weights (Radford et al. 2018, section 4.1)."""
@@ -225,10 +225,17 @@ def chosen(x_BTM: Tensor, at_BK: Tensor | None) -> Tensor:
 
 def put_weights(model: nn.Module, values: Mapping[str, Tensor]) -> None:
     """Makes ``values`` the weights of ``model``, without a copy. One that several modules share has its first name."""
-    weights = {parameter: nn.Parameter(values[name]) for name, parameter in model.named_parameters()}
+    replace_parameters(model, lambda name, _: nn.Parameter(values[name]))
+
+
+def replace_parameters(model: nn.Module, made: Callable[[str, nn.Parameter], nn.Parameter]) -> None:
+    """Replaces each parameter of ``model`` by what ``made`` returns for its name and itself; a shared one once."""
+    new: dict[nn.Parameter, nn.Parameter] = {}
     for name, parameter in list(model.named_parameters(remove_duplicate=False)):
+        if parameter not in new:
+            new[parameter] = made(name, parameter)
         module, _, leaf = name.rpartition(".")
-        setattr(model.get_submodule(module), leaf, weights[parameter])
+        setattr(model.get_submodule(module), leaf, new[parameter])
 
 
 class Initializable(Protocol):
@@ -240,19 +247,27 @@ class Initializable(Protocol):
 
 
 def initialize(model: Initializable, seed: int) -> None:
-    """Sets the first weights by ``config.initialization``, the same on every machine and for every number of ranks.
+    """Sets the weights of ``model`` to ``first_weights``."""
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, value in first_weights(model, seed):
+            parameters[name].copy_(value)
 
-    Matrices and embeddings are normal, biases are 0, norms 1. Call it on the CPU, before the weights are spread over
-    ranks.
+
+def first_weights(model: Initializable, seed: int) -> Iterator[tuple[str, Tensor]]:
+    """Yields name and first value of every parameter by ``config.initialization``, in fp32 on the CPU, one at a time.
+
+    They are the same on every machine and for every number of ranks. Matrices and embeddings are normal, biases are 0,
+    norms 1, or 0 where 1 is added to them. ``model`` may be on the meta device: only its names and shapes matter.
     """
     generator = torch.Generator().manual_seed(seed)
     draw = {"gpt": _draw_as_gpt, "t5": _draw_as_t5}[model.config.initialization]
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.dim() >= 2:
-                draw(name, parameter, model.config, generator)
-            elif name.endswith("bias"):
-                parameter.zero_()
+    of_norms = NORMS[model.config.norm].first_weight
+    for name, parameter in model.named_parameters():
+        value = torch.full(parameter.shape, 0.0 if name.endswith("bias") else of_norms, device="cpu")
+        if value.dim() >= 2:
+            draw(name, value, model.config, generator)
+        yield name, value
 
 
 def _draw_as_gpt(name: str, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:

@@ -57,6 +57,27 @@ def test_stage_0_in_half_precision_is_refused(precision):
     )
 
 
+@pytest.mark.parametrize(
+    ("stage", "world", "message"),
+    [
+        (1, 8, "is 4, and ZeRO stage 1 does not divide parameters; give zero.stage=3, or zero.secondary_ranks=1"),
+        ("auto", 8, "is 4, and ZeRO stage 1 does not divide parameters; give zero.stage=3, or zero.secondary_ranks=1"),
+        (3, 2, "2 ranks cannot be grouped by 4; give the number of GPUs of a node, or 1"),
+    ],
+)
+def test_secondary_ranks_that_cannot_be_are_refused(stage, world, message):
+    settings = training()
+    with pytest.raises(ConfigError) as error:
+        deepspeed_config(plan_batches(settings, world), settings, ZeroConfig(stage=stage, secondary_ranks=4))
+    assert str(error.value) == f"zero.secondary_ranks: {message}"
+
+
+def test_secondary_ranks_are_deepspeeds_partition():
+    for ranks in (1, 4):
+        config = deepspeed_config(plan_batches(training(), 8), training(), ZeroConfig(stage=3, secondary_ranks=ranks))
+        assert config["zero_optimization"]["zero_hpz_partition_size"] == ranks
+
+
 def test_deepspeed_reads_every_key():
     import deepspeed.runtime.constants as constants
     from deepspeed.runtime.precision_config import DeepSpeedBF16Config, DeepSpeedFP16Config
