@@ -8,10 +8,18 @@ from headrace.train.model_checks import checks
 from headrace.train.model_shape import BelowOne, Epsilon, ModelShape
 from headrace.train.parts import ACTIVATIONS, NORM_PLACES, NORMS, POSITIONS
 
-__all__ = ["CHUNK_LOGITS", "BelowOne", "Epsilon", "ModelConfig"]
+__all__ = ["CHUNK_LOGITS", "BelowOne", "Epsilon", "ModelConfig", "padded_vocabulary"]
 CHUNK_LOGITS = 2**27
 """The maximum number of logits that the output layer holds at once (train/model/head.py): 512 MiB in fp32, or 2,670
 positions of GPT-2, which is enough for an efficient matrix product."""
+VOCABULARY_MULTIPLE = 128
+"""The multiple to which the output layer pads its vocabulary. A row of 128 bf16 logits begins at a multiple of 256
+bytes; tensor cores need multiples of 16 bytes (NVIDIA, "Matrix Multiplication Background", section 3.1)."""
+
+
+def padded_vocabulary(vocabulary: int) -> int:
+    """Returns ``vocabulary`` rounded up to the next multiple of ``VOCABULARY_MULTIPLE``."""
+    return -(-vocabulary // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
 
 
 @settings

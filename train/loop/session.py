@@ -33,7 +33,7 @@ from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
-from headrace.train.model.execution import prepare_blocks
+from headrace.train.model.execution import pad_vocabulary, prepare_blocks
 from headrace.train.model.pair import Pair, build
 from headrace.train.model.transformer import Transformer, initialize
 from headrace.train.objectives.base import Objective, Reader, Vocabulary
@@ -84,6 +84,8 @@ class Session:
         example = _example(stage, objective, train_rows, order, encoder) if ranks.first else None
         model = _first_model(stage, tokenizer_file, vocabulary, ranks)
         prepare_blocks(model, stage.training.compiles_on(ranks.device.type), stage.training.recompute)
+        if stage.training.pads_on(ranks.device.type):
+            pad_vocabulary(model)
         engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
         training = stage.training
         watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder)

@@ -25,14 +25,18 @@ def filled(rows: int, positions: int, bias: bool = False) -> tuple[Head, torch.T
     return layer, x_BTM, targets_BT
 
 
+@pytest.mark.parametrize("pads", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("chunk", [1, 7, 24, 1000])
-def test_value_and_gradients_are_those_of_all_logits_at_once(monkeypatch, chunk, bias):
-    monkeypatch.setattr(head, "CHUNK_LOGITS", chunk * VOCABULARY + 3)
+def test_value_and_gradients_are_those_of_all_logits_at_once(monkeypatch, chunk, bias, pads):
+    monkeypatch.setattr(head, "CHUNK_LOGITS", chunk * (128 if pads else VOCABULARY) + 3)
     layer, x_BTM, targets_BT = filled(3, 8, bias)
     inputs = (x_BTM, *layer.parameters())
-    plain = functional.cross_entropy(layer(x_BTM).flatten(0, 1), targets_BT.flatten(), reduction="sum")
+    logits_BTV = layer(x_BTM)
+    plain = functional.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten(), reduction="sum")
     expected = torch.autograd.grad(plain / 19, inputs)
+    layer.pads = pads
+    torch.testing.assert_close(layer(x_BTM), logits_BTV, rtol=0, atol=1e-6)
     loss = layer(x_BTM, targets_BT)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, plain, rtol=1e-6, atol=0)
@@ -40,15 +44,16 @@ def test_value_and_gradients_are_those_of_all_logits_at_once(monkeypatch, chunk,
         torch.testing.assert_close(found, other, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("pads", [False, True])
 @pytest.mark.parametrize(
     ("cap", "z_loss", "smoothing"),
     [(2.0, 0.0, 0.0), (None, 1e-2, 0.0), (2.0, 1e-2, 0.0), (None, 0.0, 0.1), (2.0, 1e-2, 0.1)],
 )
-def test_cap_z_loss_and_label_smoothing_are_those_of_autograd_in_fp64(monkeypatch, cap, z_loss, smoothing):
+def test_cap_z_loss_and_label_smoothing_are_those_of_autograd_in_fp64(monkeypatch, cap, z_loss, smoothing, pads):
     """The value of each term, and the gradient of their sum under one scale, in chunks of 5 positions."""
     monkeypatch.setattr(head, "CHUNK_LOGITS", 5 * VOCABULARY)
     layer, x_BTM, targets_BT = filled(3, 8)
-    layer.cap = cap
+    layer.cap, layer.pads = cap, pads
     x, weight = x_BTM.detach().double().requires_grad_(), layer.weight.detach().double().requires_grad_()
     logits, targets_N = (x @ weight.T).flatten(0, 1), targets_BT.flatten()
     logits = logits if cap is None else cap * torch.tanh(logits / cap)
