@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from headrace.train.config import CHUNK_LOGITS, padded_vocabulary
+from headrace.train.config import chunk_positions, padded_vocabulary
 from headrace.train.data.batches import IGNORED
 from headrace.train.model.compilation import compiled
 from headrace.train.model.visibility import capped
@@ -120,7 +120,7 @@ class ChunkedNll(torch.autograd.Function):
         ctx.gradient_scale = gradient_scale
         nll = torch.zeros((), dtype=torch.float32, device=x_NM.device)
         others_2, nll_K = nll.new_zeros(2), nll.new_zeros(KINDS)
-        chunk = max(1, CHUNK_LOGITS // len(weight_PM))
+        chunk = chunk_positions(len(weight_PM), x_NM.device.type)
         compute = compiled(of_chunk) if x_NM.is_cuda else of_chunk
         if is_training:
             gradient_NM = torch.empty_like(x_NM)
@@ -138,7 +138,7 @@ class ChunkedNll(torch.autograd.Function):
                 nll_K.index_add_(0, kinds_N[here], nll_n)
             if is_training:
                 torch.mm(gradient_nP, weight_PM, out=gradient_NM[here])
-                gradient_PM += gradient_nP.T @ x_NM[here]
+                add_product(gradient_PM, gradient_nP, x_NM[here])
                 if gradient_P is not None:
                     gradient_P += gradient_nP.sum(0, dtype=torch.float32)
         ctx.mark_non_differentiable(others_2, nll_K)
@@ -151,6 +151,17 @@ class ChunkedNll(torch.autograd.Function):
         dtype, scale = gradient_NM.dtype, scale / ctx.gradient_scale
         scaled = [None if gradient is None else (gradient * scale).to(dtype) for gradient in of_weights]
         return gradient_NM * scale.to(dtype), *scaled, None, None, None, None, None, None
+
+
+def add_product(sum_PM: Tensor, left_nP: Tensor, right_nM: Tensor) -> None:
+    """Adds leftᵀ · right to ``sum_PM``, which is fp32.
+
+    On a GPU the matrix product itself adds in fp32: its result is neither rounded to bf16 nor written on its own.
+    """
+    if sum_PM.is_cuda:
+        torch.addmm(sum_PM, left_nP.T, right_nM, out_dtype=sum_PM.dtype, out=sum_PM)
+    else:
+        sum_PM += left_nP.T @ right_nM
 
 
 def of_chunk(
