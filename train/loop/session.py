@@ -31,6 +31,7 @@ from headrace.train.loop import origin, preflight
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
+from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
 from headrace.train.model.execution import pad_vocabulary, prepare_blocks
@@ -103,6 +104,7 @@ class Session:
             validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
             token_bytes=encoder.token_bytes,
             meter=_meter(stage, objective, vocabulary, train_rows.row_tokens, ranks),
+            stragglers=Stragglers(model, ranks, folder),
             saver=Saver(folder / CHECKPOINTS, ranks, keeping, watchdog.saving),
             watchdog=watchdog,
             evaluation=_evaluation(stage, inputs, encoder, objective.context_form(tokens), engine, watchdog),
