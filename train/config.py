@@ -8,10 +8,25 @@ from headrace.train.model_checks import checks
 from headrace.train.model_shape import BelowOne, Epsilon, ModelShape
 from headrace.train.parts import ACTIVATIONS, NORM_PLACES, NORMS, POSITIONS
 
-__all__ = ["CHUNK_LOGITS", "BelowOne", "Epsilon", "ModelConfig"]
-CHUNK_LOGITS = 2**27
-"""The maximum number of logits that the output layer holds at once (train/model/head.py): 512 MiB in fp32, or 2,670
-positions of GPT-2, which is enough for an efficient matrix product."""
+__all__ = ["CHUNK_LOGITS", "BelowOne", "Epsilon", "ModelConfig", "chunk_positions", "padded_vocabulary"]
+CHUNK_LOGITS = {"cpu": 2**27, "cuda": 2**30}
+"""The maximum number of logits that the output layer holds at once on a device (train/model/head.py): on a CPU 512 MiB
+in fp32, or 2,670 positions of GPT-2; on a GPU 2 GiB in bf16, or 21,248 positions, with fewer and larger products."""
+GEMM_MULTIPLE = 128
+"""The multiple to which the output layer pads its vocabulary and, on a GPU, rounds down the positions of a chunk. A row
+of 128 bf16 logits begins at a multiple of 256 bytes; tensor cores need multiples of 16 bytes (NVIDIA, "Matrix
+Multiplication Background", section 3.1)."""
+
+
+def padded_vocabulary(vocabulary: int) -> int:
+    """Returns ``vocabulary`` rounded up to the next multiple of ``GEMM_MULTIPLE``."""
+    return -(-vocabulary // GEMM_MULTIPLE) * GEMM_MULTIPLE
+
+
+def chunk_positions(vocabulary: int, device: str) -> int:
+    """Returns the number of positions whose logits the output layer holds at once on a ``device`` of this type."""
+    positions = CHUNK_LOGITS[device] // vocabulary
+    return max(1, positions if device == "cpu" else positions // GEMM_MULTIPLE * GEMM_MULTIPLE)
 
 
 @settings

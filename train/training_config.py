@@ -108,6 +108,9 @@ class TrainingConfig:
     """auto: CUDA if it is available."""
     compile: Literal["auto", "on", "off"] = unhashed("auto")
     """Compilation of each layer to one graph of fused kernels (torch.compile); auto: only on a GPU."""
+    pad_vocabulary: Literal["auto", "on", "off"] = unhashed("auto")
+    """Padding of the output layer's matrix products to a multiple of 128 tokens, which are faster on a GPU; auto: only
+    there. Weights, checkpoints and exports have no padding, and a padding token has no probability."""
     recompute: Literal["none", "full"] = unhashed("none")
     """Activations that the backward pass computes again instead of keeping them: none; full: all inside the layers,
     which takes about a third more time. The bits are the same."""
@@ -151,6 +154,10 @@ class TrainingConfig:
     def compiles_on(self, device: str) -> bool:
         """Whether to compile for a ``device`` of this type."""
         return self.compile == "on" or (self.compile == "auto" and device == "cuda")
+
+    def pads_on(self, device: str) -> bool:
+        """Whether the output layer pads its vocabulary on a ``device`` of this type."""
+        return self.pad_vocabulary == "on" or (self.pad_vocabulary == "auto" and device == "cuda")
 
 
 @settings

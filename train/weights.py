@@ -86,7 +86,7 @@ class Weights(Pretraining):
             from headrace.train.loop.session import Session
 
         exported = out.own_scratch("hf")
-        with processes.alone(ranks, out.folder), device_errors(self.training, ranks):
+        with processes.alone(ranks, out.folder), device_errors(self.training, ranks, out.folder):
             session = Session.open(self, inputs, out.folder, ranks)
             if session.example is not None:
                 with out.file(ROW) as path:

@@ -26,7 +26,7 @@ from headrace.pipeline.clusters import slurm_client
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, Texts, settings
-from headrace.pipeline.core.variables import CORES, JOB, RESTARTS
+from headrace.pipeline.core.variables import CORES, JOB, NODE, RESTARTS
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "slurm"
 
@@ -119,6 +119,7 @@ class Slurm:
         JOB: "SLURM_JOB_ID",
         RESTARTS: "SLURM_RESTART_COUNT",
         CORES: "SLURM_CPUS_PER_TASK",
+        NODE: "SLURMD_NODENAME",
     }
     rank_variables: ClassVar[Mapping[str, str]] = {
         "RANK": "SLURM_PROCID",

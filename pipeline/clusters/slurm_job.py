@@ -21,7 +21,7 @@ from pathlib import Path
 from headrace.pipeline.clusters.base import WORKER
 from headrace.pipeline.clusters.recovery import START, Attempt, Decision, decide, number_of_attempt
 from headrace.pipeline.clusters.slurm_client import ask
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import bad_nodes, error_report
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
@@ -96,22 +96,27 @@ def attempt(ranks: Ranks, worker: Sequence[str], stage: str, folder: Path, limit
     print(f"headrace: {stage}, {nodes}, job {job}, attempt {restarts + 1}, {where}", flush=True)
     cores = os.environ.get("SLURM_CPUS_PER_TASK", "1")
     command = ["srun", "--kill-on-bad-exit=1", f"--cpus-per-task={cores}", *worker]
+    bad_nodes.clear(folder)
     ranks.start(command, os.environ | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
     status = ranks.wait()
     try:
         reported, after = error_report.read(folder), newest_checkpoint(folder)
-        conclude(job, decide(Attempt(stage, status, reported, ranks.out_of_time, before, after, number, limit)))
+        decision = decide(Attempt(stage, status, reported, ranks.out_of_time, before, after, number, limit))
+        conclude(job, decision, bad_nodes.read(folder))
     except (HeadraceError, OSError) as error:  # the exit status of the ranks must not be lost
         print(f"headrace: {error}", file=sys.stderr, flush=True)
     return status
 
 
-def conclude(job: str, decision: Decision) -> None:
-    """Prints the decision and carries it out. A job that was cancelled stays as it is."""
-    if decision.message and is_running(job):
-        print(f"headrace: {decision.message}", file=sys.stdout if decision.again else sys.stderr, flush=True)
-        if decision.again:
-            requeue(job)
+def conclude(job: str, decision: Decision, bad: Sequence[str]) -> None:
+    """Prints the decision and carries it out. A job that was cancelled stays as it is. One that goes back into the
+    queue leaves out the ``bad`` nodes."""
+    description = ask_patiently(["scontrol", "--oneliner", "show", "job", job]) if decision.message else ""
+    if not re.search(r"\bJobState=RUNNING\b", description):
+        return
+    print(f"headrace: {decision.message}", file=sys.stdout if decision.again else sys.stderr, flush=True)
+    if decision.again:
+        requeue(job, excluded(description, bad))
 
 
 def newest_checkpoint(folder: Path) -> str:
@@ -131,17 +136,42 @@ def rendezvous(job: str, nodes: str) -> tuple[str, int]:
     return (found[1] if found else first), FIRST_PORT + int(job) % PORTS
 
 
-def is_running(job: str) -> bool:
-    """Whether the job still runs: it was not cancelled, and SLURM has not put it back into the queue."""
-    answer = ask_patiently(["scontrol", "--oneliner", "show", "job", job])
-    return re.search(r"\bJobState=RUNNING\b", answer) is not None
+def excluded(description: str, bad: Sequence[str]) -> str:
+    """Returns the nodes that the job of this ``description`` leaves out from now on; empty if nothing changes.
+
+    Nodes stay in when all of several are ``bad``, because the reason is then none of them, or when too few nodes of the
+    partition would be left for the job. The latter is printed.
+    """
+    job_nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
+    if not bad or 1 < job_nodes <= len(bad):
+        return ""
+    names = ",".join(bad)
+    before = re.search(r"\bExcNodeList=(?!\(null\))(\S+)", description)
+    together = f"{before[1]},{names}" if before else names
+    partition = f"--partition={os.environ.get('SLURM_JOB_PARTITION', '')}"
+    up = ["sinfo", "--noheader", "--Node", "--format=%N", partition, "--states=idle,alloc,mix,comp"]
+    left_out = ask_patiently(["scontrol", "show", "hostnames", together]).split()
+    left = set(ask_patiently(up).split()) - set(left_out)
+    if len(left) < job_nodes:
+        wrong = f"bad nodes ({names}) stay in: without them the partition has {len(left)} of {job_nodes} nodes"
+        print(f"headrace: {wrong}", file=sys.stderr, flush=True)
+        return ""
+    print(f"headrace: bad nodes are left out: {names}", flush=True)
+    return together
 
 
-def requeue(job: str) -> None:
-    """Puts the job back into the queue. SLURM then ends this process."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+def requeue(job: str, nodes: str) -> None:
+    """Puts the job back into the queue, and has it leave out ``nodes``. SLURM then ends this process.
+
+    SLURM takes excluded nodes of a pending job alone. It starts a job that came back after two minutes at the earliest,
+    so the update comes first. Should SLURM refuse them, the job comes back all the same.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if nodes else signal.SIG_DFL)
     signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # the time may become short while SLURM is asked
     ask_patiently(["scontrol", "requeue", job])
+    if nodes:
+        ask_patiently(["scontrol", "update", f"JobId={job}", f"ExcNodeList={nodes}"])
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     time.sleep(REQUEUE_SECONDS)
 
 

@@ -238,6 +238,32 @@ def test_a_training_that_is_cancelled_does_not_come_back(
     assert len(recorded(tmp_path)) == 2
 
 
+NAME_THE_NODE = """
+if attempt < 3:
+    with (folder / "artifact" / "logs" / "bad_nodes").open("a") as stream:
+        stream.write(os.environ["SLURMD_NODENAME"] + "\\n")
+    sys.exit(75)
+"""
+
+
+def test_a_node_that_a_rank_named_is_left_out_while_enough_others_are_left(
+    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+) -> None:
+    """The second attempt names the other node, and the third one stays there: without it none would be left."""
+    script = [str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(tmp_path / "artifact"), "3"]
+    options = ("--nodes=1", "--ntasks-per-node=1", f"--output={tmp_path}/log")
+    job = sbatch(*options, *script, stand_in(NAME_THE_NODE))
+    assert reaches(job, "COMPLETED")
+    records = sorted(recorded(tmp_path), key=lambda record: record["environment"].get("SLURM_RESTART_COUNT", "0"))
+    first, second, third = (record["environment"]["SLURMD_NODENAME"] for record in records)
+    assert {first, second} == {"n1", "n2"}
+    assert third == second
+    assert re.findall("^headrace: (bad .*)$", (tmp_path / "log").read_text(), re.MULTILINE) == [
+        f"bad nodes are left out: {first}",
+        f"bad nodes ({second}) stay in: without them the partition has 0 of 1 nodes",
+    ]
+
+
 def test_a_lost_node_puts_its_job_on_another_while_the_old_copy_lives_on(
     slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import torch
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW
-from headrace.train.model.execution import prepare_blocks
+from headrace.train.model.execution import pad_vocabulary, prepare_blocks
 from headrace.train.model.pair import build
 from headrace.train.model.transformer import initialize
 from headrace.train.training_config import TrainingConfig, ZeroConfig
@@ -24,7 +24,7 @@ CASES = (
 )
 
 
-def learnt(case: tuple, stage: int, recompute: str, ranks: Ranks) -> list[torch.Tensor]:
+def learnt(case: tuple, stage: int, recompute: str, ranks: Ranks, pads: bool = False) -> list[torch.Tensor]:
     """The sums of two updates, and the weights after them, with dropout."""
     config, objective, batch, _ = case
     training = TrainingConfig(
@@ -33,6 +33,8 @@ def learnt(case: tuple, stage: int, recompute: str, ranks: Ranks) -> list[torch.
     model = build(dataclasses.replace(config, dropout=0.1), updates.VOCABULARY)
     initialize(model, updates.SEED)
     prepare_blocks(model, compiles=False, recompute=training.recompute)
+    if pads:
+        pad_vocabulary(model)
     engine = Engine(model, AdamW(learning_rate=1e-2), training, ZeroConfig(stage=stage), ranks)
     whole = batch()
     own_rows = torch.arange(updates.ROWS).chunk(ranks.world)[ranks.rank]

@@ -25,7 +25,7 @@ of the layers (train/model/execution.py). Neither a CUDA context nor what an all
 import dataclasses
 from typing import Literal
 
-from headrace.train.config import CHUNK_LOGITS, ModelConfig
+from headrace.train.config import ModelConfig, chunk_positions, padded_vocabulary
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.optimizers.base import Optimizer, divided_bytes, statistic_bytes
 from headrace.train.engine.zero import stage_on
@@ -50,7 +50,7 @@ class Memory:
     gradients: int
     activations: int
     output_layer: int
-    """Gradients of the output layer, and the logits of one chunk."""
+    """Gradients of the output layer, the copy of its weight with padding, and the logits of one chunk."""
     update: int
     """Copies of gradients that the optimizer takes, and what it computes with."""
     peak: int
@@ -261,10 +261,13 @@ class Footprint:
 
     def _output_layer_bytes(self, micro_rows: int) -> int:
         tokens, width = micro_rows * self._logit_positions, self.model.embedding_width or self.model.width
-        logits = tokens * self.vocabulary
-        gradient_bytes = self.value_bytes * tokens * width + FP32 * self.vocabulary * width
-        each = self._logit_bytes() + self.value_bytes * (logits > CHUNK_LOGITS)
-        return gradient_bytes + max(min(logits, CHUNK_LOGITS) * each, FP32 * self.vocabulary * width)
+        pads = self.training.pads_on(self.device)
+        vocabulary = padded_vocabulary(self.vocabulary) if pads else self.vocabulary
+        weight, at_once = vocabulary * width, chunk_positions(vocabulary, self.device)
+        copy_bytes = self.value_bytes * weight * (vocabulary > self.vocabulary)
+        gradient_bytes = self.value_bytes * tokens * width + FP32 * weight
+        each = self._logit_bytes() + self.value_bytes * (tokens > at_once)
+        return copy_bytes + gradient_bytes + max(min(tokens, at_once) * vocabulary * each, FP32 * weight)
 
     def _logit_bytes(self) -> int:
         """Returns the bytes of one logit of a chunk: itself and its gradient. A CPU also has both in fp32; with a cap,

@@ -3,18 +3,21 @@
 import contextlib
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import torch
 from torch.distributed import DistBackendError
 
+from headrace.pipeline.core import bad_nodes
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.train.distributed.processes import Ranks
 from headrace.train.training_config import TrainingConfig
 
 
 @contextlib.contextmanager
-def device_errors(training: TrainingConfig, ranks: Ranks) -> Iterator[None]:
-    """Translates errors of torch inside the block.
+def device_errors(training: TrainingConfig, ranks: Ranks, folder: Path) -> Iterator[None]:
+    """Translates errors of torch inside the block. The node of a GPU that fails is recorded below ``folder``; that of a
+    rank that NCCL fails on is not, because the reason may be on any other node.
 
     Raises:
         ConfigError: when the memory of the GPU is not enough, which another start would not change.
@@ -29,6 +32,8 @@ def device_errors(training: TrainingConfig, ranks: Ranks) -> Iterator[None]:
         remedy = f"lower it{recompute}, or a higher zero.stage on several GPUs; headrace plan prints what fits"
         raise ConfigError("training.micro_batch_rows", wrong, remedy) from error
     except (torch.AcceleratorError, DistBackendError) as error:
+        if isinstance(error, torch.AcceleratorError):
+            bad_nodes.add(folder, bad_nodes.this_node())
         remedy = "run again to go on from the newest checkpoint; leave out this node if it fails again"
         raise RetryableError("weights", f"{place} failed ({_first_line(error)})", remedy) from error
 

@@ -21,6 +21,7 @@ from headrace.train.inference.masked_likelihood import MaskedLikelihood
 from headrace.train.inference.queries import Attention, HeadWeights, TextEncoder
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.sharing import SharedLikelihood, Sharing
+from headrace.train.model.execution import pad_vocabulary
 from headrace.train.model.recomputing import Model
 from headrace.train.model.transformer import Transformer
 from headrace.train.parts import WRITING, StackName
@@ -112,6 +113,8 @@ def prepared(
         raise ConfigError("evaluation.device", "no GPU is visible here", "take auto or cpu")
     device = torch.device("cuda" if has_gpu and settings.device != "cpu" else "cpu")
     network = network.to(device, torch.bfloat16 if settings.precision == "bf16" else torch.float32)
+    if device.type == "cuda" and isinstance(network, Transformer):
+        pad_vocabulary(network)
     likelihood = _likelihood(network, tokenizer, window_tokens, settings, device, origin)
     return InferenceModel(
         network=network, device=device, likelihood=likelihood, tokenizer=tokenizer, vocabulary=vocabulary

@@ -20,17 +20,16 @@ import math
 import os
 import shutil
 import socket
-import statistics
-import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
+from headrace.pipeline.core import bad_nodes
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.settings import digest
@@ -39,13 +38,12 @@ from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 from headrace.train.engine.optimizers.base import Optimizer, Shapes, checkpoint_bytes
 from headrace.train.loop.pretraining import Pretraining
+from headrace.train.loop.stragglers import report, slow_ranks
 from headrace.train.parts import FP32
 from headrace.train.training_config import TrainingConfig
 
 CLOCKS_SECONDS = 10.0
 """Clocks may differ by so much; NTP keeps them within milliseconds, so more means that it does not run."""
-SLOW = 1.2
-"""A GPU is named when a matrix product takes it so many times as long as the median GPU."""
 PRODUCT_SIZE = 8192
 SHOWING_SECONDS = 60.0
 """The time after which a network file system shows a file of another node (the limit of NFS's cache, acdirmax)."""
@@ -66,9 +64,9 @@ def check(stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int, ran
     check_agreement(gather(identity(stage, inputs)))
     if ranks.device.type == "cuda":
         check_devices(gather((socket.gethostname(), ranks.local_rank)))
-        for line in slow_devices(gather((socket.gethostname(), product_seconds(ranks.device, PRODUCT_SIZE)))):
+        for slow in slow_ranks(gather((bad_nodes.this_node(), product_seconds(ranks.device, PRODUCT_SIZE)))):
             if ranks.first:
-                print(line, file=sys.stderr, flush=True)
+                report(slow, "a matrix product", folder)
     check_folder(folder, ranks)
     shapes = shapes_by_role(stage.model, vocabulary)
     on_first(ranks, lambda: check_room(stage.training, stage.optimizer, shapes, folder))
@@ -179,18 +177,6 @@ def product_seconds(device: torch.device, size: int) -> float:
         torch.mm(matrix, matrix)[0, 0].item()  # waits for the product
         times.append(time.perf_counter() - begun)
     return min(times[1:])
-
-
-def slow_devices(times: Sequence[tuple[str, float]]) -> Iterator[str]:
-    """Yields a line for each rank whose GPU is slow; ``times`` are host and seconds for a product, by rank."""
-    median = statistics.median(seconds for _, seconds in times)
-    for rank, (host, seconds) in enumerate(times):
-        if seconds > SLOW * median:
-            slower = (
-                f"weights: the GPU of rank {rank} ({host}) takes {seconds / median:.1f} times as long as the median"
-            )
-            remedy = f"cluster.train_options=['--exclude={host}'] leaves its node out"
-            yield f"{slower} for a matrix product, and all ranks wait for it; {remedy}"
 
 
 def _write(folder: Path, token: Path | None) -> str:

@@ -31,9 +31,10 @@ from headrace.train.loop import origin, preflight
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
+from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
-from headrace.train.model.execution import prepare_blocks
+from headrace.train.model.execution import pad_vocabulary, prepare_blocks
 from headrace.train.model.pair import build_empty
 from headrace.train.model.transformer import first_weights
 from headrace.train.objectives.base import Objective, Reader, Vocabulary
@@ -86,6 +87,8 @@ class Session:
             initial_weights.check_tokenizer(Path(stage.training.initial_weights), tokenizer_file, vocabulary)
         model = build_empty(stage.model, vocabulary)
         prepare_blocks(model, stage.training.compiles_on(ranks.device.type), stage.training.recompute)
+        if stage.training.pads_on(ranks.device.type):
+            pad_vocabulary(model)
         engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
         training = stage.training
         watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder)
@@ -103,6 +106,7 @@ class Session:
             validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
             token_bytes=encoder.token_bytes,
             meter=_meter(stage, objective, vocabulary, train_rows.row_tokens, ranks),
+            stragglers=Stragglers(model, ranks, folder),
             saver=Saver(folder / CHECKPOINTS, ranks, keeping, watchdog.saving),
             watchdog=watchdog,
             evaluation=_evaluation(stage, inputs, encoder, objective.context_form(tokens), engine, watchdog),

@@ -6,6 +6,7 @@ loop starts with the state of a checkpoint.
 
 import dataclasses
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -28,6 +29,7 @@ from headrace.train.engine.zero import micro_batch_rows
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
+from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter
 from headrace.train.objectives.base import Objective, Reader, combined
 from headrace.train.objectives.bits_per_byte import bits_per_byte
@@ -51,6 +53,7 @@ class Job:
     token_bytes: NDArray[np.int64] | None
     """UTF-8 bytes of each token, (vocabulary,); None if they differ from text to text."""
     meter: Meter
+    stragglers: Stragglers
     saver: Saver
     watchdog: Watchdog
     evaluation: InLoopEvaluation
@@ -151,7 +154,9 @@ def totals_of(job: Job, update: Update, stop: StopRequest) -> Totals:
     """Sums ``update`` over all ranks, which also agree on whether to stop."""
     names = list(job.objective.weights)
     own = [update.tokens, stop.asked, job.saver.failed, *(update.counts[name] for name in names)]
+    begun = time.perf_counter()
     tokens, stops, failures, *counts = total(job.engine.ranks, own)
+    job.stragglers.updated(time.perf_counter() - begun)
     return Totals(int(tokens), dict(zip(names, counts, strict=True)), stops > 0, failures > 0)
 
 
@@ -185,6 +190,7 @@ def metrics(job: Job, guard: LossGuard, state: State, totals: Totals, result: Re
     values = losses(job.objective, "loss", result.sums, totals.counts)
     norm = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
     values |= {"learning_rate": result.learning_rate, **norm, **job.meter.read()}
+    values |= job.stragglers.read()
     if state.loss_scale is not None:
         values |= {"loss_scale": state.loss_scale.factor, "overflows": state.loss_scale.overflows}
     return values | guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}

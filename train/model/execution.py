@@ -1,4 +1,5 @@
-"""The computation of blocks in training: as one compiled graph each, and with activations that are computed again.
+"""The computation of a model on its device: blocks as one compiled graph each, and with activations that are computed
+again; output layers with a padded vocabulary.
 
     keeps all    x ── block ──> x ── block ──> x        each block keeps its activations for the backward pass
     full         x ── block ──> x ── block ──> x        each keeps its input; the backward pass computes the rest again
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from headrace.train.model.compilation import compile_lazily
+from headrace.train.model.head import Head
 from headrace.train.model.layers import Block
 
 
@@ -25,6 +27,13 @@ def prepare_blocks(model: nn.Module, compiles: bool, recompute: Literal["none", 
         compile_blocks(model)
     if recompute == "full":
         recompute_blocks(model)
+
+
+def pad_vocabulary(model: nn.Module) -> None:
+    """Makes the output layers of ``model`` compute with a padded vocabulary."""
+    for module in model.modules():
+        if isinstance(module, Head):
+            module.pads = True
 
 
 def compile_blocks(model: nn.Module) -> None:

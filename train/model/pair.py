@@ -76,9 +76,10 @@ class Pair(nn.Module):
 
     @torch.no_grad()
     def _drawn(self, states_BKE: Tensor, draws_BK: Tensor) -> Tensor:
-        """Returns tokens_BK, drawn from the distributions of the generator, in chunks that bound the memory."""
+        """Returns tokens_BK, drawn from the distributions of the generator, in chunks that bound the memory: each logit
+        has a cumulative probability in fp64, too."""
         states_NE, uniform_N = states_BKE.flatten(0, 1), draws_BK.flatten().double() * 2.0**-DRAW_BITS
-        chunk = max(1, CHUNK_LOGITS // 8 // self.vocabulary)  # a logit has cumulative probabilities in fp64 besides
+        chunk = max(1, CHUNK_LOGITS["cpu"] // 8 // self.vocabulary)
         parts = [
             drawn_tokens(self.generator.head(states_NE[start : start + chunk]), uniform_N[start : start + chunk])
             for start in range(0, len(states_NE), chunk)

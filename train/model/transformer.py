@@ -11,7 +11,7 @@ positions, V vocabulary.
 GPT-2 (Radford et al. 2019): learned positions, LayerNorm, GELU, biases, tied. LLaMA (Touvron et al. 2023): RoPE,
 RMSNorm, SwiGLU, no biases. GPT-1 (Radford et al. 2018): as GPT-2, but post-norm and without a last norm.
 T5 (Raffel et al. 2020): two stacks with one embedding, a learned bias by distance, RMSNorm, ReLU or GEGLU, no biases.
-The vocabulary gets no padding rows: a multiple of 64 tokens is faster on a GPU.
+The vocabulary gets no padding rows; on a GPU the output layer pads its matrix products (head.py).
 """
 
 import math

@@ -117,3 +117,59 @@ def test_a_node_that_the_site_hides_is_met_by_its_name_at_once(tool: Tool, tmp_p
     tool("scontrol", f"echo >> {tmp_path}/asked; echo Node n1 not found; exit 1")
     assert "not found" in ask_patiently(["scontrol", "--oneliner", "show", "node", "n1"])
     assert (tmp_path / "asked").read_text() == "\n"
+
+
+NODES_SCONTROL = """
+echo "$*" >> {asked}
+case "$*" in
+    *"show job"*) echo "JobId=7 JobState=RUNNING NodeList=n1 {before} Features=(null)";;
+    *hostnames*) echo "${{@: -1}}" | tr , "\\n";;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("job_nodes", "named", "before", "update"),
+    [
+        ("1", ["n1"], "ExcNodeList=(null)", "n1"),
+        ("2", ["n1"], "ExcNodeList=n4", "n4,n1"),
+        ("2", ["n1", "n3", "n1", "$(reboot)"], "", None),
+        ("3", ["n1", "n2"], "", None),
+        ("1", [], "", None),
+    ],
+    ids=["one", "more", "all", "few left", "none"],
+)
+def test_bad_nodes_are_left_out_of_the_next_attempt(
+    tool: Tool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    job_nodes: str,
+    named: list[str],
+    before: str,
+    update: str | None,
+) -> None:
+    """The partition has four nodes. Nodes that are left out already stay out; all of several nodes are never named."""
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", job_nodes)
+    monkeypatch.setenv("SLURM_JOB_PARTITION", "gpu")
+    lines = "".join(f"echo '{name}' >> {tmp_path}/artifact/logs/bad_nodes; " for name in named)
+    tool("scontrol", NODES_SCONTROL.format(asked=tmp_path / "asked", before=before))
+    tool("sinfo", f"echo sinfo $* >> {tmp_path}/asked; printf 'n1\\nn2\\nn3\\nn4\\n'")
+    tool("srun", f"{lines} exit 75")
+    assert run(tmp_path / "artifact") == 75
+    asked = (tmp_path / "asked").read_text().splitlines()
+    *_, last = asked
+    assert last == (f"update JobId=7 ExcNodeList={update}" if update else "requeue 7")
+    if update:
+        assert asked[-2] == "requeue 7"
+        assert "sinfo --noheader --Node --format=%N --partition=gpu --states=idle,alloc,mix,comp" in asked
+
+
+def test_a_job_without_enough_nodes_left_keeps_its_bad_ones(
+    tool: Tool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tool("scontrol", NODES_SCONTROL.format(asked=tmp_path / "asked", before=""))
+    tool("sinfo", "echo n1")
+    tool("srun", f"echo n1 >> {tmp_path}/artifact/logs/bad_nodes; exit 75")
+    assert run(tmp_path / "artifact") == 75
+    wrong = "headrace: bad nodes (n1) stay in: without them the partition has 0 of 1 nodes\n"
+    assert wrong in capfd.readouterr().err

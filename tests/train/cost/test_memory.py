@@ -124,6 +124,14 @@ def test_an_encoder_has_logits_of_its_masked_positions_alone():
     assert encoder.memory(100).output_layer == 4 * (700 * 32 + 5000 * 32) + 700 * 5000 * 8
 
 
+def test_a_padded_vocabulary_takes_a_copy_of_the_weight():
+    """1,000 tokens become 1,024: a copy of all, and 24 more in the gradient and in the logits of 64 positions."""
+    plain = footprint(1, 1, "fp32")
+    padded = dataclasses.replace(plain, training=dataclasses.replace(plain.training, pad_vocabulary="on"))
+    more = padded.memory(1).output_layer - plain.memory(1).output_layer
+    assert more == 4 * 32 * (1024 + 24) + 64 * 24 * 8
+
+
 def test_capped_logits_take_three_more_values_on_a_cpu():
     plain, capped = (
         dataclasses.replace(footprint(1, 1, "fp32", logit_cap=cap), vocabulary=5000).memory(100) for cap in (None, 30.0)

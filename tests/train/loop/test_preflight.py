@@ -125,13 +125,7 @@ def test_a_file_of_another_size_is_refused_after_it_was_trusted(two_artifacts, m
         two_artifacts[0].path("rows/0")
 
 
-def test_a_gpu_that_computes_slowly_is_named() -> None:
-    times = [("n1", 1.0), ("n1", 1.15), ("n2", 2.6), ("n2", 1.0), ("n3", 1.1)]
-    assert list(preflight.slow_devices(times)) == [
-        "weights: the GPU of rank 2 (n2) takes 2.4 times as long as the median for a matrix product, and all ranks "
-        "wait for it; cluster.train_options=['--exclude=n2'] leaves its node out"
-    ]
-    assert list(preflight.slow_devices([("n1", 1.0)])) == []
+def test_a_product_takes_time() -> None:
     assert preflight.product_seconds(torch.device("cpu"), 64) > 0
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from headrace.train import config
 from headrace.train.model import head
 from headrace.train.model.head import Head, nll_and_gradient
 
@@ -25,14 +26,18 @@ def filled(rows: int, positions: int, bias: bool = False) -> tuple[Head, torch.T
     return layer, x_BTM, targets_BT
 
 
+@pytest.mark.parametrize("pads", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("chunk", [1, 7, 24, 1000])
-def test_value_and_gradients_are_those_of_all_logits_at_once(monkeypatch, chunk, bias):
-    monkeypatch.setattr(head, "CHUNK_LOGITS", chunk * VOCABULARY + 3)
+def test_value_and_gradients_are_those_of_all_logits_at_once(monkeypatch, chunk, bias, pads):
+    monkeypatch.setitem(config.CHUNK_LOGITS, "cpu", chunk * (128 if pads else VOCABULARY) + 3)
     layer, x_BTM, targets_BT = filled(3, 8, bias)
     inputs = (x_BTM, *layer.parameters())
-    plain = functional.cross_entropy(layer(x_BTM).flatten(0, 1), targets_BT.flatten(), reduction="sum")
+    logits_BTV = layer(x_BTM)
+    plain = functional.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten(), reduction="sum")
     expected = torch.autograd.grad(plain / 19, inputs)
+    layer.pads = pads
+    torch.testing.assert_close(layer(x_BTM), logits_BTV, rtol=0, atol=1e-6)
     loss = layer(x_BTM, targets_BT)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, plain, rtol=1e-6, atol=0)
@@ -40,15 +45,16 @@ def test_value_and_gradients_are_those_of_all_logits_at_once(monkeypatch, chunk,
         torch.testing.assert_close(found, other, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("pads", [False, True])
 @pytest.mark.parametrize(
     ("cap", "z_loss", "smoothing"),
     [(2.0, 0.0, 0.0), (None, 1e-2, 0.0), (2.0, 1e-2, 0.0), (None, 0.0, 0.1), (2.0, 1e-2, 0.1)],
 )
-def test_cap_z_loss_and_label_smoothing_are_those_of_autograd_in_fp64(monkeypatch, cap, z_loss, smoothing):
+def test_cap_z_loss_and_label_smoothing_are_those_of_autograd_in_fp64(monkeypatch, cap, z_loss, smoothing, pads):
     """The value of each term, and the gradient of their sum under one scale, in chunks of 5 positions."""
-    monkeypatch.setattr(head, "CHUNK_LOGITS", 5 * VOCABULARY)
+    monkeypatch.setitem(config.CHUNK_LOGITS, "cpu", 5 * VOCABULARY)
     layer, x_BTM, targets_BT = filled(3, 8)
-    layer.cap = cap
+    layer.cap, layer.pads = cap, pads
     x, weight = x_BTM.detach().double().requires_grad_(), layer.weight.detach().double().requires_grad_()
     logits, targets_N = (x @ weight.T).flatten(0, 1), targets_BT.flatten()
     logits = logits if cap is None else cap * torch.tanh(logits / cap)
@@ -66,7 +72,7 @@ def test_cap_z_loss_and_label_smoothing_are_those_of_autograd_in_fp64(monkeypatc
 
 
 def test_no_chunk_has_more_logits_than_allowed(monkeypatch):
-    monkeypatch.setattr(head, "CHUNK_LOGITS", 5 * VOCABULARY)
+    monkeypatch.setitem(config.CHUNK_LOGITS, "cpu", 5 * VOCABULARY)
     seen = []
 
     def watched(logits_nV, targets_n, gradient_scale):
@@ -79,8 +85,15 @@ def test_no_chunk_has_more_logits_than_allowed(monkeypatch):
     assert seen == [(5, VOCABULARY), (5, VOCABULARY), (2, VOCABULARY)]
 
 
+def test_chunks_of_a_gpu_are_larger_and_have_multiples_of_128_positions():
+    assert config.chunk_positions(50_257, "cpu") == 2**27 // 50_257
+    assert config.chunk_positions(50_304, "cuda") == 21_248
+    assert 21_248 % 128 == 0
+    assert 21_248 * 50_304 <= 2**30 < (21_248 + 128) * 50_304
+
+
 def test_bf16_is_summed_over_chunks_in_fp32(monkeypatch):
-    monkeypatch.setattr(head, "CHUNK_LOGITS", 4 * VOCABULARY)
+    monkeypatch.setitem(config.CHUNK_LOGITS, "cpu", 4 * VOCABULARY)
     layer, x_BTM, targets_BT = filled(16, 16)
     exact = torch.autograd.grad(layer(x_BTM, targets_BT), layer.weight)[0]
     layer, x_BTM = layer.bfloat16(), x_BTM.detach().bfloat16()

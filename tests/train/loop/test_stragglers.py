@@ -1,0 +1,58 @@
+"""A slow rank is found by what it computes, not by how long its updates take, and its node is left out."""
+
+import re
+import socket
+
+import pytest
+import torch
+
+from headrace.pipeline.core import bad_nodes
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.train.distributed.processes import Ranks
+from headrace.train.loop.stragglers import SLOW_ROWS, BlockClock, Stragglers, slow_ranks
+from tests.train import fork_server, updates
+from tests.train.test_weights import settings
+from tests.train.training import specify
+
+
+def test_a_rank_that_computes_slowly_is_named():
+    times = [("n1", 1.0), ("n1", 1.15), ("n2", 2.6), ("n2", 1.0), ("n3", 1.1)]
+    assert [slow.line("a matrix product") for slow in slow_ranks(times)] == [
+        "weights: rank 2 (n2) takes 2.4 times as long as the median for a matrix product, and all ranks wait for it; "
+        "cluster.train_options=['--exclude=n2'] leaves its node out"
+    ]
+    assert list(slow_ranks([("n1", 1.0)])) == []
+
+
+@pytest.mark.parametrize("zero_stage", [0, 3])
+def test_the_slow_one_of_two_real_ranks_is_named_once(tmp_path, inputs, zero_stage):
+    """Its sleep is inside the layers; at stage 3 the other rank waits for it before each layer."""
+    values = settings(steps=SLOW_ROWS + 1, save_every=100) | {"zero": {"stage": zero_stage}}
+    spec = specify(tmp_path, inputs, values, [[str(tmp_path / "weights"), None]], 2)
+    done = fork_server.run("tests.train.straggler_ranks", str(spec))
+    assert done.returncode == 0, done.stderr
+    rows = read_metrics(tmp_path / "weights/metrics.jsonl")
+    assert [row["slowest_rank"] for row in rows] == [1] * len(rows)
+    assert all(1.2 < row["slowest_rank_ratio"] < 2 for row in rows), "the median of two is their mean"
+    assert all(row["rank_wait_seconds"] >= 0 for row in rows)
+    node = socket.gethostname()
+    named = re.findall(r"weights: rank (\d) \((\S+)\) takes [12]\.\d times as long as the median for", done.stderr)
+    assert named == [("1", node)]
+    assert bad_nodes.read(tmp_path / "weights") == [node]
+
+
+def test_evaluation_is_not_counted():
+    model = updates.first_model("gpt2-tied")
+    clock, whole = BlockClock(model, torch.device("cpu")), updates.batch(0)
+    rows = whole["inputs"], whole["positions"], whole["documents"]
+    model.eval()(*rows)
+    assert clock.read() == 0
+    model.train()(*rows)
+    assert clock.read() > 0
+    assert clock.read() == 0
+
+
+def test_a_single_rank_is_compared_with_nothing(tmp_path):
+    alone = Stragglers(updates.first_model("gpt2-tied"), Ranks(0, 1, 0, 1), tmp_path)
+    alone.updated(1.0)
+    assert alone.read() == {}

@@ -1,0 +1,145 @@
+"""Finds the rank that computes more slowly than the others, for which all of them wait.
+
+    blocks of this rank ── BlockClock ──────────┐
+    wait for the others before an update ───────┴── all ranks ──> metrics.jsonl; a line that names rank and node
+
+All ranks end an update together, so the time of an update does not tell which one is slow. The forward pass of a block
+waits for no other rank: ZeRO's stage 3 gathers the weights before it. (Layers with shared weights are the exception:
+DeepSpeed gathers theirs inside, and all ranks look alike.)
+"""
+
+import dataclasses
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from headrace.pipeline.core import bad_nodes
+from headrace.train.distributed.processes import Ranks, gather, total
+from headrace.train.model.layers import Block
+
+SLOW = 1.2
+"""A rank is slow when it takes so many times as long as the median rank."""
+SLOW_SECONDS = 0.005
+"""A difference below this in the layers of an update is the operating system's."""
+SLOW_ROWS = 3
+"""A rank is named after so many rows of the log in a row in which it was slow."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SlowRank:
+    """A rank that takes ``ratio`` times as long as the median."""
+
+    rank: int
+    node: str
+    ratio: float
+
+    def line(self, work: str) -> str:
+        """Returns the message about it; ``work`` is what takes long."""
+        slower = f"weights: rank {self.rank} ({self.node}) takes {self.ratio:.1f} times as long as the median"
+        remedy = f"cluster.train_options=['--exclude={self.node}'] leaves its node out"
+        return f"{slower} for {work}, and all ranks wait for it; {remedy}"
+
+
+def slow_ranks(times: Sequence[tuple[str, float]]) -> Iterator[SlowRank]:
+    """Yields the slow ranks; ``times`` are the node and the seconds of each rank."""
+    median = statistics.median(seconds for _, seconds in times)
+    for rank, (node, seconds) in enumerate(times):
+        if seconds > SLOW * median:
+            yield SlowRank(rank, node, seconds / median)
+
+
+def report(slow: SlowRank, work: str, folder: Path) -> None:
+    """Prints the line of a slow rank and records its node below the artifact's ``folder``."""
+    print(slow.line(work), file=sys.stderr, flush=True)
+    bad_nodes.add(folder, slow.node)
+
+
+class BlockClock:
+    """Measures the time of the forward passes of the blocks of ``model`` in training: on a GPU, of its kernels."""
+
+    def __init__(self, model: nn.Module, device: torch.device) -> None:
+        """Call it after DeepSpeed has added its hooks: what they wait for is not counted."""
+        self._is_cuda = device.type == "cuda"
+        self._begun: Any = None
+        self._spans: list[tuple[Any, Any]] = []
+        for module in model.modules():
+            if isinstance(module, Block):
+                module.register_forward_pre_hook(self._begin)
+                module.register_forward_hook(self._end)
+
+    def read(self) -> float:
+        """Returns the seconds since the last reading."""
+        spans, self._spans = self._spans, []
+        if not self._is_cuda:
+            return float(sum(end - begun for begun, end in spans))
+        if spans:
+            spans[-1][1].synchronize()
+        return float(sum(begun.elapsed_time(end) for begun, end in spans)) / 1e3
+
+    def _begin(self, block: nn.Module, _: Any) -> None:
+        if block.training:
+            self._begun = self._now()
+
+    def _end(self, block: nn.Module, *_: Any) -> None:
+        if block.training:
+            self._spans.append((self._begun, self._now()))
+
+    def _now(self) -> Any:
+        """Returns the time in seconds, or an event of the GPU."""
+        if not self._is_cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch does not annotate it
+        event.record()
+        return event
+
+
+class Stragglers:
+    """Compares the ranks of a training whenever it logs. A single rank is compared with nothing."""
+
+    def __init__(self, model: nn.Module, ranks: Ranks, folder: Path) -> None:
+        self._ranks, self._folder = ranks, folder
+        self._clock = BlockClock(model, ranks.device) if ranks.world > 1 else None
+        self._nodes = gather(bad_nodes.this_node()) if ranks.world > 1 else []
+        self._updates, self._wait_seconds = 0, 0.0
+        self._slow_rows = [0] * ranks.world
+
+    def updated(self, wait_seconds: float) -> None:
+        """Counts an update, before which this rank waited for the others."""
+        self._updates += 1
+        self._wait_seconds += wait_seconds
+
+    def read(self) -> dict[str, float]:
+        """Compares the ranks in the updates since the last reading; all of them call it. Rank 0 names slow ones.
+
+        slowest_rank         its number
+        slowest_rank_ratio   its time for the layers over that of the median rank
+        rank_wait_seconds    the longest mean time that a rank waited for others before an update
+        """
+        if self._clock is None:
+            return {}
+        ranks, updates = self._ranks, max(self._updates, 1)
+        own = [self._clock.read() / updates, self._wait_seconds / updates]
+        self._updates, self._wait_seconds = 0, 0.0
+        others_before, others_after = [0.0] * 2 * ranks.rank, [0.0] * 2 * (ranks.world - ranks.rank - 1)
+        all_values = total(ranks, [*others_before, *own, *others_after])
+        seconds, waits = all_values[::2], all_values[1::2]
+        self._name_slow(seconds)
+        slowest, median = max(range(ranks.world), key=seconds.__getitem__), statistics.median(seconds)
+        ratio = seconds[slowest] / median if median else 1.0
+        return {"slowest_rank": slowest, "slowest_rank_ratio": ratio, "rank_wait_seconds": max(waits)}
+
+    def _name_slow(self, seconds: Sequence[float]) -> None:
+        """Names each rank that has now been slow for SLOW_ROWS rows."""
+        median = statistics.median(seconds)
+        found = {slow.rank: slow for slow in slow_ranks(list(zip(self._nodes, seconds, strict=True)))}
+        for rank, own in enumerate(seconds):
+            is_slow = rank in found and own - median > SLOW_SECONDS
+            self._slow_rows[rank] = self._slow_rows[rank] + 1 if is_slow else 0
+            if self._slow_rows[rank] == SLOW_ROWS and self._ranks.first:
+                report(found[rank], "its layers", self._folder)
