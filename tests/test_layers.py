@@ -53,6 +53,7 @@ ROOMS = (
     "pipeline.config",
     "pipeline.stages",
     "pipeline.run",
+    "pipeline.ladder",
     "pipeline.commands",
     "pipeline.api",
     "pipeline",

@@ -9,6 +9,7 @@ COMMANDS = (
     "fill",
     "evaluate",
     "compare",
+    "ladder",
     "watch",
     "status",
     "runs",

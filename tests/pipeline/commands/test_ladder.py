@@ -1,0 +1,150 @@
+"""``headrace ladder``: it goes on after an interruption, trains nothing twice, and shows what follows.
+
+The trainings of the quick tests only write the files that a real one leaves; the last test has real ones.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.commands import ladder_trainings
+from headrace.pipeline.commands.ladder_results import climb, flops_of
+from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.run.planner import Run, save
+from tests.command_line import headrace_here
+from tests.small_runs import TRAINING, Corpus, build
+
+GRID = ("16,32", "4e-3,1.6e-2,6.4e-2", "")
+OWN = [*(one for one in TRAINING if "decay_fraction" not in one), "schedule.decay_fraction=0.2"]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Corpus:
+    return build(tmp_path_factory.mktemp("ladder"), "none")
+
+
+def leave_weights(run: Run) -> None:
+    """Leaves the files of a finished training whose loss falls with width, steps and rate."""
+    (step,) = (step for step in run.steps if step.name == "weights")
+    config = run.config
+    loss = 2 + 10 / config.model.width + 4 / config.training.steps - config.optimizer.learning_rate
+    step.folder.mkdir(parents=True)
+    row = {"step": config.training.steps, "validation_loss": loss, "epoch": 5.5}
+    (step.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    (step.folder / "manifest.json").write_text("{}")
+    save(config, run.values, run.steps, run.overrides)
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[str]:
+    """Names of the runs that a ladder carries out; the third is interrupted, the highest rate fails."""
+    names: list[str] = []
+
+    def carry_out(run):
+        names.append(run.config.name)
+        if len(names) == 3:
+            raise Stop(signal.SIGINT)
+        if run.config.optimizer.learning_rate == 0.064:
+            raise TaskError("weights", "the gradient's norm is nan", "lower the learning rate")
+        leave_weights(run)
+
+    monkeypatch.setattr(ladder_trainings, "carry_out", carry_out)
+    return names
+
+
+def climbed(corpus: Corpus, grid: tuple[str, str, str], *more: str, starts: bool = True, **files: Path) -> None:
+    settings = [*corpus.overrides, *OWN, "training.save_every=100", "training.steps=8", "name=t", *more]
+    climb(settings, grid, ("", "", ""), files.get("page"), files.get("json_file"), starts)
+
+
+def saved_configs(corpus: Corpus, *names: str) -> list[dict]:
+    """The settings of the runs with these names."""
+    files = corpus.folder.glob("runs/runs/*/run.json")
+    by_name = {config["name"]: config for config in (json.loads(file.read_text())["config"] for file in files)}
+    return [by_name[name] for name in names]
+
+
+def test_a_ladder_goes_on_where_it_was_interrupted(corpus, started, tmp_path, capsys):
+    climbed(corpus, GRID, starts=False)
+    assert started == []
+    assert capsys.readouterr().out.endswith(" FLOP in all; no training is finished\n")
+    with pytest.raises(Stop):
+        climbed(corpus, GRID)
+    assert started == ["t-16-0.004-8", "t-16-0.016-8", "t-16-0.064-8"]
+    page, file = tmp_path / "page.html", tmp_path / "ladder.json"
+    with pytest.raises(TaskError, match=r"weights: the gradient's norm is nan; lower the learning rate"):
+        climbed(corpus, GRID, page=page, json_file=file)
+    assert started[3:] == ["t-16-0.064-8", "t-32-0.004-8", "t-32-0.016-8", "t-32-0.064-8"]
+    printed = capsys.readouterr().out.splitlines()
+    rows = [line.strip("| ").split(" | ") for line in printed if re.match(r"\| (16|32) \|", line)]
+    assert [row[0] + " " + row[3] for row in rows] == [f"{n} {r}" for n in (16, 32) for r in (0.004, 0.016, 0.064)]
+    failed = "failed: weights: the gradient's norm is nan; lower the learning rate"
+    assert [row[-1] for row in rows] == ["done", "done", failed] * 2
+    assert "2 of 6 trainings have no result yet; the same command goes on." in printed
+    assert any(line.startswith("A training read its rows 5.5 times. Beyond about 4 times, ") for line in printed)
+    values = json.loads(file.read_text())
+    assert len(values["arms"]) == 4
+    assert values["arms"][0]["loss"] == 2 + 10 / 16 + 4 / 8 - 0.004
+    text = page.read_text()
+    assert re.findall(r'id="figure-([\w-]+)"', text) == ["rates", "by-flops"]
+    assert "No law of the loss: it needs 3 sizes and 3 token counts with losses, and there are 2 and 1." in text
+
+
+def test_token_counts_are_branches_of_a_trunk_that_is_trained_once(corpus, started, capsys):
+    started += ["", "", ""]  # so that nothing is interrupted
+    climbed(corpus, ("", "8e-3", "4096,8192"))
+    assert started[3:] == ["t-0.008-8-trunk", "t-0.008-8", "t-0.008-16-trunk", "t-0.008-16"]
+    points = [config["training"]["branch_from"] for config in saved_configs(corpus, "t-0.008-8", "t-0.008-16")]
+    trunks = [config["training"]["steps"] for config in saved_configs(corpus, "t-0.008-8-trunk", "t-0.008-16-trunk")]
+    assert [point.partition("@")[2] for point in points] == ["6", "13"] == [str(steps) for steps in trunks]
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.endswith("| done |")]
+    assert len(rows) == 2
+    del started[3:]
+    with pytest.raises(TaskError):
+        climbed(corpus, ("", "6.4e-2", "4096,8192"))
+    assert started[3:] == ["t-0.064-8-trunk"], "nothing begins where the trunk failed"
+
+
+def test_a_budget_is_flop_or_hours_of_a_gpu():
+    assert flops_of("1e21", "", "") == 1e21
+    assert flops_of("10h", "A100", "0.5") == 10 * 3600 * 312e12 * 0.5
+    assert flops_of("", "", "") is None
+    for budget, gpu, wrong in (
+        ("0", "", "--budget: must be above 0 (got '0'); correct the value"),
+        ("1e21", "A100", "--gpu: is for a budget in hours; give --budget HOURSh"),
+    ):
+        with pytest.raises(ConfigError) as error:
+            flops_of(budget, gpu, "")
+        assert str(error.value) == wrong
+
+
+def test_a_grid_too_small_for_its_budget_starts_nothing(corpus, started):
+    line = [*corpus.overrides, *OWN]
+    result = headrace_here("ladder", "--sizes", "16,32", "--budget=1e12", *line)
+    assert (result.returncode, started) == (2, [])
+    assert result.stderr.splitlines()[-1].startswith("headrace: --budget: a law needs 3 sizes and 3 token counts")
+
+
+@pytest.mark.slow
+def test_real_trainings_go_on_after_a_kill(tmp_path):
+    corpus = build(tmp_path, "none")
+    line = [*corpus.overrides, *OWN, "training.steps=40", "schedule.decay_fraction=0.5"]
+    command = [sys.executable, "-m", "headrace", "ladder", "--rates=4e-3,1.6e-2", *line]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        while not list(tmp_path.glob("runs/weights/*/checkpoints/step_*/manifest.json")):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.terminate()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/weights/*/manifest.json")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if "| done |" in line]
+    assert [row[3] for row in rows] == ["0.004", "0.016"]
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())

@@ -1,0 +1,85 @@
+"""The analysis of a whole ladder: recommendations, warnings and refusals."""
+
+import json
+
+import pytest
+
+from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.ladder import law
+from headrace.pipeline.ladder.analysis import Analysis, check_budget
+from headrace.pipeline.ladder.figures import figures
+from tests.pipeline.ladder.planted import LAW, SIZES, TOKENS, arms, best_rate
+
+CHANCE = 100.0
+
+
+@pytest.fixture(autouse=True)
+def _few_resamples(monkeypatch):
+    monkeypatch.setattr(law, "RESAMPLES", 8)
+
+
+def test_the_recommendation_for_a_budget_is_that_of_the_planted_law():
+    largest = 6 * SIZES[-1] * TOKENS[-1]
+    found = Analysis.of(arms(), CHANCE, 20 * largest).recommendation
+    truth = LAW.optimum(20 * largest)
+    assert found.optimum == pytest.approx(truth, rel=1e-3)
+    assert found.rate == pytest.approx(best_rate(truth.parameters, truth.tokens), rel=1e-3)
+    assert found.factor == pytest.approx(20)
+    far = "20 times the largest training of the ladder"
+    assert found.warning == f"{far}: expect errors beyond the intervals, which know nothing of a law that bends"
+
+
+@pytest.mark.parametrize(
+    ("factor", "warning"),
+    [
+        (9.9, ""),
+        (101, "101 times the largest training of the ladder: no more than a guess; train larger sizes first"),
+    ],
+)
+def test_the_warning_follows_from_the_extrapolation(factor, warning):
+    largest = 6 * SIZES[-1] * TOKENS[-1]
+    assert Analysis.of(arms(), CHANCE, factor * largest).recommendation.warning == warning
+
+
+def test_trainings_at_chance_are_left_out():
+    alive = Analysis.of(arms(), CHANCE, None)
+    diverged = [arm._replace(rate=arm.rate * 9, loss=CHANCE) for arm in arms()]
+    both = Analysis.of([*arms(), *diverged], CHANCE, None)
+    assert both.law == alive.law
+    assert len(both.arms) == len(alive.arms)
+
+
+def test_a_ladder_at_chance_is_refused():
+    flat = [arm._replace(loss=6.94 + 0.001 * number) for number, arm in enumerate(arms())]
+    with pytest.raises(TaskError) as error:
+        Analysis.of(flat, 6.931, 1e18)
+    wrong = "ladder: no training is better than chance, 6.931 nats a token: the lowest loss is 6.940"
+    assert str(error.value) == f"{wrong}; train on more tokens, or give other rates"
+
+
+def test_a_grid_that_is_too_small_for_a_budget_is_refused():
+    check_budget(3, 3)
+    with pytest.raises(ConfigError) as error:
+        check_budget(3, 2)
+    wrong = "--budget: a law needs 3 sizes and 3 token counts, and the grid has 3 and 2"
+    assert str(error.value) == f"{wrong}; give more --sizes and --tokens, or no --budget"
+
+
+def test_without_a_law_the_rest_is_there():
+    found = Analysis.of(arms(sizes=SIZES[:2]), CHANCE, 1e18)
+    assert (found.law, found.recommendation, len(found.best)) == (None, None, 10)
+    assert found.missing == (
+        "No law of the loss: it needs 3 sizes and 3 token counts with losses, and there are 2 and 5."
+    )
+    assert found.as_json()["law"] == {}
+
+
+def test_figures_and_json_have_what_the_grid_allows():
+    assert [figure.id for figure, _ in figures(Analysis.of(arms(), CHANCE, 1e18))] == [
+        "rates", "best-rates", "by-tokens", "by-flops", "profiles"
+    ]  # fmt: skip
+    single = Analysis.of(arms(sizes=SIZES[:1], tokens=TOKENS[:1]), CHANCE, None)
+    assert [figure.id for figure, _ in figures(single)] == ["rates"]
+    values = json.loads(json.dumps(Analysis.of(arms(), CHANCE, 1e18).as_json()))
+    assert values["law"]["alpha"]["value"] == pytest.approx(LAW.alpha, abs=1e-3)
+    assert values["recommendation"]["optimum"]["parameters"] == pytest.approx(LAW.optimum(1e18).parameters, rel=1e-2)
