@@ -24,7 +24,7 @@ from headrace.train.model.transformer import Transformer, put_weights
 def assembled(
     weights: Iterable[tuple[str, Tensor]], config: ModelConfig, vocabulary: int, context_form: ContextForm
 ) -> Transformer:
-    """Returns the model with these ``weights`` (our names, fp32, tied ones once), in evaluation mode.
+    """Returns the model with these ``weights`` (our names, tied ones once), in evaluation mode.
 
     Of a discriminator with its generator it is the discriminator. No random number is drawn.
     """

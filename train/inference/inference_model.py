@@ -100,10 +100,8 @@ def check_finite(network: nn.Module, origin: str) -> None:
             raise ArtifactError(origin, wrong, "give a model whose training went well, an earlier checkpoint, say")
 
 
-def prepared(
-    network: Network, tokenizer: TextEncoder, vocabulary: int, window_tokens: int, settings: Inference, origin: str
-) -> InferenceModel:
-    """Moves ``network`` to the device and casts it to the precision of ``settings``; ``origin`` names it in errors.
+def placement(settings: Inference) -> tuple[torch.device, torch.dtype]:
+    """Returns the device and the type of the weights of a model that runs with ``settings``.
 
     Raises:
         ConfigError: when a GPU is asked for and there is none.
@@ -112,7 +110,19 @@ def prepared(
     if settings.device == "cuda" and not has_gpu:
         raise ConfigError("evaluation.device", "no GPU is visible here", "take auto or cpu")
     device = torch.device("cuda" if has_gpu and settings.device != "cpu" else "cpu")
-    network = network.to(device, torch.bfloat16 if settings.precision == "bf16" else torch.float32)
+    return device, torch.bfloat16 if settings.precision == "bf16" else torch.float32
+
+
+def prepared(
+    network: Network, tokenizer: TextEncoder, vocabulary: int, window_tokens: int, settings: Inference, origin: str
+) -> InferenceModel:
+    """Moves ``network`` to the device and casts it to the precision of ``settings``; ``origin`` names it in errors.
+
+    Raises:
+        ConfigError: when a GPU is asked for and there is none.
+    """
+    device, dtype = placement(settings)
+    network = network.to(device, dtype)
     if device.type == "cuda" and isinstance(network, Transformer):
         pad_vocabulary(network)
     likelihood = _likelihood(network, tokenizer, window_tokens, settings, device, origin)

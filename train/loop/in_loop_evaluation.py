@@ -3,9 +3,9 @@
     shares of all ranks ── gathered, as for the export ──> a copy of the model ── sharing.py ──> benchmark → metrics
 
 Each rank scores its part of the queries with a copy of the model, in the precision and on the device of the evaluation,
-and then frees the copy. The copy has the exported weights, so the scores are those of ``headrace watch`` and of the
-stage ``scores``. The training is not changed, and every step seeds its own random numbers. So the trained weights are
-the same with and without evaluation.
+and then frees the copy. Weights come one at a time, so no rank holds all of them in fp32 as well. The copy has the
+exported weights, so the scores are those of ``headrace watch`` and of the stage ``scores``. The training is not
+changed, and every step seeds its own random numbers. So the trained weights are the same with and without evaluation.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.evaluation.held_out import HeldOut
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
-from headrace.train.inference.inference_model import prepared
+from headrace.train.inference.inference_model import placement, prepared
 from headrace.train.inference.sharing import Sharing
 
 
@@ -44,7 +44,9 @@ class InLoopEvaluation:
     def scores(self, step: int) -> dict[str, list[dict[str, Any]]]:
         """Returns the metrics of each benchmark after ``step``, the same on all ranks. All ranks call it together."""
         vocabulary = self.encoder.vocabulary_size
-        network = assembled(self.weights(), self.model, vocabulary, self.context_form)
+        device, dtype = placement(self.evaluation)
+        weights = ((name, value.to(device, dtype)) for name, value in self.weights())
+        network = assembled(weights, self.model, vocabulary, self.context_form)
         model = prepared(network, self.encoder, vocabulary, self.model.context, self.evaluation, "weights")
         shared = model.shared(Sharing(self.ranks, lambda queries: self.watchdog.beat(step)))
         return {

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import weakref
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,16 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import canonical, decode
+from headrace.train.context import LEFT_TO_RIGHT
+from headrace.train.distributed.processes import Ranks
+from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.evaluation.held_out import HeldOut
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.inference_model import open_exported
+from headrace.train.loop import in_loop_evaluation
+from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
+from headrace.train.model.pair import build
 from headrace.train.training_config import TrainingConfig
 from tests.train import fork_server
 from tests.train.test_weights import BENCHMARKS, settings, stage
@@ -44,6 +51,34 @@ def test_the_last_scores_are_those_of_the_export_and_no_weight_differs(tmp_path,
     assert rows[0]["evaluation"] != as_written
     assert read_metrics(with_scores / "metrics.jsonl")[-1].keys() >= {"loss", "epoch"}
     assert evaluation_rows(without) == []
+
+
+def test_each_weight_is_converted_before_the_next_one_is_gathered(inputs, monkeypatch):
+    encoder = Encoder.load(inputs["tokenizer"].path("tokenizer.json"))
+    network = build(stage().model, encoder.vocabulary_size)
+    fp32: list[weakref.ref] = []
+
+    def weights():
+        for name, value in network.named_parameters():
+            assert not any(before() is not None for before in fp32[:-1]), "an earlier value is still held in fp32"
+            one = value.detach().clone()
+            fp32.append(weakref.ref(one))
+            yield name, one
+
+    evaluation = decode(Evaluation, {"benchmarks": BENCHMARKS, "device": "cpu", "precision": "bf16"})
+    scoring = InLoopEvaluation(
+        evaluation=evaluation,
+        held_out=HeldOut(inputs["tokens"], inputs["packed"], encoder),
+        encoder=encoder,
+        model=stage().model,
+        context_form=LEFT_TO_RIGHT,
+        weights=weights,
+        ranks=Ranks(0, 1, 0, 1),
+        watchdog=Watchdog(60.0, 60.0, 0, Path()),
+    )
+    monkeypatch.setattr(in_loop_evaluation, "score_all", lambda *_: [])
+    assert scoring.scores(1) == {}
+    assert len(fp32) == len(list(network.parameters()))
 
 
 @pytest.mark.slow
