@@ -34,6 +34,8 @@ TimeLimit = Annotated[str, Field(pattern=r"^(\d+-)?\d+(:\d+){0,2}$")]
 """A time in the syntax of sbatch: minutes, minutes:seconds, hours:minutes:seconds, days-hours, …"""
 Memory = Annotated[str, Field(pattern=r"^\d+[KMGTkmgt]?$")]
 """A size in the syntax of sbatch: megabytes, or a number with a unit."""
+CORES_BESIDE_GPU = 8
+"""Cores of a rank with a GPU, for its main thread, reading, compiling and NCCL."""
 Gpus = Annotated[str, Field(pattern=r"^([\w.-]+:)?\d{1,4}$", coerce_numbers_to_str=True)]
 """A number of GPUs, or a type and a number: 8, h100:8."""
 
@@ -99,8 +101,8 @@ class Slurm:
     """Ranks on each node: one for each GPU."""
     gpus_per_node: Gpus = "0"
     """GPUs requested on each node: 8, or h100:8 with their type (--gres=gpu:h100:8); 0 works on CPU."""
-    train_cpus: Positive = 1
-    """Cores of one rank."""
+    train_cpus: Positive | None = None
+    """Cores of one rank; None takes 8 where it has a GPU, else 1."""
     train_memory: Memory | None = None
     """Memory of one node; None takes the default."""
     launcher: Texts = ()
@@ -208,10 +210,11 @@ class Slurm:
         """Returns the options of nodes, cores, time, memory and GPUs."""
         if kind != "ranks":
             return [self._data_cores(kind), f"--time={self.data_time}", *_memory(self.data_memory, self._indices(kind))]
-        sizes = [f"--nodes={self.nodes}", f"--ntasks-per-node={self.ranks_per_node}"]
-        sizes += [f"--cpus-per-task={self.train_cpus}", f"--time={self.train_time}"]
-        sizes += [f"--signal=B:USR2@{self.signal_seconds}", *_memory(self.train_memory)]
         has_gpus = int(self.gpus_per_node.rpartition(":")[2]) > 0
+        cores = self.train_cpus or (CORES_BESIDE_GPU if has_gpus else 1)
+        sizes = [f"--nodes={self.nodes}", f"--ntasks-per-node={self.ranks_per_node}"]
+        sizes += [f"--cpus-per-task={cores}", f"--time={self.train_time}"]
+        sizes += [f"--signal=B:USR2@{self.signal_seconds}", *_memory(self.train_memory)]
         return sizes + [f"--gres=gpu:{self.gpus_per_node}"] * has_gpus
 
     def _data_cores(self, kind: Kind) -> str:

@@ -22,6 +22,7 @@ from typing import Any, Literal, TypeVar
 import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
+from torch.distributed.rendezvous import rendezvous
 
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError
 from headrace.pipeline.core.variables import CORES
@@ -35,6 +36,9 @@ MARGIN = datetime.timedelta(minutes=5)
 """The time between the watchdog's limit and that of a process group."""
 LONGEST_SECONDS = 1e6
 """Limits above it are treated as equal to it."""
+
+FLIGHT_RECORDER = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
+"""NCCL keeps its last operations, and writes them to a file when it gives up waiting."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -83,28 +87,60 @@ def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.devic
     os.environ["DS_ACCELERATOR"] = kind
     if "TORCHELASTIC_RUN_ID" in os.environ:
         die_with_parent()
-    here = torch.device("cuda", ranks.local_rank) if kind == "cuda" else torch.device("cpu")
+    here = torch.device("cpu")
     if kind == "cuda":
-        check_devices(ranks, torch.cuda.device_count(), setting)
+        here = torch.device("cuda", device_index(ranks, torch.cuda.device_count(), setting))
         torch.cuda.set_device(here)
     else:
         torch.set_num_threads(own_cores(ranks, os.environ))
     if not dist.is_initialized():
-        backend = "nccl" if kind == "cuda" else "gloo"
-        store = dist.HashStore() if ranks.world == 1 else None  # type: ignore[attr-defined]  # torch does not list it
-        dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.world, store=store, timeout=TIMEOUT)
+        _join(ranks, here, setting)
     return dataclasses.replace(ranks, device=here)
 
 
-def check_devices(ranks: Ranks, devices: int, setting: str) -> None:
-    """Refuses a rank that has no GPU of its own among the ``devices`` of its machine. The error names ``setting``.
+def _join(ranks: Ranks, device: torch.device, setting: str) -> None:
+    """Makes the process group of all ranks, each with its own ``device``."""
+    store = dist.HashStore() if ranks.world == 1 else next(rendezvous("env://", ranks.rank, ranks.world))[0]  # type: ignore[attr-defined]  # torch does not list it
+    on_gpu = device.type == "cuda"
+    if on_gpu:
+        claim_device(ranks, str(torch.cuda.get_device_properties(device).uuid), store, setting)
+        for name, value in FLIGHT_RECORDER.items():
+            os.environ.setdefault(name, value)
+    dist.init_process_group(
+        "nccl" if on_gpu else "gloo",
+        rank=ranks.rank,
+        world_size=ranks.world,
+        store=store,
+        timeout=TIMEOUT,
+        device_id=device if on_gpu else None,
+    )
+
+
+def device_index(ranks: Ranks, devices: int, setting: str) -> int:
+    """Returns the number of this rank's GPU among the ``devices`` that it sees: those of its machine, or a single one
+    that the launcher has chosen for it (srun --gpus-per-task). The error names ``setting``.
 
     Raises:
-        ConfigError: with the number of GPUs.
+        ConfigError: with the number of GPUs, when there are fewer than ranks.
     """
+    if devices == 1:
+        return 0
     if ranks.local_rank >= devices:
         wrong = f"rank {ranks.rank} is number {ranks.local_rank} on {socket.gethostname()}, which has {devices} GPUs"
         raise ConfigError(setting, wrong, "start as many ranks on a machine as it has GPUs")
+    return ranks.local_rank
+
+
+def claim_device(ranks: Ranks, uuid: str, store: distributed_c10d.Store, setting: str) -> None:
+    """Refuses two ranks on the GPU ``uuid``, by an entry in the ``store`` of all ranks. The error names ``setting``.
+
+    Raises:
+        ConfigError: with both ranks, on the later one.
+    """
+    holder = store.compare_set(f"gpu {uuid}", "", str(ranks.rank)).decode()
+    if holder != str(ranks.rank):
+        wrong = f"ranks {holder} and {ranks.rank} share the GPU {uuid} of {socket.gethostname()}"
+        raise ConfigError(setting, wrong, "start as many ranks on a machine as it has GPUs, each with one of its own")
 
 
 def wait_longer_than(watchdog_seconds: float) -> None:

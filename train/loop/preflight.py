@@ -1,7 +1,6 @@
 """Checks before the first step, so that a training that cannot succeed does not begin.
 
     agreement   settings, data manifests, code and libraries are the same on all ranks
-    devices     every rank has a GPU of its own, when GPUs are used
     folder      all ranks can write to the training's folder, and it is the same folder for all
     room        the checkpoints that will be kept and the export fit on the disk
     clocks      those of all nodes agree: files and locks are judged by their times
@@ -57,13 +56,12 @@ def check(stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int, ran
     """Makes all checks; all ranks call it.
 
     Raises:
-        ConfigError: when ranks were not started alike, or without a GPU for each.
+        ConfigError: when ranks were not started alike.
         RetryableError: when a node cannot write to ``folder`` or its clock is wrong: another node may do; when there is
             no room for the checkpoints: it may be made.
     """
     check_agreement(gather(identity(stage, inputs)))
     if ranks.device.type == "cuda":
-        check_devices(gather((socket.gethostname(), ranks.local_rank)))
         for slow in slow_ranks(gather((bad_nodes.this_node(), product_seconds(ranks.device, PRODUCT_SIZE)))):
             if ranks.first:
                 report(slow, "a matrix product", folder)
@@ -120,14 +118,6 @@ def check_agreement(identities: Sequence[Mapping[str, str]]) -> None:
             if other.get(name) != value:
                 wrong = f"ranks 0 and {rank} differ in {name} ({value}, {other.get(name)})"
                 raise ConfigError("weights", wrong, "start all ranks from one run.json and one installation")
-
-
-def check_devices(places: Sequence[tuple[str, int]]) -> None:
-    """Refuses two ranks on one GPU; ``places`` are host and number of each rank's."""
-    for rank, place in enumerate(places):
-        if place in places[:rank]:
-            wrong = f"ranks {places.index(place)} and {rank} share GPU {place[1]} of {place[0]}"
-            raise ConfigError("weights", wrong, "have the launcher give each rank a number of its own on its node")
 
 
 def check_folder(folder: Path, ranks: Ranks) -> None:

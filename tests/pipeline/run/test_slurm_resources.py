@@ -64,6 +64,7 @@ def test_data_jobs_and_training_jobs_have_resources_of_their_own(fake: FakeSlurm
     for job in (weights, scores):
         assert {name: option(job, name) for name in wanted} == wanted
         assert (option(job, "mem"), option(job, "gres")) == ("64G", "gpu:h100:8")
+        assert option(job, "cpus-per-task") == "8"
     assert "submitted 4 jobs" in output
 
 
@@ -99,6 +100,18 @@ def test_a_launcher_starts_the_python_of_every_task_and_rank(fake: FakeSlurm, su
     launcher = ["apptainer", "exec", "--nv", "image.sif"]
     assert script(fake.argv[DATA])[-6:] == ["/opt/bin/python", "", *launcher]
     assert script(fake.argv[-2])[-7:] == [sys.executable, "", *launcher, "/opt/bin/python"]
+
+
+@pytest.mark.parametrize(("settings", "cores"), [([], "1"), (["cluster.train_cpus=3", "cluster.gpus_per_node=2"], "3")])
+def test_ranks_have_the_cores_that_are_given(fake: FakeSlurm, submit: Submit, settings: list[str], cores: str) -> None:
+    submit(*settings)
+    assert option(fake.argv[WEIGHTS], "cpus-per-task") == cores
+
+
+def test_ranks_are_bound_to_the_memory_of_their_cores(fake: FakeSlurm, submit: Submit) -> None:
+    binding = ["--cpu-bind=cores", "--mem-bind=local", "--gpus-per-task=1"]
+    submit(f"cluster.srun_options={binding}", "cluster.one_job=always")
+    assert script(fake.argv[WEIGHTS])[-4:] == [*binding, sys.executable]
 
 
 def test_srun_has_its_options_for_data_jobs_too(fake: FakeSlurm, submit: Submit) -> None:

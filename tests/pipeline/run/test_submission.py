@@ -60,7 +60,7 @@ def test_a_chain_of_jobs_each_after_the_one_before_it(
         "--partition=long",
         "--nodes=2",
         "--ntasks-per-node=8",
-        "--cpus-per-task=1",
+        "--cpus-per-task=8",
         "--time=24:00:00",
         "--signal=B:USR2@600",
     ]

@@ -2,6 +2,7 @@ import socket
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.distributed import processes
@@ -38,11 +39,27 @@ def test_cuda_without_a_gpu_is_refused():
     assert str(error.value) == "training.device: is 'cuda', but torch finds no GPU; give auto or cpu"
 
 
+def test_a_rank_takes_the_gpu_of_its_number_or_the_only_one_that_it_sees():
+    assert processes.device_index(Ranks(5, 8, 1, 4), 4, "training.device") == 1
+    assert processes.device_index(Ranks(5, 8, 1, 4), 1, "training.device") == 0
+
+
 def test_a_rank_without_a_gpu_of_its_own_is_refused():
-    processes.check_devices(Ranks(5, 8, 1, 4), 2, "evaluation.device")
     with pytest.raises(ConfigError) as error:
-        processes.check_devices(Ranks(6, 8, 2, 4), 2, "evaluation.device")
+        processes.device_index(Ranks(6, 8, 2, 4), 2, "evaluation.device")
     assert str(error.value) == (
         f"evaluation.device: rank 6 is number 2 on {socket.gethostname()}, which has 2 GPUs;"
         " start as many ranks on a machine as it has GPUs"
+    )
+
+
+def test_two_ranks_that_see_one_gpu_are_refused():
+    store = dist.HashStore()
+    for rank, uuid in ((0, "GPU-a"), (1, "GPU-b"), (0, "GPU-a")):
+        processes.claim_device(Ranks(rank, 3, rank, 3), uuid, store, "training.device")
+    with pytest.raises(ConfigError) as error:
+        processes.claim_device(Ranks(2, 3, 2, 3), "GPU-b", store, "training.device")
+    assert str(error.value) == (
+        f"training.device: ranks 1 and 2 share the GPU GPU-b of {socket.gethostname()};"
+        " start as many ranks on a machine as it has GPUs, each with one of its own"
     )

@@ -13,7 +13,7 @@ import torch
 
 from headrace.pipeline.core import artifact
 from headrace.pipeline.core.artifact import Artifact, FileRecord, TaskOutput, finish
-from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError
+from headrace.pipeline.core.errors import ArtifactError, RetryableError
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.loop import preflight
@@ -59,15 +59,6 @@ def test_two_ranks_see_the_same_folder_and_settings_or_both_refuse(tmp_path: Pat
         wanted.append("absent: No such file or directory")
         assert json.loads((tmp_path / f"found-{rank}.json").read_text()) == wanted
     assert not list(tmp_path.glob("*/health-*"))
-
-
-def test_ranks_that_share_a_gpu_are_refused() -> None:
-    preflight.check_devices([("n1", 0), ("n1", 1), ("n2", 0)])
-    with pytest.raises(ConfigError) as error:
-        preflight.check_devices([("n1", 0), ("n2", 0), ("n1", 0)])
-    assert str(error.value) == (
-        "weights: ranks 0 and 2 share GPU 0 of n1; have the launcher give each rank a number of its own on its node"
-    )
 
 
 def test_clocks_that_differ_are_refused() -> None:
