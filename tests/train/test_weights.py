@@ -102,8 +102,8 @@ def test_a_step_without_targets_makes_no_update(tmp_path, inputs, run_stage, mon
     """All labels of the steps 5 and 6 are masked. Momentum and weight decay would change the weights all the same."""
     read = Reader.read
 
-    def masked(reader: Reader, rows: Rows, numbers: Sequence[int], first_position: int) -> MicroBatch:
-        batch = read(reader, rows, numbers, first_position)
+    def masked(reader: Reader, rows: Rows, numbers: Sequence[int], first_position: int, *rest: int) -> MicroBatch:
+        batch = read(reader, rows, numbers, first_position, *rest)
         if reader.purpose != "training" or first_position // 8 + 1 not in (5, 6):
             return batch
         arrays = {**batch.arrays, "targets": np.full_like(batch.arrays["targets"], IGNORED)}

@@ -63,17 +63,19 @@ class Rows:
                 return self._tokens.slice(other, begin, begin + length + 1)
         return np.empty(0, np.int64)
 
-    def target_bytes(self, rows: Sequence[int], token_bytes_V: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    def target_bytes(
+        self, rows: Sequence[int], token_bytes_V: NDArray[np.int64] | None, least_rows: int = 1
+    ) -> NDArray[np.int64] | None:
         """Returns the UTF-8 bytes of text of the token after each position, (rows, row_tokens), and 0 in padding.
 
         Args:
-            rows: their numbers; with none, the result is one row of padding.
+            rows: their numbers; rows of padding follow up to ``least_rows``.
             token_bytes_V: the bytes of each token; None if they differ from text to text. Then those that are stored
                 with the tokens count; without them (tokens of an older version) the result is None.
         """
         if token_bytes_V is None and not self._tokens.has_token_bytes:
             return None
-        found = np.zeros((max(1, len(rows)), self.row_tokens), np.int64)
+        found = np.zeros((max(least_rows, len(rows)), self.row_tokens), np.int64)
         for row, bytes_T in zip(rows, found, strict=False):
             begin = 0
             for shard, start, length in self._rows.spans(row).tolist():

@@ -214,12 +214,12 @@ def validate(job: Job) -> dict[str, float]:
     text_bytes: dict[str, float] = {}
     for start in range(0, rows, micro_rows * ranks.world):
         first = start + ranks.rank * micro_rows
-        # A rank without rows reads padding: all ranks must evaluate equally often.
+        # Padding fills the last batches: all ranks evaluate equally often, and compiled layers see one shape.
         numbers = range(first, min(first + micro_rows, rows))
-        part = reader.read(job.validation_rows, numbers, first)
+        part = reader.read(job.validation_rows, numbers, first, micro_rows)
         add(sums, job.engine.evaluate(job.objective, to_device(part.arrays, ranks.device)))
         add(counts, part.counts)
-        target_bytes_BT = job.validation_rows.target_bytes(numbers, job.token_bytes)
+        target_bytes_BT = job.validation_rows.target_bytes(numbers, job.token_bytes, micro_rows)
         if target_bytes_BT is not None:
             add(text_bytes, job.objective.text_bytes(part.arrays, target_bytes_BT))
     sums, counts, text_bytes = (total_of(ranks, own) for own in (sums, counts, text_bytes))

@@ -246,9 +246,13 @@ class Reader:
     purpose: str
     """Training and validation draw different numbers."""
 
-    def read(self, rows: Rows | MixedRows, numbers: Sequence[int], first_position: int) -> MicroBatch:
-        """Reads the rows ``numbers``, the first of which has ``first_position`` in the training; with none, padding."""
-        pieces: list[Pieces] = [rows.pieces(number) for number in numbers] or [()]
+    def read(
+        self, rows: Rows | MixedRows, numbers: Sequence[int], first_position: int, least_rows: int = 1
+    ) -> MicroBatch:
+        """Reads the rows ``numbers``, the first of which has ``first_position`` in the training; rows of padding follow
+        up to ``least_rows``."""
+        pieces: list[Pieces] = [rows.pieces(number) for number in numbers]
+        pieces += [()] * (least_rows - len(pieces))
         found = []
         for offset, each in enumerate(pieces):
             generator = row_generator(self.seed, self.purpose, first_position + offset)

@@ -178,6 +178,18 @@ def test_random_numbers_of_a_row_depend_on_seed_purpose_and_position_alone(input
     assert row_generator(1, "training", 5).random() == 0.9726201208388638
 
 
+def test_rows_of_padding_fill_a_batch_and_count_for_nothing(inputs):
+    rows = Rows(inputs["packed"], inputs["tokens"], "train")
+    reader = Reader(TwoTerms(), Vocabulary(257, {}), 3, "training")
+    two, four = reader.read(rows, [0, 1], 7), reader.read(rows, [0, 1], 7, least_rows=4)
+    assert (four.counts, four.tokens) == (two.counts, two.tokens)
+    for name, array in four.arrays.items():
+        assert len(array) == 4
+        assert np.array_equal(array[:2], two.arrays[name])
+    assert (four.arrays["documents"][2:] == -1).all()
+    assert rows.target_bytes([0, 1], np.ones(257, np.int64), 4)[2:].sum() == 0
+
+
 def test_without_rows_there_is_padding_with_nothing_to_predict(inputs):
     rows = Rows(inputs["packed"], inputs["tokens"], "train")
     read = Reader(TwoTerms(), Vocabulary(257, {}), 3, "training").read(rows, [], 0)
