@@ -23,7 +23,7 @@ from headrace.pipeline.setting_names import dotted, key_remedy, with_types
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture
 from headrace.train.engine.optimizers import AnyOptimizer
-from headrace.train.engine.zero import deepspeed_config, plan_batches
+from headrace.train.engine.zero import check_sequence_ranks, deepspeed_config, plan_batches
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.loop.schedule import Schedule
 from headrace.train.objectives import OBJECTIVES, AnyObjective
@@ -191,3 +191,5 @@ def check_training(config: RunConfig) -> None:
         vocabulary = Vocabulary.of_tokenizer(config.objective, config.tokenizer.tokenizer())
         check_sentences(config.objective.pairs, vocabulary)
     deepspeed_config(plan_batches(config.training, config.training_ranks), config.training, config.zero)
+    positions = config.row_objective.lengths(config.text_packing.row_tokens)["inputs"]
+    check_sequence_ranks(config.training, config.model, positions)

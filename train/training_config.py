@@ -104,6 +104,9 @@ class TrainingConfig:
     """The limit for one step. After it every rank prints its stacks and ends, and the run can be started again."""
     save_hang_seconds: PositiveNumber = unhashed(1800.0)
     """The same limit for the time that training waits for a checkpoint to be written, which is no part of a step."""
+    sequence_ranks: Positive = unhashed(1)
+    """The number of neighbouring ranks that compute each row together, each a part of its positions, and exchange heads
+    for attention (Ulysses, Jacobs et al. 2023): for long rows. It divides the ranks, ``model.heads`` and the row."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """auto: CUDA if it is available."""
     compile: Literal["auto", "on", "off"] = unhashed("auto")

@@ -92,7 +92,8 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     training = run.config.training
     world = _number("RANKS", ranks, 1, training.batch_rows) if ranks else run.config.training_ranks
     plan_batches(training, world)
-    chosen = [_number("RANK", rank, 0, world - 1)] if rank else list(range(world))
+    together = training.sequence_ranks
+    chosen = [_number("RANK", rank, 0, world - 1)] if rank else list(range(0, world, together))
     number = _number("STEP", step, 1, training.steps)
     config = run.config
     mix = Mix.of(config.mixture, config.text_packing.row_tokens, config.objective.frame_tokens)
@@ -111,7 +112,9 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     numbers = order.batch(first, end - first)
     seen = []
     for one in chosen:
-        for place, row in enumerate(share(numbers, one, world).tolist(), first + one * len(numbers) // world):
+        group = one // together
+        own = share(numbers, group, world // together).tolist()
+        for place, row in enumerate(own, first + group * len(own)):
             source, own_row = rows.source(row)
             seen.append(_seen(place, one, sources[source], own_row))
     yield from _documents(seen)

@@ -19,7 +19,8 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
 
 m may differ by the role of a parameter; statistics, of which every rank has all, are added to the optimizer states.
 Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation, the inputs
-of the layers (train/model/execution.py). Neither a CUDA context nor what an allocator loses between tensors is counted.
+of the layers (train/model/execution.py). Ranks that compute rows together have equal parts of them. Neither a CUDA
+context nor what an allocator loses between tensors is counted.
 """
 
 import dataclasses
@@ -85,7 +86,7 @@ class Footprint:
 
     def memory(self, micro_rows: int) -> Memory:
         """Returns the memory with micro-batches of ``micro_rows`` rows."""
-        stage, ranks = self.stage, self.ranks
+        stage, ranks, parts = self.stage, self.ranks, self.training.sequence_ranks
         parameters = self.model.parameters(self.vocabulary)
         own = -(-parameters // ranks) if stage else parameters
         low, low_own = self.value_bytes * parameters, self.value_bytes * own
@@ -94,14 +95,13 @@ class Footprint:
         second = -(-low // self.zero.secondary_ranks) if self.zero.secondary_ranks > 1 else 0
         weights = low_own + gathered + second if stage == 3 else low
         master_weights = FP32 * own if stage else 0
-        activations = micro_rows * self.activation_bytes_per_row()
-        output_layer = self._output_layer_bytes(micro_rows)
+        activations = micro_rows * self.activation_bytes_per_row() // parts
+        output_layer = self._output_layer_bytes(micro_rows * self._logit_positions // parts)
         update = self._update_bytes(parameters, own) + self._optimizer_bytes()
-        before = gradients if self.training.batch_rows > micro_rows * ranks else 0
-        layer = micro_rows * self._backward_bytes_per_row()
+        before = gradients if self.training.batch_rows > micro_rows * ranks // parts else 0
+        layer = micro_rows * self._backward_bytes_per_row() // parts
         micro_batch = max(before + activations + max(output_layer, layer), gradients)
         optimizer_states = self._optimizer_states(ranks if stage else 1)
-        resident = weights + master_weights + optimizer_states
         return Memory(
             weights=weights,
             master_weights=master_weights,
@@ -110,7 +110,7 @@ class Footprint:
             activations=activations,
             output_layer=output_layer,
             update=update,
-            peak=resident + max(micro_batch, at_update + update),
+            peak=weights + master_weights + optimizer_states + max(micro_batch, at_update + update),
         )
 
     def _gradient_bytes(self, parameters: int, own: int) -> tuple[int, int]:
@@ -129,7 +129,7 @@ class Footprint:
 
     def largest_micro_rows(self, memory_bytes: float) -> int:
         """Returns the largest micro-batch that divides a rank's share of rows and fits; 0 if one row does not fit."""
-        share = self.training.batch_rows // self.ranks
+        share = self.training.batch_rows * self.training.sequence_ranks // self.ranks
         fitting = (n for n in range(share, 0, -1) if share % n == 0 and self.memory(n).peak <= memory_bytes)
         return next(fitting, 0)
 
@@ -259,10 +259,9 @@ class Footprint:
         weights = self.model.heads * self.row_tokens * (2 * self.value_bytes + 1)
         return seen + (weights if self.model.dropout else 0)
 
-    def _output_layer_bytes(self, micro_rows: int) -> int:
-        tokens, width = micro_rows * self._logit_positions, self.model.embedding_width or self.model.width
-        pads = self.training.pads_on(self.device)
-        vocabulary = padded_vocabulary(self.vocabulary) if pads else self.vocabulary
+    def _output_layer_bytes(self, tokens: int) -> int:
+        width = self.model.embedding_width or self.model.width
+        vocabulary = padded_vocabulary(self.vocabulary) if self.training.pads_on(self.device) else self.vocabulary
         weight, at_once = vocabulary * width, chunk_positions(vocabulary, self.device)
         copy_bytes = self.value_bytes * weight * (vocabulary > self.vocabulary)
         gradient_bytes = self.value_bytes * tokens * width + FP32 * weight

@@ -39,8 +39,10 @@ from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, Snapshot
 from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
+from headrace.train.model.execution import share_rows
 from headrace.train.model.head import Head
 from headrace.train.model.roles import roles, shape_of
+from headrace.train.model.row_parts import SplitRows
 from headrace.train.model.stack import Stack
 from headrace.train.model.transformer import replace_parameters
 from headrace.train.objectives.base import Objective
@@ -139,6 +141,7 @@ class Engine:
         """
         self.plan = zero.plan_batches(training, ranks.world)
         self.ranks = ranks
+        part = share_rows(model, ranks, training.sequence_ranks)
         self._optimizer, self._roles = optimizer, roles(model)
         self._clip = training.gradient_clip or math.inf
         self._stage = zero.stage_on(ranks.world, training, zeroing)
@@ -160,6 +163,7 @@ class Engine:
                 _allocate(model, DTYPES[training.precision], ranks.device, config if self._stage == 3 else None)
             self._engine: Any = deepspeed.initialize(model=model, optimizer=build(model, optimizer), config=config)[0]
             self._linear = nn.functional.linear
+        self._model: Any = self._engine if part is None else SplitRows(self._engine, part)
         if self._stage < 2 and ranks.world == 1 and not hasattr(self._engine.optimizer, "reduce_gradients"):
             self._engine.enable_backward_allreduce = False  # one rank would only copy all its gradients
         built = partitions.torch_optimizer(self._engine, self._stage)
@@ -188,7 +192,7 @@ class Engine:
         Args:
             objective: what is trained.
             batches: this rank's micro-batches: ``plan.accumulation`` of them, or fewer while the batch grows.
-            counts: each term's count over the micro-batches of all ranks.
+            counts: each term's count over the micro-batches of all ranks, those of a row once.
 
         Returns:
             Each term's sum over this rank's micro-batches.
@@ -205,7 +209,7 @@ class Engine:
                 self._engine.step()  # counts the micro-batch before; the last one's is the update
             self._engine.set_gradient_accumulation_boundary(is_boundary=number == len(batches) - 1)
             with _linear_layers(self._linear):  # the backward pass, too, where it computes activations again
-                losses = objective.losses(self._engine, batch)
+                losses = objective.losses(self._model, batch)
                 self._engine.backward(functools.reduce(operator.add, [losses[name] * scales[name] for name in weights]))
             for name, loss in losses.items():
                 sums[name] += loss.detach()
@@ -258,7 +262,7 @@ class Engine:
         """Returns each term's sum over ``batch``. All ranks must call it equally often."""
         self._engine.eval()
         with _linear_layers(self._linear):
-            return {name: float(loss) for name, loss in objective.losses(self._engine, batch).items()}
+            return {name: float(loss) for name, loss in objective.losses(self._model, batch).items()}
 
     def fragments(self) -> Iterator[Fragment]:
         """Yields this rank's part of the state, in the training's own memory."""

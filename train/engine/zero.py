@@ -1,6 +1,6 @@
 """Batch arithmetic, and DeepSpeed's configuration that follows from it.
 
-    batch_rows = world · accumulation · micro_rows
+    batch_rows = world / training.sequence_ranks · accumulation · micro_rows
 
 ``batch_rows`` is a setting and the launcher decides ``world``. ``micro_rows`` is the largest allowed divisor of the
 rows of one rank, and ``accumulation`` follows. While the batch grows (``training.ramp_steps``), each size is divided
@@ -15,6 +15,7 @@ import dataclasses
 from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError
+from headrace.train.config import ModelConfig
 from headrace.train.engine.loss_scale import FIRST_FACTOR
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
@@ -26,10 +27,25 @@ class BatchPlan:
     world: int
     accumulation: int
     micro_rows: int
+    sequence_ranks: int = 1
+    """The ranks that have the same rows."""
+
+    @property
+    def groups(self) -> int:
+        """The number of groups of ranks with rows of their own."""
+        return self.world // self.sequence_ranks
+
+    def group(self, rank: int) -> int:
+        """Returns the number of the group of ``rank``."""
+        return rank // self.sequence_ranks
+
+    def counts_rows(self, rank: int) -> bool:
+        """Whether ``rank`` is the one of its group that counts the rows."""
+        return rank % self.sequence_ranks == 0
 
     @property
     def batch_rows(self) -> int:
-        return self.world * self.accumulation * self.micro_rows
+        return self.groups * self.accumulation * self.micro_rows
 
 
 def plan_batches(training: TrainingConfig, world: int) -> BatchPlan:
@@ -38,15 +54,40 @@ def plan_batches(training: TrainingConfig, world: int) -> BatchPlan:
     Raises:
         ConfigError: when the ranks cannot have equally many rows, also in a smaller batch of the first steps.
     """
+    together = training.sequence_ranks
+    if world % together:
+        wrong = f"{world} ranks cannot be grouped by {together}"
+        raise ConfigError("training.sequence_ranks", wrong, "give a divisor of the number of ranks, or 1")
+    groups, whom = world // together, "ranks" if together == 1 else f"groups of {together} ranks"
     sizes = {"training.batch_rows": training.batch_rows}
     if training.ramp_first_rows is not None:
         sizes["training.ramp_first_rows"] = training.ramp_first_rows
     for setting, rows in sizes.items():
-        if rows % world:
-            raise ConfigError(setting, f"{rows} rows cannot be dealt to {world} ranks", f"give a multiple of {world}")
-    rank_rows = training.batch_rows // world
+        if rows % groups:
+            wrong = f"{rows} rows cannot be dealt to {groups} {whom}"
+            raise ConfigError(setting, wrong, f"give a multiple of {groups}")
+    rank_rows = training.batch_rows // groups
     micro_rows = micro_batch_rows(training, rank_rows)
-    return BatchPlan(world, rank_rows // micro_rows, micro_rows)
+    return BatchPlan(world, rank_rows // micro_rows, micro_rows, together)
+
+
+def check_sequence_ranks(training: TrainingConfig, model: ModelConfig, positions: int) -> None:
+    """Checks that ``training.sequence_ranks`` can compute rows of so many ``positions`` together.
+
+    Raises:
+        ConfigError: when they do not divide the heads or the positions, or ``model`` has two stacks or a generator.
+    """
+    setting, together = "training.sequence_ranks", training.sequence_ranks
+    if together == 1:
+        return
+    if model.stack not in ("decoder", "encoder"):
+        wrong = f"is {together}, and model.stack is {model.stack}"
+        raise ConfigError(setting, wrong, "give 1, or a model of stack decoder or encoder")
+    if model.heads % together:
+        raise ConfigError(setting, f"is {together}, and the model has {model.heads} heads", "give a divisor of both")
+    if positions % together:
+        wrong = f"is {together}, and a row has {positions} positions"
+        raise ConfigError(setting, wrong, "give a divisor, or another packing.row_tokens")
 
 
 def micro_batch_rows(training: TrainingConfig, rank_rows: int) -> int:
@@ -79,7 +120,7 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
         _check_secondary_ranks(zero.secondary_ranks, stage, plan.world)
     sums = "fp32" if training.gradient_sums == "fp32" else precision
     return {
-        "train_batch_size": plan.batch_rows,
+        "train_batch_size": plan.world * plan.accumulation * plan.micro_rows,  # it counts a row for each of its ranks
         "train_micro_batch_size_per_gpu": plan.micro_rows,
         "gradient_accumulation_steps": plan.accumulation,
         # DeepSpeed does not report the norm at stage 0, so the engine clips there.

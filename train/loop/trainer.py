@@ -152,8 +152,9 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
 
 def totals_of(job: Job, update: Update, stop: StopRequest) -> Totals:
     """Sums ``update`` over all ranks, which also agree on whether to stop."""
-    names = list(job.objective.weights)
-    own = [update.tokens, stop.asked, job.saver.failed, *(update.counts[name] for name in names)]
+    names, is_counted = list(job.objective.weights), job.engine.plan.counts_rows(job.engine.ranks.rank)
+    counts_of_rows = (update.counts[name] * is_counted for name in names)
+    own = [update.tokens * is_counted, stop.asked, job.saver.failed, *counts_of_rows]
     begun = time.perf_counter()
     tokens, stops, failures, *counts = total(job.engine.ranks, own)
     job.stragglers.updated(time.perf_counter() - begun)
@@ -205,23 +206,24 @@ def save(job: Job, state: State, tracker: Tracker | None) -> None:
 
 def validate(job: Job) -> dict[str, float]:
     """Returns loss and bits per byte of the first ``validation_rows`` held-out rows; nothing when none is held out."""
-    ranks, micro_rows, reader = job.engine.ranks, job.engine.plan.micro_rows, job.validation_reader
+    ranks, plan, reader = job.engine.ranks, job.engine.plan, job.validation_reader
+    micro_rows, is_counted = plan.micro_rows, plan.counts_rows(ranks.rank)
     rows = min(len(job.validation_rows), job.training.validation_rows)
     if not rows:
         return {}
     sums: dict[str, float] = {}
     counts: dict[str, float] = {}
     text_bytes: dict[str, float] = {}
-    for start in range(0, rows, micro_rows * ranks.world):
-        first = start + ranks.rank * micro_rows
+    for start in range(0, rows, micro_rows * plan.groups):
+        first = start + plan.group(ranks.rank) * micro_rows
         # Padding fills the last batches: all ranks evaluate equally often, and compiled layers see one shape.
         numbers = range(first, min(first + micro_rows, rows))
         part = reader.read(job.validation_rows, numbers, first, micro_rows)
         add(sums, job.engine.evaluate(job.objective, to_device(part.arrays, ranks.device)))
-        add(counts, part.counts)
+        add(counts, part.counts, is_counted)
         target_bytes_BT = job.validation_rows.target_bytes(numbers, job.token_bytes, micro_rows)
         if target_bytes_BT is not None:
-            add(text_bytes, job.objective.text_bytes(part.arrays, target_bytes_BT))
+            add(text_bytes, job.objective.text_bytes(part.arrays, target_bytes_BT), is_counted)
     sums, counts, text_bytes = (total_of(ranks, own) for own in (sums, counts, text_bytes))
     values = losses(job.objective, "validation_loss", sums, counts)
     if any(text_bytes.values()):
@@ -247,10 +249,11 @@ def losses(
 
 def load(job: Job, step: int, rows_seen: int) -> Update:
     """Reads this rank's micro-batches of the update after ``step`` updates of ``rows_seen`` rows."""
-    ranks = job.engine.ranks
-    numbers = share(job.order.batch(rows_seen, job.training.rows_at(step)), ranks.rank, ranks.world).tolist()
+    ranks, plan = job.engine.ranks, job.engine.plan
+    group = plan.group(ranks.rank)
+    numbers = share(job.order.batch(rows_seen, job.training.rows_at(step)), group, plan.groups).tolist()
     micro_rows = micro_batch_rows(job.training, len(numbers))
-    first = rows_seen + ranks.rank * len(numbers)
+    first = rows_seen + group * len(numbers)
     parts = [
         job.reader.read(job.train_rows, numbers[start : start + micro_rows], first + start)
         for start in range(0, len(numbers), micro_rows)
@@ -260,10 +263,10 @@ def load(job: Job, step: int, rows_seen: int) -> Update:
     return Update(batches, counts, sum(part.tokens for part in parts))
 
 
-def add(sums: dict[str, float], values: Mapping[str, float]) -> None:
-    """Adds each of ``values`` to the sum of its name."""
+def add(sums: dict[str, float], values: Mapping[str, float], is_counted: bool = True) -> None:
+    """Adds each of ``values``, if it ``is_counted``, to the sum of its name."""
     for name, value in values.items():
-        sums[name] = sums.get(name, 0.0) + value
+        sums[name] = sums.get(name, 0.0) + value * is_counted
 
 
 def total_of(ranks: Ranks, values: Mapping[str, float]) -> dict[str, float]:

@@ -1,5 +1,5 @@
-"""The computation of a model on its device: blocks as one compiled graph each, and with activations that are computed
-again; output layers with a padded vocabulary.
+"""The computation of a model on its devices: blocks as one compiled graph each, and with activations that are computed
+again; output layers with a padded vocabulary; rows that several ranks compute together.
 
     keeps all    x ── block ──> x ── block ──> x        each block keeps its activations for the backward pass
     full         x ── block ──> x ── block ──> x        each keeps its input; the backward pass computes the rest again
@@ -13,12 +13,16 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from headrace.train.distributed.processes import Ranks
 from headrace.train.model.compilation import compile_lazily
 from headrace.train.model.head import Head
 from headrace.train.model.layers import Block
+from headrace.train.model.row_parts import RowPart
+from headrace.train.model.stack import Stack
 
 
 def prepare_blocks(model: nn.Module, compiles: bool, recompute: Literal["none", "full"]) -> None:
@@ -34,6 +38,24 @@ def pad_vocabulary(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, Head):
             module.pads = True
+
+
+def share_rows(model: nn.Module, ranks: Ranks, sequence_ranks: int) -> RowPart | None:
+    """Makes so many neighbouring ranks compute each row of ``model`` together; all ranks call it.
+
+    Returns:
+        The part of this rank, for ``SplitRows``; None: each rank computes whole rows.
+    """
+    if sequence_ranks == 1:
+        return None
+    firsts = range(0, ranks.world, sequence_ranks)
+    groups = [dist.new_group(range(first, first + sequence_ranks)) for first in firsts]
+    number, index = divmod(ranks.rank, sequence_ranks)
+    part = RowPart(index, sequence_ranks, groups[number])
+    for stack in model.modules():
+        if isinstance(stack, Stack):
+            stack.row_part = part
+    return part
 
 
 def compile_blocks(model: nn.Module) -> None:

@@ -9,6 +9,7 @@ Shapes: B rows, T positions, P new tokens of all rows, M model width, N query he
     norm(x), which ``attended`` leaves to ``normed``
 """
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping
@@ -23,11 +24,14 @@ from headrace.train.model.cache import Cache, NewTokens
 from headrace.train.model.layers import Block, build_dropout
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import POSITIONS, Rotation
+from headrace.train.model.row_parts import ExchangedAttention, RowPart
 from headrace.train.model.visibility import (
     OF_STACK,
+    Bias,
     LogitMask,
     Visibility,
     block_mask,
+    from_head,
     in_layer,
     logit_mask,
     with_prefixes,
@@ -39,6 +43,9 @@ from headrace.train.parts import POSITIONS as POSITION_FACTS
 
 class Stack(nn.Module):
     """Positions, blocks and the last norm."""
+
+    row_part: RowPart | None = None
+    """The part of each row that it gets, if several ranks compute a row together."""
 
     def __init__(self, config: ModelConfig, embedding: nn.Embedding | None = None) -> None:
         """``embedding`` is the stack's own one; None: it has the vectors of another stack's."""
@@ -142,15 +149,29 @@ class Stack(nn.Module):
         """Returns the mask of all pairs of the positions of ``tokens_BT``, with the positions' bias."""
         rows, positions = tokens_BT.shape
         queries_1T = torch.arange(positions, device=tokens_BT.device)[None]
-        bias, cap = self.positions.bias(), self.config.attention_cap
-        return logit_mask(visibility, bias, rows, self.config.heads, queries_1T, positions, cap)
+        visibility, bias, heads = self._of_own_heads(visibility)
+        return logit_mask(visibility, bias, rows, heads, queries_1T, positions, self.config.attention_cap)
 
     def _attending(self, visibility: Visibility, tokens_BT: Tensor, dtype: torch.dtype) -> Attending:
         """Chooses how to compute attention of queries of ``dtype``: FlexAttention on a GPU in training, where it has no
         dropout to apply and no bias to learn."""
         learns_bias = POSITION_FACTS[self.config.positions].biases_per_head > 0
+        attending: Attending
         if not (tokens_BT.is_cuda and self.training and not self.config.dropout) or learns_bias:
-            return DenseAttention(self.dense_mask(visibility, tokens_BT), dtype)
-        (rows, positions), heads = tokens_BT.shape, self.config.heads
-        blocks = block_mask(visibility, rows, heads, positions, tokens_BT.device)
-        return BlockAttention(blocks, self.positions.bias(), self.config.attention_cap)
+            attending = DenseAttention(self.dense_mask(visibility, tokens_BT), dtype)
+        else:
+            visibility, bias, heads = self._of_own_heads(visibility)
+            rows, positions = tokens_BT.shape
+            blocks = block_mask(visibility, rows, heads, positions, tokens_BT.device)
+            attending = BlockAttention(blocks, bias, self.config.attention_cap)
+        return attending if self.row_part is None else ExchangedAttention(attending, self.row_part)
+
+    def _of_own_heads(self, visibility: Visibility) -> tuple[Visibility, Bias | None, int]:
+        """Returns ``visibility``, the positions' bias and the number of the heads that this rank computes."""
+        part, bias, heads = self.row_part, self.positions.bias(), self.config.heads
+        if part is None:
+            return visibility, bias, heads
+        own = heads // part.parts
+        first = part.index * own
+        visibility = dataclasses.replace(visibility, sees=from_head(visibility.sees, first))
+        return visibility, None if bias is None else from_head(bias, first), own

@@ -112,6 +112,11 @@ def in_layer(visibility: Visibility, attention: AttentionName, window: int | Non
     return dataclasses.replace(visibility, sees=sees)
 
 
+def from_head(function: OfIndices, first: int) -> OfIndices:
+    """Returns ``function`` with heads counted from ``first``."""
+    return lambda row, head, query, key: function(row, head + first, query, key)
+
+
 def capped(logits: Tensor, cap: float) -> Tensor:
     """Returns cap · tanh(logits / cap), which lies between -cap and cap (Gemma Team 2024, section 2)."""
     return cap * torch.tanh(logits / cap)

@@ -81,6 +81,15 @@ def test_a_second_copy_of_the_parameters():
     assert more.memory(1).weights - case.memory(1).weights == -(-2 * MODEL.parameters(1000) // 4)
 
 
+def test_ranks_that_compute_rows_together_have_parts_of_activations():
+    alone = footprint(3, 8, "bf16")
+    together = dataclasses.replace(alone, training=dataclasses.replace(alone.training, sequence_ranks=4))
+    for name, parts in {"activations": 4, "weights": 1, "gradients": 1}.items():
+        assert getattr(together.memory(4), name) * parts == getattr(alone.memory(4), name)
+    share = alone.training.batch_rows // 8
+    assert (alone.largest_micro_rows(1e15), together.largest_micro_rows(1e15)) == (share, 4 * share)
+
+
 def recomputed(case: Footprint) -> Footprint:
     return dataclasses.replace(case, training=dataclasses.replace(case.training, recompute="full"))
 

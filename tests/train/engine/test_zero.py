@@ -1,3 +1,4 @@
+import dataclasses
 import re
 from pathlib import Path
 
@@ -8,7 +9,8 @@ from hypothesis import strategies as st
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
-from headrace.train.engine.zero import deepspeed_config, plan_batches, stage_on
+from headrace.train.config import ModelConfig
+from headrace.train.engine.zero import check_sequence_ranks, deepspeed_config, plan_batches, stage_on
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -55,6 +57,53 @@ def test_stage_0_in_half_precision_is_refused(precision):
         f"zero.stage: 0 with {precision} takes a phantom optimizer step at its start (DeepSpeed issue 8393); "
         "use stage 1, also on one rank, or training.precision=fp32"
     )
+
+
+def test_ranks_that_compute_rows_together_are_dealt_rows_once():
+    settings = training(sequence_ranks=4, micro_batch_rows=3)
+    plan = plan_batches(settings, 16)
+    assert (plan.groups, plan.micro_rows, plan.accumulation, plan.batch_rows) == (4, 2, 1, 8)
+    assert [plan.group(rank) for rank in (0, 3, 4, 15)] == [0, 0, 1, 3]
+    assert [rank for rank in range(16) if plan.counts_rows(rank)] == [0, 4, 8, 12]
+    config = deepspeed_config(plan, settings, ZeroConfig())
+    assert (config["train_batch_size"], config["train_micro_batch_size_per_gpu"]) == (32, 2)
+
+
+@pytest.mark.parametrize(
+    ("world", "sequence_ranks", "message"),
+    [
+        (4, 3, "training.sequence_ranks: 4 ranks cannot be grouped by 3; give a divisor of the number of ranks, or 1"),
+        (24, 2, "training.batch_rows: 8 rows cannot be dealt to 12 groups of 2 ranks; give a multiple of 12"),
+    ],
+)
+def test_groups_of_ranks_that_cannot_be_are_refused(world, sequence_ranks, message):
+    with pytest.raises(ConfigError) as error:
+        plan_batches(training(sequence_ranks=sequence_ranks), world)
+    assert str(error.value) == message
+
+
+SHAPE = ModelConfig(layers=1, width=24, heads=6, kv_heads=6, context=64, mlp_width=32)
+
+
+@pytest.mark.parametrize(
+    ("changes", "positions", "message"),
+    [
+        ({"heads": 3, "kv_heads": 3}, 64, "is 2, and the model has 3 heads; give a divisor of both"),
+        ({}, 63, "is 2, and a row has 63 positions; give a divisor, or another packing.row_tokens"),
+        (
+            {"stack": "encoder_decoder"},
+            64,
+            "is 2, and model.stack is encoder_decoder; give 1, or a model of stack decoder or encoder",
+        ),
+    ],
+)
+def test_rows_that_ranks_cannot_compute_together_are_refused(changes, positions, message):
+    settings, model = training(sequence_ranks=2), dataclasses.replace(SHAPE, **changes)
+    with pytest.raises(ConfigError) as error:
+        check_sequence_ranks(settings, model, positions)
+    assert str(error.value) == f"training.sequence_ranks: {message}"
+    check_sequence_ranks(training(), model, positions)
+    check_sequence_ranks(settings, SHAPE, 64)
 
 
 @pytest.mark.parametrize(
