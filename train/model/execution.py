@@ -26,7 +26,10 @@ from headrace.train.model.stack import Stack
 
 
 def prepare_blocks(model: nn.Module, compiles: bool, recompute: Literal["none", "full"]) -> None:
-    """Prepares the blocks of ``model`` for training, before DeepSpeed adds its hooks."""
+    """Prepares the blocks of ``model`` for packed rows, before DeepSpeed adds its hooks."""
+    for module in model.modules():
+        if isinstance(module, Stack):
+            module.reads_packed_rows = True
     if compiles:
         compile_blocks(model)
     if recompute == "full":

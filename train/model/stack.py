@@ -44,6 +44,8 @@ from headrace.train.parts import POSITIONS as POSITION_FACTS
 class Stack(nn.Module):
     """Positions, blocks and the last norm."""
 
+    reads_packed_rows = False
+    """True in a training and its validation, whose rows have one length: FlexAttention compiles for each length."""
     row_part: RowPart | None = None
     """The part of each row that it gets, if several ranks compute a row together."""
 
@@ -153,11 +155,12 @@ class Stack(nn.Module):
         return logit_mask(visibility, bias, rows, heads, queries_1T, positions, self.config.attention_cap)
 
     def _attending(self, visibility: Visibility, tokens_BT: Tensor, dtype: torch.dtype) -> Attending:
-        """Chooses how to compute attention of queries of ``dtype``: FlexAttention on a GPU in training, where it has no
-        dropout to apply and no bias to learn."""
+        """Chooses how to compute attention of queries of ``dtype``: FlexAttention for packed rows on a GPU, where there
+        is no dropout to apply and no bias to learn."""
         learns_bias = POSITION_FACTS[self.config.positions].biases_per_head > 0
+        drops = self.training and self.config.dropout
         attending: Attending
-        if not (tokens_BT.is_cuda and self.training and not self.config.dropout) or learns_bias:
+        if not (tokens_BT.is_cuda and self.reads_packed_rows) or drops or learns_bias:
             attending = DenseAttention(self.dense_mask(visibility, tokens_BT), dtype)
         else:
             visibility, bias, heads = self._of_own_heads(visibility)

@@ -12,6 +12,7 @@ from torch.nn.attention.flex_attention import create_mask
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.attention import BlockAttention, CrossAttention, DenseAttention, Memory, WeightRecorder
+from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.positions import POSITIONS, Positions
 from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import (
@@ -300,3 +301,26 @@ def test_cross_attention_normalizes_the_decoders_queries_and_the_encoders_keys(q
         ]
         expected = output[0] @ torch.cat(mixed) + output[1]
         torch.testing.assert_close(found[row, position].double(), expected, rtol=0, atol=1e-5)
+
+
+class OnGpu(Tensor):
+    """Calls itself a tensor of a GPU."""
+
+    is_cuda = True
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"), [(LLAMA, BlockAttention), (dataclasses.replace(LLAMA, dropout=0.1), DenseAttention)]
+)
+def test_packed_rows_on_a_gpu_are_attended_in_blocks_unless_dropout_is_applied(config: ModelConfig, kind: type):
+    model = Transformer(config, VOCABULARY)
+    prepare_blocks(model, compiles=False, recompute="none")
+    tokens_BT = torch.zeros(2, 8, dtype=torch.long).as_subclass(OnGpu)
+
+    def chosen() -> object:
+        return model._attending(CAUSAL, tokens_BT, torch.float32)
+
+    assert isinstance(chosen(), kind)
+    model.eval()
+    assert isinstance(chosen(), BlockAttention), "validation needs no mask of all pairs of positions"
+    assert isinstance(Transformer(config, VOCABULARY)._attending(CAUSAL, tokens_BT, torch.float32), DenseAttention)
