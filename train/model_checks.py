@@ -12,7 +12,7 @@ Check = tuple[object, str]
 
 def checks(shape: ModelShape) -> Iterator[Check]:
     """Returns the checks of ``shape``, whose sizes are at least 1; those after one that fails are not asked."""
-    parts = (_head_checks, _position_checks, _window_checks, _norm_checks, _stack_checks, _output_checks)
+    parts = (_head_checks, _position_checks, _window_checks, _norm_checks, _stack_checks, _output_checks, _base_checks)
     return itertools.chain.from_iterable(part(shape) for part in parts)
 
 
@@ -102,3 +102,13 @@ def _output_checks(shape: ModelShape) -> Iterator[Check]:
         (shape.generator_width or 0) * shape.heads % (shape.attention_width or shape.width) > 0,
         f"{generator} is no multiple of the width of a head, {shape.head_width}",
     )
+
+
+def _base_checks(shape: ModelShape) -> Iterator[Check]:
+    """Yields the checks of muP, whose rules are those of a decoder with a norm before its output layer."""
+    base, has_base = f"base_width {shape.base_width}", shape.base_width is not None
+    yield has_base and shape.stack != "decoder", f"{base} needs stack decoder, not {shape.stack}"
+    yield has_base and shape.norm_place == "post", f"{base} needs a norm after the last layer, not norm_place post"
+    yield has_base and shape.initialization != "gpt", f"{base} needs initialization gpt, not {shape.initialization}"
+    yield has_base and shape.scaled_output, f"{base} and scaled_output true exclude each other"
+    yield has_base and shape.output_transform, f"{base} and output_transform true exclude each other"

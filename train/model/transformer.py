@@ -276,13 +276,16 @@ def _draw_as_gpt(name: str, parameter: Tensor, config: ModelConfig, generator: t
     In a pre-norm or parallel model the matrices that end in the residual stream are scaled by 1/sqrt(2·layers), for
     the number of additions to it (Radford et al. 2019, section 2.3); with cross-attention there are 3 a layer. Weights
     that both stacks share have the decoder's deviation. A post-norm model normalizes each addition and has 0.02
-    everywhere (2018).
+    everywhere (2018). With ``base_width``, matrices of blocks have the deviation of that width over sqrt(width factor).
     """
     stack = config.encoder if name.startswith("encoder.") else config
     parts = 3 if stack.stack == "encoder_decoder" else 2
     residual = INITIAL_STD / math.sqrt(parts * stack.layers if config.norm_place in ("pre", "parallel") else 1)
     ends_in_stream = name.endswith(("attention.output.weight", "cross.output.weight", "mlp.down.weight"))
-    parameter.normal_(0.0, residual if ends_in_stream else INITIAL_STD, generator=generator)
+    deviation = residual if ends_in_stream else INITIAL_STD
+    if name.startswith("blocks."):
+        deviation /= math.sqrt(config.width_factor)
+    parameter.normal_(0.0, deviation, generator=generator)
 
 
 def _draw_as_t5(name: str, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:
