@@ -66,9 +66,9 @@ def export(
         export(discriminator.items(), config.discriminator, *rest, folder, context_form, file_bytes)
         export(generator.items(), config.generator, *rest, folder / GENERATOR, context_form, file_bytes)
         return
-    if config.base_width is not None:
+    if config.output_scale != 1:
         weights = _folded(weights, config)
-        config = dataclasses.replace(config, base_width=None)
+    config = dataclasses.replace(config, base_width=None, output_multiplier=1.0)
     folder.mkdir(parents=True, exist_ok=True)
     family = family_of(config, context_form)
     tensors: dict[str, Tensor] = {}
@@ -90,12 +90,12 @@ def export(
 
 
 def _folded(weights: Iterable[tuple[str, Tensor]], config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
-    """Yields ``weights`` with the divisor of muP's logits in the last norm, which no class has a field for."""
+    """Yields ``weights`` with the factor of the logits in the last norm: no class has a field for it."""
     for name, value in weights:
         if name == "norm.weight" and config.norm == "rmsnorm_1p":
-            value = (1 + value) / config.width_factor - 1
+            value = (1 + value) * config.output_scale - 1
         elif name in ("norm.weight", "norm.bias"):
-            value = value / config.width_factor
+            value = value * config.output_scale
         yield name, value
 
 

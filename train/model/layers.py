@@ -130,7 +130,7 @@ class PairHead(nn.Module):
 
 
 class ScaledOutput(nn.Module):
-    """x / divisor, before the output layer: sqrt(M) in T5 (Raffel et al. 2020), the width factor in muP."""
+    """x / divisor, before the output layer: sqrt(M) in T5 (Raffel et al. 2020), else ``output_scale`` inverted."""
 
     def __init__(self, divisor: float) -> None:
         super().__init__()
@@ -144,7 +144,7 @@ def output_transform(config: ModelConfig) -> nn.Module:
     """Returns what comes between the last block's norm and the output layer."""
     if config.output_transform:
         return OutputTransform(config)
-    divisor = math.sqrt(config.width) if config.scaled_output else config.width_factor
+    divisor = math.sqrt(config.width) if config.scaled_output else 1 / config.output_scale
     return nn.Identity() if divisor == 1 else ScaledOutput(divisor)
 
 

@@ -17,6 +17,7 @@ from headrace.train.engine.optimizers.base import set_learning_rate
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.registry import family_of
 from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model_shape import Deviations
 from tests.train.conftest import bytes_tokenizer
 
 WIDTHS = (32, 64, 128, 256)
@@ -99,6 +100,15 @@ def test_first_weights_and_rates_follow_the_table():
     assert deviations["embedding.weight"] == pytest.approx(0.02, rel=0.05)
 
 
+def test_each_role_has_its_deviation():
+    given = Deviations(embedding=1.0, head=0.5, matrix=0.1)
+    model = built(of_width(128, None, tied=False, deviations=given))
+    found = {name: float(value.detach().std()) for name, value in model.named_parameters() if value.dim() == 2}
+    names = ("embedding.weight", "head.weight", "blocks.1.mlp.up.weight", "blocks.1.attention.output.weight")
+    assert [found[name] for name in names] == pytest.approx([1.0, 0.5, 0.1, 0.1 / 2], rel=0.05)
+    assert family_of(model.config).model_type == "gpt2", "no output of a trained model depends on it"
+
+
 LLAMA = {"positions": "rope", "norm": "rmsnorm", "activation": "swiglu", "bias": False}
 
 
@@ -108,8 +118,8 @@ LLAMA = {"positions": "rope", "norm": "rmsnorm", "activation": "swiglu", "bias":
     ids=["layernorm", "rmsnorm", "rmsnorm_1p"],
 )
 def test_an_exported_model_has_the_same_logits(parts, family, tmp_path):
-    """The divisor of the logits is in the last norm: no class has a field for it."""
-    config = of_width(96, 32, tied=True, **parts)
+    """The factor of the logits is in the last norm: no class has a field for it."""
+    config = of_width(96, 32, tied=True, output_multiplier=2.5, **parts)
     model = built(config)
     with torch.no_grad():
         for name, value in model.named_parameters():
@@ -119,24 +129,29 @@ def test_an_exported_model_has_the_same_logits(parts, family, tmp_path):
     bytes_tokenizer().save(str(tokenizer))
     export(model.named_parameters(), config, VOCABULARY, tokenizer, tmp_path / "hf")
     read = load(tmp_path / "hf")
-    assert read.config.base_width is None
+    assert (read.config.base_width, read.config.output_multiplier) == (None, 1.0)
     assert family_of(read.config).model_type == family
     with torch.no_grad():
         assert (read(*batch()) - model(*batch())).abs().max() < 1e-6
 
 
 REFUSED = {
-    "stack decoder, not encoder": {"stack": "encoder"},
-    "a norm after the last layer, not norm_place post": {"norm_place": "post"},
-    "initialization gpt, not t5": {"initialization": "t5"},
-}
+    "base_width 32 needs stack decoder, not encoder": {"base_width": 32, "stack": "encoder"},
+    "base_width 32 needs a norm after the last layer, not norm_place post": {"base_width": 32, "norm_place": "post"},
+    "base_width 32 needs initialization gpt, not t5": {"base_width": 32, "initialization": "t5"},
+    "output_multiplier 2 and scaled_output true exclude each other": {"output_multiplier": 2.0, "scaled_output": True},
+    "output_multiplier 2 and output_transform true exclude each other": {
+        "output_multiplier": 2.0, "output_transform": True
+    },
+    "deviations need initialization gpt, not t5": {"deviations": Deviations(matrix=0.1), "initialization": "t5"},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("needs", REFUSED)
-def test_models_without_a_rule_are_refused(needs):
+@pytest.mark.parametrize("wrong", REFUSED)
+def test_models_without_a_rule_are_refused(wrong):
     with pytest.raises(ConfigError) as error:
-        of_width(64, 32, **REFUSED[needs])
-    assert str(error.value) == f"model: base_width 32 needs {needs}; correct the model's settings"
+        dataclasses.replace(SMALL, **REFUSED[wrong])
+    assert str(error.value) == f"model: {wrong}; correct the model's settings"
 
 
 def test_optimizers_without_a_rule_are_refused():
