@@ -23,6 +23,8 @@ from headrace.pipeline.setting_names import dotted, key_remedy, with_types
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture
 from headrace.train.engine.optimizers import AnyOptimizer
+from headrace.train.engine.optimizers.adamw import AdamW
+from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.engine.zero import check_sequence_ranks, deepspeed_config, plan_batches
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.loop.schedule import Schedule
@@ -178,6 +180,9 @@ def check(config: RunConfig) -> None:
         raise ConfigError("model.generator_width", wrong, "give a width, a quarter of model.width, say")
     if isinstance(config.objective, Masked):
         config.objective.check_model(config.model)
+    if config.model.base_width is not None and not isinstance(config.optimizer, AdamW | StableAdamW):
+        wrong = f"is {config.model.base_width}, whose rules are those of Adam, and optimizer={config.optimizer.type}"
+        raise ConfigError("model.base_width", wrong, "give optimizer=adamw or stable_adamw, or base_width null")
 
 
 def check_training(config: RunConfig) -> None:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
-from headrace.train.model_shape import ModelShape
+from headrace.train.model_shape import Deviations, ModelShape
 from headrace.train.parts import POSITIONS
 
 Check = tuple[object, str]
@@ -12,7 +12,7 @@ Check = tuple[object, str]
 
 def checks(shape: ModelShape) -> Iterator[Check]:
     """Returns the checks of ``shape``, whose sizes are at least 1; those after one that fails are not asked."""
-    parts = (_head_checks, _position_checks, _window_checks, _norm_checks, _stack_checks, _output_checks)
+    parts = (_head_checks, _position_checks, _window_checks, _norm_checks, _stack_checks, _output_checks, _scale_checks)
     return itertools.chain.from_iterable(part(shape) for part in parts)
 
 
@@ -101,4 +101,20 @@ def _output_checks(shape: ModelShape) -> Iterator[Check]:
     yield (
         (shape.generator_width or 0) * shape.heads % (shape.attention_width or shape.width) > 0,
         f"{generator} is no multiple of the width of a head, {shape.head_width}",
+    )
+
+
+def _scale_checks(shape: ModelShape) -> Iterator[Check]:
+    """Yields the checks of muP and of factors of logits, which an export has in the norm before the output layer."""
+    base, has_base = f"base_width {shape.base_width}", shape.base_width is not None
+    multiplier = f"output_multiplier {shape.output_multiplier:g}"
+    for name, is_given in ((base, has_base), (multiplier, shape.output_multiplier != 1)):
+        yield is_given and shape.stack != "decoder", f"{name} needs stack decoder, not {shape.stack}"
+        yield is_given and shape.norm_place == "post", f"{name} needs a norm after the last layer, not norm_place post"
+        yield is_given and shape.scaled_output, f"{name} and scaled_output true exclude each other"
+        yield is_given and shape.output_transform, f"{name} and output_transform true exclude each other"
+    yield has_base and shape.initialization != "gpt", f"{base} needs initialization gpt, not {shape.initialization}"
+    yield (
+        shape.deviations != Deviations() and shape.initialization != "gpt",
+        f"deviations need initialization gpt, not {shape.initialization}",
     )

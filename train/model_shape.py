@@ -31,6 +31,18 @@ BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 
 @settings
+class Deviations:
+    """Standard deviations of the first weights, by the role of a parameter."""
+
+    embedding: PositiveNumber = 0.02
+    """Embeddings of tokens, positions and segments; an output layer that is tied to them, too."""
+    head: PositiveNumber = 0.02
+    """Output layers with weights of their own."""
+    matrix: PositiveNumber = 0.02
+    """All other matrices, those of the hidden layers."""
+
+
+@settings
 class ModelShape:
     """The shape of a Transformer: GPT-2, LLaMA, BERT, T5, or any mixture of their parts."""
 
@@ -132,14 +144,33 @@ class ModelShape:
     as many layers, and as many times fewer heads and inner units (ELECTRA). null: there is none."""
     scaled_output: bool = False
     """Whether the output layer reads vectors divided by the square root of ``width``, as that of T5 1.0 does."""
+    base_width: Positive | None = None
+    """The width at which the learning rate was chosen: muP (Yang et al. 2022, table 8; for Adam, heads of one width and
+    an output layer that may be tied). With m = width / base_width, the first weights of hidden matrices have 1/sqrt(m)
+    of their deviation and the logits are divided by m; AdamW gives these matrices 1/m of the rate, at the same decay.
+    So a rate that is best at base_width stays good at any width. null: none of this, as for base_width = width."""
+    output_multiplier: PositiveNumber = 1.0
+    """Factor of the logits."""
+    deviations: Deviations = Deviations()
+    """Standard deviations of the first weights by role, with initialization gpt."""
     initialization: InitializationName = "gpt"
-    """Standard deviations of the first weights. gpt: 0.02 (Radford et al. 2019); t5: 1 / sqrt(inputs), for logits of
-    attention that are not scaled."""
+    """Standard deviations of the first weights. gpt: ``deviations``, by default 0.02 (Radford et al. 2019); t5:
+    1 / sqrt(inputs), for logits of attention that are not scaled."""
 
     @property
     def blocks(self) -> int:
         """The number of blocks of a stack that have weights of their own."""
         return 1 if self.shared_layers else self.layers
+
+    @property
+    def width_factor(self) -> float:
+        """The width in multiples of ``base_width``; 1 without one."""
+        return 1.0 if self.base_width is None else self.width / self.base_width
+
+    @property
+    def output_scale(self) -> float:
+        """The factor of the vectors that the output layer reads, after the last norm."""
+        return self.output_multiplier / self.width_factor
 
     @property
     def layer_attention(self) -> tuple[AttentionName, ...]:

@@ -37,7 +37,7 @@ ENCODER = "encoder."
 
 SIZES = frozenset(("layers", "width", "heads", "kv_heads", "context", "mlp_width", "norm_epsilon", "tied"))
 """Fields of ModelConfig that are numbers of every model, not parts."""
-OF_TRAINING = frozenset(("dropout", "dropout_places"))
+OF_TRAINING = frozenset(("dropout", "dropout_places", "deviations"))
 """Fields of ModelConfig on which no output of a trained model depends."""
 
 

@@ -66,6 +66,9 @@ def export(
         export(discriminator.items(), config.discriminator, *rest, folder, context_form, file_bytes)
         export(generator.items(), config.generator, *rest, folder / GENERATOR, context_form, file_bytes)
         return
+    if config.output_scale != 1:
+        weights = _folded(weights, config)
+    config = dataclasses.replace(config, base_width=None, output_multiplier=1.0)
     folder.mkdir(parents=True, exist_ok=True)
     family = family_of(config, context_form)
     tensors: dict[str, Tensor] = {}
@@ -84,6 +87,16 @@ def export(
     write_json(folder / "config.json", hf_config)
     write_json(folder / "tokenizer_config.json", _tokenizer_config(config, _roles(tokenizer, family)))
     shutil.copyfile(tokenizer_file, folder / "tokenizer.json")
+
+
+def _folded(weights: Iterable[tuple[str, Tensor]], config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
+    """Yields ``weights`` with the factor of the logits in the last norm: no class has a field for it."""
+    for name, value in weights:
+        if name == "norm.weight" and config.norm == "rmsnorm_1p":
+            value = (1 + value) * config.output_scale - 1
+        elif name in ("norm.weight", "norm.bias"):
+            value = value * config.output_scale
+        yield name, value
 
 
 def _save(tensors: Mapping[str, Tensor], folder: Path, file_bytes: int | None) -> None:

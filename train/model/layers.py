@@ -130,17 +130,22 @@ class PairHead(nn.Module):
 
 
 class ScaledOutput(nn.Module):
-    """x / sqrt(M), before an output layer that is the token embedding of T5 (Raffel et al. 2020)."""
+    """x / divisor, before the output layer: sqrt(M) in T5 (Raffel et al. 2020), else ``output_scale`` inverted."""
+
+    def __init__(self, divisor: float) -> None:
+        super().__init__()
+        self.divisor = divisor
 
     def forward(self, x_BTM: Tensor) -> Tensor:
-        return x_BTM / math.sqrt(x_BTM.shape[-1])
+        return x_BTM / self.divisor
 
 
 def output_transform(config: ModelConfig) -> nn.Module:
     """Returns what comes between the last block's norm and the output layer."""
     if config.output_transform:
         return OutputTransform(config)
-    return ScaledOutput() if config.scaled_output else nn.Identity()
+    divisor = math.sqrt(config.width) if config.scaled_output else 1 / config.output_scale
+    return nn.Identity() if divisor == 1 else ScaledOutput(divisor)
 
 
 class Block(nn.Module):

@@ -6,6 +6,9 @@ matrix       every other matrix: the hidden layers
 vector       biases and weights of norms
 """
 
+from collections.abc import Iterator
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 
@@ -16,13 +19,21 @@ from headrace.train.model.positions import LearnedPositions
 from headrace.train.parts import RoleName
 
 
+class HasRoles(Protocol):
+    """The part of a torch module that roles are read from."""
+
+    def modules(self) -> Iterator[nn.Module]: ...
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
+
+
 def shape_of(parameter: nn.Parameter) -> torch.Size:
     """Returns the shape of the whole ``parameter``, which has no values here where ZeRO's stage 3 has divided it."""
     shape: torch.Size = getattr(parameter, "ds_shape", parameter.shape)
     return shape
 
 
-def roles(model: nn.Module) -> dict[str, RoleName]:
+def roles(model: HasRoles) -> dict[str, RoleName]:
     """Returns the role of each parameter by its name, in the order of the parameters; tied ones are there once."""
     embeddings, heads = set[Tensor](), set[Tensor]()
     for module in model.modules():

@@ -30,6 +30,7 @@ from headrace.train.model.attention import CrossAttention, DenseAttention, Memor
 from headrace.train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
 from headrace.train.model.head import Head
 from headrace.train.model.layers import DetectionHead, PairHead, output_transform
+from headrace.train.model.roles import HasRoles, roles
 from headrace.train.model.stack import Stack
 from headrace.train.model.visibility import (
     BIDIRECTIONAL,
@@ -39,10 +40,7 @@ from headrace.train.model.visibility import (
     logit_mask,
     of_own_source,
 )
-from headrace.train.parts import NORMS, WRITING
-
-INITIAL_STD = 0.02
-"""Standard deviation of the first weights (Radford et al. 2018, section 4.1)."""
+from headrace.train.parts import NORMS, WRITING, RoleName
 
 
 class Transformer(Stack):
@@ -238,12 +236,10 @@ def replace_parameters(model: nn.Module, made: Callable[[str, nn.Parameter], nn.
         setattr(model.get_submodule(module), leaf, new[parameter])
 
 
-class Initializable(Protocol):
+class Initializable(HasRoles, Protocol):
     """A model with the settings that its first weights follow from."""
 
     config: ModelConfig
-
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]: ...
 
 
 def initialize(model: Initializable, seed: int) -> None:
@@ -262,30 +258,34 @@ def first_weights(model: Initializable, seed: int) -> Iterator[tuple[str, Tensor
     """
     generator = torch.Generator().manual_seed(seed)
     draw = {"gpt": _draw_as_gpt, "t5": _draw_as_t5}[model.config.initialization]
-    of_norms = NORMS[model.config.norm].first_weight
+    of_norms, role_of = NORMS[model.config.norm].first_weight, roles(model)
     for name, parameter in model.named_parameters():
         value = torch.full(parameter.shape, 0.0 if name.endswith("bias") else of_norms, device="cpu")
         if value.dim() >= 2:
-            draw(name, value, model.config, generator)
+            draw(name, role_of[name], value, model.config, generator)
         yield name, value
 
 
-def _draw_as_gpt(name: str, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:
-    """Draws a matrix as GPT-1 and GPT-2 do, with standard deviation 0.02.
+def _draw_as_gpt(name: str, role: RoleName, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:
+    """Draws a matrix as GPT-1 and GPT-2 do, with the standard deviation of its role: 0.02 (2018, section 4.1).
 
     In a pre-norm or parallel model the matrices that end in the residual stream are scaled by 1/sqrt(2·layers), for
     the number of additions to it (Radford et al. 2019, section 2.3); with cross-attention there are 3 a layer. Weights
-    that both stacks share have the decoder's deviation. A post-norm model normalizes each addition and has 0.02
-    everywhere (2018).
+    that both stacks share have the decoder's deviation. A post-norm model normalizes each addition and has the same
+    everywhere (2018). With ``base_width``, hidden matrices have their deviation over sqrt(width factor).
     """
     stack = config.encoder if name.startswith("encoder.") else config
     parts = 3 if stack.stack == "encoder_decoder" else 2
-    residual = INITIAL_STD / math.sqrt(parts * stack.layers if config.norm_place in ("pre", "parallel") else 1)
-    ends_in_stream = name.endswith(("attention.output.weight", "cross.output.weight", "mlp.down.weight"))
-    parameter.normal_(0.0, residual if ends_in_stream else INITIAL_STD, generator=generator)
+    deviation: float = getattr(config.deviations, role)
+    if role == "matrix":
+        deviation /= math.sqrt(config.width_factor)
+    is_scaled = config.norm_place in ("pre", "parallel")
+    if is_scaled and name.endswith(("attention.output.weight", "cross.output.weight", "mlp.down.weight")):
+        deviation /= math.sqrt(parts * stack.layers)
+    parameter.normal_(0.0, deviation, generator=generator)
 
 
-def _draw_as_t5(name: str, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:
+def _draw_as_t5(name: str, role: RoleName, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:
     """Draws a matrix as T5 does: with standard deviation 1/sqrt(inputs), the embedding with 1, the bias by distance
     with 1/sqrt(M). Queries are divided by sqrt(D) here, because T5 does not divide its logits by it."""
     inputs = {"embedding.weight": 1, "positions.table.weight": config.width}
