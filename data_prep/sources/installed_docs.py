@@ -37,6 +37,7 @@ from headrace.pipeline.core.stage import RawFile
 
 TEXT_SUFFIXES = (".md", ".rst", ".txt")
 HTML_SUFFIXES = (".html", ".htm")
+NAME = re.compile(r"^Name:\s*(\S+)", re.MULTILINE | re.IGNORECASE)
 LEGAL = re.compile(r"(LICEN[CS]E|COPYING|NOTICE|AUTHORS|CREDITS)[\w-]*", re.IGNORECASE)
 """Names of texts that often have no suffix."""
 STANDARD_LIBRARY = "standard-library"
@@ -137,8 +138,14 @@ def _roots() -> dict[str, importlib.metadata.Distribution | None]:
     found: dict[str, importlib.metadata.Distribution | None] = {STANDARD_LIBRARY: None}
     folders = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
     for distribution in importlib.metadata.distributions(path=folders):
-        found.setdefault(re.sub(r"[-_.]+", "-", distribution.name).lower(), distribution)
+        found.setdefault(re.sub(r"[-_.]+", "-", _name(distribution)).lower(), distribution)
     return found
+
+
+def _name(distribution: importlib.metadata.Distribution) -> str:
+    """Returns the name in METADATA, of which the library would parse the long description, too."""
+    found = NAME.search(distribution.read_text("METADATA") or "")
+    return found[1] if found else distribution.name
 
 
 def _root(name: str) -> Path:

@@ -29,6 +29,7 @@ from click.shell_completion import CompletionItem
 from headrace.pipeline.commands.help_layout import docstring
 from headrace.pipeline.commands.usage_errors import plain_errors
 from headrace.pipeline.conf_folder import completions, names_setting
+from headrace.pipeline.core.imports import uncollected
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
 
 OVERRIDES = "[KEY=VALUE ...]"
@@ -37,7 +38,8 @@ ROOT = "root="
 
 def load(module: str) -> Any:
     """Imports ``module``, one of ours, when it is needed: the only import of ours that is not at the top of a file."""
-    return importlib.import_module(f"headrace.pipeline.{module}")
+    with uncollected():
+        return importlib.import_module(f"headrace.pipeline.{module}")
 
 
 class Command(click.Command):

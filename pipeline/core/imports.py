@@ -1,4 +1,4 @@
-"""Faster imports of large packages: torch, DeepSpeed, and torch's compiler, which optimizers import."""
+"""Faster imports of large packages: torch, DeepSpeed, numba, plotly."""
 
 import contextlib
 import gc
