@@ -1,6 +1,7 @@
 """Several ranks compute one row together, each a part of its positions (DeepSpeed Ulysses, Jacobs et al. 2023).
 
-Shapes: B rows, T positions of a row, R ranks, t = T / R positions of a rank, N heads, D head width, K chosen positions.
+Shapes: B rows, T positions of a row, R ranks, t = T / R positions of a rank, N query heads, G key heads, n and g those
+of a rank, D head width, K chosen positions, P pairs.
 
     rank 0  x of positions 0 … t-1   all heads ─┐          ┌─ heads 0 … N/R-1  all positions ─┐          ┌─ as
                                                 │ exchange │                                  │ exchange │
