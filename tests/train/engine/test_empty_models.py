@@ -5,7 +5,7 @@ import torch
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.pair import build_empty
-from headrace.train.model.transformer import INITIAL_STD, first_weights
+from headrace.train.model.transformer import first_weights
 from tests.train import fork_server, updates
 from tests.train.objectives.two_terms import PAIR, SHARED_STACKS
 
@@ -34,7 +34,7 @@ def test_first_weights_are_drawn_one_after_the_other(config: ModelConfig):
             expected = torch.zeros(len(value)) if name not in norms or "1p" in config.norm else torch.ones(len(value))
         else:
             ends_in_stream = name.endswith(("attention.output.weight", "mlp.down.weight"))
-            std = INITIAL_STD / 2 if ends_in_stream and config.norm_place == "pre" else INITIAL_STD
+            std = 0.01 if ends_in_stream and config.norm_place == "pre" else 0.02
             expected = torch.empty(value.shape).normal_(0.0, std, generator=generator)
         assert torch.equal(value, expected), name
 
