@@ -86,7 +86,7 @@ class ExchangedAttention:
     """Attention of the queries of this rank's positions, computed for a part of the heads at all positions."""
 
     attending: Attending
-    """For N/R heads and whole rows."""
+    """Attention of N/R heads at all positions."""
     part: RowPart
 
     def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
