@@ -1,6 +1,7 @@
 """Several ranks compute one row together, each a part of its positions (DeepSpeed Ulysses, Jacobs et al. 2023).
 
-Shapes: B rows, T positions of a row, R ranks, t = T / R positions of a rank, N heads, D head width, K chosen positions.
+Shapes: B rows, T positions of a row, R ranks, t = T / R positions of a rank, N query heads, G key heads, n and g those
+of a rank, D head width, K chosen positions, P pairs.
 
     rank 0  x of positions 0 … t-1   all heads ─┐          ┌─ heads 0 … N/R-1  all positions ─┐          ┌─ as
                                                 │ exchange │                                  │ exchange │
@@ -85,7 +86,7 @@ class ExchangedAttention:
     """Attention of the queries of this rank's positions, computed for a part of the heads at all positions."""
 
     attending: Attending
-    """For N/R heads and whole rows."""
+    """Attention of N/R heads at all positions."""
     part: RowPart
 
     def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
