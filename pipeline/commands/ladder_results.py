@@ -29,13 +29,15 @@ HOUR_SECONDS = 3600
 Flops = Annotated[float, Field(gt=0)]
 MAX_EPOCHS = 4
 """Passes over the same rows up to which they are worth nearly as much as new ones (Muennighoff et al. 2023)."""
+MAX_RATIO = 1_000
+"""The ratio of the ends of an interval of a rate that still says something."""
 CONSTANTS = {
     "floor": "E, nats per token",
     "a": "A",
     "alpha": "α",
     "b": "B",
     "beta": "β",
-    "size_exponent": "best size ~ C to the power of",
+    "size_exponent": "size exponent",
 }
 
 
@@ -75,7 +77,7 @@ def climb(
     if arms:
         analysis = Analysis.of(arms, math.log(config.vocabulary), flops)
         tables.append(("best-rates", "Best learning rates", best_table(analysis)))
-        notes = [*filter(None, [analysis.missing]), *notes]
+        notes = [*filter(None, [analysis.missing, analysis.undetermined]), *notes]
         results = list(results_of(analysis))
         _print(tables[1][2], results, notes)
         _write(analysis, config.name or "Ladder", results, notes, tables, page, json_file)
@@ -121,7 +123,7 @@ def best_table(analysis: Analysis) -> list[list[str]]:
     head = ["parameters", "tokens", "best rate", "95 % interval", "loss"]
     rows = []
     for one in analysis.best:
-        ends = _ends(one.interval, ".2g") if one.is_inside else "at the edge, or fewer than 3 rates"
+        ends = _rate_ends(one.interval) if one.is_inside else "no minimum between the rates"
         rows.append([f"{one.parameters:,.0f}", f"{one.tokens:,.0f}", f"{one.rate:.3g}", ends, f"{one.loss:.4f}"])
     return [head, *rows]
 
@@ -133,7 +135,7 @@ def results_of(analysis: Analysis) -> Iterator[Fact]:
         yield "best rate", f"{math.exp(rates.constant):.3g} · {exponents}"
     for profile in analysis.profiles:
         size = "not between the sizes" if profile.parameters is None else f"{short(profile.parameters)} parameters"
-        yield f"best size at {profile.flops:.2g} FLOP", f"{size}, of {len(profile.sizes)} sizes compared"
+        yield f"at {profile.flops:.2g} FLOP", f"best size: {size}, of {len(profile.sizes)} sizes compared"
     if analysis.law is not None:
         yield "law", "loss = E + A / N^α + B / D^β; N all parameters, D tokens"
         for name, (value, ends) in analysis.exponents().items():
@@ -148,7 +150,7 @@ def _recommended(one: Recommendation) -> Iterator[Fact]:
     yield "size", f"{short(one.optimum.parameters)} parameters [{', '.join(map(short, sizes))}]"
     yield "tokens", f"{short(one.optimum.tokens)} [{', '.join(map(short, tokens))}]"
     yield "loss", f"{one.optimum.loss:.3f} {_ends(losses, '.3f')} nats per token"
-    rate = NONE if one.rate is None else f"{one.rate:.2g} {_ends(one.rate_interval, '.2g')}"
+    rate = NONE if one.rate is None else f"{one.rate:.2g} {_rate_ends(one.rate_interval)}"
     yield "learning rate", rate
     if one.warning:
         yield "warning", one.warning
@@ -167,6 +169,13 @@ def notes_of(found: Sequence[Training]) -> Iterator[str]:
 
 def _ends(interval: Interval | None, form: str) -> str:
     return "unknown" if interval is None else f"[{', '.join(format(end, form) for end in interval)}]"
+
+
+def _rate_ends(interval: Interval | None) -> str:
+    """Returns the interval of a rate; in words where the trainings say nothing."""
+    if interval is not None and interval[1] > MAX_RATIO * interval[0]:
+        return f"wider than a factor of {MAX_RATIO:,}"
+    return _ends(interval, ".2g")
 
 
 def _print(best: Sequence[Sequence[str]], results: Sequence[Fact], notes: Sequence[str]) -> None:

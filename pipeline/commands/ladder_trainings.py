@@ -21,7 +21,7 @@ from headrace.pipeline.run.results import validation_loss
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.step import Step
 
-NOT_STARTED, WAITS, SUBMITTED, DONE = "not started", "waits for its trunk", "submitted", "done"
+NOT_STARTED, WAITS, STARTED, DONE = "not started", "waits for its trunk", "started", "done"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _training(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> Trai
     run = _carried_out(overrides, starts)
     weights = _weights(run)
     if not weights.is_whole:
-        return Training(rung, SUBMITTED if (run_folder(run.config) / RUN_JSON).is_file() else NOT_STARTED)
+        return Training(rung, STARTED if (run_folder(run.config) / RUN_JSON).is_file() else NOT_STARTED)
     last = read_metrics(weights.folder / "metrics.jsonl")[-1]
     return Training(rung, DONE, validation_loss(run.steps), float(last.get("epoch", 0.0)))
 

@@ -99,6 +99,17 @@ class Analysis:
             f" {sizes} and {tokens}."
         )
 
+    @property
+    def undetermined(self) -> str:
+        """A sentence about constants of the law at a bound of the fit; empty when there are none."""
+        if self.law is None or not (at_bound := laws.at_bounds(self.law)):
+            return ""
+        constants = "the constant" if len(at_bound) == 1 else "the constants"
+        return (
+            f"The trainings do not determine the law: {constants} {', '.join(at_bound)} reached a bound of the fit."
+            " Give more sizes and token counts, further apart."
+        )
+
     def exponents(self) -> dict[str, tuple[float, Interval]]:
         """Returns each constant of the law, and of the best size by operations, with its interval."""
         if self.law is None:

@@ -106,6 +106,13 @@ def resampled(points: Sequence[Point], law: Law, seed: int = 0) -> list[Law]:
     return laws
 
 
+def at_bounds(law: Law) -> list[str]:
+    """Returns the names of E, α and β that are at a bound of the fit."""
+    found = {"E": math.log(law.floor), "α": law.alpha, "β": law.beta}
+    both = zip(found.items(), BOUNDS[2:], strict=True)
+    return [name for (name, value), ends in both if min(abs(value - end) for end in ends) < 1e-6]
+
+
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """Returns the 95 % interval of resampled ``values``."""
     low, high = np.percentile(values, COVERAGE)

@@ -61,6 +61,13 @@ def test_a_law_needs_three_sizes_and_three_token_counts():
     assert not is_enough([point for point in points() if point.tokens in TOKENS[:2]])
 
 
+def test_constants_at_a_bound_are_named():
+    """Losses with no floor."""
+    without = [point._replace(loss=point.loss - LAW.floor) for point in points()]
+    assert law.at_bounds(fit(without)) == ["E"]
+    assert law.at_bounds(LAW) == []
+
+
 def test_resamples_are_the_same_in_every_process(monkeypatch):
     monkeypatch.setattr(law, "RESAMPLES", 2)
     noisy = points(0.01)

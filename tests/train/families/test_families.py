@@ -86,7 +86,10 @@ class Added(Family):
         return config.positions == "rope" and config.norm_place == "post"
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, object]:
-        return common_fields(self.model_type, "AddedModel", config) | {"act": "swish", "sizes": vars(config)}
+        return common_fields(self.model_type, "AddedModel", config) | {
+            "act": "swish",
+            "sizes": dataclasses.asdict(config),
+        }
 
     def from_hf_config(self, hf_config, folder) -> ModelConfig:
         require(folder, hf_config, {"act": "swish"})
