@@ -1,25 +1,20 @@
 #!/usr/bin/env bash
-# All that needs a GPU, one after the other (about 10 minutes on one H200); the JSON lines go into benchmarks/records.
+# All that needs a GPU, in three calls of at most eight minutes: right, ledger, scale (gpu_all.py says what they do).
 #
-#   bash benchmarks/gpu_all.sh [PYTHON [MODEL FILE...]] > gpu.jsonl
+#   [PYTHON=python OUT=.] bash benchmarks/gpu_all.sh PART [--device cpu --tiny] [--inputs FOLDER]
+#   [PYTHON=python OUT=.] bash benchmarks/gpu_all.sh score MODEL FILE...
 #
-# With MODEL, a Hugging Face folder, and files of conf/evaluation/standard.yaml, scoring beside lm-evaluation-harness too.
-# Equality first: nothing is timed on kernels that compute something else. Each step of the ledger switches one thing.
+# Results are JSON lines in $OUT/gpu_PART.jsonl. `score` compares scoring with lm-evaluation-harness: MODEL is a Hugging
+# Face folder, FILEs are those of conf/evaluation/standard.yaml. `right` first: nothing is timed on kernels that compute
+# something else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=${1:-python}
+python=${PYTHON:-python} out=${OUT:-.}
 export PYTHONPATH=src:. # where headrace is not installed
 
-"$python" benchmarks/gpu_checks.py
-"$python" benchmarks/plan_memory.py --device cuda
-"$python" benchmarks/deepspeed_overhead.py --stages 1 2 3 --rows 32 --pairs 30
-"$python" benchmarks/train_step.py --model gpt2_124m --micro-rows 16 --compile off
-for stage in 1 2 3; do
-  "$python" benchmarks/train_step.py --model gpt2_124m --micro-rows 32 --accumulation 2 --stage "$stage"
-done
-"$python" benchmarks/train_step.py --model gpt2_350m --micro-rows 16 --accumulation 2
-"$python" benchmarks/train_step.py --model gpt2_1.3b --micro-rows 8 --accumulation 4
-if [ $# -gt 2 ]; then
-  "$python" benchmarks/evaluation_parity.py "${@:2}" --limit 50 --minutes 3 --device cuda
-  "$python" benchmarks/evaluation_speed.py "${@:2}" --limit 200 --batches 8,64 --device cuda
+if [ "$1" = score ]; then
+  "$python" benchmarks/evaluation_parity.py "${@:2}" --limit 50 --minutes 3 --device cuda | tee -a "$out/gpu_score.jsonl"
+  "$python" benchmarks/evaluation_speed.py "${@:2}" --limit 200 --batches 8,64 --device cuda | tee -a "$out/gpu_score.jsonl"
+else
+  exec "$python" benchmarks/gpu_all.py "$@" --out "$out"
 fi
