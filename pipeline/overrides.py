@@ -100,10 +100,11 @@ def refuse_no_options(overrides: Sequence[str]) -> None:
 def settable(override: str) -> str:
     """Returns ``override`` in the form in which Hydra also takes a field of a group that no file of conf/ lists.
 
-    So a field with a default needs no line in any file. Decoding refuses what is no field.
+    So a field with a default needs no line in any file, nor do fields of a model's field. Decoding refuses what is no
+    field.
     """
     settings = "|".join(groups().keys() - {EXPERIMENT})
-    is_field = re.match(rf"({settings})\.\w+(\.\d+(\.\w+)+)*=", override)
+    is_field = re.match(rf"({settings})\.\w+(\.\d+(\.\w+)+)*=|model\.\w+\.[a-z]\w*=", override)
     return f"++{override}" if is_field else override
 
 

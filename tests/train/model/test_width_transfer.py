@@ -100,6 +100,14 @@ def test_first_weights_and_rates_follow_the_table():
     assert deviations["embedding.weight"] == pytest.approx(0.02, rel=0.05)
 
 
+def test_the_settings_are_given_on_the_command_line():
+    line = ["model.deviations.matrix=0.1", "model.output_multiplier=3", "model.base_width=64"]
+    model = decoded(compose(line)).model
+    assert (model.deviations, model.output_scale) == (Deviations(matrix=0.1), 3 / (model.width / 64))
+    with pytest.raises(ConfigError, match=r"unknown key 'matirx'; did you mean 'model.deviations.matrix'"):
+        decoded(compose(["model.deviations.matirx=0.1"]))
+
+
 def test_each_role_has_its_deviation():
     given = Deviations(embedding=1.0, head=0.5, matrix=0.1)
     model = built(of_width(128, None, tied=False, deviations=given))
