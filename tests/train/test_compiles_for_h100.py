@@ -34,7 +34,7 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
     "128": ("llama_7b", {}, MASK + BLOCK + LOSS),
     "grouped": ("qwen3_0_6b", {}, MASK + BLOCK + LOSS),
     "256": ("gemma2_2b", {"window": 256}, 2 * (MASK + BLOCK) + LOSS),
-    "windows": ("modernbert_base", {}, 2 * (MASK + BLOCK) + LOSS),
+    "windows": ("modernbert_base", {}, 2 * MASK + 3 * BLOCK + LOSS),  # its first block has no norm of attention
     "bias": ("bloom_560m", {}, MASK + BLOCK + LOSS),
     "parallel": ("pythia_160m", {}, MASK + BLOCK + LOSS),
     "qk_norm": ("olmo2_1b", {}, MASK + BLOCK + LOSS),
