@@ -148,7 +148,8 @@ class ModelShape:
     """The width at which the learning rate was chosen: muP (Yang et al. 2022, table 8; for Adam, heads of one width and
     an output layer that may be tied). With m = width / base_width, the first weights of hidden matrices have 1/sqrt(m)
     of their deviation and the logits are divided by m; AdamW gives these matrices 1/m of the rate, at the same decay.
-    By that paper, a rate that is best at base_width stays good at any width. null: none of this, as for base_width = width."""
+    By that paper, a rate that is best at base_width stays good at any width. null: none of this, as for base_width =
+    width."""
     output_multiplier: PositiveNumber = 1.0
     """Factor of the logits."""
     deviations: Deviations = Deviations()
