@@ -32,6 +32,8 @@ HYDRA_VERSION_BASE = "1.3"
 PRIMARY = "headrace"
 """Hydra's name of conf/config.yaml, so that a config.yaml in the user's folder is not read."""
 
+BENCHMARK = "evaluation.benchmarks."
+"""A dotted path that begins so leads to a benchmark, or to a field of one."""
 QUIET = "hydra.hydra_logging.root.level=WARNING"
 """Leaves out Hydra's own line for each combination of a sweep: ``sweep`` prints one."""
 
@@ -241,8 +243,9 @@ def _refusal(error: Exception, overrides: Sequence[str]) -> ConfigError:
             continue  # a field that no file lists is taken here, and decoding refuses what is no field
         key = override.split("=")[0].lstrip("~").split("@")[0]
         if not key.startswith("+") and key not in known and key != EXPERIMENT:
-            form = "a field at its default" if key.rpartition(".")[0] in known else "one of your own"
-            added = f" ({form}: +{key}=…)" if key.startswith("evaluation.benchmarks.") else ""
+            benchmark = key.removeprefix(BENCHMARK).rpartition(".")[0]
+            form = "a field at its default" if BENCHMARK + benchmark in known else "one of your own"
+            added = f" ({form}: +{key}=…)" if key.startswith(BENCHMARK) else ""
             remedy = key_remedy(key, known, beside(key, known))
             return ConfigError("command line", f"unknown key {key!r}", remedy + added)
     wrong = _in_typed_form(str(error).splitlines()[0], overrides).rstrip(".")
