@@ -24,7 +24,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-TIMES = ("seconds", "tokens_per_second", "mfu", "time", "memory")
+TIMES = ("seconds", "tokens_per_second", "mfu", "slowest_rank", "time", "memory")
 """Parts of the names of metrics that differ from run to run."""
 
 LEFT_OUT = ("logs/", "parts/", "checkpoints/", "wandb/", "manifest.json", "lock")

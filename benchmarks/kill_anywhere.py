@@ -58,11 +58,11 @@ from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.run.planner import plan, save
 from headrace.pipeline.run.rank import exit_now
 from tests.end_to_end.test_line import DATA_STAGES, command, headrace
 from tests.train import fork_server
+from tests.train.curves import curve
 
 WAYS = {"command": 1, "torchrun": 1, "srun": 3}
 """Ways of starting with their frequencies: a start with more processes takes longer."""
@@ -70,7 +70,6 @@ FORKS = {"fork": 1}
 PATIENCE_SECONDS = 120
 START_SECONDS = 600
 SETTINGS = ("until=weights", "training.steps=60", "training.save_every=2", "training.keep_last=2")
-TIMES = ("seconds", "per_second", "mfu")
 
 
 class HangError(Exception):
@@ -248,9 +247,7 @@ def alive(process: int) -> bool:
 
 def outcome(folder: Path) -> tuple[bytes, list[dict[str, float]]]:
     """The weights and the curve of a finished training, times aside."""
-    rows = read_metrics(folder / "metrics.jsonl")
-    curve = [{name: value for name, value in row.items() if not name.endswith(TIMES)} for row in rows]
-    return (folder / "hf/model.safetensors").read_bytes(), curve
+    return (folder / "hf/model.safetensors").read_bytes(), curve(folder)
 
 
 def trunk_in(root: Path) -> str:

@@ -17,6 +17,7 @@ from headrace.train.loop import origin
 from headrace.train.loop.schedule import Constant, Cosine, InverseSquareRoot, WarmupStableDecay, equal_steps
 from headrace.train.weights import Weights
 from tests.train.conftest import make_inputs
+from tests.train.curves import curve
 from tests.train.training import specify, train
 
 MODEL = {"layers": 1, "width": 16, "heads": 2, "kv_heads": 2, "context": 64, "mlp_width": 32}
@@ -46,9 +47,7 @@ def stage(*arguments, **named) -> Weights:
 def same_training(found: Artifact, expected: Artifact) -> None:
     """Equal weights, bit for bit, and equal curves, times aside."""
     assert found.path("hf/model.safetensors").read_bytes() == expected.path("hf/model.safetensors").read_bytes()
-    timed = {"tokens_per_second": 0, "data_wait_seconds": 0}
-    curves = [[row | timed for row in read_metrics(one.path("metrics.jsonl"))] for one in (found, expected)]
-    assert curves[0] == curves[1]
+    assert curve(found.folder) == curve(expected.folder)
 
 
 @pytest.fixture
