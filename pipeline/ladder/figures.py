@@ -1,7 +1,7 @@
 """Draws the figures of a ladder: losses by rate, by tokens and by operations, best rates, IsoFLOP profiles."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import plotly.graph_objects as go
@@ -83,17 +83,24 @@ def _rates(best: Sequence[BestRate]) -> Figure | None:
     return _figure("best-rates", traces, layout, "Best learning rate by size")
 
 
+def _losses(found: Analysis, axis: Literal["tokens", "flops"]) -> list[go.Scatter]:
+    """Returns a line of the losses of each size over ``axis``."""
+    traces = []
+    for number, parameters in enumerate(_sizes(found.best)):
+        here = sorted((getattr(one, axis), one.loss) for one in found.best if one.parameters == parameters)
+        xs, losses = [x for x, _ in here], [loss for _, loss in here]
+        traces.append(_line(f"{short(parameters)} parameters", xs, losses, number))
+    return traces
+
+
 def _by_tokens(found: Analysis) -> Figure | None:
     """Returns losses by tokens, with a line for each size, and the law; None with a single token count."""
     if len({one.tokens for one in found.best}) < 2:
         return None
-    traces = []
-    for number, parameters in enumerate(_sizes(found.best)):
-        here = sorted((one.tokens, one.loss) for one in found.best if one.parameters == parameters)
-        xs, losses = [tokens for tokens, _ in here], [loss for _, loss in here]
-        traces.append(_line(f"{short(parameters)} parameters", xs, losses, number))
-        if found.law is not None:
-            curve = _spaced(xs)
+    traces = _losses(found, "tokens")
+    if found.law is not None:
+        for number, parameters in enumerate(_sizes(found.best)):
+            curve = _spaced([one.tokens for one in found.best if one.parameters == parameters])
             predicted = [found.law.loss(parameters, x) for x in curve]
             traces.append(_dashed(curve, predicted, SERIES[number % len(SERIES)]))
     return _figure("by-tokens", traces, _layout("tokens", NATS), "Loss by tokens")
@@ -103,11 +110,7 @@ def _by_flops(found: Analysis) -> Figure | None:
     """Returns losses by operations with the law's best, up to the budget if any; None with a single training."""
     if len(found.best) < 2:
         return None
-    traces = []
-    for number, parameters in enumerate(_sizes(found.best)):
-        here = sorted((one.flops, one.loss) for one in found.best if one.parameters == parameters)
-        xs, losses = [flops for flops, _ in here], [loss for _, loss in here]
-        traces.append(_line(f"{short(parameters)} parameters", xs, losses, number))
+    traces = _losses(found, "flops")
     if found.law is not None:
         budget = [found.recommendation.flops] if found.recommendation else []
         xs = _spaced([one.flops for one in found.best] + budget)
