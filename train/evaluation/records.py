@@ -89,7 +89,7 @@ def read_records(path: Path) -> list[Record]:
         ArtifactError: naming the line that is not JSON in UTF-8, or the file that cannot be decompressed or is empty.
     """
     records = []
-    with _opened(path) as lines:
+    with opened(path) as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
@@ -115,7 +115,7 @@ def read_text(path: Path, from_byte: int = 0, to_byte: int | None = None) -> str
     Raises:
         ArtifactError: when it cannot be decompressed, is empty, or is not UTF-8; then naming the line.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         content = file.read(-1 if to_byte is None else to_byte)[from_byte:]
     first = next((index for index, byte in enumerate(content[:4]) if byte & 0xC0 != 0x80), 0) if from_byte else 0
     try:
@@ -141,7 +141,7 @@ def benchmark_file(path: Path) -> RawFile:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BinaryIO]:
     """Opens ``path``, decompressed."""
     with path.open("rb") as file:
         try:

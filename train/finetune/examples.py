@@ -1,0 +1,109 @@
+"""Examples of a task, and the lines of its files that are none.
+
+    file ── a format's rules (files.py) ──> Example, ...        one for each line, question or answer
+                                        └─> dropped: {reason: number}
+
+A broken line is dropped with a reason and counted. A file most of whose lines are broken is an error: it is probably in
+another format.
+"""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from headrace.pipeline.core.errors import ArtifactError, suggestion
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """An answer that occurs in a text."""
+
+    text: str
+    start: int
+    """The index of its first character in the text."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Example:
+    """One example of a task. The format decides which of the results it has; an unlabelled example has none."""
+
+    id: str
+    """``<file>:<line>``, lines from 1, then the numbers of question and answer from 0; for SQuAD its own id."""
+    texts: Mapping[str, str]
+    """The texts by their names, in the order in which a model reads them."""
+    label: str | None = None
+    """The class."""
+    value: float | None = None
+    """The number to predict."""
+    choices: tuple[str, ...] = ()
+    """The texts to choose from; the entities of ReCoRD."""
+    gold: int | None = None
+    """The index of the right choice."""
+    answers: tuple[Answer, ...] | None = None
+    """The right answers; empty: the text does not answer the question. None: not known, or no task with answers."""
+    group: str = ""
+    """Examples of one group are scored together: the answers of a question of MultiRC."""
+    numbers: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    """Places of marked words: the index of the word in WSC (``span1``, ``span2``), of characters in WiC (``start1``)."""
+
+
+class RecordError(Exception):
+    """A line holds no example."""
+
+    def __init__(self, reason: str, field: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.field = reason, field
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """The examples of a file."""
+
+    examples: tuple[Example, ...]
+    dropped: Mapping[str, int]
+    """The number of lines, or of questions, that hold no example, by reason."""
+
+
+class Collection:
+    """Collects the examples of ``path`` and the reasons of what is none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._examples: list[Example] = []
+        self._dropped, self._missing = Counter[str](), Counter[str]()
+        self._fields: dict[str, None] = {}
+
+    def add(self, found: Iterable[Example], fields: Iterable[str]) -> None:
+        """Adds the examples of one record, whose ``fields`` an error names; all of them or, if one is broken, none."""
+        try:
+            self._examples += list(found)
+        except RecordError as broken:
+            self.drop(broken)
+            self._missing[broken.field] += bool(broken.field)
+            self._fields |= dict.fromkeys(fields)
+
+    def drop(self, broken: RecordError) -> None:
+        """Counts a record that holds no example."""
+        self._dropped[broken.reason] += 1
+
+    def close(self) -> Examples:
+        """Returns what was collected.
+
+        Raises:
+            ArtifactError: when more was dropped than found, or nothing was found.
+        """
+        dropped, found = self._dropped.total(), len(self._examples)
+        if not found and not dropped:
+            raise ArtifactError(str(self._path), "holds no examples", "give a file with one example a line")
+        if dropped > found:
+            reasons = ", ".join(f"{reason}: {number}" for reason, number in self._dropped.most_common())
+            wrong = f"{dropped} records hold no example ({reasons}), {found} do"
+            raise ArtifactError(str(self._path), wrong, self._remedy())
+        return Examples(tuple(self._examples), dict(self._dropped))
+
+    def _remedy(self) -> str:
+        missing = next((field for field, number in self._missing.most_common() if number), None)
+        if missing is None or not self._fields:
+            return "check the format and the names of the fields"
+        return f"field {missing!r} is missing, {suggestion(missing, self._fields)} (fields: {', '.join(self._fields)})"
