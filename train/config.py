@@ -70,6 +70,11 @@ class ModelConfig(ModelShape):
         layers = self.encoder_layers or self.layers
         return dataclasses.replace(self, stack="encoder", layers=layers, encoder_layers=None, shared_stacks=False)
 
+    @property
+    def most_positions(self) -> int | None:
+        """The most positions that a forward pass can have: those of a table of vectors; None: any number."""
+        return self.context if POSITIONS[self.positions].vectors_per_position else None
+
     def parameters(self, vocabulary: int) -> int:
         """Returns the number of parameters with a ``vocabulary`` of that many tokens. Shared weights count once."""
         embedding = vocabulary * (self.embedding_width or self.width)

@@ -138,6 +138,7 @@ def _by_shots(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
 def _notes(scores: BenchmarkScores) -> Iterator[str]:
     """Yields the limitations: no items, truncated contexts, overlaps with training documents."""
     tally = scores.tally
+    yield from (f"{scores.name}: {note}" for note in scores.notes)
     if not scores.metrics:
         yield f"{scores.name}: no items."
     if tally.truncated_contexts:

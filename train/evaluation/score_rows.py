@@ -63,6 +63,8 @@ KINDS: Mapping[str, MetricKind] = {
         _perplexity("word_perplexity", size="words"),
         _perplexity("token_perplexity", size="tokens"),
         _perplexity("byte_perplexity", size="bytes"),
+        MetricKind("loss_change", higher_is_better=False),
+        MetricKind("scored_tokens", higher_is_better=None),
         MetricKind("prefix_matching"),
         MetricKind("induction_heads"),
         MetricKind("repeated_4grams", higher_is_better=False),
@@ -182,6 +184,8 @@ class BenchmarkScores:
     """The number of clean, dirty and too short items; None where overlaps were not searched for."""
     metrics: tuple[Metric, ...] = ()
     """The main one first."""
+    notes: tuple[str, ...] = ()
+    """What could not be measured, as sentences."""
 
     @property
     def base_name(self) -> str:
@@ -208,6 +212,7 @@ class BenchmarkScores:
             **dataclasses.asdict(self.tally),
             "overlap": self.overlap,
             "metrics": [metric.whole_row() for metric in self.metrics],
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
     @classmethod
@@ -221,6 +226,7 @@ class BenchmarkScores:
             tally=Tally(*(row.get(field.name, 0) for field in dataclasses.fields(Tally))),
             overlap=row.get("overlap"),
             metrics=tuple(map(Metric.read, row["metrics"])),
+            notes=tuple(row.get("notes", ())),
         )
 
 

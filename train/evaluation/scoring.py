@@ -78,6 +78,7 @@ def sources_of(name: str, evaluation: Evaluation, held_out: HeldOut | None, mode
         start=model.tokenizer.end_of_text,
         tokenizer=model.tokenizer,
         window_tokens=model.window_tokens,
+        most_window_tokens=model.most_window_tokens,
     )
 
 
@@ -103,6 +104,7 @@ def score_items(
         tally=tally,
         overlap=sizes(parts) if overlap else None,
         metrics=tuple(metrics_by_part(benchmark, items, outcomes, parts, model.vocabulary)),
+        notes=benchmark.notes(model.most_window_tokens),
     )
     return Scored(scores, items, answers, outcomes, parts)
 

@@ -32,6 +32,7 @@ from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenc
 from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
 from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.continuations import Continuations
+from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
 from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
 from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder, HeldOutSentences, HeldOutWords
 from headrace.train.evaluation.benchmarks.in_context import InContext
@@ -63,6 +64,7 @@ AnyBenchmark = Annotated[
     | HeldOutOrder
     | InContext
     | Induction
+    | Extrapolation
     | Agreement
     | Continuations,
     Field(discriminator="type"),

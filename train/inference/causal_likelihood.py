@@ -111,7 +111,7 @@ class CausalLikelihood:
         askers: dict[WindowKey, list[int]] = defaultdict(list)
         distinct: dict[WindowKey, Window] = {}
         for number, query in enumerate(queries):
-            for window in windows(query, self._capacity, network.context_form):
+            for window in windows(query, self._capacity(query), network.context_form):
                 askers[window.key].append(number)
                 distinct[window.key] = window
         sums, greedy = np.zeros(len(queries)), np.ones(len(queries), bool)
@@ -131,15 +131,15 @@ class CausalLikelihood:
         tally = Tally()
         for query in queries:
             context, continuation = len(query.context), len(query.continuation)
-            first = min(continuation, self._capacity.continuation)
-            lost = max(0, context - self._capacity.context_beside(first - 1))
-            tally.count(continuation, lost, self._capacity.continuation)
+            capacity = self._capacity(query)
+            first = min(continuation, capacity.continuation)
+            lost = max(0, context - capacity.context_beside(first - 1))
+            tally.count(continuation, lost, capacity.continuation)
         return tally
 
-    @property
-    def _capacity(self) -> Capacity:
+    def _capacity(self, query: Tokens) -> Capacity:
         network = extendable(self.network, self.device)
-        return network.context_form.capacity(self.window_tokens, network.has_encoder)
+        return network.context_form.capacity(query.window_tokens or self.window_tokens, network.has_encoder)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -71,6 +71,14 @@ class InferenceModel:
             self.sharing.answered(1)
         return found
 
+    @property
+    def most_window_tokens(self) -> int | None:
+        """The most positions that a query may ask for (``Tokens.window_tokens``); None: any number.
+
+        Of a model that only ``transformers`` computes, no more than its own are known to work.
+        """
+        return self.network.config.most_positions if isinstance(self.network, Transformer) else self.window_tokens
+
     def shared(self, sharing: Sharing) -> "InferenceModel":
         """Returns this model, which each rank of ``sharing`` has, as one that all of them answer for together."""
         return dataclasses.replace(self, likelihood=SharedLikelihood(self.likelihood, sharing), sharing=sharing)

@@ -36,6 +36,8 @@ class Tokens:
     continuation: "np.ndarray"
     passed_over: tuple[int, ...] = ()
     """Tokens that ``greedy`` ignores for the first token of the continuation."""
+    window_tokens: int | None = None
+    """The positions to read it in, which may be more than the model was trained with; None: those that it has."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

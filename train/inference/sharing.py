@@ -114,7 +114,8 @@ def rounds(queries: Sequence[Tokens], ranks: int, round_tokens: int) -> Iterator
 
 def query_key(query: Tokens) -> str:
     """Returns the key of ``query`` in the log of answers."""
-    return key_of(_key(query.context), _key(query.continuation), repr(query.passed_over).encode())
+    window = () if query.window_tokens is None else (str(query.window_tokens).encode(),)
+    return key_of(_key(query.context), _key(query.continuation), repr(query.passed_over).encode(), *window)
 
 
 def _key(tokens: np.ndarray) -> bytes:

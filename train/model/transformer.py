@@ -160,12 +160,12 @@ class Transformer(Stack):
                 tokens that the cache holds.
 
         Raises:
-            ValueError: when a row gets longer than ``config.context``.
+            ValueError: when a row gets longer than a table of positions (``config.most_positions``).
         """
         new = NewTokens(cache.lengths_B, sizes_B)
-        longest = int(new.lengths_B.max())
-        if longest > self.config.context:
-            raise ValueError(f"{longest} tokens do not fit a context of {self.config.context}")
+        longest, most = int(new.lengths_B.max()), self.config.most_positions
+        if most is not None and longest > most:
+            raise ValueError(f"{longest} tokens do not fit a context of {most}")
         return self.extended(self.embedding(tokens_P), new, cache, visibility)[0, : len(tokens_P)]
 
     def read_contexts(self, cache: Cache, tokens_P: Tensor, sizes_B: Tensor) -> Tensor:

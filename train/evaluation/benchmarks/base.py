@@ -64,6 +64,8 @@ class Sources:
     """The model's tokenizer, for text that is cut into windows; prompts need none."""
     window_tokens: int = 0
     """The number of positions that the model has."""
+    most_window_tokens: int | None = None
+    """The most positions that a query may ask for; None: any number."""
 
     @property
     def held_out_documents(self) -> Sequence[HeldOutDocument]:
@@ -112,6 +114,11 @@ class Benchmark(abc.ABC):
 
         Their names are declared in score_rows.KINDS.
         """
+
+    def notes(self, most_window_tokens: int | None) -> tuple[str, ...]:
+        """Returns what cannot be measured with a model that reads at most this many tokens at once, as sentences for
+        the reader of the scores; None: any number."""
+        return ()
 
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
         """Returns the files whose content decides the items, below the folder ``data``.

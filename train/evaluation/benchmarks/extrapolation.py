@@ -1,0 +1,132 @@
+"""The loss of the same held-out tokens read in windows of several lengths, also beyond the trained context.
+
+    text (longest length: 8)    x|a b c d e f g h      x: the token before it, which is only read
+
+    windows, length 4            x a b c · d e f g     each token once, after 0 to 3 tokens besides the first
+    windows, length 8            x a b c d e f g
+    sliding, length 4                    d e f g       the last ``sliding_tokens`` of the text, each after at
+    sliding, length 8            x a b c d e f g       least as many tokens as the length leaves
+
+A model that uses more context than it was trained with has a lower loss in longer windows; one whose position scheme
+does not extrapolate has a higher one (Press et al. 2022, "Train Short, Test Long", figures 1 and 4). In windows that do
+not overlap, a longer one also has fewer tokens with little context before them, which alone lowers the loss (section
+B.1 there); sliding windows leave that out. All lengths score the same tokens, so differences are paired.
+"""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, settings
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
+from headrace.train.evaluation.held_out import HeldOutDocument, sample
+from headrace.train.evaluation.metrics import exponential, ratio
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Answer, Tokens
+from headrace.train.parts import StackName
+
+WHERE = "evaluation.benchmarks"
+Way = Literal["windows", "sliding"]
+WAYS: tuple[Way, ...] = ("windows", "sliding")
+CHANGE = "loss_change"
+Answered = Mapping[str, Outcome]
+"""The outcomes of one way and length, by the names of the documents."""
+
+
+@settings
+class Extrapolation(Benchmark):
+    """The loss of held-out tokens by the length of the window that they are read in."""
+
+    needs_run: ClassVar[bool] = True
+    stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
+    type: Literal["extrapolation"] = "extrapolation"
+    limit: Positive | None = 100
+    """At most this many documents."""
+    lengths: tuple[Positive, ...] = (128, 256, 512, 1024)
+    """Lengths of windows in tokens, rising, each a divisor of the last one; documents must be longer than that."""
+    sliding_tokens: Positive = 64
+    """The tokens at the end of a text that sliding windows score; at most the first length."""
+
+    def __post_init__(self) -> None:
+        lengths = list(self.lengths)
+        if not lengths or lengths != sorted(set(lengths)) or any(lengths[-1] % length for length in lengths):
+            remedy = "give rising numbers that divide the last one, such as [128,256,512]"
+            raise ConfigError(WHERE, f"lengths is {lengths}", remedy)
+        if self.sliding_tokens > lengths[0]:
+            wrong = f"sliding_tokens is {self.sliding_tokens}, the first of lengths {lengths[0]}"
+            raise ConfigError(WHERE, wrong, "make sliding_tokens smaller")
+
+    def items(self, sources: Sources) -> list[Item]:
+        """Returns an item for each way of reading, length and document; none of a length that the model cannot read."""
+        most = sources.most_window_tokens
+        long = [document for document in sources.held_out_documents if len(document.tokens) > self.lengths[-1]]
+        documents = sample(long, self.limit)
+        return [
+            Item(document.name, tuple(self._queries(document, way, length)), group=group_of(way, length))
+            for way in WAYS
+            for length in self.lengths
+            if most is None or length <= most
+            for document in documents
+        ]
+
+    def _queries(self, document: HeldOutDocument, way: Way, length: int) -> Iterator[Tokens]:
+        for text in self._texts(document.tokens):
+            if way == "windows":
+                for start in range(0, len(text) - 1, length):
+                    yield Tokens(text[start : start + 1], text[start + 1 : start + length + 1], (), length)
+            else:
+                window = text[-length - 1 :]
+                yield Tokens(window[: -self.sliding_tokens], window[-self.sliding_tokens :], (), length)
+
+    def _texts(self, tokens: np.ndarray) -> Iterator[np.ndarray]:
+        """Yields texts of the last length, each with the token before it, from the end of the document backwards."""
+        longest = self.lengths[-1]
+        for end in range(len(tokens), longest, -longest):
+            yield tokens[end - longest - 1 : end]
+
+    def notes(self, most_window_tokens: int | None) -> tuple[str, ...]:
+        if most_window_tokens is None or self.lengths[-1] <= most_window_tokens:
+            return ()
+        beyond = ", ".join(str(length) for length in self.lengths if length > most_window_tokens)
+        return (f"not possible at lengths {beyond}: the model has {most_window_tokens} positions and no others.",)
+
+    def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
+        nats = -math.fsum(answer.log_likelihood for answer in answers)
+        return {"nats": nats, "tokens": sum(answer.tokens for answer in answers)}
+
+    def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
+        """Returns for each way and length the loss (nats per token), its change from the first length, the perplexity
+        and the number of tokens; documents are the unit of the errors, and those of a change are paired.
+
+        The change in sliding windows, from the first to the last length that the model reads, stands for the whole.
+        """
+        answered: dict[str, dict[str, Outcome]] = {}
+        for item, outcome in zip(items, outcomes, strict=True):
+            answered.setdefault(item.group, {})[item.name] = outcome
+        found: list[Metric] = []
+        for way in WAYS:
+            groups = [group_of(way, length) for length in self.lengths if group_of(way, length) in answered]
+            for group in groups:
+                found += _metrics(answered[group], answered[groups[0]], group, vocabulary)
+        changes = [metric for metric in found if metric.name == CHANGE]
+        return [*(dataclasses.replace(metric, group="") for metric in changes[-1:]), *found]
+
+
+def group_of(way: Way, length: int) -> str:
+    """Returns the group of one way of reading and length: ``sliding_512``."""
+    return f"{way}_{length}"
+
+
+def _metrics(own: Answered, first: Answered, group: str, vocabulary: int) -> Iterator[Metric]:
+    """Yields the metrics of one length; ``first`` has the same documents at the first length."""
+    nats, tokens = ([outcome[name] for outcome in own.values()] for name in ("nats", "tokens"))
+    loss = ratio("loss", nats, tokens, math.log(vocabulary))
+    metrics = [loss, exponential(loss, "perplexity", float(vocabulary))]
+    if own is not first:
+        metrics.append(ratio(CHANGE, [own[name]["nats"] - first[name]["nats"] for name in own], tokens, 0.0))
+    metrics.append(Metric("scored_tokens", math.fsum(tokens), None, None, None, len(own)))
+    return (dataclasses.replace(metric, group=group) for metric in metrics)
