@@ -6,6 +6,7 @@ COMMANDS = (
     "config",
     "plan",
     "generate",
+    "chat",
     "fill",
     "evaluate",
     "compare",
