@@ -4,10 +4,10 @@
     stsb sentence1: A. sentence2: B.                                ->  3.8
     copa choice1: … choice2: … premise: … question: effect          ->  choice2
     question: Who ? context: The Normans were …                     ->  Normans
-    wsc: Mark told Pete that *he* was ill.                          ->  Mark
+    wsc: Mark asked Pete whether *he* was ill.                      ->  Pete
 
 The prefix is the name of the task, and each text follows its name, in the order of the names; MultiRC and WiC have
-orders of their own. Source: google-research/text-to-text-transfer-transformer, t5/data/preprocessors.py and glue_utils.py.
+orders of their own. Source: google-research/text-to-text-transfer-transformer, t5/data: preprocessors, glue_utils.
 """
 
 import re
@@ -118,9 +118,8 @@ INPUTS: Mapping[str, Callable[[Example], str]] = {
 }
 """The tasks whose inputs have a form of their own."""
 
-DETERMINERS = frozenset(
-    ("a", "an", "few", "her", "his", "each", "every", "many", "much", "my", "our", "some", "that", "the", "their")
-    + ("these", "this", "those", "which", "whose", "your")
+DETERMINERS = set(
+    "a an few her his each every many much my our some that the their these this those which whose your".split()  # noqa: SIM905
 )
 """Words that do not distinguish referents (postprocessors.py, ``wsc_simple``)."""
 
