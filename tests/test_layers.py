@@ -54,6 +54,7 @@ ROOMS = (
     "pipeline.stages",
     "pipeline.run",
     "pipeline.ladder",
+    "pipeline.study",
     "pipeline.commands",
     "pipeline.api",
     "pipeline",

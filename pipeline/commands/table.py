@@ -10,6 +10,7 @@ COMMANDS = (
     "evaluate",
     "compare",
     "ladder",
+    "study",
     "watch",
     "status",
     "runs",
