@@ -210,6 +210,18 @@ def test_a_row_must_fit_the_context() -> None:
     )
 
 
+def test_a_number_of_unique_rows_is_of_this_run_alone() -> None:
+    values = default_values()
+    sources = [{"name": "own", "packed": None, "weight": 1}]
+    both = {"training": values["training"] | {"unique_rows": 9}, "mixture": {"sources": sources, "curriculum": []}}
+    with pytest.raises(ConfigError) as raised:
+        decoded(values | both)
+    assert str(raised.value) == (
+        "training.unique_rows: is 9, with 1 sources in mixture.sources; "
+        "give one of them: rows of this run alone are counted"
+    )
+
+
 def test_conf_lies_beside_the_packages() -> None:
     assert Path(CONF / "config.yaml").is_file()
 
