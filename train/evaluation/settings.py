@@ -32,6 +32,7 @@ from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenc
 from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
 from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.continuations import Continuations
+from headrace.train.evaluation.benchmarks.copying import Copying
 from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
 from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
 from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder, HeldOutSentences, HeldOutWords
@@ -65,6 +66,7 @@ AnyBenchmark = Annotated[
     | InContext
     | Induction
     | Extrapolation
+    | Copying
     | Agreement
     | Continuations,
     Field(discriminator="type"),
