@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.dedup.config import Dedup
@@ -57,6 +58,8 @@ class RunConfig:
     """The number of ranks of a training or scoring on this machine. Scores do not depend on it."""
     source: AnySource
     """The raw documents and the way of reading them."""
+    canaries: Canaries = dataclasses.field(default_factory=Canaries)
+    """Random texts that are planted among the documents, to measure memorization."""
     cleaning: Cleaning
     """The rules that drop documents."""
     dedup: Dedup

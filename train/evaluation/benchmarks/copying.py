@@ -8,9 +8,6 @@ short strings and test on longer ones. The source ``synthetic`` with the same se
 window may be longer than the trained context if the position scheme reads it.
 """
 
-import dataclasses
-import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
@@ -19,7 +16,7 @@ import numpy as np
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, not_possible, of_groups
-from headrace.train.evaluation.metrics import accuracy, mean_over_groups, ratio
+from headrace.train.evaluation.benchmarks.exact import exact_metrics, exact_outcome
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TextEncoder, Tokens
 from headrace.train.parts import StackName
@@ -80,20 +77,9 @@ class Copying(Benchmark):
         return not_possible(self._positions, most_window_tokens)
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
-        (answer,) = answers
-        return {"acc": float(answer.greedy), "nats": -answer.log_likelihood, "tokens": answer.tokens}
+        return exact_outcome(answers)
 
     def metrics(self, items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int) -> list[Metric]:
         """Returns the mean accuracy over the lengths, and for each length its accuracy and its loss in nats per token;
         guessing is never right."""
-        groups: dict[str, list[Outcome]] = defaultdict(list)
-        for item, outcome in zip(items, outcomes, strict=True):
-            groups[item.group].append(outcome)
-        right = {group: [one["acc"] for one in found] for group, found in groups.items()}
-        whole, *_ = mean_over_groups("acc", right, 0.0)
-        metrics = [whole]
-        for group, found in groups.items():
-            nats, tokens = ([one[name] for one in found] for name in ("nats", "tokens"))
-            loss = ratio("loss", nats, tokens, math.log(vocabulary))
-            metrics += [accuracy("acc", right[group], 0.0, group), dataclasses.replace(loss, group=group)]
-        return metrics
+        return exact_metrics(items, outcomes, vocabulary)
