@@ -17,6 +17,7 @@ Counts: records_in, kept, characters_kept, bytes_kept, dropped:<rule>.
 """
 
 import contextlib
+import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,10 +27,12 @@ import numpy as np
 import xxhash
 from datatrove.data import Document
 
+from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop
 from headrace.data_prep.shuffle.slices import checksum
 from headrace.data_prep.sources import AnySource
-from headrace.data_prep.sources.source import Record, Section
+from headrace.data_prep.sources.planted import PLANTED, Planted
+from headrace.data_prep.sources.source import Record, Section, Source
 from headrace.pipeline.core.artifact import Balance, TaskOutput
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.handover import damaged, handed, repeat, unverified
@@ -55,9 +58,19 @@ class Texts(Stage):
     version: ClassVar[int] = 2
     source: AnySource
     """The source of the records."""
+    canaries: Canaries = dataclasses.field(default_factory=Canaries)
+    """Random texts that are planted among them, as documents of a file of their own."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
-        return self.source.files()
+        return (*self.source.files(), *self._planted.files())
+
+    @property
+    def _planted(self) -> Planted:
+        return Planted(canaries=self.canaries)
+
+    def source_of(self, file: str) -> Source:
+        """Returns the source that reads ``file``."""
+        return self._planted if file == PLANTED else self.source
 
     def without_raw_files(self, addresses: Mapping[str, str]) -> dict[str, Any]:
         """Leaves out the paths of the files: their names and contents decide the result."""
@@ -71,17 +84,18 @@ class Texts(Stage):
 
     def check_start(self) -> None:
         """Refuses a source with which most of the first records cannot be read."""
-        self.source.check(list(self._files))
+        self.source.check([name for name in self._files if name != PLANTED])
 
     @functools.cached_property
     def _files(self) -> Mapping[str, RawFile]:
         """The planned files by name."""
-        return {file.name: file for file in (self.source.files() if self.planned is None else self.planned)}
+        return {file.name: file for file in (self.raw_files() if self.planned is None else self.planned)}
 
     @functools.cached_property
     def groups(self) -> list[Sequence[Section]]:
         """The sections of each task. They follow from the planned files, because the folder may have changed since."""
-        return self.source.groups(self._files.values())
+        planted = self._planted.groups(self._planted.listing())
+        return [*self.source.groups([file for name, file in self._files.items() if name != PLANTED]), *planted]
 
     @functools.cached_property
     def shards_by_file(self) -> Mapping[str, Sequence[int]]:
@@ -171,16 +185,17 @@ class Texts(Stage):
 
     def _section(self, section: Section, task: int, out: TaskOutput) -> Iterator[Record]:
         """Yields the records of ``section`` and checks that its file is the planned one and does not change."""
-        state = self.source.state(section.name)
+        source = self.source_of(section.name)
+        state = source.state(section.name)
         if section.of == 1:
-            yield from self.source.read_section(section, 0)
-            self.source.verified(self._files[section.name])
+            yield from source.read_section(section, 0)
+            source.verified(self._files[section.name])
         else:
             first, counted_state = read_entry(out, task)
             if counted_state != hash_of(state):
                 raise self._replaced(section, out)
-            yield from self.source.read_section(section, first)
-        self.source.refuse_change(section.name, state)
+            yield from source.read_section(section, first)
+        source.refuse_change(section.name, state)
 
     def _replaced(self, section: Section, out: TaskOutput) -> RetryableError:
         """Returns the error for the file of ``section``, whose state is not the counted one.

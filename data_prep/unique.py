@@ -45,13 +45,17 @@ class Unique(Stage):
     decontamination: Decontamination = NO_DECONTAMINATION
     benchmarks: Mapping[str, Benchmark] = dataclasses.field(default_factory=dict)
     """The benchmarks to remove, by name."""
+    keep_duplicates: bool = False
+    """Whether duplicates stay."""
 
     @classmethod
-    def of(cls, decontamination: Decontamination, benchmarks: Mapping[str, Benchmark]) -> "Unique":
+    def of(
+        cls, decontamination: Decontamination, benchmarks: Mapping[str, Benchmark], keep_duplicates: bool = False
+    ) -> "Unique":
         """Returns the stage for these settings. If nothing is removed, its address does not depend on benchmarks."""
         if decontamination.removes and benchmarks:
-            return cls(decontamination=decontamination, benchmarks=benchmarks)
-        return cls()
+            return cls(decontamination=decontamination, benchmarks=benchmarks, keep_duplicates=keep_duplicates)
+        return cls(keep_duplicates=keep_duplicates)
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return tuple(file for _, one in sorted(self.benchmarks.items()) for file in one.raw_files())
@@ -67,12 +71,19 @@ class Unique(Stage):
         return first, Phase("documents", shards["clean"], self._count), common, last
 
     def balances(self, counts: Counter[str], inputs: Inputs) -> Iterable[Balance]:
-        duplicates = inputs["duplicates"].counts
+        duplicates = Counter[str]() if self.keep_duplicates else inputs["duplicates"].counts
         yield "documents_in = kept of clean", counts["documents_in"], inputs["clean"].counts["kept"]
         yield "documents_in = kept + dropped", counts["documents_in"], counts["kept"] + counted(counts, "dropped:")
         for kind in ("exact", "near"):
             rule = f"dropped:{kind}_duplicate"
             yield f"{rule} = removed_{kind} of duplicates", counts[rule], duplicates[f"removed_{kind}"]
+
+    def _documents(self, task: int, inputs: Inputs) -> Iterator[tuple[Document, Drop | None]]:
+        """Yields the documents of a shard of ``clean``, each with the reason to drop it as a duplicate, or None."""
+        removed = np.load(inputs["duplicates"].shard("removed", task, "npy"))
+        drops = {} if self.keep_duplicates else {int(entry["row"]): drop_of(entry) for entry in removed}
+        for row, document in enumerate(read_documents(inputs["clean"].shard("documents", task, "jsonl.zst"))):
+            yield document, drops.get(row)
 
     def _ngrams(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         ngrams = NGrams.of(self.benchmarks, self.decontamination.ngram_words)
@@ -82,7 +93,7 @@ class Unique(Stage):
     def _count(self, task: int, inputs: Inputs, out: TaskOutput) -> Counter[str]:
         """Writes how many documents of the shard hold each n-gram."""
         search, numbers = Search(NGrams.load(out, NGRAMS)), list[int]()
-        for document, drop in _documents(task, inputs):
+        for document, drop in self._documents(task, inputs):
             if drop is None:
                 numbers += set(search.hits(document.text)[:, 1].tolist())
         save_tally(out, "ngrams", numbers)
@@ -111,7 +122,7 @@ class Unique(Stage):
             DocumentWriter(kept_path) as kept,
             DocumentWriter(dropped_path) as dropped,
         ):
-            for document, drop in _documents(task, inputs):
+            for document, drop in self._documents(task, inputs):
                 counts["documents_in"] += 1
                 if drop is None and removal:
                     drop, found = removal(document)
@@ -128,14 +139,6 @@ class Unique(Stage):
             with out.shard("overlaps", "jsonl.zst") as path:
                 write_overlaps(path, overlaps)
         return counts
-
-
-def _documents(task: int, inputs: Inputs) -> Iterator[tuple[Document, Drop | None]]:
-    """Yields the documents of a shard of ``clean``, each with the reason to drop it as a duplicate, or None."""
-    removed = np.load(inputs["duplicates"].shard("removed", task, "npy"))
-    drops = {int(entry["row"]): drop_of(entry) for entry in removed}
-    for row, document in enumerate(read_documents(inputs["clean"].shard("documents", task, "jsonl.zst"))):
-        yield document, drops.get(row)
 
 
 def drop_of(entry: np.void) -> Drop:

@@ -19,6 +19,8 @@ from headrace.pipeline.core.variables import CONFIG_DIR
 CONF = Path(__file__).resolve().parent.parent / "conf"
 EXPERIMENT = "experiment"
 """The group whose options override several groups at once."""
+STUDY = "study"
+"""The folder of studies (pipeline/study), which are no settings of a run."""
 NOT_SETTINGS = frozenset({"defaults", "hydra"})
 """Keys of conf/config.yaml that Hydra reads for itself."""
 
@@ -31,17 +33,21 @@ def own_folder() -> Path | None:
     """
     if chosen := os.environ.get(CONFIG_DIR):
         folder = Path(chosen).expanduser().resolve()
-        if not any(_options(folder)):
+        if not _has_presets(folder):
             wrong = f"{chosen!r} holds no preset" if folder.is_dir() else f"there is no folder {chosen!r}"
             raise ConfigError("--config-dir", wrong, "give the folder that holds cleaning/NAME.yaml, or another group")
         return folder
     folder = Path("conf").resolve()
-    return folder if folder != CONF and any(_options(folder)) else None
+    return folder if folder != CONF and _has_presets(folder) else None
+
+
+def _has_presets(folder: Path) -> bool:
+    return any(_options(folder)) or any(_options(folder, STUDY))
 
 
 def _options(folder: Path, group: str = "*") -> Iterator[Path]:
-    """Yields the files of ``folder`` that are options of ``group``, or of any group of ours."""
-    ours = {path.name for path in CONF.iterdir() if path.is_dir()}
+    """Yields the files of ``folder`` that are options of ``group``, or of any group of ours; studies by name only."""
+    ours = {path.name for path in CONF.iterdir() if path.is_dir()} - ({STUDY} - {group})
     return (file for file in folder.glob(f"{group}/*.yaml") if file.parent.name in ours)
 
 
@@ -61,6 +67,11 @@ def groups() -> dict[str, list[str]]:
     for file in _all_options():
         found.setdefault(file.parent.name, set()).add(file.stem)
     return {group: sorted(options) for group, options in sorted(found.items())}
+
+
+def studies() -> list[str]:
+    """Returns the names of all studies, in alphabetical order."""
+    return sorted({file.stem for file in _all_options(STUDY)})
 
 
 def option_file(group: str, option: str) -> Path:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from headrace.data_prep.canaries import Canaries
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.dedup.config import Dedup
@@ -57,6 +58,8 @@ class RunConfig:
     """The number of ranks of a training or scoring on this machine. Scores do not depend on it."""
     source: AnySource
     """The raw documents and the way of reading them."""
+    canaries: Canaries = dataclasses.field(default_factory=Canaries)
+    """Random texts that are planted among the documents, to measure memorization."""
     cleaning: Cleaning
     """The rules that drop documents."""
     dedup: Dedup
@@ -180,6 +183,9 @@ def check(config: RunConfig) -> None:
         raise ConfigError("model.generator_width", wrong, "give a width, a quarter of model.width, say")
     if isinstance(config.objective, Masked):
         config.objective.check_model(config.model)
+    if config.training.unique_rows is not None and config.mixture.sources:
+        wrong = f"is {config.training.unique_rows}, with {len(config.mixture.sources)} sources in mixture.sources"
+        raise ConfigError("training.unique_rows", wrong, "give one of them: rows of this run alone are counted")
     if config.model.base_width is not None and not isinstance(config.optimizer, AdamW | StableAdamW):
         wrong = f"is {config.model.base_width}, whose rules are those of Adam, and optimizer={config.optimizer.type}"
         raise ConfigError("model.base_width", wrong, "give optimizer=adamw or stable_adamw, or base_width null")

@@ -97,6 +97,16 @@ def refuse_no_options(overrides: Sequence[str]) -> None:
                 raise ConfigError(group, f"unknown option {typed!r}", suggestion(typed, options))
 
 
+def replaced(overrides: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Returns ``overrides`` with ``others``, which replace those of the same settings."""
+    keys = {_key(other) for other in others}
+    return [*(one for one in overrides if _key(one) not in keys), *others]
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+")
+
+
 def settable(override: str) -> str:
     """Returns ``override`` in the form in which Hydra also takes a field of a group that no file of conf/ lists.
 

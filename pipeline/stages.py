@@ -24,16 +24,16 @@ from headrace.train.weights import Weights
 
 def stages(config: RunConfig) -> tuple[Stage, ...]:
     """Returns all stages of a run with ``config`` but its report."""
-    evaluation = config.evaluation.expanded()
+    evaluation = config.evaluation.expanded().with_canaries(config.canaries)
     evaluation.check_window(config.model.context)
     evaluation.check_stack(config.model.stack)
     benchmarks = evaluation.texts()
     return (
-        Texts(source=config.source),
+        Texts(source=config.source, canaries=config.canaries),
         Clean(cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
         Signatures.of(config.dedup),
         Duplicates.of(config.dedup),
-        Unique.of(config.decontamination, benchmarks),
+        Unique.of(config.decontamination, benchmarks, config.dedup.keep_duplicates),
         Overlaps.of(config.decontamination, benchmarks),
         Tokenizer(settings=config.tokenizer, special_tokens=config.objective.special_tokens()),
         Tokens(),

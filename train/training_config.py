@@ -73,10 +73,16 @@ class TrainingConfig:
     all settings may differ but the model, the kind of optimizer and the tokenizer (docs/training.md). null: none."""
     seed: Seed = 0
     """Determines the random initial weights, the order of rows and dropout."""
+    unique_rows: Positive | None = None
+    """The number of rows to train on, again and again until the last step: those that the training would read first.
+    The metric ``epoch`` counts how often; null: all rows."""
     validate_every: Positive = 250
     """Steps between two validations on held-out rows; there is always one after the last step."""
     validation_rows: Natural = 256
     """The maximum number of held-out rows, beginning with the first; 0: no validation."""
+    seen_rows: Natural = 0
+    """The maximum number of training rows, those that were read first, whose loss is computed as that of held-out rows
+    are: ``seen_loss``, and how much higher the validation loss is, ``loss_gap``; 0: none."""
     evaluate_every: Positive | None = unhashed(None)
     """Steps between two scorings of benchmarks of ``evaluation``, with one after the last step; null: never."""
     evaluate: Texts = unhashed(())

@@ -42,6 +42,8 @@ class Dedup:
     """Seed of the permutations, as in datasketch's ``MinHash(seed=…)``."""
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Two documents are near duplicates when the exact Jaccard similarity of their shingle sets is at least this."""
+    keep_duplicates: bool = False
+    """Whether duplicates are found and counted, and stay: to compare with a run that removes them."""
     buckets: Buckets = 16
     """Number of tasks of each phase that works on buckets. A task holds its edges between duplicates, about
     100 bytes an edge."""

@@ -8,6 +8,7 @@ from headrace.data_prep.sources.html import Html
 from headrace.data_prep.sources.installed_docs import InstalledDocs
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet
+from headrace.data_prep.sources.synthetic import Synthetic
 from headrace.data_prep.sources.warc import Warc
 
-AnySource = Annotated[Html | InstalledDocs | Jsonl | Parquet | Warc, Field(discriminator="type")]
+AnySource = Annotated[Html | InstalledDocs | Jsonl | Parquet | Synthetic | Warc, Field(discriminator="type")]

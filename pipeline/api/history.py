@@ -61,7 +61,7 @@ class DocumentHistory:
             url=record.document.metadata.get("url"),
             stages=Table(STAGE_COLUMNS, rows),
             texts={stage: one.text for stage, one in at.items()},
-            facts=list(of_record(record, artifacts, texts_stage(steps).source, drops.cleaning.filters)),
+            facts=list(of_record(record, artifacts, texts_stage(steps), drops.cleaning.filters)),
         )
 
     def __str__(self) -> str:

@@ -140,11 +140,11 @@ def summary(written: GeneratedTexts, seconds: float) -> list[str]:
     return lines
 
 
-def weights_of(root: str, run: str) -> Path:
+def weights_of(root: str, run: str, where: str = "--model") -> Path:
     """Returns the exported model of ``run``; without it, of this user's training below ``root`` that finished last.
 
     Raises:
-        ConfigError: when there is none.
+        ConfigError: at ``where``, when there is none.
         ArtifactError: when the training of the run is not finished.
     """
     if run:
@@ -152,7 +152,7 @@ def weights_of(root: str, run: str) -> Path:
     own = filter(is_own, Path(root).glob("weights/*/manifest.json"))
     finished = sorted(own, key=lambda path: path.stat().st_mtime_ns)
     if not finished:
-        raise ConfigError("--model", f"no training is finished below {root!r}", "name a folder with a model, or train")
+        raise ConfigError(where, f"no training is finished below {root!r}", "name a folder with a model, or train")
     return finished[-1].parent / "hf"
 
 

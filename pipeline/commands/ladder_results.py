@@ -9,9 +9,10 @@ from typing import Annotated
 from pydantic import Field
 
 from headrace.pipeline.commands import facts
+from headrace.pipeline.commands.carried_out import DONE
 from headrace.pipeline.commands.compare import show_lines
 from headrace.pipeline.commands.facts import Fact
-from headrace.pipeline.commands.ladder_trainings import DONE, Training, trainings
+from headrace.pipeline.commands.ladder_trainings import Training, trainings
 from headrace.pipeline.commands.plan import Hardware
 from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.core.errors import ConfigError
@@ -202,7 +203,8 @@ def _write(
         json_file.write_text(json.dumps(analysis.as_json(), indent=1) + "\n", encoding="utf-8")
         print(f"\njson: {json_file}")
     if page is not None:
-        values = {"title": title, "trainings": len(tables[0][2]) - 1, "facts": results, "notes": notes}
-        text = html_page.render("ladder.html", values | {"figures": figures(analysis), "tables": tables})
+        lede = f"Headrace ladder of {len(tables[0][2]) - 1} trainings"
+        values = {"title": title, "lede": lede, "facts": results, "notes": notes}
+        text = html_page.render("findings.html", values | {"figures": figures(analysis), "tables": tables})
         page.write_text(text, encoding="utf-8")
         print(f"\npage: {page}")

@@ -4,24 +4,19 @@ The state of a ladder is that of its runs. On a cluster a run is submitted, and 
 later command.
 """
 
-import contextlib
 import dataclasses
 import sys
 from collections.abc import Sequence
 
-from headrace.pipeline.commands.request import planned
+from headrace.pipeline.commands.carried_out import DONE, NOT_STARTED, carried_out, state_of, step_of
 from headrace.pipeline.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.ladder.grid import BRANCH, Rung
 from headrace.pipeline.ladder.optima import Arm
-from headrace.pipeline.run.line import carry_out
-from headrace.pipeline.run.planner import Run, run_folder
 from headrace.pipeline.run.results import validation_loss
-from headrace.pipeline.run.run_files import RUN_JSON
-from headrace.pipeline.run.step import Step
 
-NOT_STARTED, WAITS, STARTED, DONE = "not started", "waits for its trunk", "started", "done"
+WAITS = "waits for its trunk"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,28 +70,13 @@ def _training(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> Trai
     overrides = list(rung.overrides)
     if rung.trunk:
         chain = rung.size, rung.rate
-        trunk = None if chain in blocked else _carried_out(rung.trunk, starts)
-        if trunk is None or not (weights := _weights(trunk)).is_whole:
+        trunk = None if chain in blocked else carried_out(compose(rung.trunk), rung.trunk, starts)
+        if trunk is None or not (weights := step_of(trunk, "weights")).is_whole:
             blocked.add(chain)
             return Training(rung, WAITS if starts else NOT_STARTED)
         overrides.append(f"{BRANCH}={weights.address}@{trunk.config.training.steps}")
-    run = _carried_out(overrides, starts)
-    weights = _weights(run)
-    if not weights.is_whole:
-        return Training(rung, STARTED if (run_folder(run.config) / RUN_JSON).is_file() else NOT_STARTED)
-    last = read_metrics(weights.folder / "metrics.jsonl")[-1]
+    run = carried_out(compose(overrides), overrides, starts)
+    if (state := state_of(run)) != DONE:
+        return Training(rung, state)
+    last = read_metrics(step_of(run, "weights").folder / "metrics.jsonl")[-1]
     return Training(rung, DONE, validation_loss(run.steps), float(last.get("epoch", 0.0)))
-
-
-def _carried_out(overrides: Sequence[str], starts: bool) -> Run:
-    """Plans the run of ``overrides``, and carries it out unless that was done before."""
-    run = planned(compose(overrides), overrides)
-    is_done = _weights(run).is_whole and (run_folder(run.config) / RUN_JSON).is_file()
-    if starts and not is_done:
-        with contextlib.redirect_stdout(sys.stderr):
-            carry_out(run)
-    return run
-
-
-def _weights(run: Run) -> Step:
-    return next(step for step in run.steps if step.name == "weights")

@@ -104,7 +104,7 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     yield "step", f"{number:,} of {training.steps:,}: rows {first:,} to {end - 1:,} of the training"
     yield "ranks", f"{rank} of {world}" if rank else f"all {world}"
     yield from _update(run.steps, number)
-    rows, own_order = training_data(training.seed, inputs, mix)
+    rows, own_order = training_data(training.seed, inputs, mix, training.unique_rows)
     order = Later(own_order, began.first_row)
     for name, epochs in order.epochs(end).items():
         yield name, f"{epochs:.4f} after this step"

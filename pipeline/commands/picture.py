@@ -66,7 +66,8 @@ def first_row(run: Run) -> tuple[Pieces, Tokenizer]:
     """Returns the first row of the training of ``run`` as pieces, and the tokenizer."""
     inputs = {name: need(name, run.steps) for name in INPUTS}
     mix = Mix.of(run.config.mixture, run.config.packing.row_tokens)
-    rows, order = training_data(run.config.training.seed, inputs, mix)
+    training = run.config.training
+    rows, order = training_data(training.seed, inputs, mix, training.unique_rows)
     tokenizer = Tokenizer.from_file(str(inputs["tokenizer"].path("tokenizer.json")))
     return rows.pieces(int(order.batch(0, 1)[0])), tokenizer
 

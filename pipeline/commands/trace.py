@@ -55,7 +55,7 @@ def explain(steps: Sequence[Step], shard: str, offset: str) -> Iterator[Fact]:
     row = min(int(np.searchsorted(bounds, position, side="right")) - 1, len(bounds) - 2)
     first, last = bounds[row : row + 2].tolist()
     found = document_in_row(need("unique", steps), shard_number, row)
-    yield from identity(found, texts_stage(steps).source)
+    yield from identity(found, texts_stage(steps))
     yield from _token(shards, need("tokenizer", steps), shard_number, position, (first, last))
     for stage in ("texts", "clean"):
         if (before := document_named(need(stage, steps), shard_number, found.document.id)) is not None:

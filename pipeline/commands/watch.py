@@ -108,7 +108,7 @@ def scored_checkpoint(run: Run, training: Step, path: Path) -> Artifact | None:
 def planned(run: Run, training: Step, path: Path) -> Step:
     """Returns the step that scores the checkpoint at ``path`` of ``training``."""
     stage = CheckpointScores(
-        evaluation=run.config.evaluation.expanded(),
+        evaluation=run.config.evaluation.expanded().with_canaries(run.config.canaries),
         training=training.address,
         step=step_of(path),
         model=run.config.model,

@@ -25,7 +25,6 @@ from headrace.data_prep.document import split_id
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.packed import SPLITS
-from headrace.data_prep.sources.source import Source
 from headrace.data_prep.texts import Texts
 from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.declaration import command, run_option
@@ -57,11 +56,11 @@ def explain(steps: Sequence[Step], name: str) -> Iterator[Fact]:
         ConfigError: when it names none.
         ArtifactError: when ``texts`` is not finished.
     """
-    artifacts, source, filters = whole(steps), texts_stage(steps).source, cleaning_of(steps).filters
+    artifacts, texts, filters = whole(steps), texts_stage(steps), cleaning_of(steps).filters
     for number, found in enumerate(records_named(steps, name)):
         if number:
             yield "", ""
-        yield from of_record(found, artifacts, source, filters)
+        yield from of_record(found, artifacts, texts, filters)
     if unfinished := [step.name for step in steps if step.name in STAGES and step.name not in artifacts]:
         yield "not finished", f"{', '.join(unfinished)}; run them to know more"
 
@@ -81,11 +80,11 @@ def texts_stage(steps: Iterable[Step]) -> Texts:
     return next(step.stage for step in steps if isinstance(step.stage, Texts))
 
 
-def of_record(record: Found, artifacts: Artifacts, source: Source, filters: Sequence[AnyFilter]) -> Iterator[Fact]:
-    """Yields all facts about a ``record`` of texts, which was read from ``source`` and cleaned by ``filters``."""
+def of_record(record: Found, artifacts: Artifacts, texts: Texts, filters: Sequence[AnyFilter]) -> Iterator[Fact]:
+    """Yields all facts about a ``record``, which was read by the stage ``texts`` and cleaned by ``filters``."""
     at = path(record, artifacts)
     cleaned, after = at.get("clean"), at.get("unique")
-    yield from identity(record, source)
+    yield from identity(record, texts)
     yield from _verdict(*list(at.items())[-1], filters)
     yield from cleaning((cleaned or record).document)
     if cleaned is not None and cleaned.is_kept:
@@ -115,11 +114,11 @@ def path(record: Found, artifacts: Artifacts) -> dict[str, Found]:
     return at
 
 
-def identity(found: Found, source: Source) -> Iterator[Fact]:
+def identity(found: Found, texts: Texts) -> Iterator[Fact]:
     """Yields the id, source file, record and URL of a document."""
     file, record = split_id(found.document.id)
     yield "id", found.document.id
-    yield "source file", source.location(file)
+    yield "source file", texts.source_of(file).location(file)
     yield "record", str(record)
     if url := found.document.metadata.get("url"):
         yield "url", str(url)

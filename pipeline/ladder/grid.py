@@ -20,6 +20,7 @@ from headrace.pipeline.conf_folder import groups
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import PositiveNumber, value_of
+from headrace.pipeline.overrides import replaced
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import Compute
 from headrace.train.loop.schedule import WarmupStableDecay
@@ -76,7 +77,7 @@ class Grid:
         rates = _numbers(self.rates, "--rates") or [own.optimizer.learning_rate]
         found: list[Rung] = []
         for size, of_size in _sizes(self.sizes, own.model).items():
-            sized = _replaced(overrides, of_size)
+            sized = replaced(overrides, of_size)
             config = decoded(compose(sized))
             steps = self._steps(config)
             for rate in rates:
@@ -165,19 +166,13 @@ def _rung(size: str, rate: float, steps: int, config: RunConfig, overrides: Sequ
         before = steps - round(config.schedule.decay_fraction * steps)
         if config.schedule.warmup_steps < before < steps:
             flat = [f"{RATE}={rate!r}", f"{STEPS}={before}", f"{DECAY}=0.0", "until=weights"]
-            trunk = _named(config.name, f"{label}-trunk", _replaced(overrides, flat))
-    rung = _named(config.name, label, _replaced(overrides, own))
+            trunk = _named(config.name, f"{label}-trunk", replaced(overrides, flat))
+    rung = _named(config.name, label, replaced(overrides, own))
     return Rung(size, rate, steps, compute, tuple(rung), tuple(trunk))
 
 
 def _named(name: str | None, label: str, overrides: list[str]) -> list[str]:
-    return overrides if name is None else _replaced(overrides, [f"name={name}-{label}"])
-
-
-def _replaced(overrides: Sequence[str], others: Sequence[str]) -> list[str]:
-    """Returns ``overrides`` with ``others``, which replace those of the same settings."""
-    keys = {other.partition("=")[0] for other in others}
-    return [*(one for one in overrides if one.partition("=")[0] not in keys), *others]
+    return overrides if name is None else replaced(overrides, [f"name={name}-{label}"])
 
 
 def _refuse_equal_sizes(rungs: Sequence[Rung]) -> None:

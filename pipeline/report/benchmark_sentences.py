@@ -32,6 +32,8 @@ TYPED: Mapping[str, str] = {
     "held_out_words": "The last word of a held-out passage that holds the word earlier, too.",
     "held_out_sentences": "The true next sentence of a held-out passage, of four.",
     "held_out_order": "The held-out sentence as it was written, not with two neighbouring words exchanged.",
+    "copying": "Random sequences that the model repeats exactly, by their length.",
+    "extraction": "Planted random texts whose second half the model writes after the first, by their copies.",
     "extrapolation": "The loss of the same tokens in windows of several lengths, also longer ones than in training.",
     "in_context": "How much better the model predicts late in a text than early in it.",
     "induction": "Attention heads that look for the earlier occurrence of the present token.",

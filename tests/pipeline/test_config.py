@@ -24,7 +24,7 @@ from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical
 
-GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name != "experiment")
+GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name not in ("experiment", "study"))
 OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]
 REQUIRED = {
     ("cleaning", "dclm"): [f"cleaning.filters.6.path={CONF / 'config.yaml'}"],
@@ -207,6 +207,18 @@ def test_a_row_must_fit_the_context() -> None:
         decoded(compose(["packing.row_tokens=4096", "model.context=1024"]))
     assert str(raised.value) == (
         "packing.row_tokens: 4096 is longer than model.context = 1024; make rows shorter or the context longer"
+    )
+
+
+def test_a_number_of_unique_rows_is_of_this_run_alone() -> None:
+    values = default_values()
+    sources = [{"name": "own", "packed": None, "weight": 1}]
+    both = {"training": values["training"] | {"unique_rows": 9}, "mixture": {"sources": sources, "curriculum": []}}
+    with pytest.raises(ConfigError) as raised:
+        decoded(values | both)
+    assert str(raised.value) == (
+        "training.unique_rows: is 9, with 1 sources in mixture.sources; "
+        "give one of them: rows of this run alone are counted"
     )
 
 

@@ -219,7 +219,7 @@ def _stretches(mixture: Mixture, row_tokens: int) -> tuple[Stretch, ...]:
     return tuple(stretches)
 
 
-def parts_of_order(seed: int, inputs: Inputs, mix: Mix) -> dict[str, str]:
+def parts_of_order(seed: int, inputs: Inputs, mix: Mix, unique_rows: int | None = None) -> dict[str, str]:
     """Returns a hash of each thing that determines the order of rows, and under ``order`` one hash of them all."""
     artifacts = dict(inputs)
     for source in mix.sources:
@@ -228,6 +228,8 @@ def parts_of_order(seed: int, inputs: Inputs, mix: Mix) -> dict[str, str]:
             artifacts |= {f"{stage} of {source.name}": theirs[stage] for stage in ("packed", "tokens")}
     parts = {name: digest(artifact.identity) for name, artifact in artifacts.items()}
     parts |= {"training.seed": digest(seed), "mixture": digest(mix)}
+    if unique_rows is not None:
+        parts["training.unique_rows"] = digest(unique_rows)
     return parts | {"order": digest(parts)}
 
 
@@ -236,12 +238,14 @@ def sources_of(inputs: Inputs, mix: Mix) -> Mapping[str, Inputs]:
     return mix.artifacts(inputs) or {"packed": inputs}
 
 
-def training_data(seed: int, inputs: Inputs, mix: Mix) -> tuple[Rows | MixedRows, Order | MixedOrder]:
+def training_data(
+    seed: int, inputs: Inputs, mix: Mix, unique_rows: int | None = None
+) -> tuple[Rows | MixedRows, Order | MixedOrder]:
     """Returns the rows to train on and their order.
 
     Raises:
         ArtifactError: when a source has no row.
-        ConfigError: when sources do not share a tokenizer.
+        ConfigError: when sources do not share a tokenizer, or there are fewer than ``unique_rows``.
     """
     sources = sources_of(inputs, mix)
     rows = {name: Rows(artifacts["packed"], artifacts["tokens"], "train") for name, artifacts in sources.items()}
@@ -249,6 +253,17 @@ def training_data(seed: int, inputs: Inputs, mix: Mix) -> tuple[Rows | MixedRows
         if not len(one):
             raise ArtifactError(name, "has no row to train on", "give more text, or shorter rows")
     if not mix.sources:
-        return rows["packed"], Order(seed, len(rows["packed"]))
+        return _own_rows(rows["packed"], seed, unique_rows)
     sizes: Sequence[int] = [len(one) for one in rows.values()]
     return MixedRows(list(rows.values())), MixedOrder(seed, list(rows), sizes, mix.stretches)
+
+
+def _own_rows(rows: Rows, seed: int, unique_rows: int | None) -> tuple[Rows, Order]:
+    """Returns the rows of this run, or the first ``unique_rows`` of their first epoch, and their order."""
+    order = Order(seed, len(rows))
+    if unique_rows is None:
+        return rows, order
+    if unique_rows > len(rows):
+        wrong = f"is {unique_rows}, and there are {len(rows)} rows to train on"
+        raise ConfigError("training.unique_rows", wrong, "give fewer, or null for all")
+    return rows.of(order.batch(0, unique_rows)), Order(seed, unique_rows)

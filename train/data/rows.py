@@ -6,6 +6,7 @@
 A piece has one token more than its span has positions: the target of the last position.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,28 +26,34 @@ DRAWS = 10
 
 
 class Rows:
-    """The rows of one split."""
+    """The rows of one split, or some of them, numbered in their order there."""
 
     def __init__(self, packed: Artifact, tokens: Artifact, split: str) -> None:
         self._rows, self._tokens = PackedRows(packed, split), TokenShards(tokens)
+        self._chosen: NDArray[np.int64] | None = None
         self.row_tokens = self._rows.row_tokens
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._rows if self._chosen is None else self._chosen)
+
+    def of(self, chosen: NDArray[np.int64]) -> "Rows":
+        """Returns the rows with the numbers ``chosen``."""
+        some = copy.copy(self)
+        some._chosen = chosen
+        return some
 
     def spans(self, row: int) -> Spans:
         """Returns the spans of ``row``."""
-        return self._rows.spans(row)
+        return self._rows.spans(self.source(row)[1])
 
     def source(self, row: int) -> tuple[int, int]:
-        """Returns 0 and ``row``: there is one source (compare ``MixedRows.source``)."""
-        return 0, row
+        """Returns 0, for there is one source (compare ``MixedRows.source``), and the number of ``row`` in the split."""
+        return 0, row if self._chosen is None else int(self._chosen[row])
 
     def pieces(self, row: int) -> Pieces:
         """Returns the token ids of each span of ``row``."""
         return [
-            self._tokens.slice(shard, start, start + length + 1)
-            for shard, start, length in self._rows.spans(row).tolist()
+            self._tokens.slice(shard, start, start + length + 1) for shard, start, length in self.spans(row).tolist()
         ]
 
     def other_piece(self, row: int, index: int, generator: np.random.Generator) -> NDArray[Any]:
@@ -54,10 +61,10 @@ class Rows:
 
         Draws a row and one of its spans, up to ten times; an empty piece if all are of the same document.
         """
-        shard, start, _ = self._rows.spans(row)[index].tolist()
+        shard, start, _ = self.spans(row)[index].tolist()
         document = self._tokens.document(shard, start)
         for _ in range(DRAWS):
-            spans = self._rows.spans(int(generator.integers(len(self))))
+            spans = self.spans(int(generator.integers(len(self))))
             other, begin, length = spans[int(generator.integers(len(spans)))].tolist()
             if other != shard or self._tokens.document(other, begin) != document:
                 return self._tokens.slice(other, begin, begin + length + 1)
@@ -78,7 +85,7 @@ class Rows:
         found = np.zeros((max(least_rows, len(rows)), self.row_tokens), np.int64)
         for row, bytes_T in zip(rows, found, strict=False):
             begin = 0
-            for shard, start, length in self._rows.spans(row).tolist():
+            for shard, start, length in self.spans(row).tolist():
                 targets = (shard, start + 1, start + length + 1)
                 if token_bytes_V is None:
                     bytes_T[begin : begin + length] = self._tokens.token_bytes(*targets)

@@ -185,7 +185,7 @@ class BenchmarkScores:
     metrics: tuple[Metric, ...] = ()
     """The main one first."""
     notes: tuple[str, ...] = ()
-    """What could not be measured, as sentences."""
+    """Sentences about what could not be measured."""
 
     @property
     def base_name(self) -> str:

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import (
     AnyPath,
@@ -32,6 +33,8 @@ from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenc
 from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
 from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.continuations import Continuations
+from headrace.train.evaluation.benchmarks.copying import Copying
+from headrace.train.evaluation.benchmarks.extraction import Extraction
 from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
 from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
 from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder, HeldOutSentences, HeldOutWords
@@ -65,6 +68,8 @@ AnyBenchmark = Annotated[
     | InContext
     | Induction
     | Extrapolation
+    | Copying
+    | Extraction
     | Agreement
     | Continuations,
     Field(discriminator="type"),
@@ -199,6 +204,22 @@ class Evaluation(Inference):
             raise ConfigError(
                 "evaluation.tasks", wrong, "leave it out: evaluation=pairs holds what every stack can answer"
             )
+
+    def with_canaries(self, canaries: Canaries) -> "Evaluation":
+        """Returns the same evaluation that extracts the ``canaries`` of a run.
+
+        Raises:
+            ConfigError: naming the benchmark when the run plants none.
+        """
+        benchmarks = dict(self.benchmarks)
+        for name, one in self.benchmarks.items():
+            if isinstance(one, Extraction):
+                if not canaries.copies:
+                    wrong = "it extracts planted canaries, and canaries.copies is empty"
+                    remedy = "give canaries=planted, or leave it out"
+                    raise ConfigError(f"evaluation.benchmarks.{name}", wrong, remedy)
+                benchmarks[name] = dataclasses.replace(one, canaries=canaries)
+        return dataclasses.replace(self, benchmarks=benchmarks)
 
     def light(self, names: Sequence[str], items: int | None) -> "Evaluation":
         """Returns the benchmarks with these ``names`` (all without names), each with at most this many ``items``.

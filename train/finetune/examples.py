@@ -45,7 +45,7 @@ class Example:
     group: str = ""
     """Examples of one group are scored together: the answers of a question of MultiRC."""
     numbers: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    """Places of marked words: the index of the word in WSC (``span1``, ``span2``), of characters in WiC (``start1``)."""
+    """Places of marked words: indices of words in WSC (``span1``, ``span2``), of characters in WiC (``start1``)."""
 
 
 class RecordError(Exception):

@@ -9,6 +9,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.inference.settings import Inference, MaskedDecoding, Sampling
 
 if TYPE_CHECKING:
+    from headrace.train.inference.chat import Chat
     from headrace.train.inference.generation.generator import Generation
     from headrace.train.inference.language_model import LanguageModel
     from headrace.train.inference.masked_places import Candidate
@@ -95,3 +96,10 @@ def open_model(folder: Path, settings: Inference) -> "LanguageModel":
     from headrace.train.inference.language_model import LanguageModel
 
     return LanguageModel.open(folder, settings)
+
+
+def open_chat(folder: Path, settings: Inference, sampling: Sampling, system: str) -> "Chat":
+    """Returns a conversation with the model in ``folder``; see ``Chat.open``."""
+    from headrace.train.inference.chat import Chat
+
+    return Chat.open(folder, settings, sampling, system)

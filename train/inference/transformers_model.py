@@ -10,12 +10,13 @@ beginning-of-text token, or the end-of-text token if there is none.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from jinja2 import TemplateError
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
@@ -62,6 +63,33 @@ class FolderTokenizer:
         if not texts:
             return []
         return [np.array(ids, np.int64) for ids in self._tokenizer(list(texts), add_special_tokens=False).input_ids]
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether the folder says how the messages of a conversation become one text."""
+        return self._tokenizer.chat_template is not None
+
+    def conversation(self, messages: Sequence[Mapping[str, str]], template: str | None) -> list[int]:
+        """Returns the tokens of ``messages`` up to where the next answer begins, as ``apply_chat_template`` does it.
+
+        Args:
+            messages: ``role`` and ``content`` of each.
+            template: a Jinja template; None: that of the folder.
+
+        Raises:
+            ConfigError: when the template refuses the messages, such as two of one role.
+        """
+        try:
+            ids = self._tokenizer.apply_chat_template(
+                [dict(message) for message in messages],
+                chat_template=template,
+                add_generation_prompt=True,
+                return_dict=False,
+            )
+        except TemplateError as error:
+            wrong = f"cannot write these messages ({_first_line(error)})"
+            raise ConfigError("the chat template", wrong, "leave out --system, or begin again with /reset") from None
+        return [int(token) for token in ids]  # type: ignore[arg-type]  # a list of ids, without return_dict
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ``ids``, as it was before it was encoded."""

@@ -76,7 +76,7 @@ class Session:
         if ranks.world > 1:
             sources = sources_of(inputs, stage.mixture).values()
             preflight.verify_together([one[name] for one in sources for name in ("packed", "tokens")], ranks)
-        train_rows, order = training_data(stage.training.seed, inputs, stage.mixture)
+        train_rows, order = training_data(stage.training.seed, inputs, stage.mixture, stage.training.unique_rows)
         objective = of_stack(stage.objective, stage.model.stack)
         tokens = Vocabulary.read(objective, tokenizer_file)
         _check_rows(objective, train_rows, stage.model.context)
@@ -103,6 +103,7 @@ class Session:
             validation_reader=Reader(objective, tokens, training.seed, "validation"),
             train_rows=train_rows,
             order=order,
+            seen_rows=list(dict.fromkeys(order.batch(0, training.seen_rows).tolist())),
             validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
             token_bytes=encoder.token_bytes,
             meter=_meter(stage, objective, vocabulary, train_rows.row_tokens, ranks),
@@ -212,7 +213,7 @@ def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path, vocabul
 
     A training without a checkpoint may go on from one of another training (train/loop/origin.py).
     """
-    data = parts_of_order(stage.training.seed, inputs, stage.mixture)
+    data = parts_of_order(stage.training.seed, inputs, stage.mixture, stage.training.unique_rows)
     ranks, rollback_every = job.engine.ranks, stage.training.spike_rollback_every
 
     def begin() -> tuple[Path | None, State]:

@@ -49,6 +49,8 @@ class Job:
     validation_reader: Reader
     train_rows: Rows | MixedRows
     order: RowOrder
+    seen_rows: Sequence[int]
+    """Numbers of the training rows whose loss is computed with that of held-out rows."""
     validation_rows: Rows
     token_bytes: NDArray[np.int64] | None
     """UTF-8 bytes of each token, (vocabulary,); None if they differ from text to text."""
@@ -205,31 +207,49 @@ def save(job: Job, state: State, tracker: Tracker | None) -> None:
 
 
 def validate(job: Job) -> dict[str, float]:
-    """Returns loss and bits per byte of the first ``validation_rows`` held-out rows; nothing when none is held out."""
-    ranks, plan, reader = job.engine.ranks, job.engine.plan, job.validation_reader
-    micro_rows, is_counted = plan.micro_rows, plan.counts_rows(ranks.rank)
+    """Returns loss and bits per byte of the first ``validation_rows`` held-out rows; nothing when none is held out.
+
+    With ``training.seen_rows`` also the loss of rows that were trained on, and how much higher the validation loss is.
+    """
     rows = min(len(job.validation_rows), job.training.validation_rows)
-    if not rows:
-        return {}
-    sums: dict[str, float] = {}
-    counts: dict[str, float] = {}
-    text_bytes: dict[str, float] = {}
-    for start in range(0, rows, micro_rows * plan.groups):
-        first = start + plan.group(ranks.rank) * micro_rows
-        # Padding fills the last batches: all ranks evaluate equally often, and compiled layers see one shape.
-        numbers = range(first, min(first + micro_rows, rows))
-        part = reader.read(job.validation_rows, numbers, first, micro_rows)
-        add(sums, job.engine.evaluate(job.objective, to_device(part.arrays, ranks.device)))
-        add(counts, part.counts, is_counted)
-        target_bytes_BT = job.validation_rows.target_bytes(numbers, job.token_bytes, micro_rows)
-        if target_bytes_BT is not None:
-            add(text_bytes, job.objective.text_bytes(part.arrays, target_bytes_BT), is_counted)
-    sums, counts, text_bytes = (total_of(ranks, own) for own in (sums, counts, text_bytes))
+    sums, counts, text_bytes = evaluated(job, job.validation_rows, range(rows))
     values = losses(job.objective, "validation_loss", sums, counts)
     if any(text_bytes.values()):
         nll_nats = sum(sums[name] for name in text_bytes)
         values["bits_per_byte"] = bits_per_byte(nll_nats, sum(text_bytes.values()))
+    sums, counts, _ = evaluated(job, job.train_rows, job.seen_rows)
+    values |= losses(job.objective, "seen_loss", sums, counts)
+    if "seen_loss" in values and "validation_loss" in values:
+        values["loss_gap"] = values["validation_loss"] - values["seen_loss"]
     return values
+
+
+Sums = dict[str, float]
+
+
+def evaluated(job: Job, rows: Rows | MixedRows, numbers: Sequence[int]) -> tuple[Sums, Sums, Sums]:
+    """Returns sum, count and UTF-8 bytes of each term of the loss over the rows ``numbers``, on all ranks.
+
+    The model is in evaluation mode. Random numbers of the objective depend on the index in ``numbers`` alone. Bytes are
+    those of held-out rows.
+    """
+    ranks, plan, reader = job.engine.ranks, job.engine.plan, job.validation_reader
+    micro_rows, is_counted = plan.micro_rows, plan.counts_rows(ranks.rank)
+    sums, counts, text_bytes = Sums(), Sums(), Sums()
+    if not numbers:
+        return sums, counts, text_bytes
+    for start in range(0, len(numbers), micro_rows * plan.groups):
+        first = start + plan.group(ranks.rank) * micro_rows
+        # Padding fills the last batches: all ranks evaluate equally often, and compiled layers see one shape.
+        own = numbers[first : first + micro_rows]
+        part = reader.read(rows, own, first, micro_rows)
+        add(sums, job.engine.evaluate(job.objective, to_device(part.arrays, ranks.device)))
+        add(counts, part.counts, is_counted)
+        if rows is job.validation_rows:
+            target_bytes_BT = job.validation_rows.target_bytes(own, job.token_bytes, micro_rows)
+            if target_bytes_BT is not None:
+                add(text_bytes, job.objective.text_bytes(part.arrays, target_bytes_BT), is_counted)
+    return total_of(ranks, sums), total_of(ranks, counts), total_of(ranks, text_bytes)
 
 
 def losses(

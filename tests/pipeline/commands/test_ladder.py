@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.commands import ladder_trainings
+from headrace.pipeline.commands import carried_out
 from headrace.pipeline.commands.ladder_results import climb, flops_of
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
@@ -55,7 +55,7 @@ def started(monkeypatch) -> list[str]:
             raise TaskError("weights", "the gradient's norm is nan", "lower the learning rate")
         leave_weights(run)
 
-    monkeypatch.setattr(ladder_trainings, "carry_out", carry_out)
+    monkeypatch.setattr(carried_out, "carry_out", carry_out)
     return names
 
 

@@ -246,3 +246,16 @@ class FewShotBenchmark(RecordBenchmark[T]):
         worked = [question + delimiter + answer for question, answer in zip(questions, answers, strict=True)]
         before = self.worked_examples(questions, worked)
         return [examples + question for examples, question in zip(before, questions, strict=True)]
+
+
+def not_possible(positions: Mapping[int, int], most_window_tokens: int | None) -> tuple[str, ...]:
+    """Returns a note on the lengths that a model with so many positions cannot read, if there are any.
+
+    Args:
+        positions: the positions that each length needs.
+        most_window_tokens: the most positions of the model; None: any number.
+    """
+    if most_window_tokens is None or max(positions.values()) <= most_window_tokens:
+        return ()
+    beyond = ", ".join(str(length) for length, needed in positions.items() if needed > most_window_tokens)
+    return (f"not possible at lengths {beyond}: the model has {most_window_tokens} positions and no others.",)

@@ -22,7 +22,7 @@ import numpy as np
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
-from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
+from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, not_possible
 from headrace.train.evaluation.held_out import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import exponential, ratio
 from headrace.train.evaluation.score_rows import Metric
@@ -89,10 +89,7 @@ class Extrapolation(Benchmark):
             yield tokens[end - longest - 1 : end]
 
     def notes(self, most_window_tokens: int | None) -> tuple[str, ...]:
-        if most_window_tokens is None or self.lengths[-1] <= most_window_tokens:
-            return ()
-        beyond = ", ".join(str(length) for length in self.lengths if length > most_window_tokens)
-        return (f"not possible at lengths {beyond}: the model has {most_window_tokens} positions and no others.",)
+        return not_possible({length: length for length in self.lengths}, most_window_tokens)
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:
         nats = -math.fsum(answer.log_likelihood for answer in answers)

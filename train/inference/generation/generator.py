@@ -94,6 +94,23 @@ class Generator:
         Raises:
             ConfigError: when ``max_tokens`` leaves no room for a prompt in the window.
         """
+        encoded = [ids.tolist() for ids in self._tokenizer.encode(prompts)]
+        wholes = [[*self._opening, *ids] if ids else [self._tokenizer.end_of_text] for ids in encoded]
+        return self._generated(prompts, wholes, sampling, show)
+
+    def generate_after(
+        self, tokens: Sequence[int], sampling: Sampling, show: Callable[[int, str], None] = lambda number, text: None
+    ) -> Generation:
+        """Returns the continuation of ``tokens``, which are read as they are; see ``generate``."""
+        (found,) = self._generated([""], [list(tokens)], sampling, show)
+        return found
+
+    def prompt_capacity(self, sampling: Sampling) -> int:
+        """Returns the most tokens of a prompt that fit the window with ``max_tokens`` new ones.
+
+        Raises:
+            ConfigError: when ``max_tokens`` leaves no room for a prompt.
+        """
         capacity = self._capacity
         most, part = capacity.continuation, ""
         if capacity.is_shared:
@@ -101,7 +118,17 @@ class Generator:
         if sampling.max_tokens > most:
             wrong = f"is {sampling.max_tokens}, the model's window has {capacity.continuation} tokens{part}"
             raise ConfigError("generation.max_tokens", wrong, f"give {most} or less")
-        rows = self._rows(prompts, sampling)
+        return capacity.context_beside(sampling.max_tokens)
+
+    def _generated(
+        self,
+        prompts: Sequence[str],
+        wholes: Sequence[list[int]],
+        sampling: Sampling,
+        show: Callable[[int, str], None],
+    ) -> list[Generation]:
+        """Returns one continuation of each of ``prompts``, whose tokens are ``wholes``."""
+        rows = self._rows(prompts, wholes, sampling)
         ordered = sorted(rows, key=lambda row: -len(row.prompt))
         write = self._write if sampling.beams == 1 else self._search
         prompts_at_once = max(1, self._batch_rows // sampling.beams)
@@ -109,11 +136,10 @@ class Generator:
             write(ordered[start : start + prompts_at_once], sampling, show)
         return [row.generation(prompt) for prompt, row in zip(prompts, rows, strict=True)]
 
-    def _rows(self, prompts: Sequence[str], sampling: Sampling) -> list[_Row]:
-        seen, rows = Counter[str](), list[_Row]()
-        for number, (prompt, ids) in enumerate(zip(prompts, self._tokenizer.encode(prompts), strict=True)):
-            whole = [*self._opening, *ids.tolist()] if len(ids) else [self._tokenizer.end_of_text]
-            kept = whole[-self._capacity.context_beside(sampling.max_tokens) :]
+    def _rows(self, prompts: Sequence[str], wholes: Sequence[list[int]], sampling: Sampling) -> list[_Row]:
+        seen, rows, most = Counter[str](), list[_Row](), self.prompt_capacity(sampling)
+        for number, (prompt, whole) in enumerate(zip(prompts, wholes, strict=True)):
+            kept = whole[-most:]
             text = GrowingText(self._tokenizer.decode, self._end, sampling.stops, sampling.max_tokens, self._form.stops)
             random = random_of(sampling.seed, kept, seen[prompt])
             rows.append(_Row(number, kept, text, random, len(whole) - len(kept)))

@@ -1,0 +1,128 @@
+"""``headrace chat``: a conversation with a model in the terminal.
+
+headrace chat                              your newest weights below the root
+headrace chat small                        the weights of a run
+headrace chat path/to/model                any causal model or encoder–decoder in Hugging Face's format
+headrace chat small --temperature 0.8 --top-p 0.95 --seed 3 --system "Answer in one sentence."
+echo "Who are you?" | headrace chat small  one line in, one answer out
+
+The model reads all messages, in the chat template of its tokenizer_config.json. A model without one gets lines that
+begin with "User:" and "Assistant:". When the messages do not fit the model's window, the oldest ones are removed.
+
+    /reset    begins a new conversation
+    /quit     ends the command, as does Ctrl-D
+    Ctrl-C    ends the answer, not the command
+"""
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from headrace.pipeline.commands.declaration import command, run_argument
+from headrace.pipeline.commands.generate import sampling_of, to_file, to_terminal, weights_of
+from headrace.pipeline.commands.request import config_of
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.signals import Stop
+from headrace.train.inference.generate import open_chat
+
+if TYPE_CHECKING:
+    from headrace.train.inference.chat import Chat
+
+COMMANDS = "/reset begins a new conversation, /quit ends; Ctrl-C ends an answer"
+
+
+@command
+@click.option("--system", metavar="TEXT", default="", help="The first message, which says how to answer.")
+@click.option("--max-tokens", metavar="N", default="", help="The most tokens of an answer.")
+@click.option("--temperature", metavar="T", default="", help="Sample at this temperature; 0, the default, is greedy.")
+@click.option("--top-k", metavar="K", default="", help="Sample from the K most probable tokens.")
+@click.option("--top-p", metavar="P", default="", help="Sample from the fewest tokens whose probabilities reach P.")
+@click.option("--seed", metavar="N", default="", help="The seed of the sampling.")
+@click.option("--stop", metavar="TEXT", default="", help="End an answer before TEXT; a JSON list gives several.")
+@run_argument
+def chat(
+    overrides: Sequence[str],
+    run: str,
+    system: str,
+    max_tokens: str,
+    temperature: str,
+    top_k: str,
+    top_p: str,
+    seed: str,
+    stop: str,
+) -> None:
+    """Talks to the model of a run, or in a folder: history, chat template, streamed answers."""
+    config = config_of(overrides)
+    numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    sampling = sampling_of(numbers, stop)
+    is_folder = bool(run) and (Path(run) / "config.json").is_file()
+    folder = Path(run) if is_folder else weights_of(config.root, run, "RUN")
+    conversation = open_chat(folder, config.evaluation, sampling, system)
+    if not conversation.has_own_template:
+        print(f'{folder} has no chat template: lines "User: …" and "Assistant: …" are used', file=sys.stderr)
+    talk(conversation)
+
+
+def talk(conversation: "Chat") -> None:
+    """Answers each line of the standard input, until it ends or is /quit."""
+    if sys.stdin.isatty():
+        print(COMMANDS, file=sys.stderr)
+    for line in messages():
+        if line == "/quit":
+            return
+        if line == "/reset":
+            conversation.reset()
+        elif line.startswith("/") and line[1:].isalpha():
+            print(f"{line} is no command: {COMMANDS}", file=sys.stderr)
+        else:
+            answer(conversation, line)
+
+
+def messages() -> Iterator[str]:
+    """Yields the lines of the standard input that are not blank. Ctrl-C drops what was typed of a line."""
+    prompt = "> " if sys.stdin.isatty() else ""
+    while True:
+        try:
+            line = input(prompt).strip()
+        except EOFError:
+            return
+        except Stop as stop:
+            interrupted(stop)
+            continue
+        if line:
+            yield line
+
+
+def answer(conversation: "Chat", line: str) -> None:
+    """Prints the answer to ``line`` while it is generated; an error of one message does not end the conversation."""
+    shown = to_terminal if sys.stdout.isatty() else to_file
+    is_begun = False
+
+    def show(part: str) -> None:
+        nonlocal is_begun
+        part = part if is_begun else part.lstrip()
+        is_begun = is_begun or bool(part)
+        shown(0, part)
+
+    try:
+        conversation.answer(line, show)
+    except Stop as stop:
+        interrupted(stop)
+    except ConfigError as error:
+        print(f"headrace: {error}", file=sys.stderr)
+    print(flush=True)
+
+
+def interrupted(stop: Stop) -> None:
+    """Ends a line after Ctrl-C.
+
+    Raises:
+        Stop: when another signal came, which ends the command.
+    """
+    if stop.number != signal.SIGINT:
+        raise stop
+    print(file=sys.stderr)

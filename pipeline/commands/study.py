@@ -1,0 +1,39 @@
+"""``headrace study``: the arms of a question, each with several seeds, and a verdict by a rule written before.
+
+headrace study                                  lists the studies, with their states and costs
+headrace study pre_post_norm --show             arms, what is held equal, the rule and the cost; starts nothing
+headrace study pre_post_norm --seeds 3 --page study.html
+headrace study pre_post_norm --size small cluster=slurm training.precision=bf16
+
+A study is a file of conf/study/, or of the folder study/ of --config-dir (docs/studies.md). Each arm is a run for each
+seed: when the command was killed, or jobs on a cluster have ended, the same command goes on, and computes nothing
+twice. A run that fails does not stop the others. Overrides apply to all arms.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from headrace.pipeline.commands.declaration import command, load
+from headrace.pipeline.run.fork_server import start_fork_server
+
+
+@command
+@click.argument("name", metavar="[NAME]", required=False, default="")
+@click.option("--seeds", metavar="NUMBER", default="3", help="Runs of each arm; 3 without it.")
+@click.option("--size", metavar="SIZE", default="tiny", help="tiny, small or paper; tiny without it.")
+@click.option("--show", is_flag=True, help="Start nothing; show the arms, the rule and the cost.")
+@click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures.")
+@click.option("--json", "json_file", metavar="FILE", type=click.Path(), help="Write the results as JSON.")
+def study(
+    overrides: Sequence[str], name: str, seeds: str, size: str, show: bool, page: str | None, json_file: str | None
+) -> None:
+    """Carries out the arms of a study and decides its claims; lists the studies without a NAME."""
+    files = (Path(page) if page else None, Path(json_file) if json_file else None)
+    if not name:
+        load("commands.study_list").show_studies(overrides)
+    else:
+        if not show:
+            start_fork_server()  # it loads our modules while this process does the same
+        load("commands.study_results").carry_out_study(name, overrides, seeds, size, *files, starts=not show)

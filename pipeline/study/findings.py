@@ -1,0 +1,215 @@
+"""The findings of a study: its runs, the verdicts on its claims, and the tables that the terminal and the page show."""
+
+import dataclasses
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from headrace.pipeline.report.formatting import decimal, duration, short
+from headrace.pipeline.study.arm_plans import VARIED, ArmPlan
+from headrace.pipeline.study.readings import Reading
+from headrace.pipeline.study.settings import Cell, SizeName, Study
+from headrace.pipeline.study.verdict import BySeed, Decision, Interval, Measured, decided, over
+from headrace.train.cost.flops import PEAK_FLOPS
+
+CPU_FLOPS = 3e10
+"""FLOP/s that two CPU cores reach with models of a few million parameters: the estimate before anything has run."""
+GPU, MFU = "H100", 0.4
+HOUR_SECONDS = 3600
+DONE = "done"
+UNKNOWN = "–"
+Table = list[list[str]]
+"""The header, then the rows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedRun:
+    """One run of a study, and what became of it."""
+
+    arm: str
+    seed: int
+    state: str
+    id: str = ""
+    """The id of the run; empty: it was not started."""
+    reading: Reading | None = None
+    """None before its end."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Findings:
+    """A study with its runs at one size."""
+
+    name: str
+    study: Study
+    size: SizeName
+    seeds: int
+    plans: Sequence[ArmPlan]
+    runs: Sequence[SeedRun]
+
+    def measured(self, arm: str, measure: str) -> dict[int, Measured]:
+        """Returns what the runs of ``arm`` measured, by seed."""
+        of_arm = {run.seed: run.reading.values for run in self.runs if run.arm == arm and run.reading is not None}
+        return {seed: values[measure] for seed, values in of_arm.items() if measure in values}
+
+    @cached_property
+    def decisions(self) -> list[Decision]:
+        """The verdict on each claim."""
+        found: list[Decision] = []
+        for claim in self.study.claims:
+            values: dict[str, BySeed] = {
+                one: self.measured(*self.study.reference(one)) for one in claim.rising if isinstance(one, str)
+            }
+            found.append(decided(claim.claim, claim.rising, claim.by, values))
+        return found
+
+    @property
+    def finished(self) -> list[SeedRun]:
+        return [run for run in self.runs if run.reading is not None]
+
+    @property
+    def flops(self) -> float:
+        """The operations of all runs."""
+        return self.seeds * sum(plan.compute.flops for plan in self.plans)
+
+    def held(self) -> str:
+        """Returns what the arms have in common, with its value, and the range of what they do not."""
+        parts = []
+        for quantity in self.plans[0].held:
+            values = [plan.held[quantity] for plan in self.plans]
+            low, high = _amount(min(values)), _amount(max(values))
+            equal = quantity in self.study.held_equal or min(values) == max(values)
+            parts.append(f"{quantity} {low}" if equal else f"{quantity} differ, {low} to {high}")
+        return "; ".join(parts)
+
+    def cost(self) -> str:
+        """Returns the time of the finished trainings, and an estimate for the others."""
+        flops = {plan.name: plan.compute.flops for plan in self.plans}
+        tokens = {plan.name: plan.compute.tokens for plan in self.plans}
+        seconds = sum(run.reading.seconds for run in self.runs if run.reading)
+        read = short(sum(tokens[run.arm] for run in self.finished))
+        left = self.flops - sum(flops[run.arm] for run in self.finished)
+        spent = f"{duration(seconds)} of training in {len(self.finished)} runs, {read} tokens"
+        if not self.finished:
+            return estimate(self.flops)
+        if not left:
+            return spent
+        more = duration(left * seconds / (self.flops - left))
+        return f"{spent}; about {more} more for {len(self.runs) - len(self.finished)} runs"
+
+    def arms_table(self) -> Table:
+        """Returns a row for each arm: its settings, sizes, and the mean and interval over seeds of each measure."""
+        head = ["arm", "settings", "parameters", "FLOP", "tokens", *self.study.measures, "seeds", "state"]
+        rows = []
+        for plan in self.plans:
+            values = [self._cell(plan.name, measure) for measure in self.study.measures]
+            of_arm = [run for run in self.runs if run.arm == plan.name]
+            done = sum(run.reading is not None for run in of_arm)
+            others = dict.fromkeys(run.state for run in of_arm if run.state != DONE)
+            sizes = [_amount(plan.held[quantity]) for quantity in ("parameters", "flops", "tokens")]
+            settings = " ".join(self.study.arms[plan.name]) or UNKNOWN
+            rows.append([plan.name, settings, *sizes, *values, f"{done} of {self.seeds}", "; ".join(others) or DONE])
+        return [head, *rows]
+
+    def _cell(self, arm: str, measure: str) -> str:
+        values = [one.value for one in self.measured(arm, measure).values()]
+        if not values:
+            return UNKNOWN
+        return decimal(statistics.fmean(values), 4) + _ends(over(values))
+
+    def verdicts_table(self) -> Table:
+        """Returns a row for each step of each claim, with its intervals and the verdict on the claim."""
+        head = [
+            "claim",
+            "higher − lower",
+            "difference",
+            "over seeds, 95 %",
+            "over documents, 95 %",
+            "more than",
+            "verdict",
+        ]
+        rows = []
+        for one in self.decisions:
+            for number, step in enumerate(one.steps):
+                first = number == 0
+                difference = UNKNOWN if step.difference is None else f"{step.difference:+.4f}"
+                intervals = [_ends(step.over_seeds) or UNKNOWN, _ends(step.over_items) or UNKNOWN]
+                pair = f"{step.higher} − {step.lower}"
+                rows.append(
+                    [
+                        one.claim * first,
+                        pair,
+                        difference,
+                        *map(str.strip, intervals),
+                        f"{one.by:g}",
+                        one.verdict * first,
+                    ]
+                )
+        return [head, *rows]
+
+    def published_table(self) -> Table:
+        """Returns the table of the publication; empty when the study has none."""
+        published = self.study.published
+        return [list(published.head), *([_text(cell) for cell in row] for row in published.rows)] if published else []
+
+    def facts(self) -> Iterator[tuple[str, str]]:
+        """Yields the question, the expectation, what is equal and varied, the verdicts, and the cost."""
+        yield "question", self.study.question
+        yield "expectation", self.study.expectation
+        yield "equal in all arms", self.held()
+        yield "varied by seed", VARIED
+        for one in self.decisions:
+            yield one.verdict, one.claim
+        yield "cost", self.cost()
+        if self.study.published:
+            yield "published", f"{self.study.published.source}; {self.study.published.scale}"
+
+    def notes(self) -> Iterator[str]:
+        """Yields sentences about what is not there, and the notes of the study."""
+        if left := len(self.runs) - len(self.finished):
+            yield f"{left} of {len(self.runs)} runs have no result yet; the same command goes on."
+        if self.seeds < 2:
+            yield "With one seed there is no interval over seeds, so no claim is decided: give --seeds 3."
+        yield from self.study.notes
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns plain values: runs with their measures and curves, decisions, sizes of arms."""
+        arms = [{"name": plan.name, "overrides": list(plan.overrides), **plan.held} for plan in self.plans]
+        return {
+            "study": self.name,
+            "size": self.size,
+            "seeds": self.seeds,
+            "arms": arms,
+            "runs": [_run_json(run) for run in self.runs],
+            "decisions": [dataclasses.asdict(one) for one in self.decisions],
+        }
+
+
+def estimate(flops: float) -> str:
+    """Returns ``flops`` operations as hours on two CPU cores and on a GPU."""
+    of_cpu, of_gpu = (duration(flops / rate) for rate in (CPU_FLOPS, PEAK_FLOPS[GPU] * MFU))
+    return f"{flops:.2g} FLOP: about {of_cpu} on two CPU cores, {of_gpu} on one {GPU} at {MFU:.0%} MFU"
+
+
+def _run_json(run: SeedRun) -> dict[str, Any]:
+    values: Mapping[str, Measured] = run.reading.values if run.reading else {}
+    return {
+        "arm": run.arm,
+        "seed": run.seed,
+        "state": run.state,
+        "values": {name: one.value for name, one in values.items()},
+        "seconds": run.reading and round(run.reading.seconds, 1),
+        "curve": run.reading and list(run.reading.curve),
+    }
+
+
+def _ends(interval: Interval | None) -> str:
+    return "" if interval is None else f" [{', '.join(decimal(end, 4) for end in interval)}]"
+
+
+def _amount(number: float) -> str:
+    return f"{number:.3g}" if number >= 1e9 else f"{number:,.0f}"
+
+
+def _text(cell: Cell) -> str:
+    return UNKNOWN if cell is None else f"{cell:g}" if isinstance(cell, float) else cell

@@ -1,0 +1,92 @@
+"""Reads what a finished run measured: values of metrics.jsonl and scores.json, curves, and the time of its training."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import orjson
+
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.run.saved import AnyStep
+from headrace.pipeline.study.verdict import Measured
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
+
+Points = Sequence[tuple[float, float]]
+CURVE = "validation_loss"
+"""The key of metrics.jsonl whose course is drawn."""
+LOSSES = ("loss", CURVE)
+"""Keys of metrics.jsonl that are nats per token: a model that knows nothing has the logarithm of the vocabulary."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """All that a study reads of one finished run."""
+
+    values: Mapping[str, Measured]
+    """Measure → value; measures that the run does not have are left out."""
+    curve: Points
+    """(step, validation loss)."""
+    seconds: float
+    """The time of its updates, without validation and saving."""
+
+
+def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int) -> Reading:
+    """Returns what the finished run of ``steps`` measured.
+
+    Args:
+        sources: measure → where it is read (settings.py).
+        steps: the stages of the run.
+        vocabulary: the number of tokens.
+    """
+    folders = {step.name: step.folder for step in steps}
+    rows = read_metrics(folders["weights"] / "metrics.jsonl")
+    last = {key: value for row in rows for key, value in row.items() if isinstance(value, int | float)}
+    found: dict[str, Measured] = {}
+    for name, source in sources.items():
+        if "." in source:
+            one = _of_scores(source, folders["scores"])
+        else:
+            chance = math.log(vocabulary) if source in LOSSES else None
+            one = Measured(float(last[source]), chance, False if source in LOSSES else None) if source in last else None
+        if one is not None:
+            found[name] = one
+    curve = [(row["step"], row[CURVE]) for row in rows if row.get(CURVE) is not None]
+    return Reading(found, curve, _seconds(rows))
+
+
+def _seconds(rows: Sequence[Mapping[str, float]]) -> float:
+    """Returns the time of the updates in ``rows``: the tokens between two of them over the tokens per second."""
+    seconds, before = 0.0, 0.0
+    for row in rows:
+        if rate := row.get("tokens_per_second"):
+            seconds, before = seconds + (row["tokens_seen"] - before) / rate, row["tokens_seen"]
+    return seconds
+
+
+def _of_scores(source: str, folder: Path) -> Measured | None:
+    """Returns the metric ``source`` of the scores in ``folder``; None when they lack it."""
+    benchmark, _, name = source.partition(".")
+    name, _, group = name.partition("@")
+    for scores in read_scores(folder / "scores.json"):
+        metric = next((one for one in scores.metrics if (one.name, one.group) == (name, group)), None)
+        if scores.name == benchmark and metric is not None:
+            items = _items(folder, scores, metric)
+            return Measured(metric.value, metric.random, metric.kind.higher_is_better, items)
+    return None
+
+
+def _items(folder: Path, scores: BenchmarkScores, metric: Metric) -> dict[str, tuple[float, float]]:
+    """Returns the outcomes of the items that ``metric`` sums up; none where they do not add up to its value."""
+    path, kind = folder / "samples" / f"{scores.name}.jsonl", metric.kind
+    rows = [orjson.loads(line) for line in path.read_bytes().splitlines()] if path.is_file() else []
+    found: dict[str, tuple[float, float]] = {}
+    for row in rows:
+        outcome = row["outcome"]
+        top = kind.outcome or (kind.name if kind.name in outcome else split_filter(kind.name)[0])
+        if top in outcome and (not metric.group or row["group"] == metric.group):
+            name = row["name"] if metric.group else f"{row['name']} {row['group']}"
+            found[name] = (kind.factor * outcome[top], outcome[kind.size] if kind.size else 1.0)
+    sizes = sum(size for _, size in found.values())
+    value = sum(top for top, _ in found.values()) / sizes if sizes else math.nan
+    return found if math.isclose(value, metric.value, rel_tol=1e-4, abs_tol=1e-6) else {}

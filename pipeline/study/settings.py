@@ -1,0 +1,151 @@
+"""A study: one file of conf/study/, which compares arms by a rule that was written before they ran.
+
+    arms          name -> overrides              each arm runs once for each seed
+    measures      name -> what is read           validation_loss, or BENCHMARK.METRIC of scores.json
+    claims        [lower, …, higher]             the rule: verdict.py decides it from intervals
+
+A value of a claim is ``ARM`` (its first measure), ``ARM.MEASURE``, or a number.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from headrace.pipeline.conf_folder import STUDY, option_file, studies
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import Texts, decode, settings
+from headrace.pipeline.preset_files import preset_values
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,24}$")]
+"""A name of an arm or a measure: it is a part of the names of runs."""
+Source = Annotated[str, Field(pattern=r"^\w+(\.\w+(@[\w.-]+)?)?$")]
+"""KEY of metrics.jsonl (its last value), BENCHMARK.METRIC, or BENCHMARK.METRIC@GROUP of scores.json."""
+Cell = str | float | None
+SizeName = Literal["tiny", "small", "paper"]
+Quantity = Literal["parameters", "flops", "tokens", "steps"]
+
+
+@settings
+class Claim:
+    """One sentence of the rule."""
+
+    claim: str
+    """The sentence."""
+    rising: tuple[str | float, ...]
+    """The values in the order that the claim says, the lowest first: ARM, ARM.MEASURE, or a number."""
+    by: float = 0.0
+    """Each value is above the one before it by more than this, in the unit of the measure. Negative: it may be below it
+    by less than that ("not worse than")."""
+
+
+@settings
+class Published:
+    """The table of a publication: a reference, never a target."""
+
+    source: str
+    """Authors, year, table."""
+    scale: str
+    """Model, data and training of its numbers."""
+    head: tuple[str, ...]
+    """The names of the columns."""
+    rows: tuple[tuple[Cell, ...], ...]
+    """The rows, each as long as the head."""
+
+
+@settings
+class Sizes:
+    """Overrides of each size: tiny trains on a laptop, paper is the recipe of the publication."""
+
+    tiny: Texts
+    """Minutes for each arm on two CPU cores."""
+    small: Texts
+    """Hours for each arm on one GPU."""
+    paper: Texts
+    """The publication's model, tokens and batch."""
+
+
+@settings
+class Study:
+    """A question, the arms that answer it, and the rule for confirmed, contradicted and undecided."""
+
+    title: str
+    """The name of the study for readers."""
+    question: str
+    """The question."""
+    expectation: str
+    """The expected result, and why: written before running."""
+    overrides: Texts = ()
+    """The settings of all arms, of every size."""
+    arms: Annotated[Mapping[Name, Texts], Field(min_length=1)]
+    """Name → overrides; the sizes' overrides stand before them."""
+    sizes: Sizes
+    """The overrides of each size."""
+    held_equal: tuple[Quantity, ...]
+    """Quantities that the plans of all arms must have in common."""
+    measures: Annotated[Mapping[Name, Source], Field(min_length=1)]
+    """Name → what is read at the end of each run; the first one is that of a bare ARM."""
+    claims: Annotated[tuple[Claim, ...], Field(min_length=1)]
+    """The rule."""
+    published: Published | None = None
+    """The table of the publication."""
+    notes: Texts = ()
+    """Sentences that readers of the result must know."""
+
+    def __post_init__(self) -> None:
+        for number, claim in enumerate(self.claims):
+            if len(claim.rising) < 2:
+                wrong = f"has {len(claim.rising)} value, and a claim orders two or more"
+                raise ConfigError(f"claims.{number}.rising", wrong, "add a value")
+            for value in claim.rising:
+                self._check(value, f"claims.{number}.rising")
+        if self.published and any(len(row) != len(self.published.head) for row in self.published.rows):
+            wrong = f"has a row that has not {len(self.published.head)} cells, one for each name in head"
+            raise ConfigError("published.rows", wrong, "correct the row")
+
+    def _check(self, value: str | float, where: str) -> None:
+        """Checks that the arm and the measure of a ``value`` of a claim exist.
+
+        Raises:
+            ConfigError: with the nearest name.
+        """
+        if isinstance(value, str):
+            arm, _, measure = value.partition(".")
+            for kind, name, known in (("arm", arm, self.arms), ("measure", measure, self.measures)):
+                if name not in known and (name or kind == "arm"):
+                    raise ConfigError(where, f"unknown {kind} {name!r}", suggestion(name, known))
+
+    def reference(self, value: str) -> tuple[str, str]:
+        """Returns the arm and the measure of a value of a claim."""
+        arm, _, measure = value.partition(".")
+        return arm, measure or next(iter(self.measures))
+
+    @property
+    def last_stage(self) -> str:
+        """The stage that the runs end with: ``scores`` if a benchmark is measured, else ``weights``."""
+        return "scores" if any("." in source for source in self.measures.values()) else "weights"
+
+
+def read_study(name: str) -> Study:
+    """Returns the study ``name``: a file of the user's folder, else ours.
+
+    Raises:
+        ConfigError: when there is none, or a value is wrong, with the file.
+    """
+    if name not in studies():
+        raise ConfigError("study", f"unknown study {name!r}", suggestion(name, studies()))
+    return decoded_study(option_file(STUDY, name))
+
+
+def decoded_study(file: Path) -> Study:
+    """Returns the study in ``file``.
+
+    Raises:
+        ConfigError: when a value is wrong, with the file.
+    """
+    values = preset_values(file)
+    try:
+        return decode(Study, values, "study")
+    except ConfigError as error:
+        raise ConfigError(f"{file}: {error.where}", error.wrong, error.remedy) from None

@@ -1,0 +1,169 @@
+"""The verdict on a claim, from the values of its arms: confirmed, contradicted, undecided, or at chance.
+
+A claim orders values from the lowest to the highest. Each neighbouring pair is a step: the difference of the higher
+value minus the lower one, paired by seed. Its interval over seeds is mean ± t · s / √n, with the quantile 0.975 of
+Student's t with n - 1 degrees of freedom. Where both arms keep the outcomes of the same items, a second interval is a
+bootstrap over these items, of their means over the seeds (train/evaluation/significance.py).
+
+    all intervals of a step above ``by``             confirmed
+    all intervals of a step below ``by``             contradicted
+    else, or fewer than two seeds                    undecided
+    the intervals of all values include chance       at chance
+
+A claim is confirmed if all steps are, contradicted if one is, else undecided.
+"""
+
+import dataclasses
+import itertools
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from scipy.stats import t as student
+
+from headrace.train.evaluation.significance import paired_bootstrap
+
+Interval = tuple[float, float]
+Verdict = Literal["confirmed", "contradicted", "undecided", "at chance", "no result"]
+CONFIRMED: Verdict = "confirmed"
+CONTRADICTED: Verdict = "contradicted"
+UNDECIDED: Verdict = "undecided"
+AT_CHANCE: Verdict = "at chance"
+NO_RESULT: Verdict = "no result"
+MIN_SEEDS = 2
+MIN_ITEMS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """One measure of one run."""
+
+    value: float
+    chance: float | None = None
+    """The value of a model that knows nothing; None: unknown."""
+    higher_is_better: bool | None = None
+    """None where it is unknown."""
+    items: Mapping[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    """Item → (outcome, size), where sum of outcomes / sum of sizes is the value; empty: not stored."""
+
+
+BySeed = Mapping[int, Measured]
+"""Seed → what was measured."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A neighbouring pair of values of a claim."""
+
+    lower: str
+    higher: str
+    """The two values, as the claim names them."""
+    difference: float | None
+    """The higher minus the lower, the mean over the seeds that both have; None: there are none."""
+    over_seeds: Interval | None
+    """95 %; None with fewer than two seeds."""
+    over_items: Interval | None
+    """95 %; None where the arms do not keep the same items."""
+    seeds: int
+    """The number of seeds that both have."""
+    verdict: Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """The verdict of the rule on a claim."""
+
+    claim: str
+    by: float
+    verdict: Verdict
+    steps: Sequence[Step]
+
+
+def decided(claim: str, rising: Sequence[str | float], by: float, found: Mapping[str, BySeed]) -> Decision:
+    """Returns the verdict on ``claim``.
+
+    Args:
+        claim: its sentence.
+        rising: its values, the lowest first: names in ``found``, or numbers.
+        by: each value is above the one before it by more than this.
+        found: what was measured, by the names of values.
+    """
+    sides = [(str(one), found.get(one, {}) if isinstance(one, str) else one) for one in rising]
+    steps = [_step(lower, higher, by) for lower, higher in itertools.pairwise(sides)]
+    measured = [side for _, side in sides if not isinstance(side, float)]
+    verdicts = {step.verdict for step in steps}
+    verdict = UNDECIDED
+    if NO_RESULT in verdicts:
+        verdict = NO_RESULT
+    elif measured and all(map(is_at_chance, measured)):
+        verdict = AT_CHANCE
+    elif verdicts == {CONFIRMED}:
+        verdict = CONFIRMED
+    elif CONTRADICTED in verdicts:
+        verdict = CONTRADICTED
+    return Decision(claim, by, verdict, steps)
+
+
+def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float], by: float) -> Step:
+    differences = _differences(lower[1], higher[1])
+    if not differences:
+        return Step(lower[0], higher[0], None, None, None, 0, NO_RESULT)
+    over_seeds, over_items = over(differences), _over_items(lower[1], higher[1])
+    intervals = [one for one in (over_seeds, over_items) if one is not None]
+    verdict = UNDECIDED
+    if over_seeds is not None and all(low > by for low, _ in intervals):
+        verdict = CONFIRMED
+    elif over_seeds is not None and all(high < by for _, high in intervals):
+        verdict = CONTRADICTED
+    mean = statistics.fmean(differences)
+    return Step(lower[0], higher[0], mean, over_seeds, over_items, len(differences), verdict)
+
+
+def over(values: Sequence[float]) -> Interval | None:
+    """Returns the 95 % interval of the mean of ``values`` by Student's t; None for fewer than two."""
+    if len(values) < MIN_SEEDS:
+        return None
+    mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
+    width = float(student.ppf(0.975, len(values) - 1)) * error
+    return mean - width, mean + width
+
+
+def is_at_chance(found: BySeed) -> bool:
+    """Whether the interval over seeds includes the value of a model that knows nothing, or is worse."""
+    chances = [one.chance for one in found.values()]
+    values = [one.value for one in found.values()]
+    if not values or None in chances:
+        return False
+    low, high = over(values) or (min(values), max(values))
+    chance = statistics.fmean(one for one in chances if one is not None)
+    better = next(iter(found.values())).higher_is_better
+    return (better is False or low <= chance) and (better is True or high >= chance)
+
+
+def _differences(lower: BySeed | float, higher: BySeed | float) -> list[float]:
+    """Returns the differences of the seeds that both sides have; a number is the same for each seed."""
+    seeds = {seed for side in (lower, higher) if not isinstance(side, float) for seed in side}
+    of_each = [
+        {
+            seed: side if isinstance(side, float) else side[seed].value
+            for seed in seeds
+            if isinstance(side, float) or seed in side
+        }
+        for side in (lower, higher)
+    ]
+    return [of_each[1][seed] - of_each[0][seed] for seed in sorted(of_each[0].keys() & of_each[1].keys())]
+
+
+def _over_items(lower: BySeed | float, higher: BySeed | float) -> Interval | None:
+    """Returns the interval of the difference over the items of both sides, each the mean over the common seeds."""
+    if isinstance(lower, float) or isinstance(higher, float):
+        return None
+    seeds = sorted(lower.keys() & higher.keys())
+    sides = [[side[seed].items for seed in seeds] for side in (lower, higher)]
+    shared = sorted(set[str].intersection(*(set(items) for side in sides for items in side)))
+    sizes = {name: {items[name][1] for side in sides for items in side} for name in shared}
+    if len(shared) < MIN_ITEMS or any(len(of_item) > 1 for of_item in sizes.values()):
+        return None
+    first, second = ([statistics.fmean(items[name][0] for items in side) for name in shared] for side in sides)
+    return paired_bootstrap(first, second, [next(iter(sizes[name])) for name in shared]).interval

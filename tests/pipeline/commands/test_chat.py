@@ -1,0 +1,162 @@
+"""``headrace chat``, with lines from a pipe."""
+
+import io
+import json
+import re
+import signal
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer
+
+from headrace.pipeline.__main__ import main
+from headrace.pipeline.commands import chat as command
+from headrace.pipeline.core.signals import Stop
+from headrace.train.config import ModelConfig
+from headrace.train.families.hf_folder import export
+from headrace.train.inference.chat_template import DEFAULT_STOPS
+from headrace.train.inference.language_model import LanguageModel
+from headrace.train.inference.settings import Inference
+from headrace.train.model.transformer import Transformer, initialize
+from tests.train.small_models import story
+
+TEMPLATE = (
+    "{% for message in messages %}{% if message['role'] == 'system' and not loop.first %}"
+    "{{ raise_exception('the system speaks first') }}{% endif %}"
+    "[{{ message['role'] }}] {{ message['content'] }}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A small LLaMA with random weights in Hugging Face's format, without a chat template."""
+    path = tmp_path_factory.mktemp("chat")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=300, special_tokens=["<|endoftext|>"], initial_alphabet=alphabet, show_progress=False
+    )
+    tokenizer.train_from_iterator([story(number) for number in range(5)], trainer)
+    tokenizer.save(str(path / "tokenizer.json"))
+    config = ModelConfig(
+        layers=2, width=32, heads=4, kv_heads=2, context=256, mlp_width=48,
+        positions="rope", norm="rmsnorm", activation="swiglu", bias=False, tied=False,
+    )  # fmt: skip
+    model = Transformer(config, 300)
+    initialize(model, seed=0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(6 if parameter.dim() >= 2 else 1)
+    export(model.named_parameters(), config, 300, path / "tokenizer.json", path / "hf")
+    return path / "hf"
+
+
+@pytest.fixture
+def chat(folder, capsys, monkeypatch):
+    """``chat(lines, argument, ...)`` runs the command in this process and returns stdout and stderr."""
+
+    def run(lines: str, *words: str):
+        monkeypatch.setattr("sys.stdin", io.StringIO(lines))
+        named = words if words and not words[0].startswith("-") else (str(folder), *words)
+        monkeypatch.setattr("sys.argv", ["headrace", "chat", *named, "evaluation.device=cpu"])
+        main()
+        return capsys.readouterr()
+
+    return run
+
+
+SHORT = ("--max-tokens", "12")
+
+
+def test_each_line_gets_an_answer_that_knows_those_before(chat, folder):
+    """The answers are the continuations of the texts that the default template makes of the messages."""
+    found = chat("Hello\n\nWho?\n/reset\n Hello \n/quit\nnever read\n", *SHORT)
+    model = LanguageModel.open(folder, Inference(device="cpu"))
+    first = "User: Hello\nAssistant:"
+    one = model.generate(first, max_tokens=12, stops=DEFAULT_STOPS)
+    second = f"{first} {one.strip()}<|endoftext|>\nUser: Who?\nAssistant:"
+    two = model.generate(second, max_tokens=12, stops=DEFAULT_STOPS)
+    assert one.strip() != two.strip()
+    assert found.out == "".join(f"{text.lstrip()}\n" for text in (one, two, one))
+    assert found.err == f'{folder} has no chat template: lines "User: …" and "Assistant: …" are used\n'
+
+
+def test_the_template_of_the_folder_is_that_of_transformers(chat, folder, tmp_path):
+    own = tmp_path / "own"
+    own.mkdir()
+    for file in folder.iterdir():
+        if file.name != "tokenizer_config.json":
+            (own / file.name).symlink_to(file)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (own / "tokenizer_config.json").write_text(json.dumps(config | {"chat_template": TEMPLATE}))
+    found = chat("Hello\n", str(own), *SHORT, "--system", "Be short.", "--temperature", "1", "--seed", "3")
+    messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hello"}]
+    tokenizer = AutoTokenizer.from_pretrained(own)
+    prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    model = LanguageModel.open(own, Inference(device="cpu"))
+    assert found.out.strip() == model.generate(prompt, max_tokens=12, temperature=1, seed=3).strip()
+    assert not found.err
+    assert prompt == "[system] Be short.<|endoftext|>[user] Hello<|endoftext|>[assistant]"
+
+
+def test_the_oldest_exchanges_make_room(chat):
+    """The window has 256 tokens. A message that does not fit alone is refused, and the conversation goes on."""
+    lines = "".join(f"{story(number)[:100]}\n" for number in range(6))
+    found = chat(f"{lines}{story(1)}\nHello\n", *SHORT)
+    remedy = "244 fit beside the answer; write a shorter one, or give a smaller --max-tokens"
+    assert re.search(rf"headrace: the message: has \d+ tokens with the template, {remedy}\n", found.err)
+    assert found.out.strip()
+
+
+def test_ctrl_c_ends_the_answer_and_not_the_command(chat, monkeypatch):
+    whole = chat("Hello\n", *SHORT).out
+    parts = []
+
+    def interrupted_once(number: int, text: str) -> None:
+        parts.append(text)
+        print(text, end="")
+        if len(parts) == 3:
+            raise Stop(signal.SIGINT)
+
+    monkeypatch.setattr(command, "to_file", interrupted_once)
+    found = chat("Hello\n/reset\nHello\n", *SHORT).out
+    assert found == f"{''.join(parts[:3])}\n{whole}"
+    parts[:] = []
+    monkeypatch.setattr(command, "to_file", lambda number, text: (_ for _ in ()).throw(Stop(signal.SIGTERM)))
+    with pytest.raises(SystemExit) as end:
+        chat("Hello\nHello\n", *SHORT)
+    assert end.value.code == 128 + signal.SIGTERM
+
+
+def test_unknown_commands_are_named(chat):
+    found = chat("/help\n", *SHORT)
+    assert found.err.endswith(
+        "/help is no command: /reset begins a new conversation, /quit ends; Ctrl-C ends an answer\n"
+    )
+    assert not found.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--max-tokens", "256"],
+            "generation.max_tokens: is 256, the model's window has 256 tokens, one of them for a prompt; give 255 or "
+            "less",
+        ),
+        (["--temperature", "-1"], "--temperature: must be at least 0 (got '-1'); correct the value"),
+        (
+            ["nothing", "root=no/such"],
+            "RUN: 'nothing' is not a run below 'no/such'; none exists yet (headrace runs lists all)",
+        ),
+    ],
+)
+def test_a_mistake_gets_one_clear_line(chat, words, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        chat("Hello\n", *words)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == f"headrace: {message}\n"

@@ -1,0 +1,152 @@
+"""``headrace study`` with planted results: verdicts, page and JSON, and nothing is computed twice.
+
+The runs only write the files that a real training leaves; the last test has real ones.
+"""
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.commands import carried_out, study_list
+from headrace.pipeline.commands.study_results import carry_out_study
+from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.core.variables import CONFIG_DIR
+from headrace.pipeline.run.planner import Run, save
+from tests.command_line import headrace_here
+from tests.small_runs import TRAINING, Corpus, build
+
+STUDY = """title: Planted rates
+question: Which rate is better?
+expectation: The higher one.
+arms:
+  slow: [optimizer.learning_rate=1e-4]
+  fast: [optimizer.learning_rate=1e-3]
+  broken: [optimizer.learning_rate=1.0]
+sizes: {tiny: [training.steps=8], small: [training.steps=9], paper: [training.steps=10]}
+held_equal: [parameters, flops, tokens, steps]
+measures: {loss: validation_loss, noise: noise, luck: loss}
+claims:
+  - {claim: The higher rate is better., rising: [fast, slow]}
+  - {claim: The higher rate is worse., rising: [slow, fast]}
+  - {claim: The noise is higher at the higher rate., rising: [slow.noise, fast.noise]}
+  - {claim: Luck grows with the rate., rising: [slow.luck, fast.luck]}
+  - {claim: The broken rate is worst., rising: [slow, broken]}
+published:
+  source: Nobody 2000, table 1
+  scale: none
+  head: [rate, loss]
+  rows: [[slow, 3.5], [fast, null]]
+"""
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Corpus:
+    return build(tmp_path_factory.mktemp("study"), "none")
+
+
+@pytest.fixture
+def started(monkeypatch, corpus) -> list[str]:
+    """Names of the runs that a study carries out; the second is interrupted, those of the arm ``broken`` fail."""
+    (corpus.folder / "own/study").mkdir(parents=True, exist_ok=True)
+    (corpus.folder / "own/study/planted.yaml").write_text(STUDY)
+    monkeypatch.setenv(CONFIG_DIR, str(corpus.folder / "own"))
+    names: list[str] = []
+
+    def carry_out(run):
+        names.append(run.config.name)
+        if len(names) == 2:
+            raise Stop(signal.SIGINT)
+        if run.config.optimizer.learning_rate == 1.0:
+            raise TaskError("weights", "the gradient's norm is nan", "lower the learning rate")
+        leave_weights(run)
+
+    monkeypatch.setattr(carried_out, "carry_out", carry_out)
+    return names
+
+
+def leave_weights(run: Run) -> None:
+    """Leaves the files of a finished training: the loss falls with the rate, ``noise`` depends on the seed alone, and
+    the training loss is that of guessing."""
+    (step,) = (step for step in run.steps if step.name == "weights")
+    rate, seed = run.config.optimizer.learning_rate, run.config.training.seed
+    step.folder.mkdir(parents=True)
+    row = {"step": 8, "validation_loss": 3 - 1000 * rate + 0.01 * seed + 10 * rate * seed, "tokens_seen": 4000}
+    row |= {"noise": (7 * seed + 1000 * rate) % 3, "loss": 6 + 0.01 * seed, "tokens_per_second": 100.0}
+    (step.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    (step.folder / "manifest.json").write_text("{}")
+    save(run.config, run.values, run.steps, run.overrides)
+
+
+def carried(corpus: Corpus, seeds: int = 3, starts: bool = True, **files: Path) -> None:
+    own = [one for one in [*corpus.overrides, *TRAINING] if not one.startswith("until=")]
+    carry_out_study("planted", own, str(seeds), "tiny", files.get("page"), files.get("json_file"), starts)
+
+
+def test_a_study_goes_on_where_it_was_interrupted_and_decides_its_claims(corpus, started, tmp_path, capsys):
+    carried(corpus, starts=False)
+    assert started == []
+    printed = capsys.readouterr().out
+    assert "9 of 9 runs have no result yet; the same command goes on." in printed
+    assert re.search(r"^cost +\S+ FLOP: about .* on two CPU cores", printed, re.MULTILINE)
+    with pytest.raises(Stop):
+        carried(corpus)
+    page, file = tmp_path / "page.html", tmp_path / "study.json"
+    with pytest.raises(TaskError, match=r"weights: the gradient's norm is nan; lower the learning rate"):
+        carried(corpus, page=page, json_file=file)
+    first = ["planted-tiny-slow-0", "planted-tiny-fast-0"]
+    later = [f"planted-tiny-{arm}-{seed}" for seed in (1, 2) for arm in ("slow", "fast", "broken")]
+    assert started == [*first, "planted-tiny-fast-0", "planted-tiny-broken-0", *later]
+    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| The ")]
+    assert [(row[0], row[-1]) for row in rows] == [
+        ("The higher rate is better.", "confirmed"),
+        ("The higher rate is worse.", "contradicted"),
+        ("The noise is higher at the higher rate.", "undecided"),
+        ("The broken rate is worst.", "no result"),
+    ]
+    values = json.loads(file.read_text())
+    assert [one["verdict"] for one in values["decisions"]] == [
+        "confirmed", "contradicted", "undecided", "at chance", "no result",
+    ]  # fmt: skip
+    assert values["decisions"][0]["steps"][0]["difference"] == pytest.approx(0.9 - 0.009)
+    assert [run["seconds"] for run in values["runs"] if run["arm"] != "broken"] == [40.0] * 6
+    text = page.read_text()
+    assert re.findall(r'id="figure-([\w-]+)"', text) == [
+        "measure-validation_loss", "measure-noise", "measure-loss", "claims", "losses",
+    ]  # fmt: skip
+    for expected in ("Nobody 2000, table 1", "4 min 0 s of training in 6 runs", "Luck grows with the rate."):
+        assert expected in text
+
+
+def test_one_seed_decides_nothing(corpus, started, capsys):
+    started += ["", ""]  # so that nothing is interrupted
+    with pytest.raises(TaskError):
+        carried(corpus, seeds=1)
+    printed = capsys.readouterr().out
+    assert "With one seed there is no interval over seeds, so no claim is decided: give --seeds 3." in printed
+    assert "| confirmed |" not in printed
+    assert "| undecided |" in printed
+
+
+def test_studies_are_listed_with_finished_runs_and_cost(corpus, started, monkeypatch):
+    started += ["", ""]
+    with pytest.raises(TaskError):
+        carried(corpus)
+    monkeypatch.setattr(study_list, "studies", lambda: ["planted"])  # composing an arm of each study takes seconds
+    lines = headrace_here("study", f"root={corpus.folder}/runs").stdout.splitlines()
+    assert re.fullmatch(r"\| planted \| Planted rates \| 3 \| 6 tiny \| .* FLOP: about .* \|", lines[2])
+
+
+def test_unknown_names_are_refused(started):
+    with pytest.raises(ConfigError) as error:
+        carry_out_study("planed", [], "3", "tiny", None, None, starts=True)
+    assert str(error.value) == "study: unknown study 'planed'; did you mean 'planted'?"
+    with pytest.raises(ConfigError) as error:
+        carry_out_study("planted", [], "3", "tny", None, None, starts=True)
+    assert str(error.value) == "--size: unknown size 'tny'; did you mean 'tiny'?"
+    with pytest.raises(ConfigError) as error:
+        carry_out_study("planted", [], "0", "tiny", None, None, starts=True)
+    assert str(error.value) == "--seeds: must be at least 1 (got '0'); correct the value"

@@ -1,0 +1,35 @@
+"""Outcomes and metrics of benchmarks that ask for a continuation word for word, by group."""
+
+import dataclasses
+import math
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+from headrace.train.evaluation.benchmarks.base import Item, Outcome
+from headrace.train.evaluation.metrics import accuracy, mean_over_groups, ratio
+from headrace.train.evaluation.score_rows import Metric
+from headrace.train.inference.queries import Answer
+
+
+def exact_outcome(answers: Sequence[Answer]) -> Outcome:
+    """Returns the outcome of the only answer: right when greedy decoding would write exactly the continuation."""
+    (answer,) = answers
+    return {"acc": float(answer.greedy), "nats": -answer.log_likelihood, "tokens": answer.tokens}
+
+
+def exact_metrics(
+    items: Sequence[Item], outcomes: Sequence[Outcome], vocabulary: int, left_out: Collection[str] = ()
+) -> list[Metric]:
+    """Returns the mean share of right continuations over the groups but those ``left_out``; then for each group the
+    share, and the loss in nats per token. Guessing is never right."""
+    groups: dict[str, list[Outcome]] = defaultdict(list)
+    for item, outcome in zip(items, outcomes, strict=True):
+        groups[item.group].append(outcome)
+    right = {group: [one["acc"] for one in found] for group, found in groups.items()}
+    counted = {group: found for group, found in right.items() if group not in left_out}
+    metrics = mean_over_groups("acc", counted, 0.0)[:1] if counted else []
+    for group, found in groups.items():
+        nats, tokens = ([one[name] for one in found] for name in ("nats", "tokens"))
+        loss = ratio("loss", nats, tokens, math.log(vocabulary))
+        metrics += [accuracy("acc", right[group], 0.0, group), dataclasses.replace(loss, group=group)]
+    return metrics
