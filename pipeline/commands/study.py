@@ -1,6 +1,7 @@
 """``headrace study``: the arms of a question, each with several seeds, and a verdict by a rule written before.
 
 headrace study                                  lists the studies, with their states and costs
+headrace study exact                            published numbers that need no training: seconds
 headrace study pre_post_norm --show             arms, what is held equal, the rule and the cost; starts nothing
 headrace study pre_post_norm --seeds 3 --page study.html
 headrace study pre_post_norm --size small cluster=slurm training.precision=bf16
@@ -33,6 +34,8 @@ def study(
     files = (Path(page) if page else None, Path(json_file) if json_file else None)
     if not name:
         load("commands.study_list").show_studies(overrides)
+    elif name == "exact":
+        load("commands.exact_study").show_exact(*files)
     else:
         if not show:
             start_fork_server()  # it loads our modules while this process does the same

@@ -12,7 +12,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.saved import saved_runs
 from headrace.pipeline.study.arm_plans import arm_plan
 from headrace.pipeline.study.findings import estimate
-from headrace.pipeline.study.settings import read_study
+from headrace.pipeline.study.settings import EXACT, read_study
 
 SEEDS = 3
 """The seeds of the cost, as the command takes them without ``--seeds``."""
@@ -22,12 +22,12 @@ HEAD = ["study", "title", "arms", "finished runs", f"cost of size tiny with {SEE
 def show_studies(overrides: Sequence[str]) -> None:
     """Prints a table of all studies; the cost follows from that of the first arm."""
     done = finished_runs(Path(root_of(overrides)))
-    rows = []
+    rows = [[EXACT, "Published numbers that need no training", "–", "–", "seconds"]]
     for name in studies():
         try:
             study = read_study(name)
             first = arm_plan(name, study, "tiny", next(iter(study.arms)), overrides)
-            cost = estimate(SEEDS * len(study.arms) * first.compute.flops)
+            cost = estimate(SEEDS * len(study.arms) * first.compute.flops, "tiny")
             rows.append([name, study.title, str(len(study.arms)), done.get(name, "none"), cost])
         except ConfigError as error:
             rows.append([name, "–", "–", "–", f"wrong: {error}"])

@@ -13,10 +13,9 @@ from headrace.pipeline.study.settings import Cell, SizeName, Study
 from headrace.pipeline.study.verdict import BySeed, Decision, Interval, Measured, decided, over
 from headrace.train.cost.flops import PEAK_FLOPS
 
-CPU_FLOPS = 3e10
-"""FLOP/s that two CPU cores reach with models of a few million parameters: the estimate before anything has run."""
+CPU_FLOPS = 6e10
+"""FLOP/s that two CPU cores reach with models of about a million parameters: the estimate before anything has run."""
 GPU, MFU = "H100", 0.4
-HOUR_SECONDS = 3600
 DONE = "done"
 UNKNOWN = "–"
 Table = list[list[str]]
@@ -91,7 +90,7 @@ class Findings:
         left = self.flops - sum(flops[run.arm] for run in self.finished)
         spent = f"{duration(seconds)} of training in {len(self.finished)} runs, {read} tokens"
         if not self.finished:
-            return estimate(self.flops)
+            return estimate(self.flops, self.size)
         if not left:
             return spent
         more = duration(left * seconds / (self.flops - left))
@@ -185,10 +184,12 @@ class Findings:
         }
 
 
-def estimate(flops: float) -> str:
-    """Returns ``flops`` operations as hours on two CPU cores and on a GPU."""
-    of_cpu, of_gpu = (duration(flops / rate) for rate in (CPU_FLOPS, PEAK_FLOPS[GPU] * MFU))
-    return f"{flops:.2g} FLOP: about {of_cpu} on two CPU cores, {of_gpu} on one {GPU} at {MFU:.0%} MFU"
+def estimate(flops: float, size: SizeName) -> str:
+    """Returns ``flops`` operations with their time on the machine that ``size`` is meant for."""
+    if size == "tiny":
+        return f"{flops:.2g} FLOP: about {duration(flops / CPU_FLOPS)} on two CPU cores"
+    seconds = flops / (PEAK_FLOPS[GPU] * MFU)
+    return f"{flops:.2g} FLOP: about {duration(seconds)} on one {GPU} at {MFU:.0%} MFU"
 
 
 def _run_json(run: SeedRun) -> dict[str, Any]:

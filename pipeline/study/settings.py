@@ -18,6 +18,8 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Texts, decode, settings
 from headrace.pipeline.preset_files import preset_values
 
+EXACT = "exact"
+"""The study without arms (exact.py)."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,24}$")]
 """A name of an arm or a measure: it is a part of the names of runs."""
 Source = Annotated[str, Field(pattern=r"^\w+(\.\w+(@[\w.-]+)?)?$")]
@@ -134,7 +136,7 @@ def read_study(name: str) -> Study:
         ConfigError: when there is none, or a value is wrong, with the file.
     """
     if name not in studies():
-        raise ConfigError("study", f"unknown study {name!r}", suggestion(name, studies()))
+        raise ConfigError("study", f"unknown study {name!r}", suggestion(name, [*studies(), EXACT]))
     return decoded_study(option_file(STUDY, name))
 
 

@@ -1,0 +1,207 @@
+"""The exact study: published numbers that need no training, beside what Headrace's own code computes.
+
+    row    topic, what, published, own, equal, source
+
+A published number is rounded; ``own`` is equal when it rounds to the same digits. Properties (a model permutes with its
+input, logits depend on the distance) are measured on the model's parts in fp32, where equal means up to rounding.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+
+from headrace.data_prep.tokenization.packing import SPAN, best_fit
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.preset_files import option_values
+from headrace.train.config import ModelConfig
+from headrace.train.cost.flops import flops_per_token
+from headrace.train.model import properties
+from headrace.train.objectives.denoising import Denoising
+from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
+
+ROUNDING = 1e-4
+"""The largest deviation of an equality in fp32."""
+T5 = "Raffel et al. 2020"
+T5_VOCABULARY = 32_128
+T5_INPUTS, T5_TARGETS = 512, 114
+"""Positions of T5's encoder and decoder (Raffel et al. 2020, section 3.1.2)."""
+GPT_VOCABULARY = 50_257
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactRow:
+    """A published number, or property, and our own."""
+
+    topic: str
+    what: str
+    published: str
+    own: str
+    is_equal: bool
+    source: str
+    remark: str = ""
+    """Why they differ, where they do."""
+
+    @classmethod
+    def of(cls, topic: str, what: str, published: float, own: float, source: str, form: str = ",.0f") -> "ExactRow":
+        """Compares two numbers as ``form`` writes the published one."""
+        texts = format(published, form), format(own, form)
+        return cls(topic, what, *texts, texts[0] == texts[1], source)
+
+
+def exact_rows() -> Iterator[ExactRow]:
+    """Yields the rows of the study, by topic."""
+    yield from _lengths()
+    yield from _parameters()
+    yield from _operations()
+    yield from _architectures()
+    yield from _blocks()
+    yield from _caches()
+    yield from _packing()
+    yield from _positions()
+    yield from _masks()
+
+
+def _lengths() -> Iterator[ExactRow]:
+    """Yields lengths of T5's rows: tokens of text and of targets that 512 inputs hold."""
+    topic = "lengths of T5's rows"
+    for rate, text, targets in ((0.10, 548, 74), (0.15, 568, 114), (0.25, 614, 206), (0.50, 766, 512)):
+        objective = EncoderDecoderDenoising(rate=rate, sentinels=200)
+        own = objective.text_tokens(T5_INPUTS)
+        what = f"rate {rate:.0%}, spans of 3, {T5_INPUTS} inputs"
+        yield ExactRow.of(topic, f"tokens of text, {what}", text, own, f"{T5}, code")
+        yield ExactRow.of(topic, f"targets, {what}", targets, objective.most_tokens(own)[1], f"{T5}, code")
+    for span, targets in ((2, 126), (3, 114), (5, 105), (10, 99)):
+        objective = EncoderDecoderDenoising(mean_span=span, sentinels=200)
+        own = objective.most_tokens(objective.text_tokens(T5_INPUTS))[1]
+        yield ExactRow.of(topic, f"targets, rate 15%, spans of {span}", targets, own, f"{T5}, code")
+    inputs, targets = Denoising().most_tokens(568)
+    own = Denoising().positions(568)
+    yield ExactRow.of(topic, "positions of one stack, inputs and targets", inputs + targets - 1, own, "sum of the two")
+
+
+def _model(name: str) -> ModelConfig:
+    return decode(ModelConfig, option_values("model", name))
+
+
+def _parameters() -> Iterator[ExactRow]:
+    topic, section = "parameters", f"{T5}, section 3.7"
+    exact = {"t5_small": 60_506_624, "t5_base": 222_903_552, "t5_large": 737_668_096, "t5_11b": 11_307_321_344}
+    for name, published in exact.items():
+        own = _model(name).parameters(T5_VOCABULARY)
+        yield ExactRow.of(topic, name, published, own, "T5ForConditionalGeneration of transformers")
+    for name, millions in (("t5_small", 60), ("t5_base", 220), ("t5_large", 770), ("t5_3b", 2_800), ("t5_11b", 11_000)):
+        own = _model(name).parameters(T5_VOCABULARY)
+        digits = len(str(millions).rstrip("0"))
+        is_equal = float(f"{own / 1e6:.{digits}g}") == millions
+        remark = "" if is_equal else "the paper's name of the size, not a count"
+        yield ExactRow(topic, f"{name}, millions", f"{millions:,}", f"{own / 1e6:,.1f}", is_equal, section, remark)
+    for name, published, source in (
+        ("gpt3_175b", 174_600, "Brown et al. 2020, table D.1"),
+        ("gpt2_small", 124, "Radford et al. 2019, released weights"),
+    ):
+        own = _model(name).parameters(GPT_VOCABULARY)
+        digits = 4 if published > 1_000 else 3
+        text = f"{float(f'{own / 1e6:.{digits}g}'):,.0f}"
+        yield ExactRow(topic, f"{name}, millions", f"{published:,}", text, text == f"{published:,}", source)
+
+
+def _operations() -> Iterator[ExactRow]:
+    """Yields operations of whole trainings, 6 N D."""
+    topic, source = "training, FLOP = 6 N D", "Kaplan et al. 2020, section 2.1"
+    for name, vocabulary, tokens, published in (
+        ("bert_base", 30_522, 250e9, 1.6e20),
+        ("gpt3_175b", GPT_VOCABULARY, 300e9, 3.1e23),
+    ):
+        own = flops_per_token(_model(name), vocabulary, 0) * tokens  # rows without positions: 6 N alone
+        yield ExactRow.of(topic, f"{name}, {tokens / 1e9:.0f} B tokens", published, own, source, ".1e")
+
+
+def _architectures() -> Iterator[ExactRow]:
+    """Yields parameters and operations of T5's architectures, in multiples of its language model (table 2 there)."""
+    base = _model("t5_base")
+    decoder = dataclasses.replace(base, stack="decoder")
+    row = T5_INPUTS + T5_TARGETS
+    shapes = {
+        "encoder–decoder": (base, 2, 1.0),
+        "encoder–decoder, shared": (dataclasses.replace(base, shared_stacks=True), 1, 1.0),
+        "encoder–decoder, 6 layers": (dataclasses.replace(base, layers=6), 1, 0.5),
+    }
+    flops_of_decoder = flops_per_token(decoder, 1, row) * row
+    topic, source = "T5's architectures", f"{T5}, table 2"
+    for name, (model, parameters, flops) in shapes.items():
+        alone = dataclasses.replace(model, stack="decoder", shared_stacks=False)
+        cross = model.stack_parameters - alone.stack_parameters
+        whole, others = (
+            number / decoder.parameters(1) for number in (model.parameters(1), model.parameters(1) - cross)
+        )
+        own = flops_per_token(model, 1, T5_INPUTS, T5_TARGETS) * T5_INPUTS / flops_of_decoder
+        remark = f"the round figure leaves out cross-attention, {whole - others:.2f} P"
+        yield ExactRow(topic, f"{name}: parameters, P", f"{parameters}", f"{whole:.2f}", False, source, remark)
+        what = f"{name}: the same without cross-attention"
+        yield ExactRow.of(topic, what, parameters, others, source, ".2f")
+        yield ExactRow.of(topic, f"{name}: FLOP, M", flops, own, source, ".1f")
+
+
+def _blocks() -> Iterator[ExactRow]:
+    """Yields the shares of the matrices of a block: 8 d² in the feed-forward layer, 4 d² in attention."""
+    model = dataclasses.replace(_model("gpt2_small"), bias=False)
+    wider = dataclasses.replace(model, mlp_width=2 * model.mlp_width)
+    width, layers = model.width, model.layers
+    mlp = (wider.parameters(1) - model.parameters(1)) // layers
+    deeper = dataclasses.replace(model, layers=layers + 1)
+    norms = 2 * 2 * width
+    attention = deeper.parameters(1) - model.parameters(1) - mlp - norms
+    topic, source = "matrices of a block", "Vaswani et al. 2017, section 3"
+    yield ExactRow.of(topic, "feed-forward layer, in d²", 8, mlp / width**2, source, "g")
+    yield ExactRow.of(topic, "attention, in d²", 4, attention / width**2, source, "g")
+    yield ExactRow.of(topic, "share of the feed-forward layer", 2 / 3, mlp / (mlp + attention), source, ".4f")
+
+
+def _caches() -> Iterator[ExactRow]:
+    """Yields bytes of keys and values: 2 · layers · key/value heads · head width · tokens · 2 bytes."""
+    model, tokens, gib = _model("llama_7b"), 2_048, 2**30
+    for name, heads in (("all 32 heads (MHA)", 32), ("8 heads (GQA)", 8), ("1 head (MQA)", 1)):
+        own = properties.cache_bytes(dataclasses.replace(model, kv_heads=heads), tokens) / gib
+        published = 2 * 32 * heads * 128 * tokens * 2 / gib
+        what = f"LLaMA 7B, {tokens:,} tokens in bf16, {name}, GiB"
+        yield ExactRow.of("key-value cache", what, published, own, "Shazeer 2019; Ainslie et al. 2023", "g")
+
+
+def _packing() -> Iterator[ExactRow]:
+    """Yields the positions used by texts of 2, 6, 3 and 4 tokens, padded to 9 each, or packed with separators."""
+    lengths, row, topic = (2, 6, 3, 4), 9, "packing"
+    documents = np.zeros(len(lengths), SPAN)
+    documents["length"] = [length + 1 for length in lengths]  # each with a separator, which the last of a row lacks
+    spans, offsets = best_fit(documents, row + 1)
+    rows = len(offsets) - 1
+    padded, packed = sum(lengths) / (row * len(lengths)), (spans["length"].sum() - rows) / (row * rows)
+    what = f"texts of {', '.join(map(str, lengths))} tokens, rows of {row}"
+    yield ExactRow.of(topic, f"{what}: one text in a row", 0.42, padded, "arithmetic", ".0%")
+    yield ExactRow.of(topic, f"{what}: packed, with separators", 17 / 18, packed, "arithmetic", ".0%")
+
+
+def _positions() -> Iterator[ExactRow]:
+    """Yields properties of positions, and of models without them."""
+    for what, deviation, is_zero, source in (
+        ("rotary logits at positions p, q and p + 37, q + 37", properties.rotary_shift(), True, "Su et al. 2021"),
+        ("PE(t + k) and PE(t) rotated by k", properties.sinusoidal_rotation(), True, "Vaswani et al. 2017"),
+        ("an encoder without positions, tokens permuted", properties.permuted("encoder"), True, "attention is a sum"),
+        ("a causal decoder without them, tokens permuted", properties.permuted("decoder"), False, "Haviv et al. 2022"),
+    ):
+        published = "equal" if is_zero else "not equal"
+        own = "equal" if deviation < ROUNDING else "not equal"
+        text = f"{own}, deviation {deviation:.1e}"
+        yield ExactRow("positions", what, published, text, own == published, source)
+
+
+def _masks() -> Iterator[ExactRow]:
+    """Yields shares of pairs of positions that attention computes."""
+    n, w = 512, 64
+    for what, own, pairs in (
+        ("full, encoder", properties.visible_pairs("encoder", "full", None, n), n * n),
+        ("full, causal", properties.visible_pairs("decoder", "full", None, n), n * (n + 1) // 2),
+        (f"window {w}, causal", properties.visible_pairs("decoder", "window", w, n), w * n - w * (w - 1) // 2),
+        (f"window {w}, encoder", properties.visible_pairs("encoder", "window", w, n), (2 * w - 1) * n - w * (w - 1)),
+    ):
+        yield ExactRow.of("masks", f"{what}, {n} positions", pairs / n**2, own / n**2, "arithmetic", ".4%")
