@@ -44,6 +44,7 @@ from headrace.train.evaluation.benchmarks.lambada import Lambada
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling
 from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
+from headrace.train.evaluation.benchmarks.ngram import Ngram
 from headrace.train.evaluation.benchmarks.schema import Schema
 from headrace.train.evaluation.benchmarks.validation import Validation
 from headrace.train.evaluation.lm_eval.file_format import task_files
@@ -70,6 +71,7 @@ AnyBenchmark = Annotated[
     | Extrapolation
     | Copying
     | Extraction
+    | Ngram
     | Agreement
     | Continuations,
     Field(discriminator="type"),
