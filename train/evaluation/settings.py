@@ -30,6 +30,7 @@ from headrace.pipeline.core.settings import (
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmarks.agreement import Agreement
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark
+from headrace.train.evaluation.benchmarks.baselines import LstmBaseline, Ngram
 from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
 from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.continuations import Continuations
@@ -44,7 +45,6 @@ from headrace.train.evaluation.benchmarks.lambada import Lambada
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling
 from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
-from headrace.train.evaluation.benchmarks.ngram import Ngram
 from headrace.train.evaluation.benchmarks.schema import Schema
 from headrace.train.evaluation.benchmarks.validation import Validation
 from headrace.train.evaluation.lm_eval.file_format import task_files
@@ -72,6 +72,7 @@ AnyBenchmark = Annotated[
     | Copying
     | Extraction
     | Ngram
+    | LstmBaseline
     | Agreement
     | Continuations,
     Field(discriminator="type"),
