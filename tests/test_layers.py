@@ -74,7 +74,13 @@ ONLY_IN = {
     "torch": ("train/",),
 }
 
-LOAD_TORCH_LATE = ("train/weights.py", "train/scores.py", "train/row_example.py", "train/inference/generate.py")
+LOAD_TORCH_LATE = (
+    "train/weights.py",
+    "train/scores.py",
+    "train/row_example.py",
+    "train/inference/generate.py",
+    "train/evaluation/benchmarks/baselines.py",
+)
 """Modules that the pipeline imports, so they must not load torch."""
 
 

@@ -37,6 +37,8 @@ TYPED: Mapping[str, str] = {
     "extrapolation": "The loss of the same tokens in windows of several lengths, also longer ones than in training.",
     "in_context": "How much better the model predicts late in a text than early in it.",
     "induction": "Attention heads that look for the earlier occurrence of the present token.",
+    "lstm": "How well a small LSTM, trained on training rows, predicts the held-out documents, next to the model.",
+    "ngram": "How well n-gram models of the training rows predict the held-out documents, next to the model.",
     "agreement": "The sentence whose subject and verb agree in number, of two.",
     "continuations": "Text that the model writes: the share of its sequences of four words that repeat an earlier one.",
     "lm_eval": "A task of lm-evaluation-harness.",

@@ -18,6 +18,8 @@ import numpy as np
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.shards import TokenShards
 from headrace.pipeline.core.artifact import Artifact
+from headrace.train.data.order import Order
+from headrace.train.data.rows import Rows
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,7 +53,7 @@ class HeldOut:
     """The held-out documents of one run, read once."""
 
     def __init__(self, tokens: Artifact, packed: Artifact, encoder: Encoder) -> None:
-        self._packed, self._encoder = packed, encoder
+        self._packed, self._tokens_artifact, self._encoder = packed, tokens, encoder
         self._tokens = TokenShards(tokens)
 
     @functools.cached_property
@@ -65,6 +67,15 @@ class HeldOut:
             for shard in np.unique(spans["shard"]).tolist()
             for document in self._shard(shard, spans[spans["shard"] == shard])
         ]
+
+    def training_pieces(self, most_tokens: int | None) -> list[np.ndarray]:
+        """Returns the tokens of spans of training rows, each with the token before it, as the model reads them.
+
+        With ``most_tokens``, those of random rows (a function of their number alone) up to so many positions.
+        """
+        rows = Rows(self._packed, self._tokens_artifact, "train")
+        wanted = len(rows) if most_tokens is None else min(len(rows), -(-most_tokens // rows.row_tokens))
+        return [piece for row in Order(0, len(rows)).batch(0, wanted).tolist() for piece in rows.pieces(row)]
 
     def _shard(self, shard: int, spans: np.ndarray) -> Iterator[HeldOutDocument]:
         bounds, text_bytes = self._tokens.bounds(shard).astype(np.int64), self._tokens.text_bytes(shard)

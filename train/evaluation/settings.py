@@ -30,6 +30,7 @@ from headrace.pipeline.core.settings import (
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmarks.agreement import Agreement
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark
+from headrace.train.evaluation.benchmarks.baselines import LstmBaseline, Ngram
 from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
 from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.continuations import Continuations
@@ -70,6 +71,8 @@ AnyBenchmark = Annotated[
     | Extrapolation
     | Copying
     | Extraction
+    | Ngram
+    | LstmBaseline
     | Agreement
     | Continuations,
     Field(discriminator="type"),

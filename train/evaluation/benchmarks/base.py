@@ -70,8 +70,13 @@ class Sources:
     @property
     def held_out_documents(self) -> Sequence[HeldOutDocument]:
         """The run's own held-out documents; benchmarks with ``needs_run`` are asked only where there are some."""
+        return self.held_out_run.documents
+
+    @property
+    def held_out_run(self) -> HeldOut:
+        """The run's documents and rows; benchmarks with ``needs_run`` are asked only where there is a run."""
         assert self.held_out is not None
-        return self.held_out.documents
+        return self.held_out
 
     @property
     def text_encoder(self) -> TextEncoder:

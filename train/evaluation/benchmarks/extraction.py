@@ -34,7 +34,7 @@ class Extraction(Benchmark):
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     type: Literal["extraction"] = "extraction"
     canaries: Canaries = dataclasses.field(default_factory=Canaries)
-    """Those of the run, whatever is given here."""
+    """The canaries of the run, whatever is given here."""
 
     def items(self, sources: Sources) -> list[Item]:
         """Returns an item for each canary, planted ones and as many of each kind that are not."""

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
-from headrace.train.evaluation.held_out import sample
+from headrace.train.evaluation.held_out import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import exponential, ratio
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Tokens
@@ -31,7 +31,7 @@ class Validation(Benchmark):
         return [
             Item(
                 document.name,
-                tuple(Tokens(span[:1], span[1:]) for span in document.spans),
+                document_queries(document),
                 sizes={"bytes": document.text_bytes},
             )
             for document in sample(sources.held_out_documents, self.limit)
@@ -59,3 +59,8 @@ class Validation(Benchmark):
             exponential(loss, "perplexity", float(vocabulary)),
             exponential(nats_per_byte, "byte_perplexity", math.exp(min(uniform_bits * math.log(2), 709.0))),
         ]
+
+
+def document_queries(document: HeldOutDocument) -> tuple[Tokens, ...]:
+    """Returns a query for each span of ``document``: all of its tokens after the first."""
+    return tuple(Tokens(span[:1], span[1:]) for span in document.spans)
