@@ -42,6 +42,7 @@ ROOMS = (
     "train.inference",
     "train.evaluation",
     "train.loop",
+    "train.finetune",
     "train",
     "pipeline.report",
     "pipeline.clusters",
@@ -74,7 +75,13 @@ ONLY_IN = {
     "torch": ("train/",),
 }
 
-LOAD_TORCH_LATE = ("train/weights.py", "train/scores.py", "train/row_example.py", "train/inference/generate.py")
+LOAD_TORCH_LATE = (
+    "train/weights.py",
+    "train/finetuned.py",
+    "train/scores.py",
+    "train/row_example.py",
+    "train/inference/generate.py",
+)
 """Modules that the pipeline imports, so they must not load torch."""
 
 
