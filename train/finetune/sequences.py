@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.tokenization.encode import Encoder
-from headrace.data_prep.tokenization.special_tokens import decoder_start, spelling
+from headrace.data_prep.tokenization.special_tokens import spelling
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
+from headrace.train.families.registry import family_of
 
 Ids = NDArray[np.int64]
 
@@ -65,7 +66,7 @@ class Form:
     def decoder_start(self) -> int:
         """The token that the decoder of two stacks begins with."""
         ids = self.encoder.backend.get_vocab(with_added_tokens=True)
-        return ids[decoder_start(ids) or ""]
+        return ids[family_of(self.model).decoder_start(ids) or ""]
 
     def ids(self, texts: Sequence[str]) -> list[Ids]:
         """Returns the tokens of each text, without special ones."""

@@ -22,8 +22,10 @@ from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.examples import Example
+from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.metrics import squad_scores
 from headrace.train.finetune.sequences import Form, frame_tokens
+from headrace.train.finetune.squad import Squad
 from headrace.train.finetune.task import Fitted, Prediction, Row, task_outputs
 from headrace.train.finetune.task_files import FileTask, check_labelled
 from headrace.train.parts import StackName
@@ -40,6 +42,8 @@ class Span(FileTask):
     """Finds the answer to a question in a text: the first text is the question, the second one the context."""
 
     type: Literal["span"] = "span"
+    format: AnyFormat = Squad()
+    """The format of the files."""
     stride: Positive = 128
     """Tokens from the beginning of a window to that of the next one."""
     question_tokens: Positive = 64
