@@ -28,6 +28,7 @@ from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.engine.zero import check_sequence_ranks, deepspeed_config, plan_batches
 from headrace.train.evaluation.settings import Evaluation
+from headrace.train.finetune.settings import Finetune
 from headrace.train.loop.schedule import Schedule
 from headrace.train.objectives import OBJECTIVES, AnyObjective
 from headrace.train.objectives.base import Objective, Vocabulary
@@ -51,7 +52,7 @@ class RunConfig:
     """The folder below which artifacts are written."""
     until: str = unhashed("report")
     """The last stage to run: texts, clean, signatures, duplicates, unique, overlaps, tokenizer, tokens, packed,
-    weights, scores or report. A report of the stages up to it follows."""
+    weights, finetuned, scores or report. A report of the stages up to it follows."""
     workers: Positive | None = unhashed(None)
     """The number of worker processes on this machine; None starts one per core. The results do not depend on it."""
     ranks: Positive = unhashed(1)
@@ -84,6 +85,8 @@ class RunConfig:
     """Rows of other runs to train on, with their shares."""
     zero: ZeroConfig
     """The ZeRO settings: how DeepSpeed splits the training state over ranks."""
+    finetune: Finetune | None = None
+    """The task that the trained model learns next, from labelled examples; null: none."""
     evaluation: Evaluation
     """The benchmarks that score the model."""
     tracking: Tracking

@@ -114,7 +114,7 @@ def settable(override: str) -> str:
     field.
     """
     settings = "|".join(groups().keys() - {EXPERIMENT})
-    is_field = re.match(rf"({settings})\.\w+(\.\d+(\.\w+)+)*=|model\.\w+\.[a-z]\w*=", override)
+    is_field = re.match(rf"({settings})\.\w+(\.\d+(\.\w+)+)*=|(model|finetune)(\.[a-z]\w*)+=", override)
     return f"++{override}" if is_field else override
 
 

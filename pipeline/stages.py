@@ -1,7 +1,7 @@
 """The stages of a run, in their order. Each stage is named after the artifact that it writes.
 
 raw pages -> texts -> clean -> signatures -> duplicates -> unique -> overlaps -> tokenizer -> tokens
-          -> packed -> weights -> scores
+          -> packed -> weights (-> finetuned) -> scores
 
 A run may end after any of them. Its report follows (``planner.stages_up_to``).
 """
@@ -18,6 +18,7 @@ from headrace.data_prep.unique import Unique
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.stage import Stage
 from headrace.train.data.mixture import Mix
+from headrace.train.finetuned import Finetuned
 from headrace.train.scores import Scores
 from headrace.train.weights import Weights
 
@@ -28,7 +29,7 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
     evaluation.check_window(config.model.context)
     evaluation.check_stack(config.model.stack)
     benchmarks = evaluation.texts()
-    return (
+    line: tuple[Stage, ...] = (
         Texts(source=config.source, canaries=config.canaries),
         Clean(cleaning=config.cleaning, memory_bytes=config.dedup.memory_bytes),
         Signatures.of(config.dedup),
@@ -51,3 +52,5 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
         ),
         Scores(evaluation=evaluation),
     )
+    tracking = config.tracking.of_training(config.name, Finetuned.name)
+    return Finetuned.joined(line, config.finetune, config.model, config.training, zero=config.zero, tracking=tracking)

@@ -42,6 +42,7 @@ ROOMS = (
     "train.inference",
     "train.evaluation",
     "train.loop",
+    "train.finetune",
     "train",
     "pipeline.report",
     "pipeline.clusters",
@@ -76,6 +77,7 @@ ONLY_IN = {
 
 LOAD_TORCH_LATE = (
     "train/weights.py",
+    "train/finetuned.py",
     "train/scores.py",
     "train/row_example.py",
     "train/inference/generate.py",

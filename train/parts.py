@@ -25,6 +25,7 @@ AttentionName = Literal["full", "window"]
 InitializationName = Literal["gpt", "t5"]
 StackName = Literal["decoder", "encoder", "discriminator", "encoder_decoder"]
 DropoutPlaceName = Literal["feed_forward", "last"]
+HeadActivation = Literal["none", "tanh", "gelu_exact"]
 RoleName = Literal["embedding", "head", "matrix", "vector"]
 """The role of a parameter, by which an optimizer distinguishes: train/model/roles.py."""
 WRITING: tuple[StackName, ...] = ("decoder", "encoder_decoder")

@@ -100,6 +100,11 @@ class Encoder:
             for text, encoding in zip(texts, encodings, strict=True)
         ]
 
+    def encode_with_offsets(self, text: str) -> tuple[NDArray[np.int64], list[tuple[int, int]]]:
+        """Returns the ids of a text, and the first character of each token and the one after its last."""
+        encoding = self._slow.encode(text, add_special_tokens=False)
+        return np.array(encoding.ids, np.int64), list(encoding.offsets)
+
     def decode(self, ids: Sequence[int] | NDArray[Any]) -> str:
         """Returns the text of ``ids``, including special tokens."""
         return str(self._tokenizer.decode([int(i) for i in ids], skip_special_tokens=False))

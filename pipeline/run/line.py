@@ -12,6 +12,7 @@ from headrace.pipeline.run.planner import Run, announce_recomputation, execute_i
 from headrace.pipeline.run.recorder import Recorder, group_of
 from headrace.pipeline.run.saved import SavedRun, in_progress, saved_runs
 from headrace.pipeline.run.workers import Workers
+from headrace.train.finetune.tuning import Tuning, check_tuning
 
 
 def carry_out(run: Run) -> None:
@@ -30,6 +31,9 @@ def carry_out(run: Run) -> None:
             step.stage.check_start()
     if any(step.name == "weights" and not step.is_whole for step in run.steps):
         check_training(run.config)
+    for step in run.steps:
+        if isinstance(step.stage, Tuning) and not step.is_whole:
+            check_tuning(step.stage, run.config.training_ranks)
     check_beginning(run.steps)
     with grouped(group_of(run.config)):
         _start(run)

@@ -21,11 +21,12 @@ from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.run_files import is_trusted
 from headrace.pipeline.run.saved import AnyPhase, read_saved
 from headrace.pipeline.run.workers import Workers
+from headrace.train.finetuned import Finetuned
 from headrace.train.scores import CheckpointScores, FolderScores, Scores
 from headrace.train.weights import Weights
 
 DISTRIBUTED: Mapping[str, type[Stage]] = {
-    stage.name: stage for stage in (Weights, Scores, FolderScores, CheckpointScores)
+    stage.name: stage for stage in (Weights, Finetuned, Scores, FolderScores, CheckpointScores)
 }
 """The stages that many ranks enter together, by name."""
 

@@ -23,7 +23,7 @@ from headrace.pipeline.run.saved import SavedRun, saved_runs
 ADDRESS = re.compile(r"(?<![0-9a-f])[0-9a-f]{12}(?![0-9a-f])")
 STAGES = (
     "texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed", "weights",
-    "scores", "report", "folder_scores", "checkpoint_scores",
+    "finetuned", "scores", "report", "folder_scores", "checkpoint_scores",
 )  # fmt: skip
 """The names of all stages. Importing the stages would take longer than ``headrace runs`` may take."""
 CONTENTS = {"manifest.json", "parts", "logs"}

@@ -134,7 +134,7 @@ KILLS = {
     "the manifest": ["headrace.train.checkpoint.store", "write_sealed", 2],
     "the rename": ["headrace.train.checkpoint.store:Path", "rename", 2],
     "the removal of an old one": ["headrace.train.checkpoint.store:shutil", "rmtree", 1],
-    "the validation after the last step": ["headrace.train.loop.trainer", "validate", 3],
+    "the validation after the last step": ["headrace.train.loop.validation:HeldOutRows", "values", 3],
     "the export": ["headrace.train.families.hf_folder", "save_file", 1],
     "the registration": ["headrace.train.weights:shutil", "copyfile", 3],
     "the scores": ["headrace.train.loop.in_loop_evaluation:InLoopEvaluation", "scores", 3],
@@ -227,15 +227,15 @@ def test_a_second_training_of_the_same_folder_is_refused(tmp_path, inputs, run_s
 
 
 def test_a_request_to_stop_leaves_a_checkpoint(tmp_path, inputs, run_stage, monkeypatch):
-    from headrace.train.loop import trainer
+    from headrace.train.loop.validation import HeldOutRows
 
     asked = []
 
-    def validate(job):
+    def validate(validation):
         asked.append(os.kill(os.getpid(), signal.SIGUSR1))
         return {}
 
-    monkeypatch.setattr(trainer, "validate", validate)
+    monkeypatch.setattr(HeldOutRows, "values", validate)
     with pytest.raises(RetryableError) as error:
         run_stage(stage(validate_every=3), inputs, tmp_path)
     assert str(error.value) == "weights: stopped on request at step 3; run the same command again to go on"

@@ -39,6 +39,12 @@ class State:
     """The rows seen before the order of ``data`` began: a branch may read other data than its trunk."""
     origins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """The checkpoints of other trainings that this one goes on from, the first one first (train/loop/origin.py)."""
+    best_step: int | None = None
+    """The step of the best validation, where checkpoints are compared (train/loop/selection.py)."""
+    best_value: float | None = None
+    """The metric of that validation."""
+    worse_validations: int = 0
+    """The validations since then."""
 
     def __post_init__(self) -> None:
         if isinstance(self.loss_scale, dict):  # as the manifest of a checkpoint has it

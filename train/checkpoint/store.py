@@ -170,12 +170,12 @@ def check_resumable(found: State, data: dict[str, str]) -> None:
         raise ArtifactError("weights", wrong, "bring that back, or use another root")
 
 
-def prune(folder: Path, keeping: Keeping) -> None:
-    """Removes checkpoints, but keeps the newest ``keep_last``, those that a spike after them returns to, and those of
-    steps that are multiples of ``keep_every``."""
+def prune(folder: Path, keeping: Keeping, best_step: int | None = None) -> None:
+    """Removes checkpoints, but keeps the newest ``keep_last``, those that a spike after them returns to, those of steps
+    that are multiples of ``keep_every``, and that of ``best_step``."""
     paths = checkpoints(folder)
     newest_steps = list(paths)[-keeping.keep_last :]
-    kept = {*newest_steps, *(rollback_step(step, keeping.spike_rollback_every) for step in newest_steps)}
+    kept = {best_step, *newest_steps, *(rollback_step(step, keeping.spike_rollback_every) for step in newest_steps)}
     for step, path in paths.items():
         if step not in kept and (keeping.keep_every is None or step % keeping.keep_every):
             remove(path)

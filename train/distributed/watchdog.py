@@ -43,6 +43,7 @@ class Work:
 
 
 TRAINING = Work("weights", "step", "run again to go on from the newest checkpoint")
+FINETUNING = Work("finetuned", "step", TRAINING.remedy)
 SCORING = Work("scores", "round", "run again")
 
 

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from headrace.train.engine.optimizers.base import CHUNK, Elementwise, Group, MatrixOptimizer, Optimizer, Whole
 from headrace.train.model.roles import fused_rows, roles, shape_of
+from headrace.train.model.task_model import TaskModel
 from headrace.train.model.transformer import Transformer
 
 
@@ -193,21 +194,27 @@ class ByParameter(torch.optim.Optimizer):
                 self._settings.update(group, Flat(values, values.grad, state, pieces, statistics, self._is_divided))
 
 
-def build(model: nn.Module, optimizer: Optimizer) -> torch.optim.Optimizer:
+def build(
+    model: nn.Module, optimizer: Optimizer, rate_factors: Mapping[str, float] | None = None
+) -> torch.optim.Optimizer:
     """Builds torch's optimizer over the parameters of ``model``; those with equal options are one group.
+
+    ``rate_factors`` are factors of the learning rates of parameters, by name.
 
     With ``base_width`` the hidden matrices have the learning rate over the width factor (Yang et al. 2022, table 8).
     Their weight decay is as many times higher: an update multiplies a weight by 1 - rate · decay, and this product does
     not depend on the width.
     """
     groups: list[Group] = []
-    factor = model.config.width_factor if isinstance(model, Transformer) else 1.0
+    factor = model.config.width_factor if isinstance(model, Transformer | TaskModel) else 1.0
     role_of = roles(model)
     for name, parameter in model.named_parameters():
         options = optimizer.options(role_of[name])
         if factor != 1 and role_of[name] == "matrix":
             options["rate_factor"] /= factor
             options["weight_decay"] *= factor
+        if rate_factors is not None:
+            options["rate_factor"] = options.get("rate_factor", 1.0) * rate_factors.get(name, 1.0)
         if isinstance(optimizer, MatrixOptimizer):
             options = {"role": role_of[name], **options}
         group = next((each for each in groups if options.items() <= each.items()), None)

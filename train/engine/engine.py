@@ -19,7 +19,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 os.environ.setdefault("DEEPSPEED_LOG_LEVEL", "warning")
 
@@ -45,9 +45,10 @@ from headrace.train.model.roles import roles, shape_of
 from headrace.train.model.row_parts import SplitRows
 from headrace.train.model.stack import Stack
 from headrace.train.model.transformer import replace_parameters
-from headrace.train.objectives.base import Objective
+from headrace.train.objectives.base import Terms
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
+T = TypeVar("T")
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """The type of values by ``training.precision``."""
 
@@ -130,8 +131,11 @@ class Engine:
         training: TrainingConfig,
         zeroing: ZeroConfig,
         ranks: Ranks,
+        rate_factors: Mapping[str, float] | None = None,
     ) -> None:
         """Spreads ``model`` over ``ranks``; every rank passes the same weights.
+
+        ``rate_factors`` are factors of the learning rates of parameters, by name, besides those of the optimizer.
 
         A model on the meta device gets its memory here, divided at once at stage 3, and its weights by ``begin`` or
         ``load``.
@@ -161,7 +165,8 @@ class Engine:
         with _variables(ranks), _linear_layers(nn.functional.linear), uncollected():
             if is_empty:
                 _allocate(model, DTYPES[training.precision], ranks.device, config if self._stage == 3 else None)
-            self._engine: Any = deepspeed.initialize(model=model, optimizer=build(model, optimizer), config=config)[0]
+            optimizing = build(model, optimizer, rate_factors)
+            self._engine: Any = deepspeed.initialize(model=model, optimizer=optimizing, config=config)[0]
             self._linear = nn.functional.linear
         self._model: Any = self._engine if part is None else SplitRows(self._engine, part)
         if self._stage < 2 and ranks.world == 1 and not hasattr(self._engine.optimizer, "reduce_gradients"):
@@ -184,9 +189,7 @@ class Engine:
         if self._optimizer.ema_decay is not None:
             partitions.create_state(self._engine, self._stage, self.ranks.rank, self._optimizer, self._roles)
 
-    def gradient(
-        self, objective: Objective, batches: Sequence[Tensors], counts: Mapping[str, float]
-    ) -> dict[str, float]:
+    def gradient(self, objective: Terms, batches: Sequence[Tensors], counts: Mapping[str, float]) -> dict[str, float]:
         """Computes the gradient for the next ``step``.
 
         Args:
@@ -258,11 +261,16 @@ class Engine:
         return norm if self._stage == 0 else float(self._engine.get_global_grad_norm())
 
     @torch.no_grad()
-    def evaluate(self, objective: Objective, batch: Tensors) -> dict[str, float]:
+    def evaluate(self, objective: Terms, batch: Tensors) -> dict[str, float]:
         """Returns each term's sum over ``batch``. All ranks must call it equally often."""
+        return {name: float(loss) for name, loss in self.computed(objective.losses, batch).items()}
+
+    @torch.no_grad()
+    def computed(self, function: Callable[[nn.Module, Tensors], T], batch: Tensors) -> T:
+        """Returns ``function`` of the model and ``batch``, without dropout. All ranks must call it equally often."""
         self._engine.eval()
         with _linear_layers(self._linear):
-            return {name: float(loss) for name, loss in objective.losses(self._model, batch).items()}
+            return function(self._model, batch)
 
     def fragments(self) -> Iterator[Fragment]:
         """Yields this rank's part of the state, in the training's own memory."""

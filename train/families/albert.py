@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from headrace.train.config import ModelConfig
 from headrace.train.families.bert import bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
+from headrace.train.families.task_heads import TaskHead, TaskKind, pooled, spans
 from headrace.train.parts import StackName
 
 VOCABULARY = 30000
@@ -42,6 +43,11 @@ class Albert(Family):
         },
     )
     width_and_heads = ("hidden_size", "num_attention_heads")
+    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
+        "classification": pooled("AlbertForSequenceClassification", "albert.pooler"),
+        "multiple_choice": pooled("AlbertForMultipleChoice", "albert.pooler"),
+        "span": spans("AlbertForQuestionAnswering"),
+    }
     presets: ClassVar[Mapping[str, Preset]] = {  # with the head of masked language modelling, without the pooler
         "albert_base": Preset(VOCABULARY, 11_221_680),
         "albert_large": Preset(VOCABULARY, 16_795_824),

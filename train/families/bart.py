@@ -10,6 +10,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm, whole_text_form
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
 from headrace.train.families.opt import Opt
+from headrace.train.families.task_heads import TaskHead, TaskKind, dense
 from headrace.train.parts import StackName
 
 VOCABULARY = 50_265
@@ -53,6 +54,9 @@ class Bart(Family):
     )
     zero_weights = ("final_logits_bias",)
     width_and_heads = ("d_model", "encoder_attention_heads")
+    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
+        "classification": dense("BartForSequenceClassification", "classification_head"),
+    }
     presets: ClassVar[Mapping[str, Preset]] = {  # huggingface.co/facebook/bart-base, and bart-large
         "bart_base": Preset(VOCABULARY, 139_420_416),
         "bart_large": Preset(VOCABULARY, 406_291_456),

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
+from headrace.train.families.task_heads import TaskHead, TaskKind, pooled, spans
 from headrace.train.parts import ActivationName, StackName
 
 VOCABULARY = 30522
@@ -42,6 +43,11 @@ class Bert(Family):
         },
     )
     width_and_heads = ("hidden_size", "num_attention_heads")
+    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
+        "classification": pooled("BertForSequenceClassification", "bert.pooler.dense"),
+        "multiple_choice": pooled("BertForMultipleChoice", "bert.pooler.dense"),
+        "span": spans("BertForQuestionAnswering"),
+    }
     presets: ClassVar[Mapping[str, Preset]] = {  # with the head of masked language modelling alone
         "bert_tiny": Preset(VOCABULARY, 4_416_698),
         "bert_mini": Preset(VOCABULARY, 11_201_594),

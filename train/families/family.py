@@ -28,6 +28,7 @@ from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, decoder_
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
+from headrace.train.families.task_heads import POOLED, SPANS, TaskHead, TaskKind
 from headrace.train.parts import StackName
 
 BLOCKS = "blocks"
@@ -102,10 +103,16 @@ class Family(abc.ABC):
     """The names in config.json of the width and the number of heads, where the heads share the width evenly."""
     presets: ClassVar[Mapping[str, Preset]] = {}
     """Name of a file in conf/model → its published size."""
+    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {}
+    """What a task predicts → the head of the family's class for it."""
 
     def names(self, config: ModelConfig) -> WeightNames:
         """Returns the names of the weights of the model that ``config`` describes."""
         return self.weight_names
+
+    def task_head(self, kind: TaskKind) -> TaskHead:
+        """Returns the head of a task; that of BERT, in our own format, where the family has no class for it."""
+        return self.task_heads.get(kind, SPANS if kind == "span" else POOLED)
 
     def decoder_start(self, ids: Mapping[str, int]) -> str | None:
         """Returns the token, of those with ``ids``, that the decoder of two stacks begins with."""

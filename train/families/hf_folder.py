@@ -36,8 +36,11 @@ from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.family import Family, WeightNames
 from headrace.train.families.hf_config import CONTEXT, GENERATOR, read_context_form, read_family, read_model_config
 from headrace.train.families.registry import family_of
+from headrace.train.families.task_heads import TaskKind
+from headrace.train.families.task_names import TaskFields, task_family, task_names
 from headrace.train.model import pair
 from headrace.train.model.pair import Pair, divided
+from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel
 from headrace.train.model.transformer import Transformer
 
 WEIGHTS = "model.safetensors"
@@ -55,10 +58,12 @@ def export(
     folder: Path,
     context_form: ContextForm = LEFT_TO_RIGHT,
     file_bytes: int | None = None,
+    task: TaskFields | None = None,
 ) -> None:
     """Writes ``weights`` (our names, fp32, tied ones once) and the tokenizer as a Hugging Face folder.
 
-    Weights of more than ``file_bytes`` are split into several files; None: never.
+    Weights of more than ``file_bytes`` are split into several files; None: never. A model for a ``task`` has weights of
+    its head (``head.…``) in the place of those of an output layer.
     """
     if config.generator_width is not None:
         rest = (vocabulary, tokenizer_file)
@@ -70,10 +75,11 @@ def export(
         weights = _folded(weights, config)
     config = dataclasses.replace(config, base_width=None, output_multiplier=1.0)
     folder.mkdir(parents=True, exist_ok=True)
-    family = family_of(config, context_form)
+    family = family_of(config, context_form) if task is None else task_family(config, task.kind)
+    names = family.names(config) if task is None else task_names(family, config, task.kind)
     tensors: dict[str, Tensor] = {}
     for name, value in weights:
-        tensors.update(_to_hf(name, value, config, family.names(config)))
+        tensors.update(_to_hf(name, value, config, names))
     _save({name: value.contiguous() for name, value in tensors.items()}, folder, file_bytes)
     tokenizer = Tokenizer.from_file(str(tokenizer_file))
     hf_config = family.to_hf_config(config) | {"vocab_size": vocabulary} | _token_ids(tokenizer, family)
@@ -81,6 +87,8 @@ def export(
         ids = tokenizer.get_vocab(with_added_tokens=True)
         start = ids.get(family.decoder_start(ids) or "")
         hf_config["decoder_start_token_id"] = context_form.given[0] if context_form.given else start
+    if task is not None:
+        hf_config |= task.hf_config(family.task_head(task.kind), tokenizer)
     if context_form != LEFT_TO_RIGHT:
         values = dataclasses.asdict(context_form)
         hf_config[CONTEXT] = {name: value for name, value in values.items() if value != getattr(LEFT_TO_RIGHT, name)}
@@ -203,6 +211,25 @@ def read_weights(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str,
                 wrong = f"holds {name} as {tuple(value.shape)}, by its config.json it is {tuple(parameter.shape)}"
                 raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
             yield name, value
+
+
+def read_task_weights(model: TaskModel, folder: Path, kind: TaskKind) -> Iterator[tuple[str, Tensor]]:
+    """Yields name and value of the parameters of ``model`` that the Hugging Face ``folder`` has.
+
+    These are all of the model below the head, and those of the head besides its last layer: BERT's pooler, say.
+    """
+    backbone = model.backbone
+    yield from ((f"{BACKBONE}{name}", value) for name, value in read_weights(backbone, folder))
+    family = read_family(folder)
+    names = task_names(family, backbone.config, kind)
+    with contextlib.ExitStack() as stack:
+        tensors = _opened(folder, stack)
+        for name, parameter in model.named_parameters():
+            (hf_name,) = names.of(name) if name.startswith(HEAD) else ("",)
+            if hf_name in tensors and not name.startswith(f"{HEAD}output."):
+                value = tensors[hf_name]()
+                if value.shape == parameter.shape:
+                    yield name, value
 
 
 def _opened(folder: Path, stack: contextlib.ExitStack) -> Mapping[str, Callable[[], Tensor]]:

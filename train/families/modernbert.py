@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
+from headrace.train.families.task_heads import TaskHead, TaskKind
 from headrace.train.parts import AttentionName, StackName
 
 VOCABULARY = 50368
@@ -56,6 +57,16 @@ class ModernBert(Family):
         },
     )
     width_and_heads = ("hidden_size", "num_attention_heads")
+    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
+        "classification": TaskHead(
+            "ModernBertForSequenceClassification",
+            "classifier",
+            "head.dense",
+            "head.norm",
+            activation="gelu_exact",
+            dense_bias=False,
+        ),
+    }
     presets: ClassVar[Mapping[str, Preset]] = {
         "modernbert_base": Preset(VOCABULARY, 149_655_232),
         "modernbert_large": Preset(VOCABULARY, 395_881_664),

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from headrace.train.config import ModelConfig
 from headrace.train.families.bert import Bert, bert_sizes_from_hf, bert_sizes_to_hf, has_bert_parts
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, require
+from headrace.train.families.task_heads import TaskHead, TaskKind, dense, pooled, spans
 from headrace.train.parts import StackName
 
 VOCABULARY = 50265
@@ -33,6 +34,11 @@ class Roberta(Family):
         },
     )
     width_and_heads = ("hidden_size", "num_attention_heads")
+    task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
+        "classification": dense("RobertaForSequenceClassification", "classifier"),
+        "multiple_choice": pooled("RobertaForMultipleChoice", "roberta.pooler.dense"),
+        "span": spans("RobertaForQuestionAnswering"),
+    }
     presets: ClassVar[Mapping[str, Preset]] = {
         "roberta_base": Preset(VOCABULARY, 124_697_433),
         "roberta_large": Preset(VOCABULARY, 355_412_057),

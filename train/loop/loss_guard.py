@@ -34,10 +34,12 @@ class LossGuard:
     """None: a spike's own update is left out, and no other."""
     prints: bool
     """Whether to print spikes to the log; one rank does."""
+    stage: str = "weights"
+    """The name of the stage, for messages."""
 
     @classmethod
-    def of(cls, training: TrainingConfig, prints: bool) -> "LossGuard":
-        return cls(training.spike_sigma, training.spike_window_steps, training.spike_rollback_every, prints)
+    def of(cls, training: TrainingConfig, prints: bool, stage: str) -> "LossGuard":
+        return cls(training.spike_sigma, training.spike_window_steps, training.spike_rollback_every, prints, stage)
 
     def is_spike(self, state: State, loss: float) -> bool:
         """Whether the step after ``state``, whose ``loss`` all ranks know, is to be left out.
@@ -49,7 +51,7 @@ class LossGuard:
         """
         if not math.isfinite(loss):
             remedy = "lower the learning rate, lengthen the warm-up or clip the gradient"
-            raise TaskError("weights", f"the loss of step {state.step + 1} is {loss}", remedy)
+            raise TaskError(self.stage, f"the loss of step {state.step + 1} is {loss}", remedy)
         if self.sigma is None or len(state.losses) < max(2, self.window_steps // 2):
             return False
         return loss - statistics.fmean(state.losses) > self.sigma * statistics.stdev(state.losses)

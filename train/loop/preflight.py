@@ -32,11 +32,9 @@ from headrace.pipeline.core import bad_nodes
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.settings import digest
-from headrace.pipeline.core.stage import Inputs
-from headrace.train.cost.shapes import shapes_by_role
+from headrace.pipeline.core.stage import Inputs, Stage
 from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 from headrace.train.engine.optimizers.base import Optimizer, Shapes, checkpoint_bytes
-from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.stragglers import report, slow_ranks
 from headrace.train.parts import FP32
 from headrace.train.training_config import TrainingConfig
@@ -52,8 +50,16 @@ LIBRARIES = ("torch", "deepspeed", "numpy")
 SOURCES = Path(__file__).resolve().parents[2]
 
 
-def check(stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int, ranks: Ranks) -> None:
-    """Makes all checks; all ranks call it.
+def check(
+    stage: Stage,
+    training: TrainingConfig,
+    optimizer: Optimizer,
+    shapes: Shapes,
+    inputs: Inputs,
+    folder: Path,
+    ranks: Ranks,
+) -> None:
+    """Makes all checks for the ``training`` of ``stage``, of a model with these ``shapes``; all ranks call it.
 
     Raises:
         ConfigError: when ranks were not started alike.
@@ -66,13 +72,12 @@ def check(stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int, ran
             if ranks.first:
                 report(slow, "a matrix product", folder)
     check_folder(folder, ranks)
-    shapes = shapes_by_role(stage.model, vocabulary)
-    on_first(ranks, lambda: check_room(stage.training, stage.optimizer, shapes, folder))
+    on_first(ranks, lambda: check_room(training, optimizer, shapes, folder))
     dist.barrier()
     check_clocks(gather((socket.gethostname(), time.time())))
 
 
-def identity(stage: Pretraining, inputs: Inputs) -> dict[str, str]:
+def identity(stage: Stage, inputs: Inputs) -> dict[str, str]:
     """Returns what must be the same on all ranks, each with its value or a hash of it."""
     found = {"settings": digest(dataclasses.asdict(stage)), "code": code_version()}
     found |= {f"manifest of {name}": digest(artifact.manifest) for name, artifact in inputs.items()}

@@ -10,13 +10,13 @@ from headrace.pipeline.core.progress import LATEST, Progress
 from headrace.pipeline.core.settings import plain
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.core.tracker import Tracker, new_run_id
-from headrace.train.checkpoint import store, together
 from headrace.train.checkpoint.names import CHECKPOINTS, newest_product
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
 from headrace.train.context import ContextForm
 from headrace.train.cost.flops import flops_per_token
+from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.data.apportionment import MixedOrder
 from headrace.train.data.mixture import parts_of_order, sources_of, training_data
 from headrace.train.data.order import Later, Order
@@ -29,12 +29,13 @@ from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_weights
 from headrace.train.loop import origin, preflight
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
+from headrace.train.loop.opening import load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
-from headrace.train.model.execution import pad_vocabulary, prepare_blocks
+from headrace.train.loop.validation import HeldOutRows
 from headrace.train.model.pair import build_empty
 from headrace.train.model.transformer import first_weights
 from headrace.train.objectives.base import Objective, Reader, Vocabulary
@@ -56,6 +57,7 @@ class Session:
     folder: Path
     tokenizer_file: Path
     vocabulary: int
+    form: ContextForm
     job: Job
     state: State
     example: RowExample | None
@@ -72,7 +74,9 @@ class Session:
         tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
         encoder = Encoder.load(tokenizer_file)
         vocabulary = encoder.vocabulary_size
-        preflight.check(stage, inputs, folder, vocabulary, ranks)
+        preflight.check(
+            stage, stage.training, stage.optimizer, shapes_by_role(stage.model, vocabulary), inputs, folder, ranks
+        )
         if ranks.world > 1:
             sources = sources_of(inputs, stage.mixture).values()
             preflight.verify_together([one[name] for one in sources for name in ("packed", "tokens")], ranks)
@@ -85,12 +89,9 @@ class Session:
         example = _example(stage, objective, train_rows, order, encoder) if ranks.first else None
         if stage.training.initial_weights is not None:
             initial_weights.check_tokenizer(Path(stage.training.initial_weights), tokenizer_file, vocabulary)
-        model = build_empty(stage.model, vocabulary)
-        prepare_blocks(model, stage.training.compiles_on(ranks.device.type), stage.training.recompute)
-        if stage.training.pads_on(ranks.device.type):
-            pad_vocabulary(model)
-        engine = Engine(model, stage.optimizer, stage.training, stage.zero, ranks)
-        training = stage.training
+        model, training = build_empty(stage.model, vocabulary), stage.training
+        engine = open_engine(model, stage.optimizer, training, stage.zero, ranks)
+        form = objective.context_form(tokens)
         watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder)
         keeping = Keeping(training.keep_last, training.keep_every, training.spike_rollback_every)
         job = Job(
@@ -100,23 +101,29 @@ class Session:
             schedule=stage.schedule,
             objective=objective,
             reader=Reader(objective, tokens, training.seed, "training"),
-            validation_reader=Reader(objective, tokens, training.seed, "validation"),
             train_rows=train_rows,
             order=order,
-            seen_rows=list(dict.fromkeys(order.batch(0, training.seen_rows).tolist())),
-            validation_rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
-            token_bytes=encoder.token_bytes,
+            validation=HeldOutRows(
+                engine=engine,
+                objective=objective,
+                reader=Reader(objective, tokens, training.seed, "validation"),
+                train_rows=train_rows,
+                seen_rows=list(dict.fromkeys(order.batch(0, training.seen_rows).tolist())),
+                rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
+                limit=training.validation_rows,
+                token_bytes=encoder.token_bytes,
+            ),
             meter=_meter(stage, objective, vocabulary, train_rows.row_tokens, ranks),
             stragglers=Stragglers(model, ranks, folder),
             saver=Saver(folder / CHECKPOINTS, ranks, keeping, watchdog.saving),
             watchdog=watchdog,
-            evaluation=_evaluation(stage, inputs, encoder, objective.context_form(tokens), engine, watchdog),
+            evaluation=_evaluation(stage, inputs, encoder, form, engine, watchdog),
         )
         wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))  # the saver's group, too
         state = _take_up(job, stage, inputs, folder, vocabulary)
         if state.first_row:
             job = dataclasses.replace(job, order=Later(order, state.first_row))
-        return cls(stage, inputs, folder, tokenizer_file, vocabulary, job, state, example)
+        return cls(stage, inputs, folder, tokenizer_file, vocabulary, form, job, state, example)
 
     def train(self) -> State:
         """Trains to the last step; rank 0 logs."""
@@ -150,8 +157,7 @@ class Session:
         """Writes the Hugging Face folder on rank 0; all ranks contribute their share of the weights."""
         weights = self.job.engine.weights()
         if self.job.engine.ranks.first:
-            form = self.job.objective.context_form(self.job.reader.vocabulary)
-            export(weights, self.stage.model, self.vocabulary, self.tokenizer_file, folder, form)
+            export(weights, self.stage.model, self.vocabulary, self.tokenizer_file, folder, self.form)
         else:
             for _ in weights:
                 pass
@@ -222,14 +228,10 @@ def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path, vocabul
         adopted = origin.adopt(origins, folder, settings, data, run_id)
         return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
 
-    on_first(ranks, lambda: store.sweep(job.saver.folder))
-    found = together.newest(job.saver.folder, rollback_every, ranks)
-    if found:
-        store.check_resumable(found[1], data)
+    found = newest_checkpoint(job.saver, data, rollback_every, ranks)
     path, state = found or on_first(ranks, begin)
     if path is None:
         _begin(job.engine, stage, vocabulary)
     else:
-        job.engine.load(store.state_files(path))
-        job.engine.resume_loss_scale(state.loss_scale)
+        load_checkpoint(job.engine, path, state)
     return state

@@ -8,10 +8,9 @@ import dataclasses
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.tracker import Tracker
@@ -20,8 +19,7 @@ from headrace.train.checkpoint.state import State
 from headrace.train.data.batches import Tensors, to_device
 from headrace.train.data.order import RowOrder, share
 from headrace.train.data.prefetch import Prefetch
-from headrace.train.data.rows import MixedRows, Rows
-from headrace.train.distributed.processes import Ranks, StopRequest, stopped, total
+from headrace.train.distributed.processes import StopRequest, stopped, total
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.base import Optimizer
@@ -29,11 +27,20 @@ from headrace.train.engine.zero import micro_batch_rows
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
+from headrace.train.loop.selection import Selection
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter
-from headrace.train.objectives.base import Objective, Reader, combined
-from headrace.train.objectives.bits_per_byte import bits_per_byte
+from headrace.train.loop.validation import Validation, losses, total_of
+from headrace.train.objectives.base import MicroBatch, Terms, combined
 from headrace.train.training_config import TrainingConfig
+
+
+class RowReader(Protocol):
+    """Reads rows as the objective wants them, a pure function of their numbers and of their position."""
+
+    def read(self, rows: Any, numbers: Sequence[int], first_position: int, least_rows: int = 1) -> MicroBatch:
+        """Returns the rows ``numbers``, the first of which has ``first_position`` in the training; see ``Reader``."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,24 +48,29 @@ class Job:
     """The parts that the loop works with."""
 
     engine: Engine
-    objective: Objective
+    objective: Terms
     training: TrainingConfig
     optimizer: Optimizer
     schedule: Schedule
-    reader: Reader
-    validation_reader: Reader
-    train_rows: Rows | MixedRows
+    reader: RowReader
+    train_rows: Any
+    """The rows that ``reader`` reads."""
     order: RowOrder
-    seen_rows: Sequence[int]
-    """Numbers of the training rows whose loss is computed with that of held-out rows."""
-    validation_rows: Rows
-    token_bytes: NDArray[np.int64] | None
-    """UTF-8 bytes of each token, (vocabulary,); None if they differ from text to text."""
+    validation: Validation
     meter: Meter
     stragglers: Stragglers
     saver: Saver
     watchdog: Watchdog
-    evaluation: InLoopEvaluation
+    evaluation: InLoopEvaluation | None = None
+    """The benchmarks of ``training.evaluate_every``."""
+    stage: str = "weights"
+    """The name of the stage, for messages."""
+    selection: Selection | None = None
+    """The choice of the best checkpoint; None: the last one is the result."""
+
+    def is_over(self, state: State) -> bool:
+        """Whether no update follows ``state``."""
+        return state.step >= self.training.steps or (self.selection is not None and self.selection.ends(state))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +120,11 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         TaskError: when the loss is not finite.
     """
     training, ranks = job.training, job.engine.ranks
-    guard = LossGuard.of(training, ranks.first)
+    guard = LossGuard.of(training, ranks.first, job.stage)
     saved_step = state.step
     speed: dict[str, int] = {}
     ahead = Prefetch[tuple[int, int], Update](lambda position: load(job, *position))
-    while state.step < training.steps:
+    while not job.is_over(state):
         job.meter.start()
         torch.manual_seed(random_seed(training.seed, state.step, ranks.rank))
         is_last = state.step + 1 == training.steps
@@ -125,14 +137,14 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
             if state.step > saved_step:
                 save(job, state, tracker)
             job.saver.wait()
-            raise stopped("weights", f"at step {state.step}")
+            raise stopped(job.stage, f"at step {state.step}")
 
         state, result = apply(job, guard, state, update, totals)
         job.meter.stop(totals.tokens, ahead.waited_seconds)
         if progress:
             progress.advance(1, **({} if result.loss is None else {"loss": result.loss}), **speed)
 
-        if training.evaluates_at(state.step):
+        if job.evaluation is not None and training.evaluates_at(state.step):
             scores = job.evaluation.scores(state.step)
             if tracker:
                 tracker.log_scores(state.step, scores)
@@ -141,7 +153,10 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
             values |= metrics(job, guard, state, totals, result)
             speed = {"tokens/s": round(values["tokens_per_second"])}
         if is_last or state.step % training.validate_every == 0:
-            values |= validate(job)
+            validated = job.validation.values()
+            values |= validated
+            if job.selection is not None:
+                state = job.selection.noted(state, validated)
         if tracker and values:
             tracker.log(state.step, values)
         if training.saves_at(state.step):
@@ -206,67 +221,6 @@ def save(job: Job, state: State, tracker: Tracker | None) -> None:
     job.saver.begin(state, job.engine)
 
 
-def validate(job: Job) -> dict[str, float]:
-    """Returns loss and bits per byte of the first ``validation_rows`` held-out rows; nothing when none is held out.
-
-    With ``training.seen_rows`` also the loss of rows that were trained on, and how much higher the validation loss is.
-    """
-    rows = min(len(job.validation_rows), job.training.validation_rows)
-    sums, counts, text_bytes = evaluated(job, job.validation_rows, range(rows))
-    values = losses(job.objective, "validation_loss", sums, counts)
-    if any(text_bytes.values()):
-        nll_nats = sum(sums[name] for name in text_bytes)
-        values["bits_per_byte"] = bits_per_byte(nll_nats, sum(text_bytes.values()))
-    sums, counts, _ = evaluated(job, job.train_rows, job.seen_rows)
-    values |= losses(job.objective, "seen_loss", sums, counts)
-    if "seen_loss" in values and "validation_loss" in values:
-        values["loss_gap"] = values["validation_loss"] - values["seen_loss"]
-    return values
-
-
-Sums = dict[str, float]
-
-
-def evaluated(job: Job, rows: Rows | MixedRows, numbers: Sequence[int]) -> tuple[Sums, Sums, Sums]:
-    """Returns sum, count and UTF-8 bytes of each term of the loss over the rows ``numbers``, on all ranks.
-
-    The model is in evaluation mode. Random numbers of the objective depend on the index in ``numbers`` alone. Bytes are
-    those of held-out rows.
-    """
-    ranks, plan, reader = job.engine.ranks, job.engine.plan, job.validation_reader
-    micro_rows, is_counted = plan.micro_rows, plan.counts_rows(ranks.rank)
-    sums, counts, text_bytes = Sums(), Sums(), Sums()
-    if not numbers:
-        return sums, counts, text_bytes
-    for start in range(0, len(numbers), micro_rows * plan.groups):
-        first = start + plan.group(ranks.rank) * micro_rows
-        # Padding fills the last batches: all ranks evaluate equally often, and compiled layers see one shape.
-        own = numbers[first : first + micro_rows]
-        part = reader.read(rows, own, first, micro_rows)
-        add(sums, job.engine.evaluate(job.objective, to_device(part.arrays, ranks.device)))
-        add(counts, part.counts, is_counted)
-        if rows is job.validation_rows:
-            target_bytes_BT = job.validation_rows.target_bytes(own, job.token_bytes, micro_rows)
-            if target_bytes_BT is not None:
-                add(text_bytes, job.objective.text_bytes(part.arrays, target_bytes_BT), is_counted)
-    return total_of(ranks, sums), total_of(ranks, counts), total_of(ranks, text_bytes)
-
-
-def losses(
-    objective: Objective, metric: str, sums: Mapping[str, float], counts: Mapping[str, float]
-) -> dict[str, float]:
-    """Returns the loss under the name ``metric`` and, of several terms, the mean of each as ``metric:term``.
-
-    Without a single value there is no loss: 0 would look like a perfect one.
-    """
-    if not any(counts.values()):
-        return {}
-    found = {metric: combined(objective.weights, sums, counts)}
-    if len(objective.weights) > 1:
-        found |= {f"{metric}:{name}": sums[name] / counts[name] for name in objective.weights if counts[name]}
-    return found
-
-
 def load(job: Job, step: int, rows_seen: int) -> Update:
     """Reads this rank's micro-batches of the update after ``step`` updates of ``rows_seen`` rows."""
     ranks, plan = job.engine.ranks, job.engine.plan
@@ -281,18 +235,6 @@ def load(job: Job, step: int, rows_seen: int) -> Update:
     counts = {name: sum(part.counts[name] for part in parts) for name in job.objective.weights}
     batches = [to_device(part.arrays, ranks.device) for part in parts]
     return Update(batches, counts, sum(part.tokens for part in parts))
-
-
-def add(sums: dict[str, float], values: Mapping[str, float], is_counted: bool = True) -> None:
-    """Adds each of ``values``, if it ``is_counted``, to the sum of its name."""
-    for name, value in values.items():
-        sums[name] = sums.get(name, 0.0) + value * is_counted
-
-
-def total_of(ranks: Ranks, values: Mapping[str, float]) -> dict[str, float]:
-    """Returns each of ``values``, whose names are the same on all ranks, summed over them."""
-    names = sorted(values)
-    return dict(zip(names, total(ranks, [values[name] for name in names]), strict=True))
 
 
 def random_seed(seed: int, step: int, rank: int) -> int:

@@ -1,6 +1,7 @@
 """The layers of a Transformer: feed-forward layer, and the block of it with attention and normalizations.
 
-Shapes: B rows, T positions, M model width, F inner width of the feed-forward layer.
+Shapes: B rows, T positions, K of them that a head reads, M model width, F inner width of the feed-forward layer, O
+outputs of a head.
 """
 
 import math
@@ -16,7 +17,7 @@ from headrace.train.data.batches import IGNORED
 from headrace.train.model.attention import Attending, Attention, CrossAttending, CrossAttention
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import Rotation
-from headrace.train.parts import ActivationName, DropoutPlaceName
+from headrace.train.parts import ActivationName, DropoutPlaceName, HeadActivation
 
 
 def gelu(inner_BTF: Tensor) -> Tensor:
@@ -52,6 +53,14 @@ ACTIVATIONS: Mapping[ActivationName, Callable[[Tensor], Tensor]] = {
 def without_gate(name: ActivationName) -> Callable[[Tensor], Tensor]:
     """Returns the activation itself, or that of the gate, for a layer that has no gate."""
     return GATES.get(name, ACTIVATIONS[name])
+
+
+HEAD_ACTIVATIONS: Mapping[HeadActivation, Callable[[Tensor], Tensor]] = {
+    "none": lambda x_BKM: x_BKM,
+    "tanh": torch.tanh,
+    "gelu_exact": functional.gelu,
+}
+"""The activations of the heads of tasks."""
 
 
 def build_dropout(config: ModelConfig, place: DropoutPlaceName) -> nn.Module:
@@ -127,6 +136,37 @@ class PairHead(nn.Module):
         nll = functional.cross_entropy(logits_BP2.flatten(0, 1).float(), labels_BP.flatten(), reduction="sum")
         wrong_BP = (logits_BP2.argmax(-1) != labels_BP) & (labels_BP != IGNORED)
         return torch.stack((nll, wrong_BP.sum().float()))
+
+
+class TaskLayers(nn.Module):
+    """[dropout] dense, activation, [norm], dropout, output; all but the output may be absent."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        outputs: int,
+        activation: HeadActivation = "none",
+        *,
+        has_dense: bool = False,
+        dense_bias: bool = True,
+        has_norm: bool = False,
+        drops_first: bool = False,
+        drops_last: bool = True,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        width = config.width
+        self.first_dropout = nn.Dropout(config.dropout) if drops_first else nn.Identity()
+        self.dense = nn.Linear(width, width, bias=dense_bias) if has_dense else nn.Identity()
+        self.activation = HEAD_ACTIVATIONS[activation]
+        self.norm = build_norm(config) if has_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout) if drops_last else nn.Identity()
+        self.output = nn.Linear(width, outputs, bias=bias)
+
+    def forward(self, x_BKM: Tensor) -> Tensor:
+        x_BKM = self.norm(self.activation(self.dense(self.first_dropout(x_BKM))))
+        outputs_BKO: Tensor = self.output(self.dropout(x_BKM))
+        return outputs_BKO
 
 
 class ScaledOutput(nn.Module):

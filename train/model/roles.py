@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from headrace.train.model.attention import Attention, CrossAttention
 from headrace.train.model.head import Head
-from headrace.train.model.layers import DetectionHead, Mlp, PairHead
+from headrace.train.model.layers import DetectionHead, Mlp, PairHead, TaskLayers
 from headrace.train.model.positions import LearnedPositions
 from headrace.train.parts import RoleName
 
@@ -41,7 +41,7 @@ def roles(model: HasRoles) -> dict[str, RoleName]:
             embeddings.add(module.weight)
         elif isinstance(module, Head):
             heads.add(module.weight)
-        elif isinstance(module, DetectionHead | PairHead):
+        elif isinstance(module, DetectionHead | PairHead | TaskLayers):
             heads.add(module.output.weight)
 
     def role(parameter: nn.Parameter) -> RoleName:

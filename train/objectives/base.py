@@ -116,7 +116,24 @@ class Vocabulary:
         return cls(size, special_ids, end, start)
 
 
-class Objective(Protocol):
+class Terms(Protocol):
+    """The terms of a loss."""
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Each term of the loss by its name, and its weight."""
+        ...
+
+    def counts(self, batch: Arrays) -> dict[str, int]:
+        """Returns for each term how many values of ``batch`` it sums."""
+        ...
+
+    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
+        """Returns for each term its sum over ``batch``, a scalar in fp32."""
+        ...
+
+
+class Objective(Terms, Protocol):
     """The settings of an objective and its functions. Free of torch at import: it is read where there is none."""
 
     stacks: ClassVar[tuple[StackName, ...]]
@@ -125,11 +142,6 @@ class Objective(Protocol):
     @property
     def type(self) -> str:
         """The name of the objective in ``objective=…``."""
-        ...
-
-    @property
-    def weights(self) -> Mapping[str, float]:
-        """Each term of the loss by its name, and its weight."""
         ...
 
     @property
@@ -163,14 +175,6 @@ class Objective(Protocol):
         self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
     ) -> dict[str, NDArray[np.int64]]:
         """Returns the arrays of one row, a pure function of its arguments; without ``pieces``, a row of padding."""
-        ...
-
-    def counts(self, batch: Arrays) -> dict[str, int]:
-        """Returns for each term how many values of ``batch`` it sums."""
-        ...
-
-    def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        """Returns for each term its sum over ``batch``, a scalar in fp32."""
         ...
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:

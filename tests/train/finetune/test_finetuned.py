@@ -1,0 +1,160 @@
+"""The stage ``finetuned``: it learns a task, seed by seed, and a killed one goes on as if it had not been."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.stage import Stage
+from headrace.train.engine.engine import Engine
+from headrace.train.finetune.splits import Splits
+from headrace.train.finetune.tuning import check_tuning
+from tests.train.finetune.small_tasks import ENCODER, SENTIMENT, sentiment, stage, tokenizer_artifact
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
+    return tokenizer_artifact(tmp_path_factory.mktemp("tokenizer"))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("files")
+    found = sentiment(folder)
+    test = folder / "test.tsv"
+    test.write_text("index\tsentence\n0\ta b good c\n1\tdull d e\n")
+    return {**found, "test": str(test)}
+
+
+@pytest.fixture(scope="module")
+def learned(files, tokenizer, run_stage, tmp_path_factory) -> Artifact:
+    """Two seeds from random weights."""
+    folder = tmp_path_factory.mktemp("learned")
+    return run_stage(stage(ENCODER, files, seeds=[1, 2]), {"tokenizer": tokenizer}, folder)
+
+
+def test_a_small_encoder_learns_a_sentiment_from_random_weights(learned) -> None:
+    scores = read_json(learned.path("scores.json"))
+    accuracy = scores["scores"]["accuracy"]
+    assert min(accuracy["values"]) > 0.9
+    first, second = accuracy["values"]
+    assert accuracy["mean"] == pytest.approx((first + second) / 2)
+    assert accuracy["half_width"] == pytest.approx(12.7062 * abs(first - second) / 2, rel=1e-4)  # t of 1 degree
+    assert scores["best_seed"] == (1 if first >= second else 2)
+    assert scores["examples"] == {"train": 96, "validation": 32, "test": 2}
+    assert learned.counts["steps"] == 2 * 30
+
+
+def test_each_seed_has_its_curve_its_predictions_and_its_best_step(learned) -> None:
+    for seed, result in zip((1, 2), read_json(learned.path("scores.json"))["seeds"], strict=True):
+        rows = read_metrics(learned.path(f"seed_{seed}/metrics.jsonl"))
+        curve = {row["step"]: row["validation_accuracy"] for row in rows if "validation_accuracy" in row}
+        assert list(curve) == [10, 20, 30]
+        assert result["best_step"] == min(step for step, value in curve.items() if value == max(curve.values()))
+        lines = [json.loads(line) for line in learned.path(f"seed_{seed}/predictions.jsonl").read_text().splitlines()]
+        right = [line["prediction"] == line["label"] for line in lines]
+        assert sum(right) / len(right) == curve[result["best_step"]] == result["scores"]["accuracy"]
+        test = learned.path(f"seed_{seed}/test_predictions.jsonl").read_text().splitlines()
+        assert [json.loads(line)["prediction"] for line in test] == ["positive", "negative"]
+        assert not (learned.folder / f"seed_{seed}" / "checkpoints").exists()
+
+
+class Killed(BaseException):
+    """Stands in for SIGKILL: nothing of ours catches it."""
+
+
+@pytest.mark.parametrize("call", [pytest.param(15, marks=pytest.mark.slow), 45])
+def test_a_killed_one_goes_on_at_its_seed_and_step(call, learned, files, tokenizer, run_stage, tmp_path, monkeypatch):
+    """In the first seed after a checkpoint, and in the second one; all files are the same bytes."""
+    step, calls = Engine.step, 0
+
+    def killed(*arguments, **named):
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise Killed
+        return step(*arguments, **named)
+
+    tuning = stage(ENCODER, files, seeds=[1, 2])
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "step", killed)
+        with pytest.raises(Killed):
+            run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "killed")
+    again = run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "killed")
+    for name in ("scores.json", "seed_1/predictions.jsonl", "seed_2/predictions.jsonl", "hf/model.safetensors"):
+        assert again.path(name).read_bytes() == learned.path(name).read_bytes(), name
+
+
+def test_a_training_ends_early_without_a_better_evaluation(files, tokenizer, run_stage, tmp_path) -> None:
+    tuning = stage(ENCODER, files, epochs=20, patience=2, evaluate_every=5)
+    result = read_json(run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "tuned").path("seed_1/result.json"))
+    assert result["steps"] == result["best_step"] + 10 < 120
+
+
+def said(tuning: Stage) -> str:
+    with pytest.raises(ConfigError) as error:
+        tuning.check_start()
+    return str(error.value)
+
+
+def tsv(path: Path, *rows: str) -> str:
+    path.write_text("sentence\tlabel\n" + "".join(f"{row}\n" for row in rows))
+    return str(path)
+
+
+def test_examples_that_do_not_fit_are_refused_before_any_stage(tmp_path) -> None:
+    train = tsv(tmp_path / "train.tsv", "a good b\tright", "a dull b\twrong", "a c\twrong")
+    task = SENTIMENT | {"format": {"type": "fields", "texts": ["sentence"], "label": "label"}}
+    validation = tsv(tmp_path / "validation.tsv", "d e\tright", "d f\tmaybe")
+    assert said(stage(ENCODER, {"train": train, "validation": validation}, task)) == (
+        f"finetune.validation: example {validation}:3 has the class 'maybe', which no training example has; "
+        "correct the files; the classes of finetune.train are right, wrong"
+    ).replace(validation, "validation.tsv")
+    assert said(stage(ENCODER, {"train": train, "validation": train}, task)) == (
+        "finetune.validation: 3 of its 3 examples are in finetune.train, too; give files without common examples"
+    )
+    one = tsv(tmp_path / "one.tsv", "a good b\tright", "a c\tright")
+    assert said(stage(ENCODER, {"train": one, "validation": validation}, task)) == (
+        "finetune.train: all 2 examples have the class 'right'; give examples of at least two classes"
+    )
+    named = {**task, "texts": ["title"]}
+    assert said(stage(ENCODER, {"train": train, "validation": validation}, named)) == (
+        "finetune.task.texts: the format has no text 'title'; give some of: sentence"
+    )
+
+
+def test_a_common_example_is_left_out_of_training_and_counted(tmp_path) -> None:
+    train = tsv(tmp_path / "train.tsv", "a good b\t1", "a dull b\t0", "d e\t1")
+    validation = tsv(tmp_path / "validation.tsv", "d e\t1", "d f\t0", "d g\t0")
+    splits = Splits.read(stage(ENCODER, {"train": train, "validation": validation}).finetune)
+    assert [example.texts["sentence"] for example in splits.training] == ["a good b", "a dull b"]
+    assert splits.overlapping == 1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ({"context": 64}, "finetune.context: is 64, and the model has 32 positions; give at most 32"),
+        ({"context": 4}, "finetune.context: is 4, too short for a task of type classification; give at least 8"),
+        ({"batch_rows": 9}, "finetune.batch_rows: 9 examples cannot be dealt to 2 ranks; give a multiple of 2"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(recipe, message) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_tuning(stage(ENCODER, {"train": "a", "validation": "b"}, **recipe), ranks=2)
+    assert str(error.value) == message
+
+
+def test_a_stack_that_a_task_does_not_train_is_refused() -> None:
+    decoder = dataclasses.replace(ENCODER, stack="decoder")
+    with pytest.raises(ConfigError) as error:
+        check_tuning(stage(decoder, {"train": "a", "validation": "b"}, {"type": "span"}), ranks=1)
+    assert str(error.value) == (
+        "finetune.task.type: span trains a stack encoder or discriminator, and that of the model is decoder; "
+        "give another type, or another model"
+    )

@@ -1,0 +1,101 @@
+"""The model of a fine-tuning: its first weights, the learning rates of its layers, and its export."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from headrace.train.config import ModelConfig
+from headrace.train.context import LEFT_TO_RIGHT
+from headrace.train.families.hf_config import read_context_form
+from headrace.train.families.hf_folder import export, read_task_weights, read_weights
+from headrace.train.families.task_names import TaskFields, task_family
+from headrace.train.finetune.task import Fitted
+from headrace.train.model.layers import TaskLayers
+from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel, first_head_weights
+from headrace.train.model.transformer import Transformer, first_weights
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """The model for ``task``: with a head, or with its own output layer where the task has no kind of head."""
+
+    model: ModelConfig
+    vocabulary: int
+    task: Fitted
+    weights_folder: Path | None
+    """The Hugging Face folder that training begins from; None: random weights."""
+
+    def empty(self) -> TaskModel | Transformer:
+        """Returns the model on the meta device."""
+        with torch.device("meta"):
+            backbone = Transformer(self.model, self.vocabulary)
+            if self.task.kind is None:
+                return backbone
+            head = task_family(self.model, self.task.kind).task_head(self.task.kind)
+            layers = TaskLayers(
+                self.model,
+                self.task.outputs_per_position,
+                head.activation,
+                has_dense=head.dense_name is not None,
+                dense_bias=head.dense_bias,
+                has_norm=head.norm_name is not None,
+                drops_first=head.drops_first,
+                drops_last=head.drops_last,
+                bias=head.bias,
+            )
+            return TaskModel(backbone, layers)
+
+    def first_weights(self, seed: int) -> Iterator[tuple[str, Tensor]]:
+        """Yields name and first value of every parameter: those of the folder, random ones for the rest."""
+        model = self.empty()
+        missing = dict(model.named_parameters())
+        for name, value in self._found(model, seed):
+            del missing[name]
+            yield name, value
+        yield from first_head_weights(missing, seed)
+
+    def _found(self, model: TaskModel | Transformer, seed: int) -> Iterable[tuple[str, Tensor]]:
+        folder, kind = self.weights_folder, self.task.kind
+        if isinstance(model, Transformer) or kind is None:
+            assert isinstance(model, Transformer)
+            return first_weights(model, seed) if folder is None else read_weights(model, folder)
+        if folder is None:
+            return ((f"{BACKBONE}{name}", value) for name, value in first_weights(model.backbone, seed))
+        return read_task_weights(model, folder, kind)
+
+    def rate_factors(self, layer_decay: float) -> dict[str, float] | None:
+        """Returns the factor of the learning rate of each parameter by name; None where all are 1."""
+        if layer_decay == 1:
+            return None
+        return {name: layer_decay ** layers_above(name, self.model) for name, _ in self.empty().named_parameters()}
+
+    def export(self, weights: Iterable[tuple[str, Tensor]], tokenizer_file: Path, folder: Path) -> None:
+        """Writes the Hugging Face folder of ``weights``."""
+        form = LEFT_TO_RIGHT if self.weights_folder is None else read_context_form(self.weights_folder)
+        common = (self.model, self.vocabulary, tokenizer_file, folder)
+        if self.task.kind is None:
+            export(weights, *common, form)
+        else:
+            bare = ((name.removeprefix(BACKBONE), value) for name, value in weights)
+            export(bare, *common, task=TaskFields(self.task.kind, self.task.hf_fields))
+
+
+def layers_above(name: str, model: ModelConfig) -> int:
+    """Returns how many layers are above the parameter ``name``: 0 for the head, 1 for the last block, blocks + 1 for
+    the embeddings (google-research/electra, model/optimization.py, ``_get_layer_lrs``).
+
+    The encoder of two stacks is below the decoder. Layers that share one block count as that block.
+    """
+    if name.startswith(HEAD):
+        return 0
+    name, stack, above = name.removeprefix(BACKBONE), model, 0
+    if name.startswith("encoder."):
+        name, stack, above = name.removeprefix("encoder."), model.encoder, model.blocks
+    if name.startswith("blocks."):
+        return above + stack.blocks - int(name.split(".")[1])
+    if name.startswith("norm."):
+        return above + 1
+    return 1 + model.blocks + (model.encoder.blocks if model.stack == "encoder_decoder" else 0)

@@ -1,0 +1,50 @@
+"""The scores of several seeds: mean, and the interval that holds the mean of all seeds with 95 %.
+
+mean ± t · s / sqrt(n)      s² = Σ (score - mean)² / (n - 1), t: quantile of Student's distribution, n - 1 degrees
+"""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scipy.stats import t as student
+
+COVERAGE = 0.95
+RESULT = "result.json"
+"""The file of the scores of one seed, written last."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedScores:
+    """The values of one metric, in the order of the seeds."""
+
+    metric: str
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the interval; None for a single seed."""
+        number = len(self.values)
+        if number < 2:
+            return None
+        quantile = float(student.ppf((1 + COVERAGE) / 2, number - 1))
+        return quantile * statistics.stdev(self.values) / math.sqrt(number)
+
+    def row(self) -> dict[str, Any]:
+        return {"mean": self.mean, "half_width": self.half_width, "values": list(self.values)}
+
+
+def seed_scores(results: Sequence[Mapping[str, Any]]) -> list[SeedScores]:
+    """Returns the scores of each metric, from the result.json of each seed."""
+    return [SeedScores(name, tuple(one["scores"][name] for one in results)) for name in results[0]["scores"]]
+
+
+def best_seed(results: Sequence[Mapping[str, Any]], metric: str) -> int:
+    """Returns the seed with the highest ``metric``; of equal ones, the first."""
+    return int(max(results, key=lambda one: one["scores"][metric])["seed"])

@@ -1,0 +1,75 @@
+"""All seeds of a fine-tuning, one training after the other."""
+
+import contextlib
+import gc
+from pathlib import Path
+from typing import Any
+
+from headrace.pipeline.core.artifact import TaskOutput
+from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
+from headrace.pipeline.core.stage import Inputs
+from headrace.train.cost.shapes import shapes_by_role
+from headrace.train.distributed.processes import Ranks, StopRequest, on_first
+from headrace.train.families.hf_config import read_model_config
+from headrace.train.finetune.seed_scores import RESULT
+from headrace.train.finetune.session import Material, SeedTraining
+from headrace.train.finetune.tuning import Tuning
+from headrace.train.loop import preflight
+
+
+def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -> dict[str, Any]:
+    """Trains every seed that has no result yet, and returns facts about the examples.
+
+    The model of a seed is in ``hf_<seed>`` below the task's scratch folder.
+    """
+    material = _material(tuning, inputs)
+    finetune = tuning.finetune
+    training = tuning.training_of(finetune.seeds[0], len(material.rows))
+    shapes = shapes_by_role(material.network.model, material.network.vocabulary)
+    preflight.check(tuning, training, finetune.optimizer, shapes, inputs, out.folder, ranks)
+    with contextlib.ExitStack() as opened:
+        progress = None
+        if ranks.first:
+            trail = out.folder / TRAIL
+            trail.parent.mkdir(parents=True, exist_ok=True)
+            whole = training.steps * len(finetune.seeds)
+            progress = opened.enter_context(Progress("finetuned", whole, "steps", trail, out.folder / LATEST))
+        stop = opened.enter_context(StopRequest())
+        for seed in finetune.seeds:
+            folder = out.folder / f"seed_{seed}"
+            if on_first(ranks, (folder / RESULT).is_file):
+                if progress:
+                    progress.skip(training.steps)
+                continue
+            folder.mkdir(parents=True, exist_ok=True)
+            session = SeedTraining.open(material, seed, folder, ranks)
+            state = session.train(progress, stop)
+            session.finish(state, out.own_scratch(f"hf_{seed}"))
+            if progress:
+                progress.skip(training.steps - state.step)  # those of an early end
+            del session
+            gc.collect()  # before the next engine takes its memory
+    return _facts(material)
+
+
+def _material(tuning: Tuning, inputs: Inputs) -> Material:
+    finetune = tuning.finetune
+    if finetune.folder is not None:
+        folder = Path(finetune.folder)
+        return Material.read(tuning, folder / "tokenizer.json", folder, read_model_config(folder)[1])
+    tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
+    if finetune.from_scratch:
+        return Material.read(tuning, tokenizer_file, None, None)
+    return Material.read(tuning, tokenizer_file, inputs["weights"].path("hf/model.safetensors").parent, None)
+
+
+def _facts(material: Material) -> dict[str, Any]:
+    splits = material.splits
+    examples = {"train": splits.training, "validation": splits.validation, "test": splits.test}
+    return {
+        "examples": {split: len(each) for split, each in examples.items()},
+        "rows": {"train": len(material.rows), "validation": len(material.validation_rows)},
+        "cut": material.cut,
+        "dropped": splits.dropped,
+        "overlapping": splits.overlapping,
+    }

@@ -1,0 +1,191 @@
+"""One training of a fine-tuning: from one seed, in the loop that pretraining has (train/loop/trainer.py).
+
+    seed_1/
+        metrics.jsonl           one row per logged step; losses and scores of the validation where it is evaluated
+        checkpoints/step_*/     while it trains: the newest one, and the best one
+        result.json             written last: the scores of the best checkpoint, and its step
+        predictions.jsonl       of the best checkpoint: one line for each validation example
+        test_predictions.jsonl  the same for the test examples
+
+A fine-tuning that is started again skips the seeds that have a result.json, and resumes the next one from its newest
+checkpoint.
+"""
+
+import dataclasses
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.core.json_files import json_text, write_json
+from headrace.pipeline.core.progress import Progress
+from headrace.pipeline.core.settings import digest, plain
+from headrace.pipeline.core.tracker import Tracker, new_run_id
+from headrace.train.checkpoint.names import CHECKPOINTS
+from headrace.train.checkpoint.saver import Saver
+from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Keeping
+from headrace.train.cost.flops import flops_per_token
+from headrace.train.data.order import Order
+from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
+from headrace.train.distributed.watchdog import FINETUNING, Watchdog
+from headrace.train.finetune.evaluation import Examination, RowsOfExamples
+from headrace.train.finetune.network import Network
+from headrace.train.finetune.seed_scores import RESULT
+from headrace.train.finetune.sequences import Form
+from headrace.train.finetune.splits import Splits
+from headrace.train.finetune.task import Fitted, Prediction, Row
+from headrace.train.finetune.tuning import Tuning
+from headrace.train.loop.opening import load_checkpoint, newest_checkpoint, open_engine
+from headrace.train.loop.selection import Selection
+from headrace.train.loop.stragglers import Stragglers
+from headrace.train.loop.throughput import Meter, peak_flops
+from headrace.train.loop.trainer import Job, train
+
+PREDICTIONS, TEST_PREDICTIONS = "predictions.jsonl", "test_predictions.jsonl"
+
+
+@dataclasses.dataclass(frozen=True)
+class Material:
+    """What all seeds share: the examples as rows, and the model that they begin from."""
+
+    tuning: Tuning
+    splits: Splits
+    task: Fitted
+    rows: list[Row]
+    """Those of the training."""
+    validation_rows: list[Row]
+    network: Network
+    tokenizer_file: Path
+
+    @classmethod
+    def read(
+        cls, tuning: Tuning, tokenizer_file: Path, weights_folder: Path | None, vocabulary: int | None
+    ) -> "Material":
+        """Reads and encodes all examples; ``vocabulary`` is that of the weights, None: that of the tokenizer."""
+        finetune, encoder = tuning.finetune, Encoder.load(tokenizer_file)
+        model = dataclasses.replace(tuning.model.discriminator, dropout=finetune.dropout)
+        splits = Splits.read(finetune)
+        task = finetune.task.fitted(splits.training, Form(encoder, model, finetune.context))
+        rows, validation_rows = task.rows(splits.training, True), task.rows(splits.validation, False)
+        network = Network(model, vocabulary or encoder.vocabulary_size, task, weights_folder)
+        return cls(tuning, splits, task, rows, validation_rows, network, tokenizer_file)
+
+    @property
+    def cut(self) -> dict[str, int]:
+        """The number of examples whose texts were cut, by split."""
+        rows = {"train": self.rows, "validation": self.validation_rows}
+        return {split: len({row.example for row in each if row.cut_tokens}) for split, each in rows.items()}
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedTraining:
+    """The training from one seed, as seen by one rank."""
+
+    material: Material
+    seed: int
+    folder: Path
+    job: Job
+    state: State
+    examination: Examination
+
+    @classmethod
+    def open(cls, material: Material, seed: int, folder: Path, ranks: Ranks) -> "SeedTraining":
+        """Builds the model and loads the newest whole checkpoint, if there is one.
+
+        Raises:
+            ArtifactError: when the checkpoint is of other examples.
+        """
+        tuning, task, network = material.tuning, material.task, material.network
+        finetune, training = tuning.finetune, tuning.training_of(seed, len(material.rows))
+        model, factors = network.empty(), network.rate_factors(finetune.layer_decay)
+        engine = open_engine(model, finetune.optimizer, training, tuning.zero, ranks, factors)
+        watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder, FINETUNING)
+        saver = Saver(folder / CHECKPOINTS, ranks, Keeping(keep_last=1), watchdog.saving)
+        wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))  # the saver's group, too
+        length = finetune.context if training.compiles_on(ranks.device.type) else None
+        reader = RowsOfExamples(task, length)
+        examination = Examination(engine, task, reader, material.splits.validation, material.validation_rows)
+        flops, peak = flops_per_token(network.model, network.vocabulary, finetune.context), peak_flops(ranks.device)
+        job = Job(
+            engine=engine,
+            objective=task,
+            training=training,
+            optimizer=finetune.optimizer,
+            schedule=tuning.schedule_of(training.steps),
+            reader=reader,
+            train_rows=material.rows,
+            order=Order(seed, len(material.rows)),
+            validation=examination,
+            meter=Meter(flops, peak * ranks.world if peak else None),
+            stragglers=Stragglers(model, ranks, folder),
+            saver=saver,
+            watchdog=watchdog,
+            stage=FINETUNING.stage,
+            selection=Selection(f"validation_{finetune.task.metric}", finetune.patience),
+        )
+        data = {"finetune": digest(finetune), "order": digest([seed, len(material.rows)])}
+        found = newest_checkpoint(saver, data, None, ranks)
+        if found:
+            load_checkpoint(engine, *found)
+            return cls(material, seed, folder, job, found[1], examination)
+        engine.begin(network.first_weights(seed))
+        run_id = on_first(ranks, new_run_id)
+        return cls(material, seed, folder, job, State(0, 0, 0, run_id, data), examination)
+
+    def train(self, progress: Progress | None, stop: StopRequest) -> State:
+        """Trains to the end and restores the best checkpoint; rank 0 logs and has a ``progress``."""
+        job, tracker = self.job, None
+        if progress:
+            progress.skip(self.state.step)
+            tracking = dataclasses.replace(self.material.tuning.tracking, lineage=False)
+            facts = plain(self.material.tuning) | {"seed": self.seed}
+            state = self.state
+            tracker = Tracker(self.folder, tracking, state.run_id, state.step, facts, state.curve)
+        try:
+            with job.watchdog, job.saver:
+                state = train(job, self.state, tracker, progress, stop)
+                if state.best_step not in (None, state.step):
+                    job.engine.load(job.saver.saved(state.best_step))
+                return state
+        finally:
+            if tracker:
+                tracker.close()
+
+    def finish(self, state: State, exported: Path) -> None:
+        """Writes the predictions, the model to the folder ``exported``, and then the result; all ranks call it."""
+        material, ranks = self.material, self.job.engine.ranks
+        predictions = self.examination.predictions()
+        test = material.splits.test
+        rows = material.task.rows(test, False)
+        test_predictions = dataclasses.replace(self.examination, examples=test, rows=rows).predictions() if test else []
+        weights = self.job.engine.weights()
+        if not ranks.first:
+            for _ in weights:
+                pass
+            return
+        material.network.export(weights, material.tokenizer_file, exported)
+        write_lines(self.folder / PREDICTIONS, predictions)
+        if test:
+            write_lines(self.folder / TEST_PREDICTIONS, test_predictions)
+        write_json(self.folder / RESULT, self._result(state, predictions))
+        shutil.rmtree(self.folder / CHECKPOINTS)
+
+    def _result(self, state: State, predictions: list[Prediction]) -> dict[str, Any]:
+        scores = self.material.task.scores(self.material.splits.validation, predictions)
+        return {
+            "seed": self.seed,
+            "scores": scores,
+            "best_step": state.best_step,
+            "steps": state.step,
+            "rows": state.rows_seen,
+            "tokens": state.tokens_seen,
+        }
+
+
+def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Writes ``rows`` as JSON lines."""
+    with path.open("w", encoding="utf-8") as stream:
+        for row in rows:
+            stream.write(json_text(row, path) + "\n")

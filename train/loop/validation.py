@@ -1,0 +1,109 @@
+"""Validation while a model is trained, and the sums over ranks that it shares with the updates."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.train.data.batches import to_device
+from headrace.train.data.rows import MixedRows, Rows
+from headrace.train.distributed.processes import Ranks, total
+from headrace.train.engine.engine import Engine
+from headrace.train.objectives.base import Objective, Reader, Terms, combined
+from headrace.train.objectives.bits_per_byte import bits_per_byte
+
+
+Sums = dict[str, float]
+
+
+class Validation(Protocol):
+    """What a training is judged by every ``training.validate_every`` steps."""
+
+    def values(self) -> dict[str, float]:
+        """Returns metric → value, the same on all ranks; all of them call it together."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldOutRows:
+    """The first held-out rows of a run."""
+
+    engine: Engine
+    objective: Objective
+    reader: Reader
+    train_rows: Rows | MixedRows
+    seen_rows: Sequence[int]
+    """Numbers of the training rows whose loss is computed with that of held-out rows."""
+    rows: Rows
+    limit: int
+    """The maximum number of rows."""
+    token_bytes: NDArray[np.int64] | None
+    """UTF-8 bytes of each token, (vocabulary,); None if they differ from text to text."""
+
+    def values(self) -> dict[str, float]:
+        """Returns loss and bits per byte; nothing when no row is held out.
+
+        With ``training.seen_rows`` also the loss of rows that were trained on, and how much higher the validation loss
+        is.
+        """
+        sums, counts, text_bytes = self._evaluated(self.rows, range(min(len(self.rows), self.limit)))
+        values = losses(self.objective, "validation_loss", sums, counts)
+        if any(text_bytes.values()):
+            nll_nats = sum(sums[name] for name in text_bytes)
+            values["bits_per_byte"] = bits_per_byte(nll_nats, sum(text_bytes.values()))
+        sums, counts, _ = self._evaluated(self.train_rows, self.seen_rows)
+        values |= losses(self.objective, "seen_loss", sums, counts)
+        if "seen_loss" in values and "validation_loss" in values:
+            values["loss_gap"] = values["validation_loss"] - values["seen_loss"]
+        return values
+
+    def _evaluated(self, rows: Rows | MixedRows, numbers: Sequence[int]) -> tuple[Sums, Sums, Sums]:
+        """Returns sum, count and UTF-8 bytes of each term of the loss over the rows ``numbers``, on all ranks.
+
+        The model is in evaluation mode. Random numbers of the objective depend on the index in ``numbers`` alone. Bytes
+        are those of held-out rows.
+        """
+        ranks, plan = self.engine.ranks, self.engine.plan
+        micro_rows, is_counted = plan.micro_rows, plan.counts_rows(ranks.rank)
+        sums, counts, text_bytes = Sums(), Sums(), Sums()
+        if not numbers:
+            return sums, counts, text_bytes
+        for start in range(0, len(numbers), micro_rows * plan.groups):
+            first = start + plan.group(ranks.rank) * micro_rows
+            # Padding fills the last batches: all ranks evaluate equally often, and compiled layers see one shape.
+            own = numbers[first : first + micro_rows]
+            part = self.reader.read(rows, own, first, micro_rows)
+            add(sums, self.engine.evaluate(self.objective, to_device(part.arrays, ranks.device)))
+            add(counts, part.counts, is_counted)
+            if rows is self.rows:
+                target_bytes_BT = self.rows.target_bytes(own, self.token_bytes, micro_rows)
+                if target_bytes_BT is not None:
+                    add(text_bytes, self.objective.text_bytes(part.arrays, target_bytes_BT), is_counted)
+        return total_of(ranks, sums), total_of(ranks, counts), total_of(ranks, text_bytes)
+
+
+def losses(objective: Terms, metric: str, sums: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
+    """Returns the loss under the name ``metric`` and, of several terms, the mean of each as ``metric:term``.
+
+    Without a single value there is no loss: 0 would look like a perfect one.
+    """
+    if not any(counts.values()):
+        return {}
+    found = {metric: combined(objective.weights, sums, counts)}
+    if len(objective.weights) > 1:
+        found |= {f"{metric}:{name}": sums[name] / counts[name] for name in objective.weights if counts[name]}
+    return found
+
+
+def add(sums: dict[str, float], values: Mapping[str, float], is_counted: bool = True) -> None:
+    """Adds each of ``values``, if it ``is_counted``, to the sum of its name."""
+    for name, value in values.items():
+        sums[name] = sums.get(name, 0.0) + value * is_counted
+
+
+def total_of(ranks: Ranks, values: Mapping[str, float]) -> dict[str, float]:
+    """Returns each of ``values``, whose names are the same on all ranks, summed over them."""
+    names = sorted(values)
+    return dict(zip(names, total(ranks, [values[name] for name in names]), strict=True))
