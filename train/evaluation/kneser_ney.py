@@ -46,7 +46,7 @@ class Level:
     def of(cls, counts: Ints, contexts: Ints, n_contexts: int) -> "Level":
         """Returns the level of n-grams with these ``counts``, after the contexts with these numbers."""
         discounts = np.array([0.0, *discounts_of(counts)])
-        totals = np.bincount(contexts, counts, n_contexts)
+        totals = np.bincount(contexts, counts, n_contexts).astype(np.float64)
         discounted = np.bincount(contexts, discounts[np.minimum(counts, 3)], n_contexts)
         return cls(counts, totals, discounted / np.maximum(totals, 1), discounts)
 

@@ -74,7 +74,7 @@ def trained(pieces: Sequence[Piece], vocabulary: int, shape: Shape) -> Lstm:
             group["lr"] = shape.learning_rate * rate_factor(step, steps)
         optimizer.zero_grad()
         nats_BT, targets_BT = losses(model, batch)
-        (nats_BT.sum() / (targets_BT != IGNORED).sum()).backward()
+        torch.autograd.backward(nats_BT.sum() / (targets_BT != IGNORED).sum())
         nn.utils.clip_grad_norm_(model.parameters(), CLIP_NORM)
         optimizer.step()
     return model.eval()
