@@ -42,6 +42,7 @@ HEADLINES = {
     "tokens": ("documents", "tokens"),
     "packed": ("train_rows", "validation_rows"),
     "weights": ("steps", "parameters"),
+    "finetuned": ("seeds", "examples"),
     "scores": ("benchmarks", "items"),
     "report": (),
 }

@@ -14,7 +14,6 @@ from headrace.train.engine.engine import Engine
 from headrace.train.objectives.base import Objective, Reader, Terms, combined
 from headrace.train.objectives.bits_per_byte import bits_per_byte
 
-
 Sums = dict[str, float]
 
 
