@@ -23,6 +23,7 @@ from headrace.pipeline.report.about import About
 from headrace.pipeline.report.benchmark_curves import benchmark_curves
 from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.count_rows import CountRow, count_rows, histogram, shortened
+from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import NONE, count, decimal, flat, percent, short
 from headrace.pipeline.report.phase_change import phase_change
 from headrace.pipeline.report.row_picture import svg
@@ -92,6 +93,7 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "duplicates": _duplicates(inputs, cleaning) if "duplicates" in inputs else None,
         "tokens": _tokens(inputs),
         "training": _training(inputs["weights"], metrics) if "weights" in inputs else None,
+        "finetuned": FinetunedScores.of(inputs["finetuned"]) if "finetuned" in inputs else None,
         "scores": table,
         "stages": [_stage(name, artifact) for name, artifact in inputs.items()],
         "columns": columns,

@@ -32,6 +32,7 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.continuations import in_short
+from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.score_table import ScoreTable, columns
 from headrace.pipeline.report.sections import held_out
@@ -48,6 +49,8 @@ def show(run: Run) -> None:
     console = terminal(width=120)
     artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
     console.print(*funnel(artifacts), sep="\n")
+    if "finetuned" in artifacts:
+        console.print("", *finetuned(FinetunedScores.of(artifacts["finetuned"])), sep="\n")
     if "scores" in artifacts:
         table = ScoreTable.of(artifacts["scores"])
         metrics = read_metrics(artifacts["weights"].path("metrics.jsonl"))
@@ -89,6 +92,17 @@ def losses(metrics: Sequence[dict[str, Any]], table: ScoreTable) -> Iterator[str
     loss, bits, text = held_out(metrics, table)
     yield f"{'validation loss':<20}{decimal(loss, 4):>12}  {text}"
     yield f"{'bits per byte':<20}{decimal(bits, 4):>12}  {text}"
+
+
+def finetuned(found: FinetunedScores) -> Iterator[Table | str]:
+    """Yields the table of the scores of a fine-tuning, and its notes."""
+    view = Table(f"fine-tuned: {found.task}", box=None, header_style="bold", pad_edge=False)
+    for name in found.header[1:]:
+        view.add_column(name, justify="right")
+    for row in found.rows:
+        view.add_row(*row)
+    yield view
+    yield from found.notes
 
 
 def scores(table: ScoreTable) -> Table:

@@ -1,0 +1,86 @@
+"""The section of a fine-tuning: its scores over the seeds, and the curves of the validation.
+
+metric      mean ± interval     seed 1   seed 2   seed 3
+accuracy    91.3 % ± 0.9 %      91.1     91.7     91.1
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.report.figures import LEGEND_PIXELS, PANEL_PIXELS, SERIES, Figure, panel_figure, panel_grid
+from headrace.pipeline.report.formatting import decimal
+from headrace.train.finetune.seed_scores import COVERAGE
+
+SCORES = "scores.json"
+DIGITS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class FinetunedScores:
+    """The scores of a fine-tuning as text."""
+
+    task: str
+    header: list[str]
+    rows: list[list[str]]
+    notes: list[str]
+    figure: Figure | None
+
+    @classmethod
+    def of(cls, artifact: Artifact) -> "FinetunedScores":
+        found = read_json(artifact.path(SCORES))
+        seeds = [one["seed"] for one in found["seeds"]]
+        header = ["metric", "mean", *(f"seed {seed}" for seed in seeds)]
+        rows = [[name, _interval(row), *map(_shown, row["values"])] for name, row in found["scores"].items()]
+        return cls(found["task"], header, rows, list(_notes(found)), _curves(artifact, found["metric"], seeds))
+
+
+def _shown(value: float) -> str:
+    return decimal(value, DIGITS)
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    width = row["half_width"]
+    return _shown(row["mean"]) + ("" if width is None else f" ± {_shown(width)}")
+
+
+def _notes(found: Mapping[str, Any]) -> Iterator[str]:
+    examples, cut = found["examples"], found["cut"]
+    yield f"{examples['train']:,} examples of training, {examples['validation']:,} of validation"
+    if len(found["seeds"]) > 1:
+        yield f"±: half of the {COVERAGE:.0%} interval of the mean over seeds (Student's t)"
+    yield f"best checkpoint by {found['metric']} of validation; the model of seed {found['best_seed']} is in hf/"
+    if any(cut.values()):
+        yield f"texts cut to finetune.context: {cut['train']:,} of training, {cut['validation']:,} of validation"
+    if found["overlapping"]:
+        yield f"left out of training, because validation has them: {found['overlapping']:,}"
+    for split, reasons in found["dropped"].items():
+        shown = ", ".join(f"{reason} {number:,}" for reason, number in reasons.items())
+        yield f"lines of {split} that hold no example: {shown}"
+
+
+def _curves(artifact: Artifact, metric: str, seeds: Sequence[int]) -> Figure | None:
+    """Returns loss and ``metric`` of the validation over the steps, one line a seed."""
+    names = ("validation_loss", f"validation_{metric}")
+    chart = panel_grid([name.replace("_", " ") for name in names], len(names))
+    for number, seed in enumerate(seeds):
+        rows = read_metrics(artifact.path(f"seed_{seed}/metrics.jsonl"))
+        for column, name in enumerate(names, 1):
+            points = [(row["step"], row[name]) for row in rows if name in row]
+            line = go.Scatter(
+                x=[step for step, _ in points],
+                y=[value for _, value in points],
+                name=f"seed {seed}",
+                mode="lines+markers",
+                line={"color": SERIES[number % len(SERIES)]},
+                showlegend=column == 1,
+            )
+            chart.add_trace(line, row=1, col=column)
+    chart.update_xaxes(title_text="optimizer step", row=1)
+    label = f"Loss and {metric} of validation by optimizer step"
+    return panel_figure("finetuned", chart, PANEL_PIXELS + LEGEND_PIXELS, label, len(names))
