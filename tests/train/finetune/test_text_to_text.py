@@ -7,21 +7,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.data.batches import IGNORED
 from headrace.train.finetune.examples import Example
 from headrace.train.finetune.sequences import Form
+from headrace.train.finetune.session import Material
 from headrace.train.finetune.text_to_text import TextToText
 from headrace.train.inference.language_model import LanguageModel
 from headrace.train.inference.settings import Inference
 from tests.train.finetune.small_tasks import BAD, FILLERS, GOOD, SIZES, sentiment, stage
+from tests.train.finetune.test_parity import ADAM, BATCH, their_training
 
 WORDS = ("sst2", "sentence", ":", "negative", "positive", *FILLERS, *GOOD, *BAD)
 T5 = ModelConfig(
@@ -55,7 +60,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Artifact:
     return words_artifact(tmp_path_factory.mktemp("tokenizer"), WORDS)
 
 
-@pytest.mark.parametrize("kind", ["t5", "causal", "prefix"])
+@pytest.mark.parametrize("kind", ["t5", pytest.param("causal", marks=pytest.mark.slow), "prefix"])
 def test_a_model_that_writes_learns_the_words(kind, tmp_path, tokenizer, run_stage) -> None:
     """The predictions equal what ``generate`` writes with the exported folder after the same text."""
     files = sentiment(tmp_path)
@@ -136,3 +141,29 @@ def test_f1_needs_two_classes():
         "finetune.task.metrics: f1 is that of two classes, and the format knows 3; give the classes as format.labels, "
         "or take macro_f1"
     )
+
+
+@pytest.mark.slow
+def test_t5_of_transformers_has_the_same_losses_and_predictions(tmp_path, tokenizer, run_stage) -> None:
+    recipe = {"context": 24, "epochs": 2, "batch_rows": BATCH, "evaluate_every": 100, "optimizer": ADAM}
+    tuning = stage(T5, sentiment(tmp_path), TASK, **recipe)
+    artifact = run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "finetuned")
+    file = tokenizer.path("tokenizer.json")
+    material = Material.read(tuning, file, None, None)
+    material.network.export(material.network.first_weights(1), file, tmp_path / "first")
+    model, losses = their_training(tmp_path / "first", tuning, material, seed=1)
+    assert type(model).__name__ == "T5ForConditionalGeneration"
+    ours = [row["loss"] for row in read_metrics(artifact.path("seed_1/metrics.jsonl"))]
+    torch.testing.assert_close(torch.tensor(ours), torch.tensor(losses), rtol=0, atol=1e-5)
+
+    predictions = artifact.path("seed_1/predictions.jsonl").read_text().splitlines()
+    saved = transformers.T5ForConditionalGeneration.from_pretrained(artifact.folder / "hf").eval()
+    arrays = material.task.arrays(material.validation_rows)
+    mask = torch.from_numpy(arrays["encoder_documents"] >= 0).long()
+    for one in (model, saved):
+        found = one.generate(
+            torch.from_numpy(arrays["encoder_inputs"]), attention_mask=mask, do_sample=False, num_beams=1,
+            max_new_tokens=material.task.answer_tokens,
+        )  # fmt: skip
+        texts = [material.task.text(row) for row in found[:, 1:].numpy()]
+        assert texts == [json.loads(line)["prediction"] for line in predictions]
