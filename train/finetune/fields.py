@@ -7,7 +7,7 @@ from typing import Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Texts, settings
-from headrace.train.finetune.examples import Example, Examples, RecordError
+from headrace.train.finetune.examples import Answer, Example, Examples, RecordError
 from headrace.train.finetune.records import Record, collect, index_of, number_of, text_of, value_of
 
 
@@ -30,6 +30,8 @@ class Fields:
     """The fields with the choices, or the one with a list of them."""
     gold: AnyText = ""
     """The field with the index of the right choice, from 0; empty: none."""
+    answer: AnyText = ""
+    """The field with the text to write (text_to_text); empty: none."""
     header: bool = True
     """Whether the first line of TSV and CSV names the fields; without it they are "0", "1", …."""
 
@@ -61,6 +63,7 @@ class Fields:
             value=number_of(record, self.value) if labelled and self.value else None,
             choices=choices,
             gold=gold,
+            answers=(Answer(text_of(record, self.answer), 0),) if labelled and self.answer else None,
         )
 
     def _choices(self, record: Record) -> tuple[str, ...]:

@@ -77,7 +77,8 @@ class Network:
         form = LEFT_TO_RIGHT if self.weights_folder is None else read_context_form(self.weights_folder)
         common = (self.model, self.vocabulary, tokenizer_file, folder)
         if self.task.kind is None:
-            export(weights, *common, form)
+            export(weights, *common, self.task.context_form or form)
+            self.task.complete(folder)
         else:
             bare = ((name.removeprefix(BACKBONE), value) for name, value in weights)
             export(bare, *common, task=TaskFields(self.task.kind, self.task.hf_fields))

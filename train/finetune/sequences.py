@@ -14,6 +14,7 @@ length, the second one (google-research/bert, run_classifier.py, ``_truncate_seq
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,8 @@ class Form:
     model: ModelConfig
     context: int
     """The most tokens of a sequence, special ones included."""
+    tokenizer_folder: Path | None = None
+    """The folder of the tokenizer; that of a Hugging Face model may have a chat template."""
 
     @property
     def is_two_stacks(self) -> bool:

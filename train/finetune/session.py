@@ -27,7 +27,6 @@ from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
 from headrace.train.cost.flops import flops_per_token
-from headrace.train.data.order import Order
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
 from headrace.train.distributed.watchdog import FINETUNING, Watchdog
 from headrace.train.finetune.evaluation import Examination, RowsOfExamples
@@ -67,7 +66,7 @@ class Material:
         finetune, encoder = tuning.finetune, Encoder.load(tokenizer_file)
         model = dataclasses.replace(tuning.model.discriminator, dropout=finetune.dropout)
         splits = Splits.read(finetune)
-        task = finetune.task.fitted(splits.training, Form(encoder, model, finetune.context))
+        task = finetune.task.fitted(splits.training, Form(encoder, model, finetune.context, tokenizer_file.parent))
         rows, validation_rows = task.rows(splits.training, True), task.rows(splits.validation, False)
         network = Network(model, vocabulary or encoder.vocabulary_size, task, weights_folder)
         return cls(tuning, splits, task, rows, validation_rows, network, tokenizer_file)
@@ -116,7 +115,7 @@ class SeedTraining:
             schedule=tuning.schedule_of(training.steps),
             reader=reader,
             train_rows=material.rows,
-            order=Order(seed, len(material.rows)),
+            order=task.order(seed, material.rows),
             validation=examination,
             meter=Meter(flops, peak * ranks.world if peak else None),
             stragglers=Stragglers(model, ranks, folder),

@@ -10,12 +10,15 @@ A row is what one position of the order of a training stands for: an example, or
 import abc
 import dataclasses
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Source, Tensors
+from headrace.train.data.order import Order, RowOrder
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.examples import Example
 from headrace.train.finetune.sequences import Form, Framed
@@ -78,6 +81,19 @@ class Fitted(abc.ABC):
     def hf_fields(self) -> Mapping[str, Any]:
         """Returns the fields of config.json that describe the outputs."""
         return {}
+
+    @property
+    def context_form(self) -> ContextForm | None:
+        """Returns the form in which the fine-tuned model reads contexts; None: that of the model before."""
+        return None
+
+    def order(self, seed: int, rows: Sequence["Row"]) -> RowOrder:
+        """Returns the order in which ``rows`` are trained on."""
+        return Order(seed, len(rows))
+
+    def complete(self, folder: Path) -> None:
+        """Adds to the exported Hugging Face ``folder`` what the task knows besides; most tasks add nothing."""
+        return
 
     @abc.abstractmethod
     def rows(self, examples: Sequence[Example], is_training: bool) -> list[Row]:

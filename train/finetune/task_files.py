@@ -1,13 +1,13 @@
 """The files of a task: reading of all of them, and the checks and settings that most tasks share. Free of torch."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Texts, settings
-from headrace.train.finetune.examples import Example
-from headrace.train.finetune.files import AnyFormat
+from headrace.train.finetune.examples import Example, Examples
+from headrace.train.finetune.files import AnyFormat, Format
 from headrace.train.finetune.task import Task
 
 
@@ -22,20 +22,30 @@ class FileTask(Task):
     the others, with a space between them; empty: all of them."""
 
     def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
-        examples, dropped = list[Example](), Counter[str]()
-        for path in paths:
-            found = self.format.read(Path(path), labelled)
-            examples += found.examples
-            dropped.update(found.dropped)
+        examples, dropped = read_files(self.format, paths, labelled)
         if examples and (unknown := [name for name in self.texts if name not in examples[0].texts]):
             names = ", ".join(examples[0].texts)
             raise ConfigError("finetune.task.texts", f"the format has no text {unknown[0]!r}", f"give some of: {names}")
-        return examples, dict(dropped)
+        return examples, dropped
 
     def texts_of(self, example: Example) -> list[str]:
         """Returns the one text or the two that the model reads of ``example``."""
         texts = [example.texts[name] for name in self.texts or example.texts]
         return [texts[0], " ".join(texts[1:])] if len(texts) > 1 else texts
+
+
+def read_files(form: Format, paths: Sequence[str], labelled: bool) -> tuple[list[Example], dict[str, int]]:
+    """Returns the examples of all ``paths``, and the number of dropped lines by reason."""
+    return merged(form.read(Path(path), labelled) for path in paths)
+
+
+def merged(files: Iterable[Examples]) -> tuple[list[Example], dict[str, int]]:
+    """Returns the examples of all ``files``, and the number of dropped lines by reason."""
+    examples, dropped = list[Example](), Counter[str]()
+    for found in files:
+        examples += found.examples
+        dropped.update(found.dropped)
+    return examples, dict(dropped)
 
 
 def check_labelled(examples: Sequence[Example], field: str, what: str, split: str) -> None:

@@ -17,7 +17,7 @@ from headrace.train.loop.pretraining import UNHASHED
 from headrace.train.loop.schedule import Schedule
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
-MODEL_FILES = ("config.json", "tokenizer.json", "*.safetensors")
+MODEL_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "*.safetensors")
 """The files of a Hugging Face folder that decide the result."""
 
 

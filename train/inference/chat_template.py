@@ -5,6 +5,15 @@
 A template is Jinja, as in ``chat_template`` of a Hugging Face folder's tokenizer_config.json.
 """
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.json_files import read_json, write_json
+
+TOKENIZER_CONFIG, TEMPLATE_FILE = "tokenizer_config.json", "chat_template.jinja"
+
 DEFAULT_TEMPLATE = (
     "{% for message in messages %}"
     "{% if message['role'] == 'system' %}{{ message['content'] }}\n\n"
@@ -19,3 +28,74 @@ DEFAULT_STOPS = ("\nUser:",)
 
 Message = dict[str, str]
 """``role`` (system, user or assistant) and ``content``."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ChatTemplate:
+    """A template with the special tokens that it names."""
+
+    text: str
+    special: Mapping[str, str]
+    """Role (``eos_token``, …) → token."""
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> "ChatTemplate | None":
+        """Returns the template of the tokenizer in a Hugging Face ``folder``; None where it has none.
+
+        Of several named ones, the one with the name ``default``.
+        """
+        path = folder / TOKENIZER_CONFIG
+        values = read_json(path) if path.is_file() else {}
+        alone = folder / TEMPLATE_FILE
+        text = alone.read_text(encoding="utf-8") if alone.is_file() else values.get("chat_template")
+        if isinstance(text, list):
+            text = next((one["template"] for one in text if one["name"] == "default"), None)
+        tokens = {name: value for name, value in values.items() if name.endswith("_token")}
+        special = {name: value["content"] if isinstance(value, dict) else value for name, value in tokens.items()}
+        return None if text is None else cls(text, {name: one for name, one in special.items() if isinstance(one, str)})
+
+    def rendered(self, messages: Sequence[Message], begins_answer: bool) -> str:
+        """Returns ``messages`` as one text, as ``apply_chat_template`` of transformers renders them.
+
+        Raises:
+            ConfigError: when the template refuses them.
+        """
+        from jinja2 import TemplateError
+        from transformers.utils.chat_template_utils import render_jinja_template
+
+        try:
+            (text,), _ = render_jinja_template(
+                [[dict(message) for message in messages]],
+                chat_template=self.text,
+                add_generation_prompt=begins_answer,
+                **self.special,
+            )
+        except TemplateError as error:
+            wrong = f"cannot write these messages ({error})"
+            raise ConfigError("the chat template", wrong, "correct the roles of the messages") from None
+        return str(text)
+
+    def answers(self, messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
+        """Returns the text of ``messages``, and first and end character of each answer of the assistant in it.
+
+        An answer begins after what asks for it, and ends with its end token; spaces after it do not belong to it.
+
+        Raises:
+            ConfigError: when the text of the first messages changes with those that follow.
+        """
+        whole, spans = self.rendered(messages, False), []
+        for number, message in enumerate(messages):
+            if message["role"] != "assistant":
+                continue
+            before = self.rendered(messages[:number], True)
+            until = self.rendered(messages[: number + 1], False).rstrip()
+            if not until.startswith(before) or not whole.startswith(until):
+                wrong = f"writes message {number} in another way when it is asked for or when others follow"
+                raise ConfigError("the chat template", wrong, "give one that only adds text for each message")
+            spans.append((len(before), len(until)))
+        return whole, spans
+
+    def write(self, folder: Path) -> None:
+        """Adds the template and its special tokens to the tokenizer of the Hugging Face ``folder``."""
+        path = folder / TOKENIZER_CONFIG
+        write_json(path, read_json(path) | dict(self.special) | {"chat_template": self.text})

@@ -67,6 +67,9 @@ ADAM = {"type": "adamw", "learning_rate": 3e-3, "weight_decay": 0.01}
 def theirs(model: nn.Module, task: Fitted, rows: list[Row], labelled: bool = True) -> Any:
     """The output of their class for ``rows``."""
     arrays = {name: torch.from_numpy(array) for name, array in task.arrays(rows).items()}
+    if task.kind is None:
+        mask = (arrays["encoder_documents"] >= 0).long()
+        return model(input_ids=arrays["encoder_inputs"], attention_mask=mask, labels=arrays["targets"])
     tokens = arrays["encoder_inputs"] if "encoder_inputs" in arrays else arrays["inputs"]
     inputs = {"input_ids": tokens, "attention_mask": (arrays["documents"] >= 0).long()}
     if task.form.model.segments > 1:
