@@ -144,6 +144,9 @@ class Denoising(Restoring, Smoothed):
     """The mean length of a masked span in tokens; only spans uses it."""
     sentinels: Sentinels = 100
     """The number of sentinels <extra_id_0>, <extra_id_1>, … in the tokenizer; the first one is also the mask."""
+    input_mask: Literal["full", "causal"] = "full"
+    """The inputs of one stack see each other (full: a prefix LM), or the tokens before them alone (causal: a language
+    model). Rows and losses are the same (Raffel et al. 2020, section 3.2). Of two stacks, the encoder is full."""
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -167,6 +170,15 @@ class Denoising(Restoring, Smoothed):
 
     def spans(self, text_tokens: int) -> int:
         return noise.noise_spans(text_tokens, self.rate, self.mean_span) if self.kind == "spans" else 0
+
+    def row(
+        self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
+    ) -> dict[str, NDArray[np.int64]]:
+        """Returns the arrays of one row; with a causal mask of the inputs there is no prefix."""
+        arrays = super().row(pieces, row_tokens, vocabulary, generator)
+        if self.input_mask == "causal":
+            arrays["prefix"][:] = 0
+        return arrays
 
     def noised(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator) -> tuple[Text, Text]:
         """Returns inputs and targets of ``text``, without their ends; it has at least 2 tokens."""
@@ -204,7 +216,7 @@ class Denoising(Restoring, Smoothed):
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         """Returns a context whose continuation is the first masked span, for a model that restores spans; else one
         whose continuation is the targets."""
-        form = super().context_form(vocabulary)
+        form = dataclasses.replace(super().context_form(vocabulary), looks_ahead=self.input_mask == "full")
         if self.kind not in ("spans", "independent"):
             return form
         first, second, *_ = self._sentinel_ids(vocabulary)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import IGNORED, Source, Tensors
@@ -89,6 +90,11 @@ class TwoSequences(Restoring):
 @settings
 class EncoderDecoderDenoising(TwoSequences, Denoising):
     """``Denoising`` in two sequences."""
+
+    def __post_init__(self) -> None:
+        if self.input_mask == "causal":
+            wrong = "is causal, and the encoder of model.stack=encoder_decoder sees all inputs"
+            raise ConfigError("objective.input_mask", wrong, "give objective.input_mask=full, or model.stack=decoder")
 
 
 @settings

@@ -1,14 +1,21 @@
 """The files of conf/study/ decode, and their arms are valid runs."""
 
-import pytest
+import copy
+import functools
+from collections.abc import Sequence
 
-from headrace.pipeline.conf_folder import studies
+import hydra
+import pytest
+from omegaconf import DictConfig, OmegaConf
+
+from headrace.pipeline import composition
+from headrace.pipeline.conf_folder import CONF, groups, studies
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.study.arm_plans import arm_plan, arm_plans
+from headrace.pipeline.overrides import parsed
+from headrace.pipeline.study import arm_plans as plans
 from headrace.pipeline.study.settings import decoded_study, read_study
 
 STUDIES = studies()
-SIZES = ("tiny", "small", "paper")
 STUDY = """title: Two rates
 question: Which rate is better?
 expectation: The higher one.
@@ -21,19 +28,43 @@ claims: [{claim: The higher rate is better., rising: [fast, slow]}]
 """
 
 
+@functools.cache
+def composed(*options: str) -> DictConfig:
+    """The composed options of groups. Hydra takes a third of a second, so arms with the same options share one."""
+    with composition._hydra(options):
+        return hydra.compose(composition.PRIMARY, list(options))
+
+
+def cheaply_composed(overrides: Sequence[str]) -> dict[str, object]:
+    """The composed settings, as ``compose`` makes them: values are set after options are composed."""
+    options = [one for one in overrides if one.partition("=")[0] in groups()]
+    config = copy.deepcopy(composed(*options))
+    OmegaConf.set_struct(config, False)
+    with hydra.initialize_config_dir(str(CONF), version_base=composition.HYDRA_VERSION_BASE):
+        for one in parsed([override for override in overrides if override not in options]):
+            OmegaConf.update(config, one.key_or_group, one.value(), merge=False)
+    return composition._plain(config)
+
+
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_decodes_and_its_arms_compose(name):
-    """Composing takes a third of a second: the arms take the sizes in turn."""
-    study = read_study(name)
-    for number, arm in enumerate(study.arms):
-        arm_plan(name, study, SIZES[number % len(SIZES)], arm, [])
+def test_a_study_decodes_and_its_arms_are_equal_in_what_is_held_equal(name, monkeypatch):
+    monkeypatch.setattr(plans, "compose", cheaply_composed)
+    found = plans.arm_plans(name, read_study(name), "tiny", [])
+    assert name != "architectures" or {plan.config.text_packing.row_tokens for plan in found} == {568}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", ["small", "paper"])
 @pytest.mark.parametrize("name", STUDIES)
-def test_arms_are_equal_in_what_is_held_equal(name, size):
-    arm_plans(name, read_study(name), size, [])
+def test_arms_of_larger_sizes_are_valid(name, size, monkeypatch):
+    monkeypatch.setattr(plans, "compose", cheaply_composed)
+    plans.arm_plans(name, read_study(name), size, [])
+
+
+def test_arms_are_composed_cheaply_in_these_tests_as_the_command_does():
+    study = read_study("repeats")
+    arm = plans.arm_plan("repeats", study, "tiny", "denoise_32", ["training.seed=3"])
+    assert cheaply_composed(arm.overrides) == arm.values
 
 
 @pytest.mark.parametrize(
@@ -61,9 +92,9 @@ def test_what_differs_is_not_held_equal(tmp_path):
     file = tmp_path / "own.yaml"
     file.write_text(STUDY.replace("slow: [", "slow: [training.steps=10,"))
     with pytest.raises(ConfigError) as error:
-        arm_plans("own", decoded_study(file), "tiny", [])
+        plans.arm_plans("own", decoded_study(file), "tiny", [])
     wrong = "own.held_equal: tokens is held equal, and differs between arms: slow 20,480, fast 40,960"
     assert str(error.value).partition(";")[0] == wrong
     with pytest.raises(ConfigError) as error:
-        arm_plan("own", decoded_study(file), "tiny", "slow", ["model.layer=3"])
+        plans.arm_plan("own", decoded_study(file), "tiny", "slow", ["model.layer=3"])
     assert str(error.value) == "own.arms.slow: model.layer: unknown key 'layer'; did you mean 'model.layers'?"

@@ -154,6 +154,17 @@ def test_shorter_rows_fit_and_the_shortest_has_no_target(kind):
     }
 
 
+def test_inputs_with_a_causal_mask_are_the_same_rows_without_a_prefix():
+    pieces = [np.arange(10, 31)]
+    full, causal = (
+        Denoising(sentinels=SENTINELS, input_mask=mask).row(pieces, 30, VOCABULARY, np.random.default_rng(5))
+        for mask in ("full", "causal")
+    )
+    assert (full["prefix"].any(), causal["prefix"].any()) == (True, False)
+    assert all((full[name] == causal[name]).all() for name in full if name != "prefix")
+    assert not Denoising(input_mask="causal", sentinels=SENTINELS).context_form(VOCABULARY).looks_ahead
+
+
 def test_settings_that_cannot_work_are_refused_before_any_stage():
     refused = {
         ("objective.sentinels=5",): "objective.sentinels: is 5, and a row of 115 tokens has 6 spans; give 6, or make "
@@ -163,9 +174,13 @@ def test_settings_that_cannot_work_are_refused_before_any_stage():
         ("model.stack=encoder",): "objective: denoising trains a stack decoder or encoder_decoder, and model.stack is "
         "encoder; give a model of stack decoder or encoder_decoder, or an objective that trains a stack encoder: "
         "masked",
+        ("objective.input_mask=causal",): "objective.input_mask: is causal, and the encoder of "
+        "model.stack=encoder_decoder sees all inputs; give objective.input_mask=full, or model.stack=decoder",
     }
     for overrides, message in refused.items():
-        done = headrace_here("config", "experiment=span_demo", *overrides)
+        done = headrace_here(
+            "config", f"experiment={'t5' if 'input_mask' in overrides[0] else 'span'}_demo", *overrides
+        )
         assert (done.returncode, done.stderr) == (2, f"headrace: {message}\n")
 
 
