@@ -64,7 +64,7 @@ KINDS: Mapping[str, MetricKind] = {
         _perplexity("token_perplexity", size="tokens"),
         _perplexity("byte_perplexity", size="bytes"),
         MetricKind("loss_change", higher_is_better=False),
-        MetricKind("model_loss_minus", higher_is_better=False),
+        MetricKind("model_minus_baseline", higher_is_better=False),
         MetricKind("scored_tokens", higher_is_better=None),
         MetricKind("prefix_matching"),
         MetricKind("induction_heads"),

@@ -30,7 +30,7 @@ def test_it_counts_training_rows_and_predicts_held_out_documents(line, encoder):
     expected = sum(map(np.sum, losses)) / sum(map(len, losses))
     assert found["loss", ""].value == found["loss", "order_3"].value == pytest.approx(expected, abs=1e-9)
     assert expected < found["loss", "order_1"].value < math.log(size)
-    assert found["model_loss_minus", ""].value == pytest.approx(math.log(size) - expected, abs=1e-5)
+    assert found["model_minus_baseline", ""].value == pytest.approx(math.log(size) - expected, abs=1e-5)
     assert found["perplexity", ""].value == pytest.approx(math.exp(expected))
     assert entry.items == len(held_out.documents)
 

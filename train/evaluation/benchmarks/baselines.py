@@ -148,5 +148,5 @@ def _metrics(nats: Sequence[float], found: Mapping[str, Sequence[float]], vocabu
         loss,
         exponential(loss, "perplexity", float(vocabulary)),
         ratio("bits_per_byte", bits, text_bytes, uniform_bits),
-        ratio("model_loss_minus", [own - other for own, other in zip(model, nats, strict=True)], tokens, None),
+        ratio("model_minus_baseline", [own - other for own, other in zip(model, nats, strict=True)], tokens, None),
     ]
