@@ -104,7 +104,7 @@ class Family(abc.ABC):
     presets: ClassVar[Mapping[str, Preset]] = {}
     """Name of a file in conf/model → its published size."""
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {}
-    """What a task predicts → the head of the family's class for it."""
+    """Kind of a task → the head of the family's class for it."""
 
     def names(self, config: ModelConfig) -> WeightNames:
         """Returns the names of the weights of the model that ``config`` describes."""

@@ -18,7 +18,7 @@ from typing import Literal
 from headrace.train.parts import HeadActivation
 
 TaskKind = Literal["classification", "multiple_choice", "span"]
-"""What a head predicts. Regression has the head of classification with one output."""
+"""The kind of a head's predictions. Regression has the head of classification with one output."""
 
 
 @dataclasses.dataclass(frozen=True)

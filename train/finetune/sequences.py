@@ -1,4 +1,4 @@
-"""How a model reads one text or a pair of texts: special tokens, segments, and the cut of texts that are too long.
+"""The form in which a model reads one text or a pair: special tokens, segments, the cut of texts that are too long.
 
     encoder            [CLS] a b [SEP]        [CLS] a b [SEP] c d [SEP]        the head reads the first position
     decoder            E a b E                E a b E c d E                    the last one; E is the end of text

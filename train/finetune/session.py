@@ -47,13 +47,13 @@ PREDICTIONS, TEST_PREDICTIONS = "predictions.jsonl", "test_predictions.jsonl"
 
 @dataclasses.dataclass(frozen=True)
 class Material:
-    """What all seeds share: the examples as rows, and the model that they begin from."""
+    """The common parts of all seeds: the examples as rows, and the model that they begin from."""
 
     tuning: Tuning
     splits: Splits
     task: Fitted
     rows: list[Row]
-    """Those of the training."""
+    """The rows of the training."""
     validation_rows: list[Row]
     network: Network
     tokenizer_file: Path

@@ -35,7 +35,7 @@ class Finetune:
     """A task, its files, and the recipe of its training."""
 
     task: AnyTask
-    """What is predicted: its type, the format of its files, and its metrics."""
+    """The kind of task: its type, the format of its files, and its metrics."""
     train: FilePaths
     """Files of the examples that are trained on."""
     validation: FilePaths

@@ -45,7 +45,7 @@ class Row:
     targets: Mapping[str, NDArray[Any]]
     """The arrays that the loss compares with, by name; those of one name have one shape in all rows of a task."""
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """What the predictions need in addition."""
+    """Further values that the predictions need."""
 
     @property
     def tokens(self) -> int:

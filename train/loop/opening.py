@@ -1,4 +1,4 @@
-"""What every training begins with: an engine over the prepared model, and the newest checkpoint."""
+"""The beginning of every training: an engine over the prepared model, and the newest checkpoint."""
 
 from collections.abc import Mapping
 from pathlib import Path

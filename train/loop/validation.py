@@ -18,7 +18,7 @@ Sums = dict[str, float]
 
 
 class Validation(Protocol):
-    """What a training is judged by every ``training.validate_every`` steps."""
+    """The measurement after every ``training.validate_every`` steps of a training."""
 
     def values(self) -> dict[str, float]:
         """Returns metric → value, the same on all ranks; all of them call it together."""
