@@ -1,7 +1,7 @@
 """``headrace chat``: a conversation with a model in the terminal.
 
 headrace chat                              your newest weights below the root
-headrace chat small                        the weights of a run
+headrace chat small                        the weights of a run; if it learned conversations, the model that did
 headrace chat path/to/model                any causal model or encoder–decoder in Hugging Face's format
 headrace chat small --temperature 0.8 --top-p 0.95 --seed 3 --system "Answer in one sentence."
 echo "Who are you?" | headrace chat small  one line in, one answer out
@@ -27,6 +27,9 @@ from headrace.pipeline.commands.generate import sampling_of, to_file, to_termina
 from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.run.run_files import named_file
+from headrace.pipeline.run.saved import SavedRun
+from headrace.train.inference.chat_template import ChatTemplate
 from headrace.train.inference.generate import open_chat
 
 if TYPE_CHECKING:
@@ -60,11 +63,26 @@ def chat(
     numbers = {"max_tokens": max_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = sampling_of(numbers, stop)
     is_folder = bool(run) and (Path(run) / "config.json").is_file()
-    folder = Path(run) if is_folder else weights_of(config.root, run, "RUN")
+    folder = Path(run) if is_folder else model_of(config.root, run)
     conversation = open_chat(folder, config.evaluation, sampling, system)
     if not conversation.has_own_template:
         print(f'{folder} has no chat template: lines "User: …" and "Assistant: …" are used', file=sys.stderr)
     talk(conversation)
+
+
+def model_of(root: str, run: str) -> Path:
+    """Returns the model of ``run`` that learned conversations, else the one of its weights; see ``weights_of``.
+
+    Raises:
+        ConfigError: when there is none.
+        ArtifactError: when the training of the run is not finished.
+    """
+    if run:
+        steps = SavedRun.read(named_file(root, run)).stages
+        tuned = [step.folder / "hf" for step in steps if step.name == "finetuned"]
+        if tuned and (tuned[0] / "config.json").is_file() and ChatTemplate.of_folder(tuned[0]) is not None:
+            return tuned[0]
+    return weights_of(root, run, "RUN")
 
 
 def talk(conversation: "Chat") -> None:

@@ -58,7 +58,7 @@ class Conversations(Task):
     def fitted(self, training: Sequence[Example], form: Form) -> "Dialogues":
         folder = form.tokenizer_folder
         own = ChatTemplate.of_folder(folder) if folder is not None else None
-        end = form.encoder.backend.id_to_token(form.encoder.end_of_text)
+        end = str(form.encoder.backend.id_to_token(form.encoder.end_of_text))
         special = own.special if own is not None else {"eos_token": end}
         text = self.template or (own.text if own is not None else DEFAULT_TEMPLATE)
         tokenizer = Tokenizer.from_str(form.encoder.backend.to_str())

@@ -8,6 +8,7 @@ A template is Jinja, as in ``chat_template`` of a Hugging Face folder's tokenize
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json, write_json
@@ -63,17 +64,18 @@ class ChatTemplate:
         from jinja2 import TemplateError
         from transformers.utils.chat_template_utils import render_jinja_template
 
+        special: dict[str, Any] = dict(self.special)
         try:
-            (text,), _ = render_jinja_template(
+            texts, _ = render_jinja_template(
                 [[dict(message) for message in messages]],
                 chat_template=self.text,
                 add_generation_prompt=begins_answer,
-                **self.special,
+                **special,
             )
         except TemplateError as error:
             wrong = f"cannot write these messages ({error})"
             raise ConfigError("the chat template", wrong, "correct the roles of the messages") from None
-        return str(text)
+        return str(texts[0])
 
     def answers(self, messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
         """Returns the text of ``messages``, and first and end character of each answer of the assistant in it.

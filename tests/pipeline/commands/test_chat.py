@@ -3,7 +3,9 @@
 import io
 import json
 import re
+import shutil
 import signal
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -130,6 +132,19 @@ def test_ctrl_c_ends_the_answer_and_not_the_command(chat, monkeypatch):
     with pytest.raises(SystemExit) as end:
         chat("Hello\nHello\n", *SHORT)
     assert end.value.code == 128 + signal.SIGTERM
+
+
+def test_a_run_that_learned_conversations_talks_with_that_model(folder, tmp_path, monkeypatch):
+    """Without a template, as a classifier has none, it is the model of the weights."""
+    steps = [SimpleNamespace(name="weights", folder=tmp_path), SimpleNamespace(name="finetuned", folder=tmp_path / "f")]
+    (tmp_path / "manifest.json").write_text("{}")
+    shutil.copytree(folder, tmp_path / "f" / "hf")
+    monkeypatch.setattr(command, "named_file", lambda root, run: tmp_path)
+    monkeypatch.setattr(command.SavedRun, "read", lambda path: SimpleNamespace(stages=steps))
+    monkeypatch.setattr(command, "weights_of", lambda root, run, where: tmp_path / "hf")
+    assert command.model_of("runs", "small") == tmp_path / "hf"
+    (tmp_path / "f" / "hf" / "chat_template.jinja").write_text(TEMPLATE)
+    assert command.model_of("runs", "small") == tmp_path / "f" / "hf"
 
 
 def test_unknown_commands_are_named(chat):
