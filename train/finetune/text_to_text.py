@@ -102,10 +102,14 @@ class TextToText(Task):
             raise ConfigError("finetune.task.metrics", wrong, "give the classes as format.labels, or take macro_f1")
 
     def fitted(self, training: Sequence[Example], form: Form) -> "WrittenTask":
-        end = 1
         texts = [text for example in training for text in targets_of(example, self.benchmark)]
-        longest = max(len(ids) for ids in form.ids(texts)) + end
-        most = min(self.answer_tokens or longest, form.context - 1)
+        with_end = max(len(ids) for ids in form.ids(texts)) + 1
+        most = self.answer_tokens or with_end
+        frame = form.frame(2)
+        around = 0 if form.is_two_stacks else len(frame.before) + len(frame.between)
+        if most + around >= form.context:
+            wrong = f"is {form.context}, and an answer of up to {most} tokens leaves none for the text before it"
+            raise ConfigError("finetune.context", wrong, "give a larger one, or finetune.task.answer_tokens")
         classes = self.classes or tuple(sorted({str(example.label) for example in training}))
         return WrittenTask(form=form, task=self, classes=classes, answer_tokens=most, looks_ahead=self.looks_ahead)
 
@@ -119,10 +123,9 @@ class WrittenTask(TokenTask):
 
     @property
     def context_form(self) -> ContextForm:
-        """Returns the form in which the fine-tuned model reads contexts; that of a causal decoder is its own."""
-        frame = self.form.frame(2)
         if self.form.is_two_stacks:
             return ContextForm(looks_ahead=True, ending=(self._end,), given=(self.form.decoder_start,))
+        frame = self.form.frame(2)
         return ContextForm(looks_ahead=self.looks_ahead, opening=frame.before, ending=frame.between)
 
     @property
@@ -152,9 +155,9 @@ class WrittenTask(TokenTask):
             return Row(index, (plain_sequence(whole, cut + len(prompt) + 1 - len(whole)), plain_sequence(target)), {})
         frame = self.form.frame(2)
         most = self.form.context - self.answer_tokens - len(frame.before) - len(frame.between)
-        read = np.concatenate([frame.before, prompt[: max(most, 0)], frame.between]).astype(np.int64)
+        read = np.concatenate([frame.before, prompt[:most], frame.between]).astype(np.int64)
         tokens = np.concatenate([read, target])
-        cut += len(prompt) - len(prompt[: max(most, 0)])
+        cut += len(prompt) - len(prompt[:most])
         return answer_row(index, tokens, np.arange(len(tokens)) >= len(read), len(read), cut)
 
     def predictions(

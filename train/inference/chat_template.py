@@ -66,7 +66,7 @@ class ChatTemplate:
 
         special: dict[str, Any] = dict(self.special)
         try:
-            texts, _ = render_jinja_template(
+            found: Any = render_jinja_template(
                 [[dict(message) for message in messages]],
                 chat_template=self.text,
                 add_generation_prompt=begins_answer,
@@ -75,7 +75,7 @@ class ChatTemplate:
         except TemplateError as error:
             wrong = f"cannot write these messages ({error})"
             raise ConfigError("the chat template", wrong, "correct the roles of the messages") from None
-        return str(texts[0])
+        return str(found[0][0])
 
     def answers(self, messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
         """Returns the text of ``messages``, and first and end character of each answer of the assistant in it.

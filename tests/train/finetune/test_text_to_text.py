@@ -75,8 +75,6 @@ def test_a_model_that_writes_learns_the_words(kind, tmp_path, tokenizer, run_sta
     predictions = [json.loads(line)["prediction"] for line in found]
     assert set(predictions) <= {"positive", "negative"}
     prompts = [f"sst2 sentence: {text}" for text, _ in lines]
-    if kind == "causal":
-        prompts = [f"</s>{prompt}</s>" for prompt in prompts]
     written = LanguageModel.open(artifact.folder / "hf", Inference(device="cpu")).generate(prompts, max_tokens=2)
     assert [text.strip() for text in written] == predictions
 
@@ -131,6 +129,16 @@ def test_examples_without_a_result_are_not_trained_on():
     assert str(caught.value) == (
         "finetune.train: example dev.tsv:2 has no result to write; give files with results, and name their field "
         "(label, value, gold or answer) in the format"
+    )
+
+
+@pytest.mark.parametrize(("model", "context"), [(T5, 4), (DECODER, 6)])
+def test_the_context_has_room_for_prompt_and_answer(model, context):
+    with pytest.raises(ConfigError) as caught:
+        fitted(model, context, EXAMPLES, answer_tokens=4)
+    assert str(caught.value) == (
+        f"finetune.context: is {context}, and an answer of up to 4 tokens leaves none for the text before it; "
+        "give a larger one, or finetune.task.answer_tokens"
     )
 
 
