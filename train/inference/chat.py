@@ -69,12 +69,12 @@ class Chat:
 
     def _fitting(self) -> list[int]:
         """Returns the tokens of the messages, without the oldest exchanges that do not fit; removes these."""
-        first = 1 if self._system else 0
-        while True:
-            tokens = self._tokenizer.conversation(self.messages, None if self.has_own_template else DEFAULT_TEMPLATE)
-            if len(tokens) <= self._capacity:
-                return tokens
-            if len(self.messages) <= first + 1:
+        template = None if self.has_own_template else DEFAULT_TEMPLATE
+        first, kept = 1 if self._system else 0, list(self.messages)
+        while len(tokens := self._tokenizer.conversation(kept, template)) > self._capacity:
+            if len(kept) <= first + 1:
                 wrong = f"has {len(tokens)} tokens with the template, {self._capacity} fit beside the answer"
                 raise ConfigError("the message", wrong, "write a shorter one, or give a smaller --max-tokens")
-            del self.messages[first : first + 2]
+            del kept[first : first + 2]
+        self.messages = kept
+        return tokens
