@@ -23,6 +23,8 @@ STUDY = "study"
 """The folder of studies (pipeline/study), which are no settings of a run."""
 NOT_SETTINGS = frozenset({"defaults", "hydra"})
 """Keys of conf/config.yaml that Hydra reads for itself."""
+NOT_DECISIVE = ("name", "root", "workers", "ranks", "cluster", "tracking")
+"""Settings that do not change results."""
 
 
 def own_folder() -> Path | None:

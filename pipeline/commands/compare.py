@@ -34,6 +34,7 @@ from headrace.pipeline.commands import compare_page
 from headrace.pipeline.commands.declaration import command
 from headrace.pipeline.commands.lookup import whole
 from headrace.pipeline.commands.request import config_of
+from headrace.pipeline.conf_folder import NOT_DECISIVE
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
@@ -46,8 +47,6 @@ from headrace.pipeline.run.saved import SavedRun
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of, read_scores, split_filter
 from headrace.train.evaluation.significance import Difference, compared, holm, mark
 
-NOT_DECISIVE = ("name", "root", "until", "workers", "ranks", "cluster", "tracking")
-"""Settings that do not change results."""
 NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
     "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm."
@@ -134,7 +133,7 @@ class Row:
 
 def decisive(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns the nested ``settings`` that decide the results, by their dotted names."""
-    return dict(flat({key: value for key, value in settings.items() if key not in NOT_DECISIVE}))
+    return dict(flat({key: value for key, value in settings.items() if key not in (*NOT_DECISIVE, "until")}))
 
 
 def show(config: RunConfig, wanted: Sequence[str], only: Sequence[str], page: Path | None) -> None:

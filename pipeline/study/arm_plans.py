@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.pipeline.composition import compose
+from headrace.pipeline.conf_folder import NOT_DECISIVE, setting_of
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.overrides import replaced
@@ -28,6 +29,11 @@ class ArmPlan:
     config: RunConfig
     compute: Compute
     """Parameters, tokens and operations of one run, as ``headrace plan`` counts them."""
+
+    @property
+    def decisive(self) -> list[str]:
+        """The overrides without those that say where and under which name the runs are."""
+        return [one for one in self.overrides if setting_of(one) not in NOT_DECISIVE]
 
     @property
     def held(self) -> dict[str, float]:

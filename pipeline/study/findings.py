@@ -16,7 +16,6 @@ from headrace.train.cost.flops import PEAK_FLOPS
 CPU_FLOPS = 6e10
 """FLOP/s that two CPU cores reach with models of about a million parameters: the estimate before anything has run."""
 GPU, MFU = "H100", 0.4
-DONE = "done"
 UNKNOWN = "–"
 Table = list[list[str]]
 """The header, then the rows."""
@@ -104,10 +103,10 @@ class Findings:
             values = [self._cell(plan.name, measure) for measure in self.study.measures]
             of_arm = [run for run in self.runs if run.arm == plan.name]
             done = sum(run.reading is not None for run in of_arm)
-            others = dict.fromkeys(run.state for run in of_arm if run.state != DONE)
+            others = dict.fromkeys(run.state for run in of_arm if run.reading is None)
             sizes = [_amount(plan.held[quantity]) for quantity in ("parameters", "flops", "tokens")]
             settings = " ".join(self.study.arms[plan.name]) or UNKNOWN
-            rows.append([plan.name, settings, *sizes, *values, f"{done} of {self.seeds}", "; ".join(others) or DONE])
+            rows.append([plan.name, settings, *sizes, *values, f"{done} of {self.seeds}", "; ".join(others) or "done"])
         return [head, *rows]
 
     def _cell(self, arm: str, measure: str) -> str:
@@ -118,15 +117,8 @@ class Findings:
 
     def verdicts_table(self) -> Table:
         """Returns a row for each step of each claim, with its intervals and the verdict on the claim."""
-        head = [
-            "claim",
-            "higher − lower",
-            "difference",
-            "over seeds, 95 %",
-            "over documents, 95 %",
-            "more than",
-            "verdict",
-        ]
+        intervals = ["over seeds, 95 %", "over documents, 95 %"]
+        head = ["claim", "higher − lower", "difference", *intervals, "more than", "verdict"]
         rows = []
         for one in self.decisions:
             for number, step in enumerate(one.steps):
@@ -134,16 +126,8 @@ class Findings:
                 difference = UNKNOWN if step.difference is None else f"{step.difference:+.4f}"
                 intervals = [_ends(step.over_seeds) or UNKNOWN, _ends(step.over_items) or UNKNOWN]
                 pair = f"{step.higher} − {step.lower}"
-                rows.append(
-                    [
-                        one.claim * first,
-                        pair,
-                        difference,
-                        *map(str.strip, intervals),
-                        f"{one.by:g}",
-                        one.verdict * first,
-                    ]
-                )
+                numbers = [difference, *map(str.strip, intervals), f"{one.by:g}"]
+                rows.append([one.claim * first, pair, *numbers, one.verdict * first])
         return [head, *rows]
 
     def published_table(self) -> Table:
@@ -173,7 +157,7 @@ class Findings:
 
     def as_json(self) -> dict[str, Any]:
         """Returns plain values: runs with their measures and curves, decisions, sizes of arms."""
-        arms = [{"name": plan.name, "overrides": list(plan.overrides), **plan.held} for plan in self.plans]
+        arms = [{"name": plan.name, "overrides": plan.decisive, **plan.held} for plan in self.plans]
         return {
             "study": self.name,
             "size": self.size,

@@ -42,7 +42,11 @@ def cheaply_composed(overrides: Sequence[str]) -> dict[str, object]:
     OmegaConf.set_struct(config, False)
     with hydra.initialize_config_dir(str(CONF), version_base=composition.HYDRA_VERSION_BASE):
         for one in parsed([override for override in overrides if override not in options]):
-            OmegaConf.update(config, one.key_or_group, one.value(), merge=False)
+            above, _, key = one.key_or_group.rpartition(".")
+            if one.is_delete():
+                del OmegaConf.select(config, above)[key]
+            else:
+                OmegaConf.update(config, one.key_or_group, one.value(), merge=True)
     return composition._plain(config)
 
 
