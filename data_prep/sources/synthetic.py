@@ -22,7 +22,7 @@ from pydantic import Field
 
 from headrace.data_prep.sources.source import ListedFile, Record, Source
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import AnyText, Positive, Seed, digest, settings
+from headrace.pipeline.core.settings import LARGEST, AnyText, Positive, Seed, digest, settings
 from headrace.pipeline.core.stage import RawFile
 
 PART_DOCUMENTS = 10_000
@@ -42,7 +42,7 @@ class Synthetic(Source):
     """The least length of a sequence."""
     most_symbols: Positive = 25
     """The greatest length of a sequence; all lengths are equally likely."""
-    copies: Annotated[int, Field(ge=2)] = 2
+    copies: Annotated[int, Field(ge=2, le=LARGEST)] = 2
     """The number of times that a document has its sequence."""
     separator: AnyText = ""
     """A word between two copies, which is no symbol; empty: none."""

@@ -111,6 +111,13 @@ ZERO_MEANS = {
     "Continuations.seed": "a seed like any other",
     "Slurm.signal_seconds": "told when it is over",
     "Slurm.gpus_per_node": "works on CPU",
+    "Canaries.seed": "a seed like any other",
+    "Synthetic.seed": "a seed like any other",
+    "LstmBaseline.seed": "a seed like any other",
+    "Finetune.seeds": "a seed like any other",
+    "Finetune.dropout": "off",
+    "Finetune.warmup_fraction": "no warm-up",
+    "TrainingConfig.seen_rows": "no loss of seen rows",
 }
 """The numbers of which 0 is a value like any other, by class and field, and what it means there."""
 
@@ -127,6 +134,13 @@ EMPTY_MEANS = {
     "MultipleChoice.query_suffix": "nothing behind the question",
     "GenerationBenchmark.query_suffix": "nothing behind the question",
     "Completion.group_field": "no groups",
+    "Synthetic.separator": "no word in between",
+    "Fields.label": "no class",
+    "Fields.value": "no number",
+    "Fields.gold": "no right choice",
+    "Fields.answer": "no text to write",
+    "TextToText.prefix": "no first word",
+    "Conversations.template": "that of the folder, or our own",
 }
 """The texts that may be empty."""
 
