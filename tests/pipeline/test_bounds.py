@@ -194,6 +194,13 @@ def accepted(hint: Any) -> Iterator[tuple[Any, Any]]:
             yield edge, value
 
 
+CHOSEN: Mapping[str, Any] = {
+    "task": {"type": "classification", "format": {"type": "glue", "task": "sst2"}},
+    "format": {"type": "glue", "task": "sst2"},
+}
+"""One of several classes, for the fields that have no default."""
+
+
 def required(cls: type) -> dict[str, Any]:
     """Values of the fields of ``cls`` that have no default."""
     samples = {int: 300, float: 0.5, str: __file__, tuple: (__file__,), Mapping: {"name": 1}}
@@ -201,7 +208,7 @@ def required(cls: type) -> dict[str, Any]:
     kinds = {
         name: hint.__origin__ if hasattr(hint := hints_of(cls)[name], "__metadata__") else hint for name in missing
     }
-    return {name: samples[typing.get_origin(kind) or kind] for name, kind in kinds.items()}
+    return {name: CHOSEN.get(name) or samples[typing.get_origin(kind) or kind] for name, kind in kinds.items()}
 
 
 def work(made: Any) -> None:
