@@ -99,6 +99,9 @@ class Family(abc.ABC):
     """Role → token for tokenizer_config.json and config.json, in a tokenizer that has end of text."""
     zero_weights: ClassVar[tuple[str, ...]] = ()
     """Hugging Face names of weights that ours have no place for: they must be 0."""
+    padding_id: ClassVar[int | None] = None
+    """The id of padding from which the class counts positions; None: its positions do not depend on it. A model whose
+    tokenizer has another has our own format."""
     width_and_heads: ClassVar[tuple[str, str] | None] = None
     """The names in config.json of the width and the number of heads, where the heads share the width evenly."""
     presets: ClassVar[Mapping[str, Preset]] = {}

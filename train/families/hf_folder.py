@@ -35,7 +35,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.family import Family, WeightNames
 from headrace.train.families.hf_config import CONTEXT, GENERATOR, read_context_form, read_family, read_model_config
-from headrace.train.families.registry import family_of
+from headrace.train.families.registry import OWN, family_of
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.families.task_names import TaskFields, task_family, task_names
 from headrace.train.model import pair
@@ -75,13 +75,15 @@ def export(
         weights = _folded(weights, config)
     config = dataclasses.replace(config, base_width=None, output_multiplier=1.0)
     folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = Tokenizer.from_file(str(tokenizer_file))
     family = family_of(config, context_form) if task is None else task_family(config, task.kind)
+    if family.padding_id not in (None, _token_ids(tokenizer, family).get("pad_token_id")):
+        family = OWN
     names = family.names(config) if task is None else task_names(family, config, task.kind)
     tensors: dict[str, Tensor] = {}
     for name, value in weights:
         tensors.update(_to_hf(name, value, config, names))
     _save({name: value.contiguous() for name, value in tensors.items()}, folder, file_bytes)
-    tokenizer = Tokenizer.from_file(str(tokenizer_file))
     hf_config = family.to_hf_config(config) | {"vocab_size": vocabulary} | _token_ids(tokenizer, family)
     if config.stack == "encoder_decoder":
         ids = tokenizer.get_vocab(with_added_tokens=True)

@@ -33,6 +33,7 @@ class Roberta(Family):
             "head": "lm_head",
         },
     )
+    padding_id = OFFSET - 1
     width_and_heads = ("hidden_size", "num_attention_heads")
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
         "classification": dense("RobertaForSequenceClassification", "classifier"),
@@ -49,10 +50,10 @@ class Roberta(Family):
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
         common = common_fields(self.model_type, "RobertaForMaskedLM", config)
-        numbers = {"max_position_embeddings": config.context + OFFSET, "pad_token_id": OFFSET - 1}
+        numbers = {"max_position_embeddings": config.context + OFFSET, "pad_token_id": self.padding_id}
         return {**common, **bert_sizes_to_hf(config), **numbers}
 
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        require(folder, hf_config, {"pad_token_id": OFFSET - 1})
+        require(folder, hf_config, {"pad_token_id": self.padding_id})
         sizes = bert_sizes_from_hf(hf_config, folder)
         return ModelConfig(**sizes, context=hf_config["max_position_embeddings"] - OFFSET, position_offset=OFFSET)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -45,19 +46,26 @@ PADDING = 1
 TOKENS = torch.randint(2, VOCABULARY, (2, 20), generator=torch.Generator().manual_seed(1))
 
 
-@pytest.fixture(scope="module")
-def tokenizer_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
-    path.write_text(Trained(vocabulary_size=300).train(["a mill"], (CLASS, SEPARATOR, MASK)), encoding="utf-8")
+def trained(folder: Path, special_tokens: str = "gpt") -> Path:
+    """The file of a tokenizer with the special tokens of a family."""
+    path = folder / "tokenizer.json"
+    tokenizer = Trained(vocabulary_size=300, special_tokens=special_tokens)
+    path.write_text(tokenizer.train(["a mill"], (CLASS, SEPARATOR, MASK)), encoding="utf-8")
     return path
 
 
+@pytest.fixture(scope="module")
+def tokenizer_file(tmp_path_factory):
+    return trained(tmp_path_factory.mktemp("tokenizer"))
+
+
 @pytest.fixture(scope="module", params=SHAPES)
-def pair(request, tokenizer_file, tmp_path_factory):
+def pair(request, tmp_path_factory):
     """A random model of ours, and the one that transformers opens in its exported folder."""
     folder = tmp_path_factory.mktemp("encoder")
     config = SHAPES[request.param]
     ours = random_model(config)
+    tokenizer_file = trained(tmp_path_factory.mktemp("tokenizer"), "roberta" if request.param == "roberta" else "gpt")
     export(ours.named_parameters(), config, VOCABULARY, tokenizer_file, folder)
     theirs, info = transformers.AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
     assert not any(info[what] for what in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"))
@@ -138,3 +146,11 @@ def test_the_config_of_the_published_modernbert_is_read(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({**older, "vocab_size": 50368, "norm_bias": True}))
     with pytest.raises(ArtifactError, match="norm_bias=True"):
         read_model_config(tmp_path)
+
+
+def test_a_roberta_whose_padding_has_another_id_has_our_own_format(tmp_path):
+    """``RobertaForMaskedLM`` counts positions from the id of padding, and ours begin at 2."""
+    ours = random_model(SHAPES["roberta"])
+    export(ours.named_parameters(), ours.config, VOCABULARY, trained(tmp_path, "bert"), tmp_path / "hf")
+    assert json.loads((tmp_path / "hf" / "config.json").read_text())["model_type"] == "headrace"
+    assert torch.equal(logits(load(tmp_path / "hf"), TOKENS, (20, 20)), logits(ours, TOKENS, (20, 20)))
