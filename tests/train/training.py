@@ -20,17 +20,22 @@ from typing import Any
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Inputs
+from headrace.train.finetuned import Finetuned
 from headrace.train.weights import Weights
 from tests.train import fork_server
 from tests.train.forks import status_of_ranks
 
 ROOT = Path(__file__).parents[2]
+STAGES: dict[str, type[Weights] | type[Finetuned]] = {one.name: one for one in (Weights, Finetuned)}
 
 
-def specify(folder: Path, inputs: Inputs, stage: dict[str, Any], runs: list[list[Any]], ranks: int = 1) -> Path:
-    """The path of a specification, which is written into ``folder``."""
+def specify(
+    folder: Path, inputs: Inputs, stage: dict[str, Any], runs: list[list[Any]], ranks: int = 1, name: str = "weights"
+) -> Path:
+    """The path of a specification of the stage ``name``, which is written into ``folder``."""
     folders = {name: str(artifact.folder) for name, artifact in inputs.items()}
-    (folder / "spec.json").write_text(json.dumps({"inputs": folders, "stage": stage, "runs": runs, "ranks": ranks}))
+    spec = {"name": name, "inputs": folders, "stage": stage, "runs": runs, "ranks": ranks}
+    (folder / "spec.json").write_text(json.dumps(spec))
     return folder / "spec.json"
 
 
@@ -66,13 +71,14 @@ def run(spec: dict, folder: str, kill: list | None) -> None:
     try:
         if kill:
             kill_before(*kill)
-        stage = decode(Weights, spec["stage"])
-        inputs = {name: Artifact(Path(path)) for name, path in spec["inputs"].items()}
-        out = TaskOutput(Path(folder), "weights", 0)
+        name = spec["name"]
+        stage = decode(STAGES[name], spec["stage"])
+        inputs = {each: Artifact(Path(path)) for each, path in spec["inputs"].items()}
+        out = TaskOutput(Path(folder), name, 0)
         counts = stage.phases({})[0].run(0, inputs, out)
         if os.environ.get("RANK", "0") == "0":
             out.done(counts)
-            finish(Path(folder), stage.description({name: name for name in inputs}), {"weights": 1})
+            finish(Path(folder), stage.description({each: each for each in inputs}), {name: 1})
         os._exit(0)
     finally:  # a fork must not go on as its parent
         traceback.print_exc()

@@ -72,6 +72,13 @@ def stage(
     model: ModelConfig, files: Mapping[str, Any], task: Mapping[str, Any] = SENTIMENT, **finetune: Any
 ) -> Finetuned:
     """A short fine-tuning of ``model`` from random weights on a CPU."""
+    return decode(Finetuned, values_of(model, files, task, **finetune))
+
+
+def values_of(
+    model: ModelConfig, files: Mapping[str, Any], task: Mapping[str, Any] = SENTIMENT, **finetune: Any
+) -> dict[str, Any]:
+    """The settings of ``stage`` as plain values."""
     recipe = {
         "epochs": 5,
         "evaluate_every": 10,
@@ -81,13 +88,12 @@ def stage(
         "from_scratch": "folder" not in finetune,
     }
     recipe |= {"optimizer": {"type": "adamw", "learning_rate": 1e-2, "weight_decay": 0.01}}
-    values = {
+    return {
         "finetune": {"task": dict(task), **files, **recipe, **finetune},
         "model": dataclasses.asdict(model),
         "training": {"steps": 1, "batch_rows": 1, "micro_batch_rows": 8, "device": "cpu"},
         "tracking": {"wandb": "off"},
     }
-    return decode(Finetuned, values)
 
 
 def lines(path: Path, rows: list[dict[str, Any]]) -> str:

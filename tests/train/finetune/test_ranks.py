@@ -1,0 +1,63 @@
+"""A fine-tuning on two ranks: killed with SIGKILL anywhere it goes on to the same bytes; ZeRO changes no result."""
+
+import pytest
+
+from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.core.metrics_file import read_metrics
+from tests.train.finetune.small_tasks import ENCODER, sentiment, tokenizer_artifact, values_of
+from tests.train.training import specify, train
+
+FILES = ("scores.json", "seed_1/predictions.jsonl", "seed_2/predictions.jsonl", "hf/model.safetensors")
+SESSION = "headrace.train.finetune.session"
+KILLS = {
+    "an update of the second seed": ["headrace.train.engine.engine:Engine", "step", 9],
+    "the evaluation": ["headrace.train.finetune.evaluation:Examination", "values", 2],
+    "the manifest of a checkpoint": ["headrace.train.checkpoint.store", "write_sealed", 1],
+    "the export of the first seed": ["headrace.train.families.hf_folder", "save_file", 1],
+    "the predictions": [SESSION, "write_lines", 1],
+    "the result": [SESSION, "write_json", 1],
+    "the checkpoints after the result": [f"{SESSION}:shutil", "rmtree", 1],
+    "the registration": ["headrace.train.finetuned:shutil", "copyfile", 2],
+}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    return {"tokenizer": tokenizer_artifact(tmp_path_factory.mktemp("tokenizer"))}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    return sentiment(tmp_path_factory.mktemp("files"), 32, 16)
+
+
+@pytest.mark.slow
+def test_two_ranks_killed_anywhere_go_on_to_the_same_bytes(inputs, files, tmp_path):
+    settings = values_of(ENCODER, files, seeds=[1, 2], epochs=3, evaluate_every=2, patience=2)
+    runs = [[str(tmp_path / "whole"), None]]
+    for name, kill in KILLS.items():
+        runs += [[str(tmp_path / name), kill], [str(tmp_path / name), None]]
+    ends, said = train(specify(tmp_path, inputs, settings, runs, ranks=2, name="finetuned"))
+    assert ends == [0, *[-9, 0] * len(KILLS)], said
+    for name in KILLS:
+        for file in FILES:
+            assert (tmp_path / name / file).read_bytes() == (tmp_path / "whole" / file).read_bytes(), (name, file)
+
+
+@pytest.mark.slow
+def test_two_ranks_of_any_zero_stage_learn_what_one_learns(inputs, files, tmp_path):
+    learned = []
+    for ranks, stage in ((1, 0), (2, 1), (2, 3)):
+        settings = values_of(ENCODER, files, layer_decay=0.8) | {"zero": {"stage": stage}}
+        (tmp_path / f"{ranks}-{stage}").mkdir()
+        run = [str(tmp_path / f"{ranks}-{stage}" / "run"), None]
+        ends, said = train(specify(tmp_path / f"{ranks}-{stage}", inputs, settings, [run], ranks, "finetuned"))
+        assert ends == [0], said
+        folder = tmp_path / f"{ranks}-{stage}" / "run"
+        losses = [row["loss"] for row in read_metrics(folder / "seed_1/metrics.jsonl") if "loss" in row]
+        learned.append((losses, read_json(folder / "scores.json")["scores"]))
+    alone, *others = learned
+    assert len(alone[0]) > 2
+    for losses, scores in others:
+        assert losses == pytest.approx(alone[0], abs=1e-5)
+        assert scores["accuracy"] == alone[1]["accuracy"]
