@@ -120,15 +120,22 @@ def _meant(key: str, known: Collection[str]) -> list[str]:
     if ours:
         return [ours]
     near = [] if within else difflib.get_close_matches(key, sorted(known), n=1)
-    return _ending(key, known)[:3] or near
+    return _ending(key, known)[:4] or near
 
 
 def _ending(key: str, known: Collection[str]) -> list[str]:
     """Returns the settings among ``known`` that end in as many last parts of ``key`` as possible."""
     parts = key.split(".")
-    endings = (".".join(["", *parts[start:]]) for start in range(len(parts)))
-    found = (sorted(name for name in known if name.endswith(ending)) for ending in endings)
-    return next(filter(None, found), [])
+    tails = (".".join(parts[start:]) for start in range(len(parts)))
+    return next(filter(None, (outermost(tail, known) for tail in tails)), [])
+
+
+def outermost(tail: str, known: Collection[str]) -> list[str]:
+    """Returns the settings among ``known`` below a group that end in the parts ``tail``; of these, those with the
+    fewest parts: ``optimizer.learning_rate`` before ``finetune.optimizer.learning_rate``."""
+    found = [name for name in known if name.endswith(f".{tail}")]
+    fewest = min((name.count(".") for name in found), default=0)
+    return sorted(name for name in found if name.count(".") == fewest)
 
 
 def dotted(values: Mapping[Any, Any], prefix: str = "") -> Iterator[str]:

@@ -24,7 +24,7 @@ from headrace.pipeline.core.secrets import redacted, without_secrets
 from headrace.pipeline.core.setting_kinds import described
 from headrace.pipeline.core.settings import TAG, classes_of, default_of
 from headrace.pipeline.preset_files import option_values, preset_values, yaml_values
-from headrace.pipeline.setting_names import beside, key_remedy
+from headrace.pipeline.setting_names import beside, key_remedy, outermost
 
 REQUIRED = "required"
 MISSING = "???"
@@ -124,7 +124,7 @@ def _known_path(name: str) -> str:
     known = set(all_paths())
     if name in known:
         return name
-    ending = [path for path in known if path.endswith(f".{name}")]
+    ending = outermost(name, known)
     if len(ending) == 1:
         return ending[0]
     raise ConfigError(

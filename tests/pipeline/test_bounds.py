@@ -197,6 +197,7 @@ def accepted(hint: Any) -> Iterator[tuple[Any, Any]]:
 CHOSEN: Mapping[str, Any] = {
     "task": {"type": "classification", "format": {"type": "glue", "task": "sst2"}},
     "format": {"type": "glue", "task": "sst2"},
+    "tasks": {"sst2": {"type": "text_to_text", "format": {"type": "glue", "task": "sst2"}}},
 }
 """One of several classes, for the fields that have no default."""
 

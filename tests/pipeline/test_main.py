@@ -111,7 +111,8 @@ def test_an_unfinished_stage_is_planned(tmp_path: Path) -> None:
 
 
 def test_the_rows_of_the_status_follow_the_line() -> None:
-    assert list(HEADLINES) == [stage.name for stage in stages_up_to(decoded(compose([])))]
+    config = decoded(compose(["finetune=sst2", "finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"]))
+    assert list(HEADLINES) == [stage.name for stage in stages_up_to(config)]
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

@@ -128,7 +128,7 @@ def test_a_typo_on_the_command_line_is_one_clear_line(typed: str, message: str) 
         ("optimizer.rate_factors.heed", "optimizer.rate_factors.head"),
         ("optimizer.decay_factors.heed", "optimizer.decay_factors.head"),
         ("c4_lines.min_sentences", "cleaning.filters.c4_lines.min_sentences"),
-        ("seed", "dedup.seed' or 'evaluation.seed' or 'training.seed"),
+        ("seed", "canaries.seed' or 'dedup.seed' or 'evaluation.seed' or 'training.seed"),
     ],
 )
 def test_the_setting_that_was_meant_is_suggested(typed: str, meant: str) -> None:
@@ -145,7 +145,7 @@ def test_the_setting_that_was_meant_is_suggested(typed: str, meant: str) -> None
         ("cleaning.filters.2.x", "min_sentences, "),
         ("optimizer.learning_rate.x", "beta1, "),
         ("evaluation.benchmarks.agreement.x", "type (a field at its default: "),
-        ("+foo.bar", "cleaning, "),
+        ("+foo.bar", "canaries, "),
     ],
 )
 def test_siblings_are_listed_when_nothing_is_near(typed: str, siblings: str) -> None:

@@ -51,7 +51,7 @@ class Glue:
 
     type: Literal["glue"] = "glue"
     task: GlueTask
-    """The task."""
+    """The task of GLUE whose files these are."""
 
     @property
     def fields(self) -> Fields:

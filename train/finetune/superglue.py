@@ -32,7 +32,7 @@ class SuperGlue:
 
     type: Literal["superglue"] = "superglue"
     task: SuperGlueTask
-    """The task."""
+    """The task of SuperGLUE whose files these are."""
 
     @property
     def classes(self) -> tuple[str, ...]:

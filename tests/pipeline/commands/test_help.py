@@ -182,5 +182,6 @@ def test_a_long_command_is_continued_as_a_shell_reads_it(monkeypatch: pytest.Mon
 
 def test_the_stages_are_named_where_one_is_chosen() -> None:
     text = settings_of(RunConfig)["until"].text
-    names = [stage.name for stage in stages_up_to(decoded(compose([])))]
+    config = decoded(compose(["finetune=sst2", "finetune.train=[a.tsv]", "finetune.validation=[b.tsv]"]))
+    names = [stage.name for stage in stages_up_to(config)]
     assert f"{', '.join(names[:-1])} or {names[-1]}." in text
