@@ -7,11 +7,11 @@ import torch
 import transformers
 from torch.nn import functional
 
-from headrace.data_prep.tokenizer import Trained
 from headrace.train.data.batches import Source
 from headrace.train.families.hf_folder import export
 from tests.train.families.test_encoder_decoders import SHAPES as TWO_STACKS
 from tests.train.families.test_encoders import SHAPES as ENCODERS
+from tests.train.families.test_encoders import trained
 from tests.train.model.test_transformer import GPT1, GPT2, GPT_NEOX, VOCABULARY, random_model
 
 T5_PLACES, BART_PLACES = ("feed_forward", "last"), ("feed_forward",)
@@ -56,9 +56,9 @@ def _fixed_masks(monkeypatch):
 def test_dropout_is_where_that_of_transformers_is(name, tmp_path):
     shape, hf_class, places = CASES[name]
     config = dataclasses.replace(shape, dropout=0.2, dropout_places=places)
-    (tmp_path / "tokenizer.json").write_text(Trained(vocabulary_size=300).train(["a mill"]), encoding="utf-8")
+    tokenizer_file = trained(tmp_path, "roberta" if name == "roberta" else "gpt")
     ours = random_model(config).train()
-    export(ours.named_parameters(), config, VOCABULARY, tmp_path / "tokenizer.json", tmp_path / "hf")
+    export(ours.named_parameters(), config, VOCABULARY, tokenizer_file, tmp_path / "hf")
     theirs = hf_class.from_pretrained(tmp_path / "hf", attn_implementation="eager").train()
     positions, source_positions = (torch.arange(one.shape[1]).expand_as(one) for one in (TOKENS, SOURCE))
     rows, their_rows = (TOKENS, positions, torch.zeros_like(TOKENS)), {"input_ids": TOKENS}
