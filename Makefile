@@ -36,7 +36,6 @@ test-slurm: $(VENV)/ready
 
 check: $(VENV)/ready
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(VENV)/bin/mypy
-	$(PYTEST) tests/test_layers.py
 
 format: $(VENV)/ready
 	$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
