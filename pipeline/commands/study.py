@@ -8,7 +8,7 @@ headrace study pre_post_norm --size small cluster=slurm training.precision=bf16
 
 A study is a file of conf/study/, or of the folder study/ of --config-dir (docs/studies.md). Each arm is a run for each
 seed: when the command was killed, or jobs on a cluster have ended, the same command goes on, and computes nothing
-twice. A run that fails does not stop the others. Overrides apply to all arms.
+twice. A run that fails does not stop the others. Overrides apply to all arms, ``--arm c4:cleaning.buckets=4`` to one.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,19 @@ from headrace.pipeline.run.fork_server import start_fork_server
 @click.argument("name", metavar="[NAME]", required=False, default="")
 @click.option("--seeds", metavar="NUMBER", default="3", help="Runs of each arm; 3 without it.")
 @click.option("--size", metavar="SIZE", default="tiny", help="tiny, small or paper; tiny without it.")
+@click.option("--arm", metavar="ARM:KEY=VALUE", multiple=True, help="An override of one arm; may be given often.")
 @click.option("--show", is_flag=True, help="Start nothing; show the arms, the rule and the cost.")
 @click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures.")
 @click.option("--json", "json_file", metavar="FILE", type=click.Path(), help="Write the results as JSON.")
 def study(
-    overrides: Sequence[str], name: str, seeds: str, size: str, show: bool, page: str | None, json_file: str | None
+    overrides: Sequence[str],
+    name: str,
+    seeds: str,
+    size: str,
+    arm: Sequence[str],
+    show: bool,
+    page: str | None,
+    json_file: str | None,
 ) -> None:
     """Carries out the arms of a study and decides its claims; lists the studies without a NAME."""
     files = (Path(page) if page else None, Path(json_file) if json_file else None)
@@ -39,4 +47,6 @@ def study(
     else:
         if not show:
             start_fork_server()  # it loads our modules while this process does the same
-        load("commands.study_results").carry_out_study(name, overrides, seeds, size, *files, starts=not show)
+        load("commands.study_results").carry_out_study(
+            name, overrides, seeds, size, *files, starts=not show, of_arms=arm
+        )

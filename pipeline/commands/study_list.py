@@ -11,7 +11,7 @@ from headrace.pipeline.conf_folder import studies
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.saved import saved_runs
 from headrace.pipeline.study.arm_plans import arm_plan
-from headrace.pipeline.study.findings import estimate
+from headrace.pipeline.study.findings import estimate, tuning_cost
 from headrace.pipeline.study.settings import EXACT, read_study
 
 SEEDS = 3
@@ -28,6 +28,7 @@ def show_studies(overrides: Sequence[str]) -> None:
             study = read_study(name)
             first = arm_plan(name, study, "tiny", next(iter(study.arms)), overrides)
             cost = estimate(SEEDS * len(study.arms) * first.compute.flops, "tiny")
+            cost += tuning_cost([first] * len(study.arms), SEEDS)
             rows.append([name, study.title, str(len(study.arms)), done.get(name, "none"), cost])
         except ConfigError as error:
             rows.append([name, "–", "–", "–", f"wrong: {error}"])

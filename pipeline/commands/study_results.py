@@ -26,6 +26,7 @@ def carry_out_study(
     page: Path | None,
     json_file: Path | None,
     starts: bool,
+    of_arms: Sequence[str] = (),
 ) -> None:
     """Carries out the study ``name``, and shows its results.
 
@@ -37,6 +38,7 @@ def carry_out_study(
         page: the HTML file to write.
         json_file: the JSON file to write.
         starts: whether missing runs are started.
+        of_arms: settings of single arms, each as ``ARM:KEY=VALUE``.
 
     Raises:
         ConfigError: when the study, the size or an override is wrong; nothing was started.
@@ -45,7 +47,9 @@ def carry_out_study(
     study, number = read_study(name), value_of(Positive, seeds, "--seeds")
     if size not in (sizes := typing.get_args(SizeName)):
         raise ConfigError("--size", f"unknown size {size!r}", suggestion(size, sizes))
-    plans = arm_plans(name, study, typing.cast(SizeName, size), overrides)
+    if starts:
+        study.check_needs(name, overrides)
+    plans = arm_plans(name, study, typing.cast(SizeName, size), overrides, study.by_arm(of_arms))
     with grouped(f"{name}-{size}"):
         runs, errors = study_runs(study, plans, number, starts)
     found = Findings(name, study, typing.cast(SizeName, size), number, plans, runs)

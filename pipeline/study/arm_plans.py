@@ -14,6 +14,8 @@ from headrace.train.cost.flops import Compute
 
 VARIED = "training.seed: first weights, order of rows, dropout and the noise of objectives"
 """The difference between the runs of one arm."""
+VARIED_TUNING = "finetune.seeds: the first weights of the head, the order of examples"
+"""The same of a fine-tuning."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +30,12 @@ class ArmPlan:
     """The composed settings."""
     config: RunConfig
     compute: Compute
-    """Parameters, tokens and operations of one run, as ``headrace plan`` counts them."""
+    """Parameters, tokens and operations of the pretraining of one run, as ``headrace plan`` counts them."""
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether its runs have a pretraining; a fine-tuning may begin with random weights, or those of a folder."""
+        return is_pretrained(self.config)
 
     @property
     def decisive(self) -> list[str]:
@@ -40,7 +47,7 @@ class ArmPlan:
         """The quantities that a study may hold equal."""
         compute = self.compute
         quantities = {"parameters": compute.parameters, "flops": compute.flops, "tokens": compute.tokens}
-        return quantities | {"steps": self.config.training.steps}
+        return quantities | {"steps": self.config.training.steps if self.is_pretrained else 0}
 
     def seeded(self, seed: int) -> tuple[RunConfig, dict[str, Any], list[str]]:
         """Returns the settings of the run with ``seed``, typed and plain, and its overrides."""
@@ -48,18 +55,47 @@ class ArmPlan:
         training = dataclasses.replace(self.config.training, seed=seed)
         values = {**self.values, "name": name, "training": {**self.values["training"], "seed": seed}}
         config = dataclasses.replace(self.config, name=name, training=training)
-        return config, values, replaced(self.overrides, [f"name={name}", f"training.seed={seed}"])
+        varied = [f"name={name}", f"training.seed={seed}"]
+        if config.finetune is not None:
+            config = dataclasses.replace(config, finetune=dataclasses.replace(config.finetune, seeds=(seed,)))
+            values["finetune"] = {**self.values["finetune"], "seeds": [seed]}
+            varied.append(f"finetune.seeds=[{seed}]")
+        return config, values, replaced(self.overrides, varied)
 
 
-def arm_plans(name: str, study: Study, size: SizeName, overrides: Sequence[str]) -> list[ArmPlan]:
-    """Returns the arms of the study ``name`` at ``size``, with ``overrides`` of the user.
+def is_pretrained(config: RunConfig) -> bool:
+    """Whether a run of ``config`` trains the weights that it ends with, or those that it fine-tunes."""
+    return config.finetune is None or not (config.finetune.from_scratch or config.finetune.folder)
+
+
+def arm_plans(
+    name: str,
+    study: Study,
+    size: SizeName,
+    overrides: Sequence[str],
+    by_arm: Mapping[str, Sequence[str]] | None = None,
+) -> list[ArmPlan]:
+    """Returns the arms of the study ``name`` at ``size`` that have what they need.
+
+    Args:
+        name: the file of the study, without its ending.
+        study: its content.
+        size: tiny, small or paper.
+        overrides: the user's settings of all arms.
+        by_arm: the user's settings of single arms, which stand over the others.
 
     Raises:
-        ConfigError: when an arm's settings are wrong, naming the arm; or the arms differ in what is held equal.
+        ConfigError: when an arm's settings are wrong, naming the arm; or the pretrained arms differ in what is held
+            equal.
     """
-    plans = [arm_plan(name, study, size, arm, overrides) for arm in study.arms]
+    own = {arm: (by_arm or {}).get(arm, ()) for arm in study.arms}
+    plans = [
+        arm_plan(name, study, size, arm, replaced(overrides, own[arm]))
+        for arm in study.arms
+        if not study.lacks(arm, own[arm])
+    ]
     for quantity in study.held_equal:
-        values = {plan.name: plan.held[quantity] for plan in plans}
+        values = {plan.name: plan.held[quantity] for plan in plans if plan.is_pretrained}
         if len(set(values.values())) > 1:
             each = ", ".join(f"{arm} {value:,.10g}" for arm, value in values.items())
             wrong = f"{quantity} is held equal, and differs between arms: {each}"
@@ -81,8 +117,25 @@ def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Seque
     try:
         values = compose(merged)
         config = decoded(values)
+        _check_measured(study, config)
     except ConfigError as error:
         raise ConfigError(f"{name}.arms.{arm}: {error.where}", error.wrong, error.remedy) from None
     row_tokens, targets = config.packing.row_tokens, config.target_tokens
     compute = Compute.of(config.model, config.vocabulary, row_tokens, config.training, targets)
+    if not is_pretrained(config):
+        compute = dataclasses.replace(compute, tokens=0)
     return ArmPlan(arm, label, merged, values, config, compute)
+
+
+def _check_measured(study: Study, config: RunConfig) -> None:
+    """Checks that a run of ``config`` has the stages that ``study`` measures.
+
+    Raises:
+        ConfigError: when it lacks one.
+    """
+    if study.is_of_finetuning and config.finetune is None:
+        wrong = "is null, and a measure of the study is that of a fine-tuning"
+        raise ConfigError("finetune", wrong, "give the task: finetune=sst2, say")
+    if study.is_of_benchmarks and not is_pretrained(config):
+        wrong = "leaves out the pretraining, and with it the scores of benchmarks, which the study measures"
+        raise ConfigError("finetune", wrong, "measure finetuned.METRIC alone, or pretrain this arm")

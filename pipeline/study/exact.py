@@ -16,6 +16,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.pipeline.preset_files import option_values
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import flops_per_token
+from headrace.train.finetune.mixture import rates, whole
 from headrace.train.model import properties
 from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising
@@ -27,6 +28,17 @@ T5_VOCABULARY = 32_128
 T5_INPUTS, T5_TARGETS = 512, 114
 """Positions of T5's encoder and decoder (Raffel et al. 2020, section 3.1.2)."""
 GPT_VOCABULARY = 50_257
+GLUE_EXAMPLES = {
+    "cola": 8_551,
+    "sst2": 67_349,
+    "mrpc": 3_668,
+    "qqp": 363_849,
+    "stsb": 5_749,
+    "mnli": 392_702,
+    "qnli": 104_743,
+    "rte": 2_490,
+}
+"""Training examples of the tasks of GLUE, as T5's code weighs them (t5/data/glue_utils.py)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +72,7 @@ def exact_rows() -> Iterator[ExactRow]:
     yield from _packing()
     yield from _positions()
     yield from _masks()
+    yield from _mixing()
 
 
 def _lengths() -> Iterator[ExactRow]:
@@ -205,3 +218,22 @@ def _masks() -> Iterator[ExactRow]:
         (f"window {w}, encoder", properties.visible_pairs("encoder", "window", w, n), (2 * w - 1) * n - w * (w - 1)),
     ):
         yield ExactRow.of("masks", f"{what}, {n} positions", pairs / n**2, own / n**2, "arithmetic", ".4%")
+
+
+def _mixing() -> Iterator[ExactRow]:
+    """Yields shares of GLUE's tasks in a mixture: min(e, K)^(1 / T) of e examples, or equal ones."""
+    for name, limit, temperature, equal in (
+        ("proportional to the examples", None, 1.0, False),
+        ("K = 2^16", 2**16, 1.0, False),
+        ("T = 2", None, 2.0, False),
+        ("equal", None, 1.0, True),
+    ):
+        counted = {task: min(number, limit or number) for task, number in GLUE_EXAMPLES.items()}
+        powers = {task: 1.0 if equal else number ** (1 / temperature) for task, number in counted.items()}
+        own = whole(rates(list(GLUE_EXAMPLES.values()), limit, temperature, equal))
+        shares = {task: rows / sum(own) for task, rows in zip(GLUE_EXAMPLES, own, strict=True)}
+        for task in ("mnli", "sst2", "rte"):
+            published = powers[task] / sum(powers.values())
+            yield ExactRow.of(
+                "mixing of tasks", f"GLUE, {name}: {task}", published, shares[task], f"{T5}, section 3.5.2", ".1%"
+            )

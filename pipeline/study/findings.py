@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from headrace.pipeline.report.formatting import decimal, duration, short
-from headrace.pipeline.study.arm_plans import VARIED, ArmPlan
+from headrace.pipeline.study.arm_plans import VARIED, VARIED_TUNING, ArmPlan
 from headrace.pipeline.study.readings import Reading
 from headrace.pipeline.study.settings import Cell, SizeName, Study
 from headrace.pipeline.study.verdict import BySeed, Decision, Interval, Measured, decided, over
@@ -72,9 +72,9 @@ class Findings:
 
     def held(self) -> str:
         """Returns what the arms have in common, with its value, and the range of what they do not."""
-        parts = []
-        for quantity in self.plans[0].held:
-            values = [plan.held[quantity] for plan in self.plans]
+        parts, plans = [], [plan for plan in self.plans if plan.is_pretrained] or self.plans
+        for quantity in plans[0].held:
+            values = [plan.held[quantity] for plan in plans]
             low, high = _amount(min(values)), _amount(max(values))
             equal = quantity in self.study.held_equal or min(values) == max(values)
             parts.append(f"{quantity} {low}" if equal else f"{quantity} differ, {low} to {high}")
@@ -88,10 +88,10 @@ class Findings:
         read = short(sum(tokens[run.arm] for run in self.finished))
         left = self.flops - sum(flops[run.arm] for run in self.finished)
         spent = f"{duration(seconds)} of training in {len(self.finished)} runs, {read} tokens"
-        if not self.finished:
-            return estimate(self.flops, self.size)
-        if not left:
+        if len(self.finished) == len(self.runs):
             return spent
+        if left == self.flops:
+            return estimate(self.flops, self.size) + tuning_cost(self.plans, self.seeds)
         more = duration(left * seconds / (self.flops - left))
         return f"{spent}; about {more} more for {len(self.runs) - len(self.finished)} runs"
 
@@ -140,7 +140,9 @@ class Findings:
         yield "question", self.study.question
         yield "expectation", self.study.expectation
         yield "equal in all arms", self.held()
-        yield "varied by seed", VARIED
+        yield "varied by seed", f"{VARIED}; {VARIED_TUNING}" if self.study.is_of_finetuning else VARIED
+        if self.study.needs:
+            yield "yours to give", "; ".join(f"{setting}=…, {what}" for setting, what in self.study.needs.items())
         for one in self.decisions:
             yield one.verdict, one.claim
         yield "cost", self.cost()
@@ -149,6 +151,11 @@ class Findings:
 
     def notes(self) -> Iterator[str]:
         """Yields sentences about what is not there, and the notes of the study."""
+        planned = {plan.name for plan in self.plans}
+        for arm in (one for one in self.study.arms if one not in planned):
+            needs = self.study.arm_needs[arm].items()
+            given = " ".join(f"--arm {arm}:{setting}=… ({what})" for setting, what in needs)
+            yield f"The arm {arm} is left out, because it needs files of yours: {given}."
         if left := len(self.runs) - len(self.finished):
             yield f"{left} of {len(self.runs)} runs have no result yet; the same command goes on."
         if self.seeds < 2:
@@ -174,6 +181,19 @@ def estimate(flops: float, size: SizeName) -> str:
         return f"{flops:.2g} FLOP: about {duration(flops / CPU_FLOPS)} on two CPU cores"
     seconds = flops / (PEAK_FLOPS[GPU] * MFU)
     return f"{flops:.2g} FLOP: about {duration(seconds)} on one {GPU} at {MFU:.0%} MFU"
+
+
+def tuning_cost(plans: Sequence[ArmPlan], seeds: int) -> str:
+    """Returns the fine-tunings of ``plans`` as an addition to their estimate; empty if there are none.
+
+    Their operations depend on the lengths of the examples, which are not known before they are read.
+    """
+    recipes = [plan.config.finetune for plan in plans if plan.config.finetune is not None]
+    if not recipes:
+        return ""
+    first = recipes[0]
+    length = f"{first.steps:,} updates" if first.steps else f"{first.epochs:g} epochs"
+    return f"; and {seeds * len(recipes)} fine-tunings of {length} of {first.batch_rows} examples"
 
 
 def _run_json(run: SeedRun) -> dict[str, Any]:

@@ -1,22 +1,33 @@
-"""Reads what a finished run measured: values of metrics.jsonl and scores.json, curves, and the time of its training."""
+"""Reads what a finished run measured: values of metrics.jsonl and scores.json, curves, and the time of its updates."""
 
 import dataclasses
 import math
+import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import orjson
 
+from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.run.saved import AnyStep
+from headrace.pipeline.study.settings import FINETUNED
 from headrace.pipeline.study.verdict import Measured
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
+from headrace.train.finetuned import SCORES
 
 Points = Sequence[tuple[float, float]]
+Items = dict[str, tuple[float, float]]
+"""Item → (outcome, size), as of ``Measured.items``."""
+METRICS = "metrics.jsonl"
 CURVE = "validation_loss"
 """The key of metrics.jsonl whose course is drawn."""
 LOSSES = ("loss", CURVE)
 """Keys of metrics.jsonl that are nats per token: a model that knows nothing has the logarithm of the vocabulary."""
+ACCURACY = "accuracy"
+CORRELATIONS = ("matthews", "pearson", "spearman")
+"""Metrics of a fine-tuning that are 0 for answers that do not depend on the question."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,7 +39,7 @@ class Reading:
     curve: Points
     """(step, validation loss)."""
     seconds: float
-    """The time of its updates, without validation and saving."""
+    """The time of the updates of pretraining and fine-tuning, without validation and saving."""
 
 
 def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int) -> Reading:
@@ -40,11 +51,14 @@ def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int) 
         vocabulary: the number of tokens.
     """
     folders = {step.name: step.folder for step in steps}
-    rows = read_metrics(folders["weights"] / "metrics.jsonl")
+    rows = read_metrics(folders["weights"] / METRICS) if "weights" in folders else []
     last = {key: value for row in rows for key, value in row.items() if isinstance(value, int | float)}
     found: dict[str, Measured] = {}
     for name, source in sources.items():
-        if "." in source:
+        stage, _, metric = source.partition(".")
+        if stage == FINETUNED:
+            one = _of_finetuning(metric, folders[FINETUNED])
+        elif metric:
             one = _of_scores(source, folders["scores"])
         else:
             chance = math.log(vocabulary) if source in LOSSES else None
@@ -52,7 +66,8 @@ def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int) 
         if one is not None:
             found[name] = one
     curve = [(row["step"], row[CURVE]) for row in rows if row.get(CURVE) is not None]
-    return Reading(found, curve, _seconds(rows))
+    tuned = sorted(folders[FINETUNED].glob(f"seed_*/{METRICS}")) if FINETUNED in folders else []
+    return Reading(found, curve, _seconds(rows) + sum(_seconds(read_metrics(path)) for path in tuned))
 
 
 def _seconds(rows: Sequence[Mapping[str, float]]) -> float:
@@ -76,17 +91,43 @@ def _of_scores(source: str, folder: Path) -> Measured | None:
     return None
 
 
-def _items(folder: Path, scores: BenchmarkScores, metric: Metric) -> dict[str, tuple[float, float]]:
+def _of_finetuning(name: str, folder: Path) -> Measured | None:
+    """Returns the metric ``name`` of the fine-tuning in ``folder``, the mean over its seeds; None when it lacks it.
+
+    A model that knows nothing answers with the class that most examples have. All metrics are better when higher.
+    """
+    found = read_json(folder / SCORES)
+    if name not in found["scores"]:
+        return None
+    value = found["scores"][name]["mean"]
+    if name != ACCURACY:
+        return Measured(value, 0.0 if name in CORRELATIONS else None, True)
+    paths = [folder / f"seed_{one['seed']}" / "predictions.jsonl" for one in found["seeds"]]
+    seeds = [{row["id"]: row for row in map(orjson.loads, path.read_bytes().splitlines())} for path in paths]
+    labels = Counter(row["label"] for row in seeds[0].values())
+    right: Items = {
+        item: (statistics.fmean(seed[item]["prediction"] == seed[item]["label"] for seed in seeds), 1.0)
+        for item in seeds[0]
+    }
+    return Measured(value, max(labels.values()) / labels.total(), True, _adding_up(right, value))
+
+
+def _items(folder: Path, scores: BenchmarkScores, metric: Metric) -> Items:
     """Returns the outcomes of the items that ``metric`` sums up; none where they do not add up to its value."""
     path, kind = folder / "samples" / f"{scores.name}.jsonl", metric.kind
     rows = [orjson.loads(line) for line in path.read_bytes().splitlines()] if path.is_file() else []
-    found: dict[str, tuple[float, float]] = {}
+    found: Items = {}
     for row in rows:
         outcome = row["outcome"]
         top = kind.outcome or (kind.name if kind.name in outcome else split_filter(kind.name)[0])
         if top in outcome and (not metric.group or row["group"] == metric.group):
             name = row["name"] if metric.group else f"{row['name']} {row['group']}"
             found[name] = (kind.factor * outcome[top], outcome[kind.size] if kind.size else 1.0)
-    sizes = sum(size for _, size in found.values())
-    value = sum(top for top, _ in found.values()) / sizes if sizes else math.nan
-    return found if math.isclose(value, metric.value, rel_tol=1e-4, abs_tol=1e-6) else {}
+    return _adding_up(found, metric.value)
+
+
+def _adding_up(items: Items, value: float) -> Items:
+    """Returns ``items`` if they add up to the metric's ``value``; else none."""
+    sizes = sum(size for _, size in items.values())
+    found = sum(top for top, _ in items.values()) / sizes if sizes else math.nan
+    return items if math.isclose(found, value, rel_tol=1e-4, abs_tol=1e-6) else {}

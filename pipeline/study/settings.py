@@ -1,13 +1,14 @@
 """A study: one file of conf/study/, which compares arms by a rule that was written before they ran.
 
     arms          name -> overrides              each arm runs once for each seed
-    measures      name -> what is read           validation_loss, or BENCHMARK.METRIC of scores.json
+    measures      name -> what is read           validation_loss, BENCHMARK.METRIC of scores.json, or finetuned.METRIC
     claims        [lower, …, higher]             the rule: verdict.py decides it from intervals
 
 A value of a claim is ``ARM`` (its first measure), ``ARM.MEASURE``, or a number.
 """
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,12 +19,15 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Texts, decode, settings
 from headrace.pipeline.preset_files import preset_values
 
+FINETUNED = "finetuned"
+"""The stage whose scores ``finetuned.METRIC`` is read from."""
 EXACT = "exact"
 """The study without arms (exact.py)."""
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]{1,24}$")]
 """A name of an arm or a measure: it is a part of the names of runs."""
 Source = Annotated[str, Field(pattern=r"^\w+(\.\w+(@[\w.-]+)?)?$")]
-"""KEY of metrics.jsonl (its last value), BENCHMARK.METRIC, or BENCHMARK.METRIC@GROUP of scores.json."""
+"""KEY of metrics.jsonl (its last value); BENCHMARK.METRIC or BENCHMARK.METRIC@GROUP of scores.json; finetuned.METRIC of
+the fine-tuning."""
 Cell = str | float | None
 SizeName = Literal["tiny", "small", "paper"]
 Quantity = Literal["parameters", "flops", "tokens", "steps"]
@@ -80,8 +84,12 @@ class Study:
     """The expected result, and why: written before running."""
     overrides: Texts = ()
     """The settings of all arms, of every size."""
+    needs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Setting → what it is: settings that only the user can give, such as files; ``overrides`` has examples."""
     arms: Annotated[Mapping[Name, Texts], Field(min_length=1)]
     """Name → overrides; the sizes' overrides stand before them."""
+    arm_needs: Mapping[Name, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+    """Arm → its own ``needs``. Arms whose needs are not given are left out."""
     sizes: Sizes
     """The overrides of each size."""
     held_equal: tuple[Quantity, ...]
@@ -96,6 +104,8 @@ class Study:
     """Sentences that readers of the result must know."""
 
     def __post_init__(self) -> None:
+        for arm in self.arm_needs:
+            self._check(arm, "arm_needs")
         for number, claim in enumerate(self.claims):
             if len(claim.rising) < 2:
                 wrong = f"has {len(claim.rising)} value, and a claim orders two or more"
@@ -107,7 +117,7 @@ class Study:
             raise ConfigError("published.rows", wrong, "correct the row")
 
     def _check(self, value: str | float, where: str) -> None:
-        """Checks that the arm and the measure of a ``value`` of a claim exist.
+        """Checks that the arm and the measure of a ``value``, ARM or ARM.MEASURE, exist.
 
         Raises:
             ConfigError: with the nearest name.
@@ -124,9 +134,62 @@ class Study:
         return arm, measure or next(iter(self.measures))
 
     @property
+    def is_of_benchmarks(self) -> bool:
+        """Whether a measure is that of a benchmark."""
+        return bool(self._scored - {FINETUNED})
+
+    @property
+    def is_of_finetuning(self) -> bool:
+        """Whether a measure is that of a fine-tuning."""
+        return FINETUNED in self._scored
+
+    @property
+    def _scored(self) -> set[str]:
+        """The benchmarks, or the stage of fine-tuning, whose metrics are measured."""
+        return {source.partition(".")[0] for source in self.measures.values() if "." in source}
+
+    @property
     def last_stage(self) -> str:
-        """The stage that the runs end with: ``scores`` if a benchmark is measured, else ``weights``."""
-        return "scores" if any("." in source for source in self.measures.values()) else "weights"
+        """The stage that the runs end with: ``scores`` if a benchmark is measured, else ``finetuned`` if a fine-tuning
+        is, else ``weights``."""
+        if self.is_of_benchmarks:
+            return "scores"
+        return FINETUNED if self.is_of_finetuning else "weights"
+
+    def check_needs(self, name: str, overrides: Sequence[str]) -> None:
+        """Checks that the user's ``overrides`` of the study ``name`` give all that it needs.
+
+        Raises:
+            ConfigError: naming what is missing.
+        """
+        missing = _missing(self.needs, overrides)
+        if missing:
+            remedy = "give " + " ".join(f"{setting}=… ({what})" for setting, what in missing.items())
+            raise ConfigError(name, f"has no {', '.join(missing)}", remedy)
+
+    def lacks(self, arm: str, overrides: Sequence[str]) -> bool:
+        """Whether the user's ``overrides`` of ``arm`` leave out what this arm needs."""
+        return bool(_missing(self.arm_needs.get(arm, {}), overrides))
+
+    def by_arm(self, typed: Sequence[str]) -> dict[str, list[str]]:
+        """Returns the overrides of each arm, which the user ``typed`` as ``ARM:KEY=VALUE``.
+
+        Raises:
+            ConfigError: when one has another form, or names no arm.
+        """
+        found: dict[str, list[str]] = {}
+        for one in typed:
+            arm, colon, override = one.partition(":")
+            if not colon or "=" not in override:
+                raise ConfigError("--arm", f"{one!r} is not ARM:KEY=VALUE", "name the arm and its setting")
+            self._check(arm, "--arm")
+            found.setdefault(arm, []).append(override)
+        return found
+
+
+def _missing(needs: Mapping[str, str], overrides: Sequence[str]) -> dict[str, str]:
+    given = {override.partition("=")[0] for override in overrides}
+    return {setting: what for setting, what in needs.items() if setting not in given}
 
 
 def read_study(name: str) -> Study:

@@ -8,6 +8,7 @@
     mass_style       masked: a mask                           the whole text
     mass             one masked span: masks                   this span (Song et al. 2019)
     deshuffle        all tokens in random order               the whole text
+    prefix           the first n of L tokens, 1 ≤ n < L       the other tokens
 
 A decoder reads inputs and targets as one sequence, and the inputs see each other (Raffel et al. 2020, section 3.2.1);
 encoder_decoder.py has the rows of two stacks.
@@ -136,10 +137,10 @@ class Denoising(Restoring, Smoothed):
     and no likelihood of a text: it has no bits per byte."""
 
     type: Literal["denoising"] = "denoising"
-    kind: Literal["spans", "independent", "drop", "bert", "mass_style", "mass", "deshuffle"] = "spans"
+    kind: Literal["spans", "independent", "drop", "bert", "mass_style", "mass", "deshuffle", "prefix"] = "spans"
     """The corruption; the table in docs/models.md describes each."""
     rate: Rate = 0.15
-    """The share of tokens that are masked; deshuffle does not use it."""
+    """The share of tokens that are masked; deshuffle and prefix do not use it."""
     mean_span: SpanTokens = 3.0
     """The mean length of a masked span in tokens; only spans uses it."""
     sentinels: Sentinels = 100
@@ -158,6 +159,8 @@ class Denoising(Restoring, Smoothed):
     def most_tokens(self, text_tokens: int) -> tuple[int, int]:
         """Returns the most tokens of inputs and of targets, with their ends, for a text of at least 2 tokens."""
         masked = noise.noise_tokens(text_tokens, self.rate)
+        if self.kind == "prefix":
+            return text_tokens, text_tokens
         if self.kind == "spans":
             spans = noise.noise_spans(text_tokens, self.rate, self.mean_span)
             return text_tokens - masked + spans + 1, masked + spans + 1
@@ -166,6 +169,8 @@ class Denoising(Restoring, Smoothed):
         return text_tokens + 1, targets.get(self.kind, text_tokens) + 1
 
     def sizes(self, text_tokens: int) -> Sequence[tuple[int, int]]:
+        if self.kind == "prefix":
+            return ((2, text_tokens), (text_tokens, 2))  # the shortest and the longest beginning
         return (self.most_tokens(text_tokens),)
 
     def spans(self, text_tokens: int) -> int:
@@ -185,6 +190,9 @@ class Denoising(Restoring, Smoothed):
         ids = self._sentinel_ids(vocabulary)
         if self.kind == "deshuffle":
             return generator.permutation(text), text
+        if self.kind == "prefix":
+            split = int(generator.integers(1, len(text)))
+            return text[:split], text[split:]
         mask = self._mask(len(text), generator)
         if self.kind in ("spans", "independent"):
             return noise.with_sentinels(text, mask, ids), noise.with_sentinels(text, ~mask, ids)

@@ -81,8 +81,8 @@ def leave_weights(run: Run) -> None:
     save(run.config, run.values, run.steps, run.overrides)
 
 
-def carried(corpus: Corpus, seeds: int = 3, starts: bool = True, **files: Path) -> None:
-    own = [one for one in [*corpus.overrides, *TRAINING] if not one.startswith("until=")]
+def carried(corpus: Corpus, *more: str, seeds: int = 3, starts: bool = True, **files: Path) -> None:
+    own = [one for one in [*corpus.overrides, *TRAINING, *more] if not one.startswith("until=")]
     carry_out_study("planted", own, str(seeds), "tiny", files.get("page"), files.get("json_file"), starts)
 
 
@@ -119,6 +119,70 @@ def test_a_study_goes_on_where_it_was_interrupted_and_decides_its_claims(corpus,
     ]  # fmt: skip
     for expected in ("Nobody 2000, table 1", "4 min 0 s of training in 6 runs", "Luck grows with the rate."):
         assert expected in text
+
+
+TUNED = """title: Planted fine-tunings
+question: Does pretraining help?
+expectation: It does.
+overrides: [finetune=sst2, finetune.train=train.tsv, finetune.validation=dev.tsv, finetune.steps=20]
+needs: {finetune.train: train.tsv of SST-2, finetune.validation: dev.tsv of SST-2}
+arms: {pretrained: [], none: [finetune.from_scratch=true]}
+sizes: {tiny: [training.steps=8], small: [training.steps=9], paper: [training.steps=10]}
+held_equal: [parameters, flops, tokens, steps]
+measures: {sst2: finetuned.accuracy, loss: validation_loss}
+claims:
+  - {claim: Pretraining helps., rising: [none, pretrained]}
+  - {claim: Without it a model is above chance., rising: [0.5, none]}
+"""
+
+
+def leave_tuned(run: Run) -> None:
+    """Leaves the files of a fine-tuning of ten examples: nine right answers after a pretraining, else five."""
+    if any(step.name == "weights" for step in run.steps):
+        leave_weights(run)
+    folder = next(step.folder for step in run.steps if step.name == "finetuned")
+    (seed,), right = run.config.finetune.seeds, 5 if run.config.finetune.from_scratch else 9
+    assert seed == run.config.training.seed
+    (folder / f"seed_{seed}").mkdir(parents=True)
+    labels = ["positive", "negative"] * 5
+    rows = [{"id": str(n), "label": one, "prediction": one if n < right else ""} for n, one in enumerate(labels)]
+    (folder / f"seed_{seed}/predictions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / f"seed_{seed}/metrics.jsonl").write_text('{"step": 20, "tokens_seen": 500, "tokens_per_second": 50}\n')
+    scores = {"accuracy": {"mean": right / 10, "half_width": None, "values": [right / 10]}}
+    (folder / "scores.json").write_text(json.dumps({"scores": scores, "seeds": [{"seed": seed}]}))
+    (folder / "manifest.json").write_text("{}")
+    save(run.config, run.values, run.steps, run.overrides)
+
+
+def test_pretrainings_are_judged_by_a_fine_tuning(corpus, started, monkeypatch, tmp_path, capsys):
+    (corpus.folder / "own/study/planted.yaml").write_text(TUNED)
+    monkeypatch.setattr(carried_out, "carry_out", leave_tuned)
+    root = f"root={tmp_path}/runs"
+    carried(corpus, root, seeds=2, starts=False)
+    printed = capsys.readouterr().out
+    assert "\nyours to give     finetune.train=…, train.tsv of SST-2; finetune.validation=…, dev.tsv" in printed
+    assert re.search(r"\ncost +\S+ FLOP: about .*; and 4 fine-tunings of 20 updates of 32 examples\n", printed)
+    assert "; finetune.seeds: the first weights of the head, the order of examples\n" in printed
+    with pytest.raises(ConfigError) as error:
+        carried(corpus, root)
+    assert str(error.value) == (
+        "planted: has no finetune.train, finetune.validation; "
+        "give finetune.train=… (train.tsv of SST-2) finetune.validation=… (dev.tsv of SST-2)"
+    )
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.tsv").write_text(f"sentence\tlabel\ngood {name}\t1\nbad {name}\t0\n")
+    files = [f"finetune.train={tmp_path}/train.tsv", f"finetune.validation={tmp_path}/dev.tsv"]
+    carried(corpus, root, *files, seeds=2, json_file=tmp_path / "study.json")
+    values = json.loads((tmp_path / "study.json").read_text())
+    assert [one["verdict"] for one in values["decisions"]] == ["confirmed", "at chance"]
+    (step,) = values["decisions"][0]["steps"]
+    assert (step["difference"], step["over_seeds"]) == (pytest.approx(0.4), [pytest.approx(0.4)] * 2)
+    low, high = step["over_items"]
+    assert 0 < low < 0.4 < high < 1
+    seconds = {"pretrained": 50.0, "none": 10.0}  # 4,000 tokens at 100 a second, and 500 at 50
+    assert all(run["seconds"] == seconds[run["arm"]] for run in values["runs"])
+    assert [set(run["values"]) for run in values["runs"][:2]] == [{"sst2", "loss"}, {"sst2"}]
+    assert values["arms"][1] | {"tokens": 0, "flops": 0, "steps": 0} == values["arms"][1]
 
 
 def test_one_seed_decides_nothing(corpus, started, capsys):

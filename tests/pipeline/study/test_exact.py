@@ -16,7 +16,7 @@ def test_rows_equal_the_publications():
     rows = list(exact_rows())
     assert {row.what for row in rows if not row.is_equal} == DIFFER
     assert all(row.remark for row in rows if not row.is_equal)
-    assert len({row.topic for row in rows}) == 9
+    assert len({row.topic for row in rows}) == 10
 
 
 def test_the_command_prints_and_writes_them(tmp_path):

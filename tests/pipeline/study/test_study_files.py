@@ -13,6 +13,7 @@ from headrace.pipeline.conf_folder import CONF, groups, studies
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.overrides import parsed
 from headrace.pipeline.study import arm_plans as plans
+from headrace.pipeline.study.findings import Findings
 from headrace.pipeline.study.settings import decoded_study, read_study
 
 STUDIES = studies()
@@ -57,6 +58,41 @@ def test_a_study_decodes_and_its_arms_are_equal_in_what_is_held_equal(name, monk
     assert name != "architectures" or {plan.config.text_packing.row_tokens for plan in found} == {568}
 
 
+def test_arms_without_their_files_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(plans, "compose", cheaply_composed)
+    study = read_study("cleaning")
+    (tmp_path / "domains.json").write_text("{}")
+    (tmp_path / "urls.txt").write_text("https://a.example\n")
+    typed = [f"realnews_like:cleaning.filters.1.path={tmp_path}/domains.json",
+             f"webtext_like:cleaning.filters.2.path={tmp_path}/urls.txt",
+             "wikipedia:source.paths=[wiki.jsonl]", "wikipedia_books:workers=1"]  # fmt: skip
+    found = plans.arm_plans("cleaning", study, "tiny", ["source.paths=[crawl.warc]"], study.by_arm(typed))
+    assert [plan.name for plan in found] == [arm for arm in study.arms if arm != "wikipedia_books"]
+    sources = {plan.name: plan.config.source for plan in found}
+    assert {name: source.paths for name, source in sources.items()} == dict.fromkeys(sources, ("crawl.warc",)) | {
+        "wikipedia": ("wiki.jsonl",)
+    }
+    assert (sources["c4"].type, sources["wikipedia"].type) == ("warc", "jsonl")
+    (note, *_) = Findings("cleaning", study, "tiny", 3, found, []).notes()
+    assert note == (
+        "The arm wikipedia_books is left out, because it needs files of yours: "
+        "--arm wikipedia_books:source.paths=… ([FOLDER/*.jsonl,BOOKS/*.jsonl], the same articles and books)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("wiki:source.paths=a", "--arm: unknown arm 'wiki'; did you mean 'wikipedia'?"),
+        ("wikipedia", "--arm: 'wikipedia' is not ARM:KEY=VALUE; name the arm and its setting"),
+    ],
+)
+def test_an_override_of_no_arm_is_refused(typed, message):
+    with pytest.raises(ConfigError) as error:
+        read_study("cleaning").by_arm([typed])
+    assert str(error.value) == message
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["small", "paper"])
 @pytest.mark.parametrize("name", STUDIES)
@@ -90,6 +126,24 @@ def test_a_wrong_study_is_refused(tmp_path, before, after, message):
     with pytest.raises(ConfigError) as error:
         decoded_study(file)
     assert str(error.value) == f"{file}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("measure", "more", "message"),
+    [
+        ("finetuned.accuracy", [], "finetune: is null, and a measure of the study is that of a fine-tuning; "
+         "give the task: finetune=sst2, say"),
+        ("agreement.acc", ["finetune=sst2", "finetune.train=a", "finetune.validation=b", "finetune.from_scratch=true"],
+         "finetune: leaves out the pretraining, and with it the scores of benchmarks, which the study measures; "
+         "measure finetuned.METRIC alone, or pretrain this arm"),
+    ],
+)  # fmt: skip
+def test_an_arm_without_the_measured_stage_is_refused(tmp_path, measure, more, message):
+    file = tmp_path / "own.yaml"
+    file.write_text(STUDY.replace("validation_loss", measure))
+    with pytest.raises(ConfigError) as error:
+        plans.arm_plan("own", decoded_study(file), "tiny", "slow", more)
+    assert str(error.value) == f"own.arms.slow: {message}"
 
 
 def test_what_differs_is_not_held_equal(tmp_path):

@@ -39,6 +39,7 @@ TABLE = (
 )
 """T5's lengths: inputs, rate, mean span, tokens of the raw text, targets."""
 
+KINDS = typing.get_args(Denoising.__annotations__["kind"])
 SENTINELS = 4
 VOCABULARY = Vocabulary(50, {f"<extra_id_{number}>": 40 + number for number in range(SENTINELS)}, end=9)
 
@@ -62,6 +63,7 @@ def test_rows_are_packed_with_the_text_that_leaves_room_for_the_targets():
     assert set(config.objective.lengths(115).values()) == {128}
     assert Denoising().text_tokens(625) == 568
     assert Denoising(kind="deshuffle").text_tokens(129) == 64
+    assert Denoising(kind="prefix").text_tokens(129) == 128
 
 
 def test_the_rows_of_an_encoder_decoder_are_those_of_one_stack_in_two_sequences():
@@ -73,7 +75,7 @@ def test_the_rows_of_an_encoder_decoder_are_those_of_one_stack_in_two_sequences(
     assert (config.text_packing.row_tokens, config.target_tokens) == (141, 29)
     vocabulary, start = dataclasses.replace(VOCABULARY, decoder_start=8), 8
     text, generators = np.arange(24) % 7, [np.random.default_rng(3) for _ in range(2)]
-    for kind in ("spans", "independent", "drop", "bert", "mass_style", "mass", "deshuffle"):
+    for kind in KINDS:
         one, two = (
             of_stack(Denoising(kind=kind, sentinels=SENTINELS), stack) for stack in ("decoder", "encoder_decoder")
         )
@@ -129,6 +131,12 @@ def test_rows_of_each_kind():
     inputs, targets = row("deshuffle", TEXT)
     assert inputs != targets == [*TEXT, 9]
     assert sorted(inputs) == sorted(targets)
+    splits = set[int]()
+    for seed in range(100):
+        inputs, targets = row("prefix", TEXT, seed)
+        assert [*inputs[:-1], *targets[:-1]] == TEXT
+        splits.add(len(inputs) - 1)
+    assert splits == set(range(1, len(TEXT)))
     inputs, targets = row("bert", TEXT * 40, rate=0.5, row_tokens=600)
     assert targets == [*TEXT * 40, 9]
     assert {40} < {token for token, own in zip(inputs, targets, strict=True) if token != own}
@@ -143,7 +151,7 @@ def test_independent_masks_use_the_sentinels_that_there_are():
         assert sorted(plain) == sorted(TEXT)
 
 
-@pytest.mark.parametrize("kind", typing.get_args(Denoising.__annotations__["kind"]))
+@pytest.mark.parametrize("kind", KINDS)
 def test_shorter_rows_fit_and_the_shortest_has_no_target(kind):
     for length in range(2, 25):
         for seed in range(5):

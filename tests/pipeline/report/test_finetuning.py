@@ -1,0 +1,72 @@
+"""The section of a fine-tuning in the report and in the summary, from planted files."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.report.finetuning import FinetunedScores
+from headrace.pipeline.run.summary import finetuned
+
+FOUND = {
+    "task": "classification",
+    "metric": "accuracy",
+    "examples": {"train": 67_349, "validation": 872, "test": 0},
+    "cut": {"train": 0, "validation": 0},
+    "dropped": {},
+    "overlapping": 0,
+}
+
+
+def planted(folder: Path, accuracies: list[float], **facts) -> Artifact:
+    """An artifact with one seed for each of ``accuracies``, evaluated twice."""
+    out = TaskOutput(folder, "finetuned", 0)
+    width = 0.0127 if len(accuracies) > 1 else None
+    scores = {"accuracy": {"mean": sum(accuracies) / len(accuracies), "half_width": width, "values": accuracies}}
+    best = max(range(len(accuracies)), key=accuracies.__getitem__)
+    found = FOUND | {"scores": scores, "seeds": [{"seed": n} for n in range(len(accuracies))], "best_seed": best}
+    with out.file("scores.json") as path:
+        path.write_text(json.dumps(found | facts))
+    for seed, accuracy in enumerate(accuracies):
+        rows = [{"step": 5, "loss": 0.9}, {"step": 10, "validation_loss": 0.6, "validation_accuracy": accuracy - 0.1}]
+        rows.append({"step": 20, "validation_loss": 0.5, "validation_accuracy": accuracy})
+        with out.file(f"seed_{seed}/metrics.jsonl") as path:
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    out.done({})
+    return finish(folder, {"stage": "finetuned"}, {"finetuned": 1})
+
+
+def test_several_seeds_have_a_mean_with_its_interval_and_a_curve_each(tmp_path) -> None:
+    found = FinetunedScores.of(planted(tmp_path, [0.91, 0.93]))
+    assert (found.task, found.header) == ("classification", ["metric", "mean", "seed 0", "seed 1"])
+    assert found.rows == [["accuracy", "0.9200 ± 0.0127", "0.9100", "0.9300"]]
+    assert found.notes == [
+        "67,349 examples of training, 872 of validation",
+        "±: half of the 95% interval of the mean over seeds (Student's t)",
+        "best checkpoint by accuracy of validation; the model of seed 1 is in hf/",
+    ]
+    lines = json.loads(found.figure.json)["data"]
+    assert [(one["name"], one["x"], one["y"]) for one in lines] == [
+        ("seed 0", [10, 20], [0.6, 0.5]),
+        ("seed 0", [10, 20], [pytest.approx(0.81), 0.91]),
+        ("seed 1", [10, 20], [0.6, 0.5]),
+        ("seed 1", [10, 20], [pytest.approx(0.83), 0.93]),
+    ]
+    table, *notes = finetuned(found)
+    assert [column.header for column in table.columns] == ["fine-tuned: classification", *found.header[1:]]
+    assert notes == found.notes
+
+
+def test_one_seed_has_no_interval_and_what_was_left_out_is_named(tmp_path) -> None:
+    dropped = {"train": {"no_label": 3, "blank_text": 1_200}}
+    facts = {"cut": {"train": 12, "validation": 0}, "overlapping": 1_024, "dropped": dropped}
+    found = FinetunedScores.of(planted(tmp_path, [0.5], **facts))
+    assert found.rows == [["accuracy", "0.5000", "0.5000"]]
+    assert found.notes == [
+        "67,349 examples of training, 872 of validation",
+        "best checkpoint by accuracy of validation; the model of seed 0 is in hf/",
+        "texts cut to finetune.context: 12 of training, 0 of validation",
+        "left out of training, because validation has them: 1,024",
+        "lines of train that hold no example: no_label 3, blank_text 1,200",
+    ]
