@@ -189,6 +189,9 @@ def check(config: RunConfig) -> None:
     if config.training.unique_rows is not None and config.mixture.sources:
         wrong = f"is {config.training.unique_rows}, with {len(config.mixture.sources)} sources in mixture.sources"
         raise ConfigError("training.unique_rows", wrong, "give one of them: rows of this run alone are counted")
+    if config.training.source_rows and not config.mixture.sources:
+        wrong = f"is {config.training.source_rows}, and mixture.sources names no source"
+        raise ConfigError("training.source_rows", wrong, "name the sources, or give 0")
     if config.model.base_width is not None and not isinstance(config.optimizer, AdamW | StableAdamW):
         wrong = f"is {config.model.base_width}, whose rules are those of Adam, and optimizer={config.optimizer.type}"
         raise ConfigError("model.base_width", wrong, "give optimizer=adamw or stable_adamw, or base_width null")

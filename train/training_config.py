@@ -83,6 +83,9 @@ class TrainingConfig:
     seen_rows: Natural = 0
     """The maximum number of training rows, those that were read first, whose loss is computed as that of held-out rows
     are: ``seen_loss``, and how much higher the validation loss is, ``loss_gap``; 0: none."""
+    source_rows: Natural = 0
+    """The maximum number of held-out rows of each source of the mixture, beginning with the first, whose loss is
+    computed wherever the training validates: ``source_loss:<source>``; 0: none."""
     evaluate_every: Positive | None = unhashed(None)
     """Steps between two scorings of benchmarks of ``evaluation``, with one after the last step; null: never."""
     evaluate: Texts = unhashed(())

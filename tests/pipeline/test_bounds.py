@@ -118,6 +118,7 @@ ZERO_MEANS = {
     "Finetune.dropout": "off",
     "Finetune.warmup_fraction": "no warm-up",
     "TrainingConfig.seen_rows": "no loss of seen rows",
+    "TrainingConfig.source_rows": "no loss of sources",
 }
 """The numbers of which 0 is a value like any other, by class and field, and what it means there."""
 

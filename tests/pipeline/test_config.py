@@ -226,6 +226,15 @@ def test_a_number_of_unique_rows_is_of_this_run_alone() -> None:
     )
 
 
+def test_losses_of_sources_need_sources() -> None:
+    values = default_values()
+    with pytest.raises(ConfigError) as raised:
+        decoded(values | {"training": values["training"] | {"source_rows": 9}})
+    assert str(raised.value) == (
+        "training.source_rows: is 9, and mixture.sources names no source; name the sources, or give 0"
+    )
+
+
 def test_conf_lies_beside_the_packages() -> None:
     assert Path(CONF / "config.yaml").is_file()
 

@@ -4,24 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import torch
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.data.mixture import Mix, parts_of_order, training_data
 from headrace.train.engine.engine import Engine
-from headrace.train.families.hf_folder import load
-from tests.train.causal_rows import causal
+from tests.train.causal_rows import plain_loss
 from tests.train.loop.test_origin import same_training, stage
-
-
-def plain_loss(artifact, rows, numbers) -> float:
-    """Returns the mean loss of the rows ``numbers``, by the exported model in one plain pass."""
-    batch, model = causal(rows, numbers), load(artifact.path("hf/config.json").parent)
-    with torch.no_grad():
-        arrays = (torch.from_numpy(np.asarray(one)) for one in (batch.inputs, batch.positions, batch.documents))
-        logits_NV = model(*arrays).flatten(0, 1)
-        return float(torch.nn.functional.cross_entropy(logits_NV, torch.from_numpy(batch.targets).flatten()))
 
 
 def test_the_rows_are_the_first_of_the_training_and_come_equally_often(inputs):

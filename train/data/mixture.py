@@ -6,7 +6,8 @@
     <root>/packed/b8e44e9d7440    what a source names; its manifest leads to its inputs below <root>
         └─ tokens ── tokenizer, unique
 
-Validation uses this run's own held-out rows; other sources give only their training rows.
+Validation uses this run's own held-out rows. Other sources give only their training rows; with ``training.source_rows``
+the loss of their held-out rows is computed, too.
 """
 
 import dataclasses
@@ -16,6 +17,8 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+
+import numpy as np
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -256,6 +259,14 @@ def training_data(
         return _own_rows(rows["packed"], seed, unique_rows)
     sizes: Sequence[int] = [len(one) for one in rows.values()]
     return MixedRows(list(rows.values())), MixedOrder(seed, list(rows), sizes, mix.stretches)
+
+
+def held_out_rows(inputs: Inputs, mix: Mix, limit: int) -> dict[str, Rows]:
+    """Returns the first ``limit`` held-out rows of each source of ``mix`` by its name; nothing with a limit of 0."""
+    if not limit:
+        return {}
+    sources = {name: Rows(one["packed"], one["tokens"], "validation") for name, one in mix.artifacts(inputs).items()}
+    return {name: rows.of(np.arange(min(len(rows), limit))) for name, rows in sources.items()}
 
 
 def _own_rows(rows: Rows, seed: int, unique_rows: int | None) -> tuple[Rows, Order]:

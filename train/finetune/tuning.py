@@ -98,6 +98,7 @@ class Tuning(Stage):
 
 OF_PRETRAINING: Mapping[str, Any] = {
     "seen_rows": 0,
+    "source_rows": 0,
     "unique_rows": None,
     "ramp_steps": 0,
     "ramp_first_rows": None,

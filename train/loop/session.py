@@ -18,7 +18,7 @@ from headrace.train.context import ContextForm
 from headrace.train.cost.flops import flops_per_token
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.data.apportionment import MixedOrder
-from headrace.train.data.mixture import parts_of_order, sources_of, training_data
+from headrace.train.data.mixture import held_out_rows, parts_of_order, sources_of, training_data
 from headrace.train.data.order import Later, Order
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
@@ -111,6 +111,7 @@ class Session:
                 seen_rows=list(dict.fromkeys(order.batch(0, training.seen_rows).tolist())),
                 rows=Rows(inputs["packed"], inputs["tokens"], "validation"),
                 limit=training.validation_rows,
+                sources=held_out_rows(inputs, stage.mixture, training.source_rows),
                 token_bytes=encoder.token_bytes,
             ),
             meter=_meter(stage, objective, vocabulary, train_rows.row_tokens, ranks),

@@ -38,6 +38,8 @@ class HeldOutRows:
     rows: Rows
     limit: int
     """The maximum number of rows."""
+    sources: Mapping[str, Rows]
+    """Held-out rows of each source of a mixture by its name, as many as are evaluated; empty: none."""
     token_bytes: NDArray[np.int64] | None
     """UTF-8 bytes of each token, (vocabulary,); None if they differ from text to text."""
 
@@ -45,7 +47,7 @@ class HeldOutRows:
         """Returns loss and bits per byte; nothing when no row is held out.
 
         With ``training.seen_rows`` also the loss of rows that were trained on, and how much higher the validation loss
-        is.
+        is; with ``training.source_rows`` the loss of held-out rows of each source that has any.
         """
         sums, counts, text_bytes = self._evaluated(self.rows, range(min(len(self.rows), self.limit)))
         values = losses(self.objective, "validation_loss", sums, counts)
@@ -56,6 +58,9 @@ class HeldOutRows:
         values |= losses(self.objective, "seen_loss", sums, counts)
         if "seen_loss" in values and "validation_loss" in values:
             values["loss_gap"] = values["validation_loss"] - values["seen_loss"]
+        for name, rows in self.sources.items():
+            sums, counts, _ = self._evaluated(rows, range(len(rows)))
+            values |= losses(self.objective, f"source_loss:{name}", sums, counts)
         return values
 
     def _evaluated(self, rows: Rows | MixedRows, numbers: Sequence[int]) -> tuple[Sums, Sums, Sums]:

@@ -21,7 +21,7 @@ from headrace.train.data.apportionment import Stretch
 from headrace.train.data.mixture import Mix, Mixture, parts_of_order, training_data, whole_numbers
 from headrace.train.data.rows import Rows
 from headrace.train.weights import Weights
-from tests.train.causal_rows import causal
+from tests.train.causal_rows import causal, plain_loss
 from tests.unique_documents import unique_documents
 
 SENTENCE = "the mill stands by water that turns its wheel and grinds all grain we bring until night falls "
@@ -281,6 +281,17 @@ def test_a_model_is_trained_on_a_mixture_and_says_how_often_it_saw_each(runs, ru
         (6 * step / own, 2 * step / wiki) for step in (1, 2, 3, 4)
     ]
     assert "epoch" not in rows[-1]
+    validated = dataclasses.replace(stage, training=dataclasses.replace(stage.training, source_rows=3))
+    artifact = run_stage(validated, inputs, tmp_path / "validated")
+    metrics = read_metrics(artifact.path("metrics.jsonl"))
+    assert [row["loss"] for row in metrics] == [row["loss"] for row in rows]
+    held_out = {name: Rows(run["packed"], run["tokens"], "validation") for name, run in vars(runs).items()}
+    losses = {
+        f"source_loss:{name}": plain_loss(artifact, held_out[run], range(min(3, len(held_out[run]))))
+        for name, run in (("crawl", "own"), ("wiki", "wiki"))
+    }
+    assert {name: metrics[-1][name] for name in losses} == pytest.approx(losses, abs=1e-5)
+    assert not losses.keys() & rows[-1].keys()
     other = dataclasses.replace(stage, mixture=Mix.of(mixture(runs, (1, 1)), ROW_TOKENS))
     with pytest.raises(ArtifactError, match=r"^weights: the checkpoint of step 4 .* other data: mixture changed;"):
         run_stage(other, inputs, tmp_path)
