@@ -58,7 +58,7 @@ def test_with_noise_the_truth_lies_within_the_intervals():
     assert rank_correlation(found, losses @ TARGET) > 0.8
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_of_pure_noise_no_mixture_is_better(seed):
     shares = mixtures(16)
     losses = 4 + np.random.default_rng(seed).normal(0, NOISE, shares.shape)
