@@ -5,14 +5,18 @@ Their state is that of the runs, so the same command goes on after an interrupti
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from headrace.pipeline.commands.request import planned
+from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run.line import carry_out
 from headrace.pipeline.run.planner import Run, run_folder
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.step import Step
+
+Wanted = TypeVar("Wanted")
+Found = TypeVar("Found")
 
 NOT_STARTED, STARTED, DONE = "not started", "started", "done"
 
@@ -28,6 +32,35 @@ def carried_out(values: Mapping[str, Any], overrides: Sequence[str], starts: boo
         with contextlib.redirect_stdout(sys.stderr):
             carry_out(run)
     return run
+
+
+def all_carried_out(
+    label: str,
+    wanted: Sequence[Wanted],
+    starts: bool,
+    carry: Callable[[Wanted], Found],
+    failed: Callable[[Wanted, str], Found],
+) -> tuple[list[Found], list[HeadraceError]]:
+    """Returns what became of each of ``wanted``, and the errors of those that failed; they do not stop the others.
+
+    Args:
+        label: the beginning of the line that is printed before each.
+        wanted: the trainings, in their order.
+        starts: whether missing runs are started; without it nothing is printed.
+        carry: carries out one as far as possible now.
+        failed: returns the result of one that failed, with the state.
+    """
+    found: list[Found] = []
+    errors: list[HeadraceError] = []
+    for number, one in enumerate(wanted):
+        if starts:
+            print(f"{label}: {number + 1} of {len(wanted)}: {one}", file=sys.stderr, flush=True)
+        try:
+            found.append(carry(one))
+        except HeadraceError as error:
+            errors.append(error)
+            found.append(failed(one, f"failed: {error}"))
+    return found, errors
 
 
 def step_of(run: Run, name: str) -> Step:

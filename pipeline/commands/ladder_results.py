@@ -1,6 +1,5 @@
 """Carries out a ladder and shows what follows from it: tables in the terminal, a page, JSON."""
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.commands.ladder_trainings import Training, trainings
 from headrace.pipeline.commands.plan import Hardware
 from headrace.pipeline.commands.request import config_of
+from headrace.pipeline.commands.result_files import write_files
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import PositiveNumber, digest, value_of
 from headrace.pipeline.core.tracking import grouped
@@ -22,7 +22,6 @@ from headrace.pipeline.ladder.analysis import Analysis, Recommendation, check_bu
 from headrace.pipeline.ladder.figures import figures
 from headrace.pipeline.ladder.grid import Grid
 from headrace.pipeline.ladder.optima import Interval
-from headrace.pipeline.report import html_page
 from headrace.pipeline.report.formatting import NONE, short
 from headrace.train.cost.flops import PEAK_FLOPS
 
@@ -81,7 +80,13 @@ def climb(
         notes = [*filter(None, [analysis.missing, analysis.undetermined]), *notes]
         results = list(results_of(analysis))
         _print(tables[1][2], results, notes)
-        _write(analysis, config.name or "Ladder", results, notes, tables, page, json_file)
+
+        def page_values() -> dict[str, object]:
+            lede = f"Headrace ladder of {len(found)} trainings"
+            values = {"title": config.name or "Ladder", "lede": lede, "facts": results, "notes": notes}
+            return values | {"figures": figures(analysis), "tables": tables}
+
+        write_files(json_file, analysis.as_json(), page, page_values)
     else:
         print("", f"{sum(rung.compute.flops for rung in rungs):.3g} FLOP in all; no training is finished", sep="\n")
     if errors:
@@ -187,24 +192,3 @@ def _print(best: Sequence[Sequence[str]], results: Sequence[Fact], notes: Sequen
         facts.show(results)
     if notes:
         print("", *notes, sep="\n")
-
-
-def _write(
-    analysis: Analysis,
-    title: str,
-    results: Sequence[Fact],
-    notes: Sequence[str],
-    tables: Sequence[tuple[str, str, Sequence[Sequence[str]]]],
-    page: Path | None,
-    json_file: Path | None,
-) -> None:
-    """Writes the page and the JSON file that are wanted."""
-    if json_file is not None:
-        json_file.write_text(json.dumps(analysis.as_json(), indent=1) + "\n", encoding="utf-8")
-        print(f"\njson: {json_file}")
-    if page is not None:
-        lede = f"Headrace ladder of {len(tables[0][2]) - 1} trainings"
-        values = {"title": title, "lede": lede, "facts": results, "notes": notes}
-        text = html_page.render("findings.html", values | {"figures": figures(analysis), "tables": tables})
-        page.write_text(text, encoding="utf-8")
-        print(f"\npage: {page}")

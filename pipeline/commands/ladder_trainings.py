@@ -5,10 +5,9 @@ later command.
 """
 
 import dataclasses
-import sys
 from collections.abc import Sequence
 
-from headrace.pipeline.commands.carried_out import DONE, NOT_STARTED, carried_out, state_of, step_of
+from headrace.pipeline.commands.carried_out import DONE, NOT_STARTED, all_carried_out, carried_out, state_of, step_of
 from headrace.pipeline.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.metrics_file import read_metrics
@@ -44,19 +43,13 @@ def trainings(rungs: Sequence[Rung], starts: bool) -> tuple[list[Training], list
 
     Without ``starts`` nothing is trained.
     """
-    found: list[Training] = []
-    errors: list[HeadraceError] = []
     blocked = set[tuple[str, float]]()
-    for number, rung in enumerate(rungs):
-        if starts:
-            print(f"ladder: {number + 1} of {len(rungs)}: {rung}", file=sys.stderr, flush=True)
-        try:
-            found.append(_training(rung, starts, blocked))
-        except HeadraceError as error:
-            errors.append(error)
-            found.append(Training(rung, f"failed: {error}"))
-            blocked.add((rung.size, rung.rate))
-    return found, errors
+
+    def failed(rung: Rung, state: str) -> Training:
+        blocked.add((rung.size, rung.rate))
+        return Training(rung, state)
+
+    return all_carried_out("ladder", rungs, starts, lambda rung: _training(rung, starts, blocked), failed)
 
 
 def _training(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> Training:

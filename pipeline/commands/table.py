@@ -11,6 +11,7 @@ COMMANDS = (
     "evaluate",
     "compare",
     "ladder",
+    "mixtures",
     "study",
     "watch",
     "status",

@@ -73,7 +73,7 @@ class Grid:
             ConfigError: when a value of the grid, or a setting of the run, does not fit a ladder.
         """
         own = decoded(compose(overrides))
-        _check(own, bool(self.tokens))
+        check(own, bool(self.tokens))
         rates = _numbers(self.rates, "--rates") or [own.optimizer.learning_rate]
         found: list[Rung] = []
         for size, of_size in _sizes(self.sizes, own.model).items():
@@ -96,8 +96,8 @@ class Grid:
         return steps
 
 
-def _check(own: RunConfig, chooses_tokens: bool) -> None:
-    """Checks settings of the run that a ladder could not work with.
+def check(own: RunConfig, chooses_tokens: bool = False, what: str = "a ladder") -> None:
+    """Checks settings of the run that ``what``, many trainings that are compared, could not work with.
 
     Raises:
         ConfigError: with the setting.
@@ -105,9 +105,9 @@ def _check(own: RunConfig, chooses_tokens: bool) -> None:
     training = own.training
     if not training.validation_rows or not own.packing.validation_fraction:
         where = "training.validation_rows" if not training.validation_rows else "packing.validation_fraction"
-        raise ConfigError(where, "is 0, and a ladder compares validation losses", "give a value above 0")
+        raise ConfigError(where, f"is 0, and {what} compares validation losses", "give a value above 0")
     if training.branch_from is not None:
-        wrong = f"is {training.branch_from}, and a ladder trains from the first step"
+        wrong = f"is {training.branch_from}, and {what} trains from the first step"
         raise ConfigError(BRANCH, wrong, "leave it out")
     if chooses_tokens and training.ramp_steps:
         wrong = f"is {training.ramp_steps}: the tokens of a step change while the batch grows"
