@@ -300,7 +300,7 @@ def main() -> int:
         for ranks in options.ranks:
             first = Training(Path(name, f"undisturbed-{ranks}"), whole, ranks, overrides)
             begun = time.monotonic()
-            run = first.start("fork" if options.forks else "torchrun")
+            run = first.start("fork" if options.forks else "srun")
             until(lambda run=run, first=first: run.over() or first.rows())
             start_seconds[ranks] = time.monotonic() - begun
             until(run.over)

@@ -2,12 +2,11 @@
 
     python benchmarks/kill_data.py --kills 50 --seed 0 [--commands 2] [--workers 1,2,5] [OVERRIDE…]
 
-An undisturbed run (``experiment=smoke until=packed``) comes first, after one that only compiles. Then ``--commands``
-equal commands run at once in a new root. Again and again one of them is killed, its main process or one of the
-processes below it, at a random moment within the time of the undisturbed run, and a new command replaces it. When a
-command ends, the others must end, too; then every file except the logs is compared with the undisturbed run's, and
-another root begins, until ``--kills`` kills have hit; the last root is then finished. Commands take the numbers of
-workers in turn.
+An undisturbed run (``experiment=smoke until=packed``) comes first. Then ``--commands`` equal commands run at once in a
+new root. Again and again one of them is killed, its main process or one of the processes below it, at a random moment
+within the time of the undisturbed run, and a new command replaces it. When a command ends, the others must end, too;
+then every file except the logs is compared with the undisturbed run's, and another root begins, until ``--kills`` kills
+have hit; the last root is then finished. Commands take the numbers of workers in turn.
 
     lines        finished roots, each compared
     landed       kills by the running stage; ``hit`` counts them by the killed process
@@ -163,7 +162,6 @@ def main() -> int:
     hit: Counter[str] = Counter()
     lines, differing, unexpected = 0, 0, 0
     with tempfile.TemporaryDirectory() as name:
-        headrace(Path(name, "compiled"), "until=packed", *options.overrides)
         start = time.monotonic()
         headrace(Path(name, "whole"), "until=packed", *options.overrides)
         seconds = time.monotonic() - start

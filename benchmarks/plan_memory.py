@@ -229,9 +229,9 @@ def measure(case: Footprint, ranks: Ranks) -> int:
     return resident("VmHWM") - before
 
 
-def run(name: str, device: str) -> None:
-    """One case in this process, which ends with it."""
-    ranks = processes.start(device)
+def compare(name: str, ranks: Ranks) -> None:
+    """One case on this rank, in a process that has had none before; the first rank prints its line."""
+    device = ranks.device.type
     case = footprint(name, ranks.world, device)
     small = footprint(name, ranks.world, device)
     small_zero = ZeroConfig(stage=min(case.zero.stage, 2), bucket_elements=1_000_000)  # one engine of stage 3 a process
@@ -241,7 +241,18 @@ def run(name: str, device: str) -> None:
         row = {"case": name, "ranks": ranks.world, "device": device, "measured_mb": round(measured / 1e6, 1)}
         row |= {"planned_mb": round(planned / 1e6, 1), "ratio": round(planned / measured, 3)}
         print(json.dumps(row), flush=True)
+
+
+def run(name: str, device: str) -> None:
+    """One case in this process, which ends with it."""
+    compare(name, processes.start(device))
     os._exit(0)
+
+
+def prepare() -> None:
+    """Makes glibc return freed memory at once, and torch compute on one core."""
+    ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 16)
+    torch.set_num_threads(1)
 
 
 def main() -> None:
@@ -249,8 +260,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--only", choices=tuple(CASES))
     asked = parser.parse_args()
-    ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 16)
-    torch.set_num_threads(1)
+    prepare()
     if "RANK" in os.environ:
         run(asked.only, asked.device)
     os.environ["LOCAL_RANK"] = "0"

@@ -10,16 +10,22 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.core.metrics_file import read_metrics
-from tests.end_to_end.test_line import command, exported, headrace
+from tests.end_to_end.test_line import FEW_DOCUMENTS, command, exported, finish_here
 
-TRAINING = ("until=weights", "training.steps=60", "training.save_every=1000", "training.validate_every=60")
+TRAINING = (
+    "until=weights",
+    FEW_DOCUMENTS,
+    "training.steps=60",
+    "training.save_every=1000",
+    "training.validate_every=60",
+)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root of an undisturbed training."""
     root = tmp_path_factory.mktemp("whole")
-    headrace(root, *TRAINING)
+    finish_here(root, *TRAINING)
     return root
 
 
@@ -46,6 +52,7 @@ def checkpoints(root: Path) -> list[str]:
     ],
 )
 def test_a_training_that_is_stopped_twice_loses_no_step(whole: Path, tmp_path: Path, ranks: int, signals) -> None:
+    """The second start resumes on the same number of ranks, the last one on a single rank."""
     for each in whole.iterdir():
         if each.name != "weights":
             shutil.copytree(each, tmp_path / each.name)
@@ -62,7 +69,7 @@ def test_a_training_that_is_stopped_twice_loses_no_step(whole: Path, tmp_path: P
         said = f"headrace: weights: stopped on request at step {last}; run the same command again to go on"
         assert (process.returncode, lines.splitlines()[-1]) == (128 + number, said)
         assert (last < 60, checkpoints(tmp_path)) == (True, [f"step_{last:08d}"])
-    headrace(tmp_path, *TRAINING, f"ranks={ranks}")
+    finish_here(tmp_path, *TRAINING)
     assert steps(tmp_path) == list(range(1, 61))
     if ranks == 1:
         assert curve(tmp_path) == curve(whole)

@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.end_to_end.test_line import FEW_DOCUMENTS
+
 KILL_ANYWHERE = Path(__file__).parents[2] / "benchmarks" / "kill_anywhere.py"
 
 
 @pytest.mark.slow
 def test_kills_at_random_moments_change_no_weight() -> None:
-    command = [sys.executable, str(KILL_ANYWHERE), "--kills", "2", "--seed", "1", "--ranks", "2"]
+    """This seed draws torchrun alone, then the main process of the user's command, each inside a save."""
+    command = [sys.executable, str(KILL_ANYWHERE), FEW_DOCUMENTS, "training.steps=30"]
+    command += ["--kills", "2", "--seed", "3272", "--ranks", "2"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)

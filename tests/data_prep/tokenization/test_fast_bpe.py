@@ -223,7 +223,7 @@ def test_a_new_instance_changes_nothing(monkeypatch):
 def test_real_texts(first, vocabulary, data_folder, all_web_texts):
     """All of these texts: benchmarks/records/tokenize_throughput_2core_epyc_2026-11.md."""
     pages = all_web_texts
-    sentences = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[first::5]
+    sentences = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[first::10]
     with zstandard.open(data_folder("text/enwik8_first_90MB.zst"), "rb") as stream:
         encyclopedia = stream.read(600_000).decode("utf-8", "ignore")
     if vocabulary == "gpt2":
@@ -234,5 +234,5 @@ def test_real_texts(first, vocabulary, data_folder, all_web_texts):
         tokenizer = trained(vocabulary=8192, corpus=pages[::3])
     assert len(pages) == 1_497
     assert unfit(tokenizer.to_str()) is None
-    texts = [*pages[first::4], *sentences, encyclopedia, *encyclopedia.splitlines(keepends=True)]
+    texts = [*pages[first::8], *sentences, encyclopedia, *encyclopedia.splitlines(keepends=True)]
     assert differing(tokenizer, texts) == []

@@ -135,15 +135,16 @@ def test_a_grid_too_small_for_its_budget_starts_nothing(corpus, started):
 @pytest.mark.slow
 def test_real_trainings_go_on_after_a_kill(tmp_path):
     corpus = build(tmp_path, "none")
-    line = [*corpus.overrides, *OWN, "training.steps=40", "schedule.decay_fraction=0.5"]
-    command = [sys.executable, "-m", "headrace", "ladder", "--rates=4e-3,1.6e-2", *line]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+    line = [*corpus.overrides, *OWN, "training.steps=20", "schedule.decay_fraction=0.5"]
+    command = ["ladder", "--rates=4e-3,1.6e-2", *line]
+    started = [sys.executable, "-m", "headrace", *command]
+    with subprocess.Popen(started, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         while not list(tmp_path.glob("runs/weights/*/checkpoints/step_*/manifest.json")):
             assert process.poll() is None
             time.sleep(0.05)
         process.terminate()
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/weights/*/manifest.json")}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = headrace_here(*command)
     assert done.returncode == 0, done.stderr
     rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if "| done |" in line]
     assert [row[3] for row in rows] == ["0.004", "0.016"]

@@ -2,9 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,8 +13,8 @@ from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 from headrace.train.training_config import TrainingConfig, ZeroConfig
+from tests.train import fork_server
 
-ROOT = Path(__file__).parents[3]
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
 
 ADAMW = AdamW(learning_rate=1e-3)
@@ -176,9 +173,9 @@ def test_the_largest_micro_batch_fits_and_the_next_does_not():
     assert case.largest_micro_rows(peaks[1] - 1) == 0
 
 
-def ratio(*command: str) -> float:
+def ratio(module: str, *arguments: str) -> float:
     """Planned over measured, of one case of the benchmark."""
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=ROOT)
+    done = fork_server.run(module, *arguments)
     assert done.returncode == 0, done.stderr
     return next(json.loads(line)["ratio"] for line in done.stdout.splitlines() if line.startswith("{"))
 
@@ -186,10 +183,9 @@ def ratio(*command: str) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ["states-0", "states-bf16-2", "llama", "modernbert", "muon-3", "gpt2-recomputed"])
 def test_real_updates_take_what_was_counted(case):
-    assert ratio("benchmarks/plan_memory.py", "--only", case) == pytest.approx(1, abs=0.1)
+    assert ratio("benchmarks.plan_memory", "--only", case) == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.slow
 def test_two_ranks_take_what_was_counted():
-    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    assert ratio(*launch, "benchmarks/plan_memory.py", "--only", "states-3") == pytest.approx(1, abs=0.1)
+    assert ratio("tests.train.memory_ranks", "2", "states-3") == pytest.approx(1, abs=0.1)
