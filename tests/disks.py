@@ -1,10 +1,12 @@
 """Disks and users for tests of what the operating system refuses. Each is private to the tests of one fixture."""
 
 import contextlib
+import ctypes
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import traceback
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,10 @@ import pytest
 STRANGER = 65534
 """The number of a user who is not this one."""
 WITHOUT_PRIVILEGES = ("-dac_override", "-dac_read_search", "-fowner")
+NUMBERS = (1, 2, 3)
+"""Those of the privileges, in linux/capability.h."""
+CAPABILITIES_VERSION = 0x20080522
+"""_LINUX_CAPABILITY_VERSION_3, of capget(2)."""
 
 
 @contextlib.contextmanager
@@ -48,6 +54,41 @@ def bound_by_permissions(command: list[str]) -> list[str]:
         if subprocess.run([*bound, "true"], capture_output=True).returncode == 0:
             return [*bound, *command]
     pytest.skip("root cannot give up its privileges here (setpriv)")
+
+
+def while_bound(work: Callable[[], str]) -> str:
+    """Returns what ``work`` returns in a fork of this process that permissions bind, though root started it.
+
+    Skips where that cannot be had.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            status = 0 if _give_up_privileges() else 77
+            os.write(writing, b"" if status else work().encode())
+            os._exit(status)
+        finally:  # a fork must not go on as its parent
+            traceback.print_exc()
+            os._exit(1)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as pipe:
+        found = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status == 77:
+        pytest.skip("root cannot give up its privileges here (capset)")
+    assert status == 0
+    return found
+
+
+def _give_up_privileges() -> bool:
+    """Takes those that disregard permissions from this process. Returns whether that is allowed."""
+    system, header, sets = ctypes.CDLL(None), (ctypes.c_uint32 * 2)(CAPABILITIES_VERSION, 0), (ctypes.c_uint32 * 6)()
+    if system.capget(header, sets):
+        return False
+    for index in range(3):  # effective, permitted, inheritable
+        sets[index] &= ~sum(1 << number for number in NUMBERS)
+    return system.capset(header, sets) == 0
 
 
 def with_shared_memory(options: str, command: list[str]) -> list[str]:

@@ -108,7 +108,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def headrace(project: Path, *arguments: str) -> str:
     """Runs the copy's command line: ``python -m`` finds the package in the current folder first."""
-    overrides = ["source=plain_text", "source.paths=[pages.txt]", "cleaning=quiet", "until=clean"]
+    overrides = ["source=plain_text", "source.paths=[pages.txt]", "cleaning=quiet", "until=clean", "workers=1"]
     command = [sys.executable, "-m", "headrace", *arguments, *overrides]
     environment = os.environ | {"WANDB_MODE": "disabled"}
     done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=300)

@@ -199,7 +199,7 @@ corpora = st.lists(
 
 
 @given(pages=corpora, files=st.integers(1, 3), buckets=st.integers(1, 4))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_c4_equals_the_reference_on_made_pages(pages, files, buckets, run_clean, sentences, bad_words) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = write_pages(Path(folder, "in"), pages, files)
@@ -238,7 +238,7 @@ def test_same_bytes_in_any_order(order, run_clean, tmp_path, real_pages) -> None
 
 @pytest.mark.parametrize("name", ["c4", "c4_paper"])
 def test_buckets_and_memory_do_not_change_the_result(name, run_clean, tmp_path, real_pages) -> None:
-    pages = list(web_pages(real_pages[:12], main_text))
+    pages = list(web_pages(real_pages[:6], main_text))
     source = write_pages(tmp_path / "in", pages * 2, 2)
     runs = [
         run_clean(source, preset(name, buckets=n), tmp_path / str(n), memory)

@@ -1,6 +1,6 @@
 import pytest
 from datatrove.data import Document
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.data_prep.document import (
@@ -24,6 +24,7 @@ documents = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(first=documents, second=documents)
 def test_a_copied_shard_has_the_bytes_of_a_written_one(first, second, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("shards")

@@ -59,8 +59,9 @@ def test_a_preset_runs_the_same_in_any_order(path, lists, run_clean, tmp_path) -
     values["filters"] = [one | lists.get(one["type"], {}) for one in values["filters"]]
     folder = tmp_path / "in"
     folder.mkdir()
-    for number, page in enumerate(pages()):
-        (folder / f"{number}.jsonl").write_text(json.dumps(page) + "\n", encoding="utf-8")
+    for number in range(3):
+        lines = "".join(json.dumps(page) + "\n" for page in pages()[number::3])
+        (folder / f"{number}.jsonl").write_text(lines, encoding="utf-8")
     source, cleaning = Jsonl(paths=(str(folder),), task_bytes=1), decode(Cleaning, values)
     artifact = run_clean(source, cleaning, tmp_path / "forwards")
     other = run_clean(source, cleaning, tmp_path / "backwards", backwards=True)

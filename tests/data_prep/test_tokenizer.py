@@ -116,10 +116,10 @@ def sentences(data_folder):
 
 def test_the_bytes_are_the_same_for_any_threads_and_shards(tmp_path, monkeypatch, sentences):
     """A process reads the number of threads once, so each number has its own process."""
-    texts = sentences[::15]
+    texts = sentences[::30]
     ids = [str(i) for i in range(len(texts))]
     unique_documents(tmp_path / "a", [texts], [ids])
-    unique_documents(tmp_path / "b", [texts[2000:], texts[:2000]], [ids[2000:], ids[:2000]])
+    unique_documents(tmp_path / "b", [texts[1000:], texts[:1000]], [ids[1000:], ids[:1000]])
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     expected = Trained(vocabulary_size=2000).build(Artifact(tmp_path / "b"), Counter())
     monkeypatch.delenv("TOKENIZERS_PARALLELISM")
@@ -142,7 +142,7 @@ def test_gpt2s_files_give_gpt2s_ids(tmp_path, run_stage, data_folder, sentences)
     assert out.counts == {"vocabulary": 50_257}
     assert encoder.end_of_text == 50_256
     assert encoder.encode(["Hello world"])[0].tolist() == [15496, 995]
-    texts = sentences[::50] + json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 40)
+    texts = sentences[::100] + json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 40)
     ours = [ids.tolist() for ids in encoder.encode(texts)]
     transformers = GPT2Tokenizer(vocab=settings.encoder, merges=settings.merges)
     assert ours == [transformers.encode(text, add_special_tokens=False) for text in texts]

@@ -99,8 +99,8 @@ def test_order_and_repetition_of_tasks_do_not_matter(inputs, tmp_path, run_stage
 
 def test_real_text_in_75_languages_comes_back_in_many_batches(tmp_path, run_stage, data_folder, monkeypatch):
     monkeypatch.setattr("headrace.data_prep.tokenization.encode.BATCH_BYTES", 10_000)
-    sentences = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[::20]
-    pages = json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 60)
+    sentences = json_texts(data_folder("language/sentences_75_languages.jsonl.zst"), 74_141)[::60]
+    pages = json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 30)
     folder = data_folder("tokenizer")
     gpt2 = Gpt2Files(encoder=str(folder / "gpt2_encoder.json"), merges=str(folder / "gpt2_vocab.bpe"))
     inputs = {"unique": unique_documents(tmp_path / "unique", [sentences, pages])}

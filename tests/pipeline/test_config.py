@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import inspect
 import itertools
+import json
 import re
 import shutil
 import subprocess
@@ -12,8 +13,10 @@ from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
+import hydra
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 from headrace.data_prep.sources.installed_docs import InstalledDocs
 from headrace.pipeline import composition
@@ -84,6 +87,16 @@ def option_values() -> dict[tuple[str, str], Any]:
 @pytest.mark.parametrize("option", ["llama_1b", "t5_demo"])
 def test_hydra_composes_what_is_in_the_file_of_a_model(option: str) -> None:
     assert compose([f"model={option}"]) == option_values()["model", option]
+
+
+def test_what_is_composed_is_what_hydra_composes() -> None:
+    """With Hydra's own settings, and without them, which are left out where no override sets one."""
+    overrides = ["experiment=demo", "training.steps=3", "+evaluation.benchmarks.x.type=validation", "~model.bias"]
+    with hydra.initialize_config_dir(str(CONF), version_base=composition.HYDRA_VERSION_BASE):
+        expected = OmegaConf.to_container(hydra.compose("config", overrides), resolve=True)
+    for more in ([], ["hydra.verbose=true"]):
+        composed = compose([*overrides, *more])
+        assert json.dumps(composed) == json.dumps(expected), "in the same order, too"
 
 
 def partner(group: str, option: str) -> dict[str, Any]:

@@ -149,9 +149,9 @@ def test_credentials_from_the_environment_leave_no_trace(server: str, tmp_path: 
     headers = {"client_kwargs": {"headers": {"Authorization": f"Basic {password}"}}}
     monkeypatch.setenv("FSSPEC_HTTP", json.dumps(headers))
     run = ("source=jsonl", f"source.paths=[{server}/a.jsonl]", "cleaning=none", "until=clean", f"root={tmp_path}/runs")
-    done = headrace(*run)
+    done = headrace(*run, "workers=1")
     assert done.returncode == 0, done.stderr
-    why = headrace("why", f"{server}/a.jsonl:0", f"root={tmp_path}/runs")
+    why = headrace_here("why", f"{server}/a.jsonl:0", f"root={tmp_path}/runs")
     assert "https://example.org/?token=abc" in why.stdout
     files = [path for path in (tmp_path / "runs").rglob("*") if path.is_file()]
     assert len(files) > 4

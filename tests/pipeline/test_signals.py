@@ -88,7 +88,7 @@ class Command:
         while not sign():
             assert self.process.poll() is None, self.process.communicate()[1]
             assert time.monotonic() < deadline
-            time.sleep(0.02)
+            time.sleep(0.1)
 
     def end(self) -> tuple[int, list[str]]:
         """Returns its status, and the lines on its standard error."""

@@ -219,7 +219,7 @@ def test_the_table_shows_clean_and_dirty(split):
 
 
 def test_batch_tokens_change_no_score(demo, line, run_stage, tmp_path):
-    small = entries(run_stage(Scores(evaluation=evaluation("demo", batch_tokens=100)), line, tmp_path))
+    small = entries(run_stage(Scores(evaluation=evaluation("demo", batch_tokens=400)), line, tmp_path))
     for name, entry in entries(demo).items():
         assert {key: value for key, value in entry.items() if key != "metrics"} == {
             key: value for key, value in small[name].items() if key != "metrics"

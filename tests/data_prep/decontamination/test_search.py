@@ -119,7 +119,7 @@ def test_the_kernel_equals_the_readable_search_on_real_text(data_folder):
     from headrace.data_prep.document import read_lines
 
     lines = read_lines(data_folder("text/english_documents.jsonl.zst"))
-    texts = [orjson.loads(line)["text"][:50_000] for line, _ in zip(lines, range(60), strict=False)]
+    texts = [orjson.loads(line)["text"][:50_000] for line, _ in zip(lines, range(30), strict=False)]
     generator = random.Random(5)
     items = {}
     for number in range(300):

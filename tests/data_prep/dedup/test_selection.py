@@ -76,7 +76,7 @@ COMPONENTS = st.lists(st.lists(st.tuples(SETS, st.just(False)), min_size=1, max_
 
 
 @pytest.mark.parametrize("memory_bytes", [1, 10_000, 10**7])
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(COMPONENTS, st.lists(SETS, max_size=3), st.sampled_from([0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]))
 def test_equals_comparing_with_all_kept_documents(memory_bytes, components, older, threshold):
     if components:
@@ -124,8 +124,8 @@ def test_common_shingles_do_not_make_candidates(tmp_path):
 
 
 def test_memory_is_bounded(tmp_path):
-    """8 MB of sets and 1.5 MB of records in 1 MB, and 256 KiB of objects and blocks. (First the kernels are loaded.)"""
-    memory_bytes, n = 1_000_000, 25_000
+    """4 MB of sets, 0.7 MB of records in 0.5 MB, and 256 KiB of objects and blocks. (The kernels are loaded first.)"""
+    memory_bytes, n = 500_000, 12_000
     chosen(tmp_path, [[({1}, False), ({2}, False)]], 0.8)
     hand_on(tmp_path, [[(set(range(i, i + 40)), False), (set(range(i, i + 41)), False)] for i in range(n // 2)])
     tracemalloc.start()

@@ -33,7 +33,7 @@ def stored(folder, shards):
 
 
 @pytest.mark.parametrize("gap", [0, 3, 512])
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.lists(SETS, min_size=1, max_size=4), st.data(), st.sampled_from([1, 100, 10**6]), st.integers(1, 5))
 def test_sets_are_read_as_added(gap, shards, data, memory_bytes, blocks):
     """Adds some of the sets in blocks and reads some of these: with memory for one, for a few, for all."""

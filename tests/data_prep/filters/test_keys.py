@@ -77,8 +77,8 @@ def test_losers_equal_a_plain_search(shards: list[list[Keyed]], buckets: int, me
 
 @pytest.mark.parametrize("distinct", [1, 2**62])
 def test_memory_is_bounded_whatever_the_keys(tmp_path: Path, distinct: int) -> None:
-    """10 MB of records in 2 MB; 1 MiB are two blocks that were read, and objects."""
-    memory_bytes, documents, lines = 2_000_000, 100, 1000
+    """5 MB of records in 1 MB; 1 MiB are two blocks that were read, and objects."""
+    memory_bytes, documents, lines = 1_000_000, 50, 1000
     generator = np.random.default_rng(0)
     outs = [TaskOutput(tmp_path, "test", shard) for shard in range(2)]
     drawn = generator.integers(0, distinct, (len(outs), documents, lines, 2))

@@ -15,7 +15,7 @@ from headrace.data_prep.shuffle.external_sort import ExternalSort
 from tests.data_prep.shuffle.keyed import BY, KEYED, by_lexsort, keyed, rows
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(rows, st.integers(1, 5000), st.lists(st.integers(0, 40), max_size=4), st.integers(1, 50))
 def test_equals_lexsort(values, memory_bytes, cuts, block_bytes):
     records = keyed(values)
@@ -38,7 +38,7 @@ def drawn(n: int, distinct: int) -> np.ndarray:
     return records
 
 
-@pytest.mark.parametrize("distinct", [1, 2, 2**31 - 1])
+@pytest.mark.parametrize("distinct", [1, 2**31 - 1])
 @pytest.mark.parametrize("memory_bytes", [600_000, 3_000_000, 40_000_000])
 def test_memory_is_bounded_whatever_the_keys(tmp_path, distinct, memory_bytes):
     """8 MB of records: in several passes, in one, in memory. NumPy's workspace is not traced; 64 KiB are objects."""

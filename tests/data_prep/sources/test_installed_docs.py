@@ -93,9 +93,9 @@ def test_this_environment():
     """Real packages: every document is read twice alike, and paragraphs lie on one line."""
     source = InstalledDocs(packages=("numpy", "rich"))
     assert [file.name for file in source.files()] == ["numpy", "rich"]
-    first, second = ([(d.id, d.text, drop) for d, drop in source.read("numpy")] for _ in range(2))
-    assert first == second
-    texts = {document.metadata["path"]: document.text for document, _ in source.read("numpy")}
+    first, second = (list(source.read("numpy")) for _ in range(2))
+    assert [(d.id, d.text, drop) for d, drop in first] == [(d.id, d.text, drop) for d, drop in second]
+    texts = {document.metadata["path"]: document.text for document, _ in first}
     version = importlib.metadata.version("numpy")
     assert "fundamental package for scientific computing" in texts[f"numpy-{version}.dist-info/METADATA"]
     lines = texts["numpy/lib/_function_base_impl.py"].split("\n")

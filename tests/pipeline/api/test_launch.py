@@ -97,7 +97,7 @@ def wait_for(sign: Callable[[], object], process: "subprocess.Popen[str]") -> No
     while not sign():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(
@@ -174,5 +174,5 @@ def test_errors_of_the_run_are_raised(
         headrace.launch(settings(**{"source.paths": "no.jsonl"}))
     (folder / "fail").touch()
     with pytest.raises(headrace.TaskError, match=r"python\.Waiting\.failed at 12 of 12 pages: ValueError in own\.py"):
-        headrace.launch(settings())
+        headrace.launch(settings(workers=1))
     assert "python.Waiting.failed" not in capfd.readouterr().err, "the error is not printed, too"

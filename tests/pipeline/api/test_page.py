@@ -25,7 +25,7 @@ def test_every_block_runs(root: Root, tmp_path: Path) -> None:
     blocks = [block for block in BLOCKS if has_pandas or "needs pandas" not in block]
     assert len(blocks) > 7
     (tmp_path / "page.py").write_text("\n".join(blocks))
-    variables = os.environ | {"PYTHONPATH": str(ROOT / "src"), "HEADRACE_CORES": "2"}
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "src"), "HEADRACE_CORES": "1"}
     command = [sys.executable, "page.py"]
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

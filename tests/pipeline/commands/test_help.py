@@ -1,12 +1,14 @@
 """``headrace help``: every setting is explained, and no line is wider than the terminal."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.commands import setting_help
 from headrace.pipeline.commands.help_layout import rows
 from headrace.pipeline.commands.setting_help import all_paths, explanation, settings_of
 from headrace.pipeline.commands.table import COMMANDS
@@ -30,7 +32,20 @@ def test_every_setting_has_a_sentence_and_a_type(cls: type) -> None:
         assert setting.kind, name
 
 
-@pytest.mark.parametrize("path", sorted(set(all_paths())))
+PATHS = sorted(set(all_paths()))
+VALUES, GROUPS = functools.cache(setting_help.shown_values), functools.cache(groups)
+
+
+@pytest.fixture
+def files_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of conf/ are the same in all tests: each is read once, not for each setting and option."""
+    monkeypatch.setattr(setting_help, "all_paths", lambda: PATHS)
+    monkeypatch.setattr(setting_help, "shown_values", VALUES)
+    monkeypatch.setattr(setting_help, "groups", GROUPS)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.usefixtures("files_read_once")
 def test_every_setting_can_be_asked_for(path: str) -> None:
     text = explanation(path)
     assert text.startswith(f"{path}:"), text
@@ -39,10 +54,16 @@ def test_every_setting_can_be_asked_for(path: str) -> None:
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
+@pytest.mark.usefixtures("files_read_once")
 def test_every_option_is_described(group: str, option: str) -> None:
     assert len(about(option_file(group, option)).split()) > 2
     assert explanation(f"{group}={option}").startswith(f"{group}={option}: ")
-    assert f"\n  {option} " in explanation(group)
+    assert f"\n  {option} " in of_group(group)
+
+
+@functools.cache
+def of_group(group: str) -> str:
+    return explanation(group)
 
 
 def test_a_group() -> None:
@@ -155,17 +176,22 @@ def test_the_overview() -> None:
     assert headrace_here("help").stdout == headrace_here("--help").stdout
 
 
+@functools.cache
+def shown(columns: int, *topic: str) -> str:
+    """Returns what the command prints on a terminal of this width."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        return headrace_here(*topic).stdout
+
+
 @pytest.mark.parametrize("width", [60, 80, 133])
-def test_help_is_as_wide_as_the_terminal_and_nothing_is_cut(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_is_as_wide_as_the_terminal_and_nothing_is_cut(width: int) -> None:
     topics = [["--help"], *([name, "--help"] for name in COMMANDS), *(["help", group] for group in groups())]
     for topic in topics:
-        shown = {}
-        for columns in (width, 1000):
-            monkeypatch.setenv("COLUMNS", str(columns))
-            shown[columns] = headrace_here(*topic).stdout
-        for line in shown[width].splitlines():
+        narrow = shown(width, *topic)
+        for line in narrow.splitlines():
             assert len(line) <= width or len(line.split()) <= 2, line
-        whole, wrapped = (re.sub(r"[\s\\]+", "", text) for text in (shown[1000], shown[width]))
+        whole, wrapped = (re.sub(r"[\s\\]+", "", text) for text in (shown(1000, *topic), narrow))
         assert sorted(whole) == sorted(wrapped), topic
 
 

@@ -1,4 +1,4 @@
-"""A user's modules in the current folder, named like ours, like Python's or like wandb, are never imported."""
+"""A user's modules in the current folder, named like ours, like Python's or like a library's, are never imported."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from headrace.pipeline.run.recorder import RECORD
 ROOT = Path(__file__).resolve().parents[3]
 
 
-USERS_MODULES = ("train", "queue", "signal", "wandb") if sys.version_info >= (3, 11) else ("train",)
+USERS_MODULES = ("train", "queue", "signal", "numba", "wandb") if sys.version_info >= (3, 11) else ("train",)
 """Python 3.10 always searches the current folder first."""
 
 
@@ -40,6 +40,7 @@ SETTINGS = [
     "until=texts",
     "root=runs",
     "tracking.wandb=offline",
+    "workers=1",
 ]
 
 

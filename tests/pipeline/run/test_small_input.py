@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from headrace.pipeline.core.artifact import Artifact
@@ -34,12 +32,3 @@ def test_a_small_input_uses_all_workers_and_shows_one_line_per_stage(tmp_path: P
         "duplicates: 12 phases in TIME",
         "report: 1 phase in TIME",
     ]
-
-
-def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path) -> None:
-    (tmp_path / "queue.py").write_text("raise SystemExit('imported')\n")
-    (tmp_path / "numba.py").write_text("raise SystemExit('imported')\n")
-    (tmp_path / "pages.jsonl").write_text(json.dumps({"text": page(0)}) + "\n")
-    command = [str(Path(sys.executable).with_name("headrace")), "source=jsonl", "source.paths=pages.jsonl"]
-    done = subprocess.run([*command, "until=texts"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

@@ -97,6 +97,7 @@ def check_lives(loading: type[Loading], lives: list[Life]) -> None:
         assert own.tolist() == Order(MIXED.seed, rows).batch(0, len(own)).tolist()
 
 
+@settings(max_examples=40)
 @given(lives=LIVES)
 def test_kills_and_other_ranks_do_not_change_what_is_seen(lives):
     check_lives(Loading, lives)

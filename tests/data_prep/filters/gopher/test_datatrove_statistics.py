@@ -105,7 +105,7 @@ RARE = ["[1]", "{", "Lorem ipsum", "JavaScript", "uses cookies", "x" * 1001, " "
 LINE = st.lists(st.sampled_from([*WORDS, *WORDS, *RARE]), max_size=9).map(" ".join)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(lines=st.lists(LINE, min_size=1, max_size=40), times=st.sampled_from([1, 1, 3, 12]))
 @example(lines=["- a mill"], times=12)
 @example(lines=["the mill of water.", "", "the mill of water."], times=3)
