@@ -1,4 +1,4 @@
-"""Writes the results of a ladder or of a search to files: a page with figures, and plain values."""
+"""Writes the results of a ladder, a search or a study to files: a page with figures, and plain values."""
 
 import json
 from collections.abc import Callable, Mapping

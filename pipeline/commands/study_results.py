@@ -1,17 +1,16 @@
 """Carries out a study and shows what follows: tables in the terminal, a page, JSON."""
 
-import json
 import typing
 from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.pipeline.commands import facts
 from headrace.pipeline.commands.compare import show_lines
+from headrace.pipeline.commands.result_files import write_files
 from headrace.pipeline.commands.study_runs import study_runs
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.core.tracking import grouped
-from headrace.pipeline.report import html_page
 from headrace.pipeline.study.arm_plans import arm_plans
 from headrace.pipeline.study.findings import Findings
 from headrace.pipeline.study.settings import SizeName, read_study
@@ -54,18 +53,13 @@ def carry_out_study(
         runs, errors = study_runs(study, plans, number, starts)
     found = Findings(name, study, typing.cast(SizeName, size), number, plans, runs)
     _print(found)
-    if json_file is not None:
-        json_file.write_text(json.dumps(found.as_json(), indent=1) + "\n", encoding="utf-8")
-        print(f"\njson: {json_file}")
-    if page is not None:
-        page.write_text(html_page.render("findings.html", _page_values(found)), encoding="utf-8")
-        print(f"\npage: {page}")
+    write_files(json_file, found.as_json(), page, lambda: _page_values(found))
     if errors:
         raise errors[0]
 
 
 def _print(found: Findings) -> None:
-    facts.show([("study", f"{found.study.title}, size {found.size}, {found.seeds} seeds"), *found.facts()])
+    facts.show([("study", f"{found.study.title}, size {found.size}, {_seeds(found)}"), *found.facts()])
     print()
     arms, verdicts = found.arms_table(), found.verdicts_table()
     show_lines(arms[0], arms[1:])
@@ -73,6 +67,10 @@ def _print(found: Findings) -> None:
     show_lines(verdicts[0], verdicts[1:])
     if notes := list(found.notes()):
         print("", *notes, sep="\n")
+
+
+def _seeds(found: Findings) -> str:
+    return f"{found.seeds} seed{'s' * (found.seeds > 1)}"
 
 
 def _page_values(found: Findings) -> dict[str, object]:
@@ -83,7 +81,7 @@ def _page_values(found: Findings) -> dict[str, object]:
         tables.append(("published", "Published numbers, for reference", published))
     return {
         "title": found.study.title,
-        "lede": f"Headrace study {found.name}, size {found.size}: {len(found.plans)} arms, {found.seeds} seeds",
+        "lede": f"Headrace study {found.name}, size {found.size}: {len(found.plans)} arms, {_seeds(found)}",
         "facts": list(found.facts()),
         "notes": list(found.notes()),
         "figures": figures(found),

@@ -1,9 +1,9 @@
 """Carries out the runs of a study: every arm with every seed, one seed of all arms after the other."""
 
-import sys
+import dataclasses
 from collections.abc import Sequence
 
-from headrace.pipeline.commands.carried_out import DONE, NOT_STARTED, STARTED, carried_out
+from headrace.pipeline.commands.carried_out import DONE, NOT_STARTED, STARTED, all_carried_out, carried_out
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.run.planner import run_folder
 from headrace.pipeline.run.run_files import RUN_JSON
@@ -14,6 +14,17 @@ from headrace.pipeline.study.readings import read
 from headrace.pipeline.study.settings import Study
 
 
+@dataclasses.dataclass(frozen=True)
+class _Wanted:
+    """An arm with a seed."""
+
+    plan: ArmPlan
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.plan.name}, seed {self.seed}"
+
+
 def study_runs(
     study: Study, plans: Sequence[ArmPlan], seeds: int, starts: bool
 ) -> tuple[list[SeedRun], list[HeadraceError]]:
@@ -21,19 +32,14 @@ def study_runs(
 
     Without ``starts`` nothing is carried out.
     """
-    found: list[SeedRun] = []
-    errors: list[HeadraceError] = []
-    for seed in range(seeds):
-        for number, plan in enumerate(plans):
-            if starts:
-                place = f"{seed * len(plans) + number + 1} of {seeds * len(plans)}"
-                print(f"study: {place}: {plan.name}, seed {seed}", file=sys.stderr, flush=True)
-            try:
-                found.append(_seed_run(study, plan, seed, starts))
-            except HeadraceError as error:
-                errors.append(error)
-                found.append(SeedRun(plan.name, seed, f"failed: {error}"))
-    return found, errors
+    wanted = [_Wanted(plan, seed) for seed in range(seeds) for plan in plans]
+    return all_carried_out(
+        "study",
+        wanted,
+        starts,
+        lambda one: _seed_run(study, one.plan, one.seed, starts),
+        lambda one, state: SeedRun(one.plan.name, one.seed, state),
+    )
 
 
 def _seed_run(study: Study, plan: ArmPlan, seed: int, starts: bool) -> SeedRun:

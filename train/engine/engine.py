@@ -229,8 +229,10 @@ class Engine:
         for head in self._heads:
             head.gradient_scale = 2.0 ** math.floor(math.log2(factor * term_scale)) if term_scale else 1.0
 
-    def step(self, learning_rate: float, applied: bool = True) -> float | None:
+    def step(self, learning_rate: float, applied: bool = True, stage: str = "weights") -> float | None:
         """Makes the update from ``gradient``. If it is not ``applied``, weights and optimizer state stay as they are.
+
+        Errors name ``stage``.
 
         Returns:
             The norm of the whole gradient before clipping; None when it overflowed in fp16, so there was no update.
@@ -245,12 +247,10 @@ class Engine:
             norm = self._step()
         overflowed = not math.isfinite(norm) or not self._engine.was_step_applied()
         if self.loss_scale is not None:
-            self.loss_scale = self.loss_scale.after(overflowed)
+            self.loss_scale = self.loss_scale.after(overflowed, stage)
             return None if overflowed else norm
         if overflowed:
-            raise TaskError(
-                "weights", f"the gradient's norm is {norm}", "lower the learning rate or lengthen the warm-up"
-            )
+            raise TaskError(stage, f"the gradient's norm is {norm}", "lower the learning rate or lengthen the warm-up")
         return norm
 
     def _step(self) -> float:

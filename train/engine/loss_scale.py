@@ -30,8 +30,8 @@ class LossScale:
     overflows: int = 0
     """Updates left out so far."""
 
-    def after(self, overflowed: bool) -> "LossScale":
-        """Returns the scale after one more update.
+    def after(self, overflowed: bool, stage: str = "weights") -> "LossScale":
+        """Returns the scale after one more update; an error names ``stage``.
 
         Raises:
             TaskError: when a gradient overflows that is not scaled any more.
@@ -44,5 +44,5 @@ class LossScale:
             return LossScale(self.factor, 0, self.patience - 1, self.overflows + 1)
         if self.factor <= SMALLEST_FACTOR:
             wrong = f"the gradient overflows in fp16 with the smallest loss scale, {self.factor:g}"
-            raise TaskError("weights", wrong, "lower the learning rate, or use training.precision=bf16 or fp32")
+            raise TaskError(stage, wrong, "lower the learning rate, or use training.precision=bf16 or fp32")
         return LossScale(max(self.factor / 2, SMALLEST_FACTOR), 0, self.patience, self.overflows + 1)

@@ -56,8 +56,8 @@ def plan_batches(training: TrainingConfig, world: int) -> BatchPlan:
     """
     together = training.sequence_ranks
     if world % together:
-        wrong = f"{world} ranks cannot be grouped by {together}"
-        raise ConfigError("training.sequence_ranks", wrong, "give a divisor of the number of ranks, or 1")
+        wrong = f"{together} is no divisor of the number of ranks, {world}"
+        raise ConfigError("training.sequence_ranks", wrong, "give one, or 1")
     groups, whom = world // together, "ranks" if together == 1 else f"groups of {together} ranks"
     sizes = {"training.batch_rows": training.batch_rows}
     if training.ramp_first_rows is not None:
@@ -154,5 +154,5 @@ def _check_secondary_ranks(secondary_ranks: int, stage: int, world: int) -> None
         wrong = f"is {secondary_ranks}, and ZeRO stage {stage} does not divide parameters"
         raise ConfigError(setting, wrong, "give zero.stage=3, or zero.secondary_ranks=1")
     if world % secondary_ranks:
-        wrong = f"{world} ranks cannot be grouped by {secondary_ranks}"
+        wrong = f"{secondary_ranks} is no divisor of the number of ranks, {world}"
         raise ConfigError(setting, wrong, "give the number of GPUs of a node, or 1")

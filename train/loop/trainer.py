@@ -195,7 +195,7 @@ def apply(job: Job, guard: LossGuard, state: State, update: Update, totals: Tota
     sums = total_of(job.engine.ranks, job.engine.gradient(objective, update.batches, totals.counts))
     loss = combined(objective.weights, sums, totals.counts)
     is_spike = guard.is_spike(state, loss)
-    gradient_norm = job.engine.step(learning_rate, applied=not is_spike)
+    gradient_norm = job.engine.step(learning_rate, not is_spike, job.stage)
     state = guard.noted(state.after(rows, totals.tokens), loss, is_spike)
     state = dataclasses.replace(state, loss_scale=job.engine.loss_scale)
     if is_spike and (kept_step := guard.back_to(state.step)):

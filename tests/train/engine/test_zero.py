@@ -72,7 +72,7 @@ def test_ranks_that_compute_rows_together_are_dealt_rows_once():
 @pytest.mark.parametrize(
     ("world", "sequence_ranks", "message"),
     [
-        (4, 3, "training.sequence_ranks: 4 ranks cannot be grouped by 3; give a divisor of the number of ranks, or 1"),
+        (4, 3, "training.sequence_ranks: 3 is no divisor of the number of ranks, 4; give one, or 1"),
         (24, 2, "training.batch_rows: 8 rows cannot be dealt to 12 groups of 2 ranks; give a multiple of 12"),
     ],
 )
@@ -111,7 +111,7 @@ def test_rows_that_ranks_cannot_compute_together_are_refused(changes, positions,
     [
         (1, 8, "is 4, and ZeRO stage 1 does not divide parameters; give zero.stage=3, or zero.secondary_ranks=1"),
         ("auto", 8, "is 4, and ZeRO stage 1 does not divide parameters; give zero.stage=3, or zero.secondary_ranks=1"),
-        (3, 2, "2 ranks cannot be grouped by 4; give the number of GPUs of a node, or 1"),
+        (3, 2, "4 is no divisor of the number of ranks, 2; give the number of GPUs of a node, or 1"),
     ],
 )
 def test_secondary_ranks_that_cannot_be_are_refused(stage, world, message):
