@@ -16,7 +16,7 @@ from tests.train.training import run
 
 
 def train(inputs: dict, stage: dict, folder: str, ranks: Ranks) -> None:
-    run({"inputs": inputs, "stage": stage}, folder, None)
+    run({"name": "weights", "inputs": inputs, "stage": stage}, folder, None)
 
 
 if __name__ == "__main__":
