@@ -1,9 +1,7 @@
 """The layers of every family compile for an H100 (sm_90), without a GPU: no graph break, one graph a kind of layer.
 
-Needs a Python with a CUDA build of torch, numpy and pydantic, of its own: it must not replace the project's.
-
-    python3.12 -m venv FOLDER && FOLDER/bin/pip install "torch==2.13.*" numpy pydantic      # 4 GB
-    HEADRACE_CUDA_PYTHON=FOLDER/bin/python .venv/bin/python -m pytest -m slow tests/train/test_compiles_for_h100.py
+Needs a Python with a CUDA build of torch, numpy and pydantic, of its own: it must not replace the project's. It is
+the one that HEADRACE_CUDA_PYTHON names; `make test-h100` makes it (4 GB) and runs this file.
 
 A case takes about 35 s of CPU time. It shows that everything compiles and into which instructions, not numbers nor
 speed. Only what is inside a block is compiled; the hooks of ZeRO are outside at every stage (test_compilation.py).
@@ -48,8 +46,23 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
 """A head's width, or the part that is special; a preset, what differs from it, and the number of graphs."""
 
 
+def lacking() -> str | None:
+    """Returns what lacks for these tests."""
+    if PYTHON is None:
+        return "HEADRACE_CUDA_PYTHON names no Python: make test-h100"
+    asked = subprocess.run([PYTHON, "-c", "import torch; print(torch.version.cuda)"], capture_output=True, text=True)
+    if asked.returncode:
+        return f"{PYTHON}, which HEADRACE_CUDA_PYTHON names, cannot import torch"
+    return f"torch of {PYTHON} has no CUDA" if asked.stdout.strip() == "None" else None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cuda_python() -> None:
+    if reason := lacking():
+        pytest.skip(reason)
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(PYTHON is None, reason="HEADRACE_CUDA_PYTHON names no Python with a CUDA build of torch")
 @pytest.mark.parametrize("name", CASES)
 def test_a_training_step_compiles_for_an_h100(tmp_path, name):
     preset, changes, graphs = CASES[name]
