@@ -113,6 +113,7 @@ class Case:
     """Rows of a micro-batch."""
     accumulation: int = 1
     """Micro-batches of an update."""
+    offload: str = "none"
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Other fields of TrainingConfig."""
 
@@ -142,6 +143,12 @@ CASES = {
     "t5-bf16": Case(T5, precision="bf16"),
     "bart": Case(BART),
     **{f"sums-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1, settings=SUMS) for stage in (1, 2, 3)},
+    **{
+        f"offload-{precision}-{stage}": Case(STATES, precision=precision, stage=stage, rows=1, offload="optimizer")
+        for precision, stage in (("fp32", 1), ("bf16", 1), ("bf16", 2), ("bf16", 3))
+    },
+    "offload-accumulated": Case(STATES, precision="bf16", stage=2, rows=1, accumulation=2, offload="optimizer"),
+    "offload-sums": Case(STATES, precision="bf16", stage=1, rows=1, settings=SUMS, offload="optimizer"),
     "sums-fp16-1": Case(STATES, precision="fp16", rows=1, settings=SUMS),
     "states-fp16-1": Case(STATES, precision="fp16", rows=1),
     "gpt2-recomputed": Case(GPT2, rows=32, settings=RECOMPUTED),
@@ -188,7 +195,7 @@ def footprint(name: str, ranks: int, device: str) -> Footprint:
         precision=case.precision,
         **case.settings,
     )
-    zero = ZeroConfig(stage=case.stage, bucket_elements=1_000_000)
+    zero = ZeroConfig(stage=case.stage, bucket_elements=1_000_000, offload=case.offload)
     objective = OBJECTIVES.get(name, OBJECTIVES[case.model.stack])
     context = case.model.context
     targets = objective.lengths(objective.text_tokens(context))["targets"]

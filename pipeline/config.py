@@ -26,7 +26,7 @@ from headrace.train.data.mixture import Mixture
 from headrace.train.engine.optimizers import AnyOptimizer
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
-from headrace.train.engine.zero import check_sequence_ranks, deepspeed_config, plan_batches
+from headrace.train.engine.zero import check_offload, check_sequence_ranks, deepspeed_config, plan_batches
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.finetune.settings import Finetune
 from headrace.train.loop.schedule import Schedule
@@ -208,5 +208,6 @@ def check_training(config: RunConfig) -> None:
         vocabulary = Vocabulary.of_tokenizer(config.objective, config.tokenizer.tokenizer())
         check_sentences(config.objective.pairs, vocabulary)
     deepspeed_config(plan_batches(config.training, config.training_ranks), config.training, config.zero)
+    check_offload(config.zero, config.optimizer)
     positions = config.row_objective.lengths(config.text_packing.row_tokens)["inputs"]
     check_sequence_ranks(config.training, config.model, positions)

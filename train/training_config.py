@@ -178,9 +178,13 @@ class ZeroConfig:
 
     stage: Literal["auto", 0, 1, 2, 3] = "auto"
     """0: every rank holds everything; 1: optimizer states are divided; 2: gradients too; 3: parameters too; auto: 1, or
-    0 on a single rank in fp32, where nothing can be divided and the copies for it would only cost time."""
+    0 on a single rank in fp32 without ``offload``, where nothing can be divided and the copies for it would only cost
+    time."""
     bucket_elements: Positive = 50_000_000
     """The number of values in one message between ranks."""
     secondary_ranks: Positive = 1
     """The number of ranks, those of a node, over which stage 3 divides a second copy of the parameters from the forward
     to the backward pass, which then gathers them inside the node (hpZ of ZeRO++, Wang et al. 2023). 1: no copy."""
+    offload: Literal["none", "optimizer"] = "none"
+    """State that is kept in the memory of the CPU instead of the GPU's. optimizer: master weights and optimizer states,
+    and the CPU computes the update (ZeRO-Offload, Ren et al. 2021); at stages 1 to 3, with ``optimizer=adamw``."""

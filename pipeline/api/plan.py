@@ -75,7 +75,8 @@ class Plan:
     @property
     def memory(self) -> Table:
         """The memory of each GPU, one row per ZeRO stage: GB of weights, gradients, optimizer and others, their
-        ``peak_gb``, and ``largest_micro_rows``, the largest micro-batch that fits (None if none does)."""
+        ``peak_gb``, ``cpu_gb`` of CPU memory with ``zero.offload``, and ``largest_micro_rows``, the largest micro-batch
+        that fits (None if none does)."""
         return Table(MEMORY_COLUMNS, _memory(self._config, self._hardware))
 
     def __str__(self) -> str:

@@ -29,6 +29,8 @@ from headrace.pipeline.core.terminal import terminal
 from headrace.train.cost.advice import advice
 from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
 from headrace.train.cost.memory import Footprint, Memory
+from headrace.train.cost.shapes import shapes_by_role
+from headrace.train.engine.optimizers.base import checkpoint_bytes
 from headrace.train.engine.zero import plan_batches, stage_on
 
 GB = 1e9
@@ -80,6 +82,10 @@ def show(config: RunConfig, hardware: Hardware) -> None:
     terminal().print("", memory_table(config, vocabulary, hardware), sep="\n")
     micro_rows = plan_batches(config.training, hardware.gpus).micro_rows
     own = footprint(config, vocabulary, hardware.gpus, stage_on(hardware.gpus, config.training, config.zero))
+    if config.zero.offload != "none":
+        copied = checkpoint_bytes(config.optimizer, shapes_by_role(config.model, vocabulary)) / hardware.gpus
+        text = f"{own.memory(micro_rows).cpu / GB:,.1f} GB for each rank, and {copied / GB:,.1f} GB from the first"
+        terminal().print(f"\nCPU memory: {text} checkpoint on, for the copy that it is written from")
     if remedy := advice(own, micro_rows, hardware.memory_gb * GB):
         needed = f"{own.memory(micro_rows).peak / GB:,.1f} GB do not fit in {hardware.memory_gb:g} GB"
         terminal().print(f"\n{needed}: {remedy}")
@@ -118,6 +124,8 @@ def memory_table(config: RunConfig, vocabulary: int, hardware: Hardware) -> Tabl
     memories = [each.memory(micro_rows) for each in footprints]
     for field in dataclasses.fields(Memory):
         values = [f"{getattr(memory, field.name) / GB:,.3f}" for memory in memories]
+        if field.name == "cpu" and config.zero.offload == "none":
+            continue
         table.add_row(field.name.replace("_", " "), *values, style="bold" if field.name == "peak" else "")
     rows = [each.largest_micro_rows(hardware.memory_gb * GB) for each in footprints]
     table.add_row(f"rows that fit in {hardware.memory_gb:g} GB", *(str(n or "none") for n in rows), style="bold")
@@ -128,8 +136,9 @@ def footprint(config: RunConfig, vocabulary: int, ranks: int, stage: int) -> Foo
     """Returns the memory of the training of ``config`` on ``ranks`` GPUs, with another ZeRO stage."""
     zero = dataclasses.replace(config.zero, stage=stage)  # type: ignore[arg-type]
     training = config.training
-    if stage == 0:  # refused with bf16 (train/engine/zero.py)
+    if stage == 0:  # refused with bf16 and with offload (train/engine/zero.py)
         training = dataclasses.replace(training, precision="fp32")
+        zero = dataclasses.replace(zero, offload="none")
     return Footprint(
         model=config.model,
         vocabulary=vocabulary,

@@ -305,6 +305,7 @@ def test_of_other_choices(overrides: list[str], message: str) -> None:
         ),
         (["zero=stage_3", "zero.secondary_ranks=2"], "zero.secondary_ranks: 2 is no divisor of the number of ranks, 1"),
         (["zero=stage_0", "training.precision=bf16"], "zero.stage: 0 with bf16 takes a phantom optimizer step"),
+        (["zero.offload=optimizer", "optimizer=muon"], "zero.offload: is optimizer, and an update of optimizer=muon"),
         (["dedup.bands=1000"], "dedup.bands: 1,000 bands of 8 rows are 8,000 hashes; give at most 4,096 in all"),
         (
             [

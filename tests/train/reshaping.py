@@ -62,7 +62,7 @@ def run(case: dict, folder: Path, ranks: Ranks) -> None:
     training = TrainingConfig(
         steps=99, batch_rows=updates.ROWS, micro_batch_rows=4, precision=case["precision"], gradient_clip=0.5
     )
-    engine = Engine(first_model(), OPTIMIZERS[case["optimizer"]], training, ZeroConfig(stage=case["stage"]), ranks)
+    engine = Engine(first_model(), OPTIMIZERS[case["optimizer"]], training, ZeroConfig(**case["zero"]), ranks)
     if case["load"]:
         engine.load(sorted((folder / case["load"]).iterdir()))
     leave(engine, folder / case["name"] / "first")

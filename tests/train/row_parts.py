@@ -55,7 +55,8 @@ def learnt(case: tuple, sequence_ranks: int, ranks: Ranks) -> list[torch.Tensor]
         sequence_ranks=sequence_ranks,
     )  # fmt: skip
     model = build_empty(config, updates.VOCABULARY)
-    engine = Engine(model, AdamW(learning_rate=1e-3, epsilon=1e-2), training, ZeroConfig(stage=stage), ranks)
+    zero = ZeroConfig(stage=stage, offload="optimizer" if stage == 2 else "none")
+    engine = Engine(model, AdamW(learning_rate=1e-3, epsilon=1e-2), training, zero, ranks)
     engine.begin(first_weights(build_empty(config, updates.VOCABULARY), updates.SEED))
     whole = batch()
     rows = torch.arange(updates.ROWS).chunk(engine.plan.groups)[engine.plan.group(ranks.rank)]

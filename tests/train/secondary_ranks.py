@@ -1,4 +1,5 @@
-"""Trains at stage 3 with and without a second copy of the parameters on each pair of ranks, and compares the bits.
+"""Trains at stage 3 with and without a second copy of the parameters on each pair of ranks, and compares the bits; then
+the same with the state in CPU memory.
 
 python -m tests.train.secondary_ranks RANKS
 """
@@ -18,10 +19,10 @@ from tests.train.forks import on_ranks
 from tests.train.objectives.two_terms import DENOISING, TWO_STACKS, denoising_batch, denoising_vocabulary
 
 
-def learnt(secondary_ranks: int, ranks: Ranks) -> list[torch.Tensor]:
+def learnt(secondary_ranks: int, offload: str, ranks: Ranks) -> list[torch.Tensor]:
     """The sums of two updates and of an evaluation after each, and the last weights."""
     training = TrainingConfig(steps=2, batch_rows=updates.ROWS, micro_batch_rows=2, precision="fp32")
-    zeroing = ZeroConfig(stage=3, secondary_ranks=secondary_ranks)
+    zeroing = ZeroConfig(stage=3, secondary_ranks=secondary_ranks, offload=offload)
     engine = Engine(build_empty(TWO_STACKS, updates.VOCABULARY), AdamW(learning_rate=1e-2), training, zeroing, ranks)
     engine.begin(first_weights(build_empty(TWO_STACKS, updates.VOCABULARY), updates.SEED))
     whole = denoising_batch(DENOISING, denoising_vocabulary())
@@ -39,8 +40,9 @@ def learnt(secondary_ranks: int, ranks: Ranks) -> list[torch.Tensor]:
 
 
 def compare(ranks: Ranks) -> None:
-    expected, found = (learnt(secondary_ranks, ranks) for secondary_ranks in (1, 2))
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+    for offload in ("none", "optimizer"):
+        expected, found = (learnt(secondary_ranks, offload, ranks) for secondary_ranks in (1, 2))
+        assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True)), offload
 
 
 if __name__ == "__main__":

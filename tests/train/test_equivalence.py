@@ -47,6 +47,14 @@ OTHER_OPTIMIZERS = {
     2: of_other_optimizers(("llama-untied", 1, 4, "fp32", None), ("gpt2-tied", 3, 1, "fp32", CLIP)),
 }
 OTHER_STAGES = {2: of_other_optimizers(("gpt2-tied", 0, 1, "fp32", None), ("llama-untied", 2, 1, "fp32", CLIP))}
+OFFLOADED = {
+    1: [Case("llama-untied", 1, 4, "bf16", CLIP, steps=3, offload="optimizer")],
+    2: [
+        Case("gpt2-tied", 1, 4, "fp32", CLIP, steps=3, offload="optimizer"),
+        Case("llama-untied", 2, 4, "fp32", None, steps=3, offload="optimizer"),
+        Case("gpt2-tied", 3, 4, "fp32", CLIP, steps=3, offload="optimizer"),
+    ],
+}
 OTHER_PARTS = Case("gemma2", 3, 4, "fp32", CLIP)
 FAMILIES = ("gpt2", "llama")
 FOREIGN_TOLERANCE = 1e-4
@@ -104,14 +112,21 @@ def foreign(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory, foreign) -> Learnt:
     """Returns the engine's curves in the covering cases, and from the Hugging Face models on two ranks."""
-    cases = {world: each + OTHER_OPTIMIZERS.get(world, []) for world, each in COVERING.items()}
+    cases = {
+        world: each + OTHER_OPTIMIZERS.get(world, []) + OFFLOADED.get(world, []) for world, each in COVERING.items()
+    }
     cases[2] += [foreign_case(folder) for folder in foreign.values()]
     return launch(tmp_path_factory.mktemp("learnt"), cases)
 
 
 @pytest.mark.parametrize(
     ("world", "case"),
-    [(world, case) for cases in (COVERING, OTHER_OPTIMIZERS) for world, each in cases.items() for case in each],
+    [
+        (world, case)
+        for cases in (COVERING, OTHER_OPTIMIZERS, OFFLOADED)
+        for world, each in cases.items()
+        for case in each
+    ],
     ids=_id,
 )
 def test_the_engine_learns_what_plain_pytorch_learns(world, case, learnt):

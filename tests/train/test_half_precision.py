@@ -25,7 +25,11 @@ CLIP = 0.25
 OVERFLOWING = 2.0**20
 """A factor with which the first gradients of ``batch`` overflow, and those with half of it do not."""
 SUMS = {
-    1: [Case("llama-untied", 1, 4, "bf16", CLIP, gradient_sums="fp32")],
+    1: [Case("llama-untied", 1, 4, "bf16", CLIP, gradient_sums="fp32")]
+    + [
+        Case("gpt2-tied", stage, 4, "bf16", CLIP, steps=1, gradient_sums="fp32", offload="optimizer")
+        for stage in (1, 2)
+    ],
     2: [
         Case(shape, stage, 4, "bf16", CLIP, steps=1, gradient_sums="fp32")
         for shape, stage in (("gpt2-tied", 1), ("gpt2-tied", 2), ("llama-untied", 3))
@@ -36,7 +40,10 @@ SUMS = {
     ],
 }
 FP16 = {
-    1: [Case("gpt2-tied", 1, 1, "fp16", CLIP, loss_scale=OVERFLOWING)],
+    1: [
+        Case("gpt2-tied", 1, 1, "fp16", CLIP, loss_scale=OVERFLOWING),
+        Case("gpt2-tied", 2, 4, "fp16", CLIP, loss_scale=OVERFLOWING, offload="optimizer"),
+    ],
     2: [
         Case("llama-untied", 1, 4, "fp16", CLIP),
         Case("gpt2-tied", 2, 4, "fp16", None, gradient_sums="fp32"),

@@ -27,6 +27,15 @@ STAGES = {"fp32": (0, 1, 2, 3), "bf16": (1, 2, 3)}
 class Topology:
     ranks: int
     stage: int
+    offload: str = "none"
+
+    @property
+    def name(self) -> str:
+        return f"{self.ranks}-{self.stage}-{self.offload}"
+
+    @property
+    def zero(self) -> dict:
+        return {"stage": self.stage, "offload": self.offload}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,16 +56,16 @@ class Pair:
 
     @property
     def saving(self) -> dict:
-        name = f"{self.model}-{self.optimizer}-{self.precision}-{self.saved.ranks}-{self.saved.stage}"
+        name = f"{self.model}-{self.optimizer}-{self.precision}-{self.saved.name}"
         steps = {"first": 0, "save": SAVED_STEP}
-        return {**self._shared, "name": name, "stage": self.saved.stage, "load": None, **steps}
+        return {**self._shared, "name": name, "zero": self.saved.zero, "load": None, **steps}
 
     @property
     def resuming(self) -> dict:
-        name = f"{self.saving['name']}-to-{self.resumed.ranks}-{self.resumed.stage}"
+        name = f"{self.saving['name']}-to-{self.resumed.name}"
         steps = {"first": SAVED_STEP, "save": None}
         files = f"{self.saving['name']}/save"
-        return {**self._shared, "name": name, "stage": self.resumed.stage, "load": files, **steps}
+        return {**self._shared, "name": name, "zero": self.resumed.zero, "load": files, **steps}
 
     @property
     def _shared(self) -> dict:

@@ -82,12 +82,13 @@ class Case:
     gradient_sums: str = "precision"
     loss_scale: float | None = None
     """The factor of the first loss in fp16; None: that of every training."""
+    offload: str = "none"
 
     @property
     def name(self) -> str:
         clip = "unclipped" if self.gradient_clip is None else f"clip{self.gradient_clip}"
         half = f"{self.precision}-{self.gradient_sums}-{self.loss_scale or ''}"
-        engine = f"zero{self.stage}-by{self.accumulation}-{half}-{clip}"
+        engine = f"zero{self.stage}-{self.offload}-by{self.accumulation}-{half}-{clip}"
         return f"{Path(self.shape).name}-{self.optimizer}-{engine}"
 
 
@@ -155,7 +156,8 @@ def learn(case: Case, ranks: Ranks) -> Curve:
         gradient_sums=case.gradient_sums,
     )
     optimizer = OPTIMIZERS[case.optimizer](learning_rate=LEARNING_RATE, epsilon=case.epsilon)
-    engine = Engine(first_model(case.shape), optimizer, training, ZeroConfig(stage=case.stage), ranks)
+    zero = ZeroConfig(stage=case.stage, offload=case.offload)
+    engine = Engine(first_model(case.shape), optimizer, training, zero, ranks)
     assert engine.plan.accumulation == case.accumulation
     if case.loss_scale is not None:
         engine.loss_scale = LossScale(case.loss_scale)

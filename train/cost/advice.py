@@ -1,9 +1,11 @@
 """Advice for a training that does not fit into memory: the settings that make it fit. Free of torch."""
 
 import dataclasses
+import itertools
 from collections.abc import Iterator
 
 from headrace.train.cost.memory import Footprint
+from headrace.train.engine.optimizers.base import Elementwise
 
 
 def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
@@ -13,13 +15,14 @@ def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
     """
     if footprint.memory(micro_rows).peak <= memory_bytes:
         return ""
-    return "give " + ", or ".join([*_ways(footprint, micro_rows, memory_bytes), "more or larger GPUs"])
+    ways = [f"training.micro_batch_rows={rows}"] if (rows := footprint.largest_micro_rows(memory_bytes)) else []
+    ways += _ways(_changes(footprint), micro_rows, memory_bytes)
+    ways = ways or [*itertools.islice(_ways(_offloaded(footprint), micro_rows, memory_bytes), 1)]  # the slowest way
+    return "give " + ", or ".join([*ways, "more or larger GPUs"])
 
 
-def _ways(footprint: Footprint, micro_rows: int, memory_bytes: float) -> Iterator[str]:
-    if rows := footprint.largest_micro_rows(memory_bytes):
-        yield f"training.micro_batch_rows={rows}"
-    for changed, setting in _changes(footprint):
+def _ways(changes: Iterator[tuple[Footprint, str]], micro_rows: int, memory_bytes: float) -> Iterator[str]:
+    for changed, setting in changes:
         if rows := min(micro_rows, changed.largest_micro_rows(memory_bytes)):
             yield setting + (f" training.micro_batch_rows={rows}" if rows < micro_rows else "")
 
@@ -29,5 +32,22 @@ def _changes(footprint: Footprint) -> Iterator[tuple[Footprint, str]]:
     if footprint.training.recompute == "none":
         training = dataclasses.replace(footprint.training, recompute="full")
         yield dataclasses.replace(footprint, training=training), "training.recompute=full"
-    if footprint.stage < 3 and footprint.ranks > 1:
-        yield dataclasses.replace(footprint, zero=dataclasses.replace(footprint.zero, stage=3)), "zero.stage=3"
+    stages = [2] * (footprint.stage == 1 and footprint.zero.offload != "none")  # then gradients leave the GPU, too
+    stages += [3] * (footprint.stage < 3 and footprint.ranks > 1)
+    for stage in stages:
+        yield (
+            dataclasses.replace(footprint, zero=dataclasses.replace(footprint.zero, stage=stage)),
+            f"zero.stage={stage}",
+        )
+
+
+def _offloaded(footprint: Footprint) -> Iterator[tuple[Footprint, str]]:
+    """Yields the training with its states in CPU memory, alone and then with each other change, and these settings."""
+    if footprint.zero.offload != "none" or not isinstance(footprint.optimizer, Elementwise):
+        return
+    zero = dataclasses.replace(footprint.zero, offload="optimizer", stage=footprint.stage or 1)
+    changed, setting = dataclasses.replace(footprint, zero=zero), "zero.offload=optimizer"
+    first_stage = " zero.stage=1" * (footprint.stage == 0)
+    yield changed, setting + first_stage
+    for further, other in _changes(changed):
+        yield further, f"{setting}{'' if other.startswith('zero.stage') else first_stage} {other}"

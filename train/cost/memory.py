@@ -19,14 +19,17 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
 
 m may differ by the role of a parameter; statistics, of which every rank has all, are added to the optimizer states.
 Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation, the inputs
-of the layers (train/model/execution.py). Ranks that compute rows together have equal parts of them. Neither a CUDA
-context nor what an allocator loses between tensors is counted.
+of the layers (train/model/execution.py). Ranks that compute rows together have equal parts of them. With
+``zero.offload`` the states are in CPU memory: train/cost/offload.py. Neither a CUDA context nor what an allocator loses
+between tensors is counted.
 """
 
 import dataclasses
+import math
 from typing import Literal
 
 from headrace.train.config import ModelConfig, chunk_positions, padded_vocabulary
+from headrace.train.cost.offload import cpu_copy_bytes, gpu_gradient_bytes
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.optimizers.base import Optimizer, divided_bytes, statistic_bytes
 from headrace.train.engine.zero import stage_on
@@ -55,6 +58,9 @@ class Memory:
     update: int
     """Copies of gradients that the optimizer takes, and what it computes with."""
     peak: int
+    """The most at once; on a CPU with ``cpu``."""
+    cpu: int = 0
+    """Bytes in CPU memory with ``zero.offload``: master weights, optimizer states and buffers."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +96,7 @@ class Footprint:
         parameters = self.model.parameters(self.vocabulary)
         own = -(-parameters // ranks) if stage else parameters
         low, low_own = self.value_bytes * parameters, self.value_bytes * own
+        accumulates = self.training.batch_rows > micro_rows * ranks // parts
         gradients, at_update = self._gradient_bytes(parameters, own)
         gathered = self.value_bytes * min(parameters, LIVE_VALUES) if ranks > 1 else 0
         second = -(-low // self.zero.secondary_ranks) if self.zero.secondary_ranks > 1 else 0
@@ -98,10 +105,15 @@ class Footprint:
         activations = micro_rows * self.activation_bytes_per_row() // parts
         output_layer = self._output_layer_bytes(micro_rows * self._logit_positions // parts)
         update = self._update_bytes(parameters, own) + self._optimizer_bytes()
-        before = gradients if self.training.batch_rows > micro_rows * ranks // parts else 0
+        before = gradients if accumulates else 0
         layer = micro_rows * self._backward_bytes_per_row() // parts
         micro_batch = max(before + activations + max(output_layer, layer), gradients)
         optimizer_states = self._optimizer_states(ranks if stage else 1)
+        cpu = 0
+        if self._offloads:
+            copies = cpu_copy_bytes(stage, own, self._largest, self.value_bytes, self._sums_in_fp32, accumulates)
+            cpu, master_weights, optimizer_states = master_weights + optimizer_states + copies, 0, 0
+        peak = weights + master_weights + optimizer_states + max(micro_batch, at_update + update)
         return Memory(
             weights=weights,
             master_weights=master_weights,
@@ -110,12 +122,25 @@ class Footprint:
             activations=activations,
             output_layer=output_layer,
             update=update,
-            peak=weights + master_weights + optimizer_states + max(micro_batch, at_update + update),
+            peak=peak + (cpu if self.device == "cpu" else 0),
+            cpu=cpu,
         )
+
+    @property
+    def _offloads(self) -> bool:
+        return self.zero.offload == "optimizer"
+
+    @property
+    def _largest(self) -> int:
+        """The values of the largest matrix."""
+        return max(math.prod(shape) for each in shapes_by_role(self.model, self.vocabulary).values() for shape in each)
 
     def _gradient_bytes(self, parameters: int, own: int) -> tuple[int, int]:
         """Returns the bytes of gradients after a micro-batch, and during the update."""
         stage, size = self.stage, self.value_bytes
+        if self._offloads:
+            kept = gpu_gradient_bytes(stage, parameters, own, self._largest, size, self._sums_in_fp32)
+            return kept, kept
         if self._sums_in_fp32:
             of_stage_1 = FP32 + size * (self.training.precision == "bf16")
             kept = {1: of_stage_1 * parameters, 2: (FP32 + size) * own, 3: FP32 * own}[stage]
@@ -280,6 +305,8 @@ class Footprint:
     def _update_bytes(self, parameters: int, own: int) -> int:
         """Returns the bytes of copied gradients: stage 0 copies to send, the others concatenate in fp32. Of fp32
         sums stage 1 copies to send in bf16, and stage 2 nothing."""
+        if self._offloads:
+            return 0
         of_stage_1 = self._sums_in_fp32 and self.stage == 1 and self.training.precision == "bf16"
         if not self.stage or of_stage_1:
             return FP32 * min(parameters, REDUCED_VALUES) * (self.ranks > 1)

@@ -154,6 +154,7 @@ class Engine:
         """The factor of the next loss; None in other precisions than fp16."""
         self._heads = [module for module in model.modules() if isinstance(module, Head)]
         config = zero.deepspeed_config(self.plan, training, zeroing)
+        zero.check_offload(zeroing, optimizer)
         first = {name: value.detach() for name, value in model.named_parameters()}  # DeepSpeed replaces their data
         is_empty = any(value.is_meta for value in first.values())
         # `import deepspeed.comm.torch` binds another module of that name.

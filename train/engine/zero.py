@@ -17,6 +17,7 @@ from typing import Any
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.engine.loss_scale import FIRST_FACTOR
+from headrace.train.engine.optimizers.base import Elementwise, Optimizer
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 
@@ -90,6 +91,17 @@ def check_sequence_ranks(training: TrainingConfig, model: ModelConfig, positions
         raise ConfigError(setting, wrong, "give a divisor, or another packing.row_tokens")
 
 
+def check_offload(zero: ZeroConfig, optimizer: Optimizer) -> None:
+    """Checks that the CPU can compute the updates of ``optimizer``, if ``zero`` has its state there.
+
+    Raises:
+        ConfigError: when an update needs whole matrices, which the ranks would exchange through their GPUs.
+    """
+    if zero.offload != "none" and not isinstance(optimizer, Elementwise):
+        wrong = f"is {zero.offload}, and an update of optimizer={optimizer.type} needs whole matrices of all ranks"
+        raise ConfigError("zero.offload", wrong, "give optimizer=adamw, or zero.offload=none")
+
+
 def micro_batch_rows(training: TrainingConfig, rank_rows: int) -> int:
     """Returns the rows of each micro-batch of a rank with ``rank_rows`` in the update."""
     return max(n for n in range(1, min(training.micro_batch_rows, rank_rows) + 1) if rank_rows % n == 0)
@@ -98,7 +110,7 @@ def micro_batch_rows(training: TrainingConfig, rank_rows: int) -> int:
 def stage_on(world: int, training: TrainingConfig, zero: ZeroConfig) -> int:
     """Returns the ZeRO stage on ``world`` ranks as a number, also for ``auto``."""
     if zero.stage == "auto":
-        return 0 if world == 1 and training.precision == "fp32" else 1
+        return 0 if world == 1 and training.precision == "fp32" and zero.offload == "none" else 1
     return zero.stage
 
 
@@ -118,6 +130,9 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
         )
     if zero.secondary_ranks > 1:
         _check_secondary_ranks(zero.secondary_ranks, stage, plan.world)
+    if zero.offload != "none" and stage == 0:
+        wrong = f"is {zero.offload}, and ZeRO stage 0 has no master weights apart from the parameters"
+        raise ConfigError("zero.offload", wrong, "give zero.stage=1, also on one rank, or zero.offload=none")
     sums = "fp32" if training.gradient_sums == "fp32" else precision
     return {
         "train_batch_size": plan.world * plan.accumulation * plan.micro_rows,  # it counts a row for each of its ranks
@@ -127,6 +142,7 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
         "gradient_clipping": (training.gradient_clip or 0.0) if stage else 0.0,
         "prescale_gradients": False,
         "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,  # torch's own AdamW: DeepSpeed's is compiled at start-up
         "steps_per_print": None,
         "wall_clock_breakdown": False,
         "bf16": {"enabled": precision == "bf16", "check_grad_overflow": precision == "bf16"},
@@ -144,6 +160,7 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
             "stage3_prefetch_bucket_size": zero.bucket_elements,
             "stage3_param_persistence_threshold": 100_000,
             "zero_hpz_partition_size": zero.secondary_ranks,
+            **({} if zero.offload == "none" else {"offload_optimizer": {"device": "cpu", "pin_memory": True}}),
         },
     }
 

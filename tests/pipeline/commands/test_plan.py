@@ -61,6 +61,16 @@ def test_what_does_not_fit_comes_with_a_remedy(capsys) -> None:
     assert "do not fit" not in capsys.readouterr().out
 
 
+def test_states_in_cpu_memory_are_a_row_of_their_own(capsys) -> None:
+    """125,226,240 parameters on two ranks in bf16: 18 bytes of each at stage 1, and 12 in a checkpoint."""
+    plan.show(decoded(compose([*OVERRIDES, "zero.offload=optimizer"])), Hardware(gpus=2))
+    out = capsys.readouterr().out
+    assert re.search(r"^cpu +0\.000 +1\.\d{3} ", out, re.M)
+    assert "CPU memory: 1.2 GB for each rank, and 0.8 GB from the first checkpoint on" in out.replace("\n", " ")
+    plan.show(decoded(compose(OVERRIDES)), Hardware(gpus=2))
+    assert "cpu " not in capsys.readouterr().out.lower()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -87,6 +87,32 @@ def test_ranks_that_compute_rows_together_have_parts_of_activations():
     assert (alone.largest_micro_rows(1e15), together.largest_micro_rows(1e15)) == (share, 4 * share)
 
 
+def offloaded(case: Footprint, **training) -> Footprint:
+    training = dataclasses.replace(case.training, **training)
+    return dataclasses.replace(case, training=training, zero=dataclasses.replace(case.zero, offload="optimizer"))
+
+
+@pytest.mark.parametrize(
+    ("stage", "sums", "on_the_gpu", "on_the_cpu"),
+    [
+        (1, "precision", (2, 2), (18 / 8, 2)),
+        (2, "precision", (0, 2), (20 / 8, 2)),
+        (3, "precision", (0, 0), (18 / 8, 0)),
+        (1, "fp32", (4 + 4 / 8, 2), (18 / 8, 2)),
+        (2, "fp32", (4 / 8, 2), (18 / 8, 2)),
+        (3, "fp32", (0, 0), (20 / 8, 0)),
+    ],
+)
+def test_states_in_cpu_memory(stage, sums, on_the_gpu, on_the_cpu):
+    """bf16 on 8 ranks, several micro-batches: bytes of gradients on the GPU and of all in CPU memory, of a parameter
+    and of a value of the largest matrix, the embedding."""
+    case = offloaded(footprint(stage, 8), gradient_sums=sums)
+    memory = case.memory(1)
+    for found, (of_parameter, of_largest) in ((memory.gradients, on_the_gpu), (memory.cpu, on_the_cpu)):
+        assert found == pytest.approx(MODEL.parameters(1000) * of_parameter + 32_000 * of_largest, rel=0.001)
+    assert (memory.master_weights, memory.optimizer_states, memory.update) == (0, 0, 0)
+
+
 def recomputed(case: Footprint) -> Footprint:
     return dataclasses.replace(case, training=dataclasses.replace(case.training, recompute="full"))
 
@@ -110,6 +136,12 @@ def test_the_advice_names_what_makes_it_fit():
         "give training.micro_batch_rows=32, or training.recompute=full, or more or larger GPUs"
     )
     assert advice(case, 64, 1.0) == "give more or larger GPUs"
+    alone = footprint(0, 1, "fp32", layers=12)
+    alone = dataclasses.replace(alone, device="cuda")
+    needed = offloaded(dataclasses.replace(recomputed(alone), zero=ZeroConfig(stage=1))).memory(1).peak
+    assert advice(alone, 1, needed) == (
+        "give zero.offload=optimizer zero.stage=1 training.recompute=full, or more or larger GPUs"
+    )
     parted = footprint(1, 8, "bf16", layers=12)
     assert advice(parted, 8, parted.memory(1).peak - 1) == (
         "give training.recompute=full training.micro_batch_rows=1, or zero.stage=3 training.micro_batch_rows=1, "
@@ -181,7 +213,9 @@ def ratio(module: str, *arguments: str) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["states-0", "states-bf16-2", "llama", "modernbert", "muon-3", "gpt2-recomputed"])
+@pytest.mark.parametrize(
+    "case", ["states-0", "states-bf16-2", "offload-bf16-2", "llama", "modernbert", "muon-3", "gpt2-recomputed"]
+)
 def test_real_updates_take_what_was_counted(case):
     assert ratio("benchmarks.plan_memory", "--only", case) == pytest.approx(1, abs=0.1)
 

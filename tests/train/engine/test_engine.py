@@ -30,13 +30,16 @@ class Scaled(Causal):
         return {name: loss * self.factor for name, loss in super().losses(model, batch).items()}
 
 
-def engine(stage: int | str = 1, precision: str = "fp32", gradient_clip: float | None = 1.0) -> Engine:
+def engine(
+    stage: int | str = 1, precision: str = "fp32", gradient_clip: float | None = 1.0, offload: str = "none"
+) -> Engine:
     """An engine on this process alone, without a launcher."""
     ranks = processes.start("cpu")
     training = TrainingConfig(
         steps=1, batch_rows=ROWS, micro_batch_rows=ROWS, precision=precision, gradient_clip=gradient_clip
     )
-    return Engine(first_model("gpt2-tied"), AdamW(learning_rate=1e-3), training, ZeroConfig(stage=stage), ranks)
+    zero = ZeroConfig(stage=stage, offload=offload)
+    return Engine(first_model("gpt2-tied"), AdamW(learning_rate=1e-3), training, zero, ranks)
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
@@ -48,11 +51,17 @@ def test_a_process_alone_needs_no_launcher(stage, monkeypatch):
     assert not {"RANK", "WORLD_SIZE"} & set(os.environ)
 
 
-@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "fp32"), (2, "bf16"), (3, "fp32")])
+@pytest.mark.parametrize(
+    ("stage", "precision", "offload"),
+    [
+        *((0, "fp32", "none"), (1, "fp32", "none"), (2, "bf16", "none"), (3, "fp32", "none")),
+        *((2, "bf16", "optimizer"), (3, "fp32", "optimizer")),
+    ],
+)
 @pytest.mark.parametrize("value", ["inf", "nan"])
-def test_a_gradient_that_is_not_finite_ends_it(stage, precision, value):
+def test_a_gradient_that_is_not_finite_ends_it(stage, precision, offload, value):
     with pytest.raises(TaskError) as error:
-        update(engine(stage, precision), Scaled(factor=float(value)), [batch(0)], COUNTS, 1e-3)
+        update(engine(stage, precision, offload=offload), Scaled(factor=float(value)), [batch(0)], COUNTS, 1e-3)
     assert str(error.value).startswith("weights: the gradient's norm is ")
     assert str(error.value).endswith("; lower the learning rate or lengthen the warm-up")
 
@@ -78,6 +87,22 @@ def test_what_trained_here_before_changes_no_bit():
     assert torch.nn.functional.linear is torch._C._nn.linear
     assert losses(1) == first
     assert losses(3) == third_stage
+
+
+@pytest.mark.parametrize(("stage", "precision"), [(1, "bf16"), (2, "fp32"), (3, "bf16")])
+def test_the_cpu_computes_the_same_bits_and_leaves_out_what_it_must(stage, precision):
+    """Without clipping, whose norm is added up in another order."""
+    found, expected = (engine(stage, precision, gradient_clip=None, offload=kind) for kind in ("optimizer", "none"))
+    for trained in (found, expected):
+        update(trained, CAUSAL, [batch(0)], COUNTS, 1e-3)
+    before = dict(found.weights())
+    found.gradient(CAUSAL, [batch(1)], COUNTS)
+    found.step(1e-3, applied=False)
+    assert all(torch.equal(values, before[name]) for name, values in found.weights())
+    for trained in (found, expected):
+        update(trained, CAUSAL, [batch(2)], COUNTS, 1e-3)
+    after = dict(expected.weights())
+    assert all(torch.equal(values, after[name]) for name, values in found.weights())
 
 
 @pytest.mark.parametrize(("clip", "tolerance"), [(None, 0.0), (0.25, 1e-6)])

@@ -28,6 +28,13 @@ def test_the_moving_average_follows_the_weights_at_every_stage(tmp_path):
     check(tmp_path, pairs)
 
 
+def test_state_on_the_cpu_goes_on_on_the_gpu_and_the_reverse(tmp_path):
+    """``zero.offload`` on and off, with a moving average."""
+    offloaded, on_the_gpu = Topology(2, 2, "optimizer"), Topology(1, 3)
+    pairs = ((offloaded, on_the_gpu), (on_the_gpu, offloaded), (offloaded, offloaded))
+    check(tmp_path, [Pair("bf16", *pair, "adamw_ema", last_step=6) for pair in pairs])
+
+
 @pytest.mark.slow
 def test_other_models_go_on_on_more_and_on_fewer_ranks(tmp_path):
     pairs = ((Topology(1, 1), Topology(2, 3)), (Topology(2, 3), Topology(1, 0)))

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
-from headrace.train.engine.zero import check_sequence_ranks, deepspeed_config, plan_batches, stage_on
+from headrace.train.engine.optimizers import Adafactor, AdamW, Muon, StableAdamW
+from headrace.train.engine.zero import check_offload, check_sequence_ranks, deepspeed_config, plan_batches, stage_on
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -121,6 +122,32 @@ def test_secondary_ranks_that_cannot_be_are_refused(stage, world, message):
     assert str(error.value) == f"zero.secondary_ranks: {message}"
 
 
+def test_the_cpu_has_state_of_its_own_at_stages_1_to_3_alone():
+    offloaded, settings = ZeroConfig(offload="optimizer"), training()
+    plan = plan_batches(settings, 1)
+    config = deepspeed_config(plan, settings, offloaded)["zero_optimization"]
+    assert (config["stage"], config["offload_optimizer"]) == (1, {"device": "cpu", "pin_memory": True})
+    with pytest.raises(ConfigError) as error:
+        deepspeed_config(plan, settings, dataclasses.replace(offloaded, stage=0))
+    assert str(error.value) == (
+        "zero.offload: is optimizer, and ZeRO stage 0 has no master weights apart from the parameters; "
+        "give zero.stage=1, also on one rank, or zero.offload=none"
+    )
+
+
+@pytest.mark.parametrize("optimizer", [Muon, StableAdamW, Adafactor])
+def test_the_cpu_updates_each_value_by_itself(optimizer):
+    check_offload(ZeroConfig(), optimizer(learning_rate=1.0))
+    check_offload(ZeroConfig(offload="optimizer"), AdamW(learning_rate=1.0))
+    with pytest.raises(ConfigError) as error:
+        check_offload(ZeroConfig(offload="optimizer"), optimizer(learning_rate=1.0))
+    name = optimizer(learning_rate=1.0).type
+    assert str(error.value) == (
+        f"zero.offload: is optimizer, and an update of optimizer={name} needs whole matrices of all ranks; "
+        "give optimizer=adamw, or zero.offload=none"
+    )
+
+
 def test_secondary_ranks_are_deepspeeds_partition():
     for ranks in (1, 4):
         config = deepspeed_config(plan_batches(training(), 8), training(), ZeroConfig(stage=3, secondary_ranks=ranks))
@@ -137,7 +164,9 @@ def test_deepspeed_reads_every_key():
     )
     read = set(re.findall(r'^[A-Z_0-9]+ = ["\'](\w+)["\']', source, re.M)) | {"zero_optimization"}
     settings = training(precision="bf16")
-    config = deepspeed_config(plan_batches(settings, 1), settings, ZeroConfig(stage=2, bucket_elements=123))
+    config = deepspeed_config(
+        plan_batches(settings, 1), settings, ZeroConfig(stage=2, bucket_elements=123, offload="optimizer")
+    )
     assert set(config) <= read
     assert DeepSpeedBF16Config(**config["bf16"]).enabled
     assert not DeepSpeedFP16Config(**config["fp16"]).enabled

@@ -138,6 +138,11 @@ class Optimizer(Protocol):
     """The settings of an optimizer."""
 
     @property
+    def type(self) -> str:
+        """The name by which settings choose it."""
+        ...
+
+    @property
     def learning_rate(self) -> float:
         """The peak; the schedule scales it."""
         ...
