@@ -14,6 +14,7 @@ from headrace.pipeline.core.stage import Stage
 from headrace.train.engine.engine import Engine
 from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tuning import check_tuning
+from headrace.train.training_config import ZeroConfig
 from tests.train.finetune.small_tasks import ENCODER, SENTIMENT, sentiment, stage, tokenizer_artifact
 
 
@@ -148,6 +149,12 @@ def test_settings_that_contradict_each_other_are_refused(recipe, message) -> Non
     with pytest.raises(ConfigError) as error:
         check_tuning(stage(ENCODER, {"train": "a", "validation": "b"}, **recipe), ranks=2)
     assert str(error.value) == message
+
+
+def test_an_update_that_the_cpu_cannot_compute_is_refused() -> None:
+    tuned = stage(ENCODER, {"train": "a", "validation": "b"}, optimizer={"type": "muon", "learning_rate": 0.1})
+    with pytest.raises(ConfigError, match=r"^zero.offload: is optimizer, and an update of optimizer=muon needs whole"):
+        check_tuning(dataclasses.replace(tuned, zero=ZeroConfig(offload="optimizer")), ranks=1)
 
 
 def test_a_stack_that_a_task_does_not_train_is_refused() -> None:
