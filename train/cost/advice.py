@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 from headrace.train.cost.memory import Footprint
 from headrace.train.engine.optimizers.base import Elementwise
@@ -35,18 +36,19 @@ def _changes(footprint: Footprint) -> Iterator[tuple[Footprint, str]]:
     stages = [2] * (footprint.stage == 1 and footprint.zero.offload != "none")  # then gradients leave the GPU, too
     stages += [3] * (footprint.stage < 3 and footprint.ranks > 1)
     for stage in stages:
-        yield (
-            dataclasses.replace(footprint, zero=dataclasses.replace(footprint.zero, stage=stage)),
-            f"zero.stage={stage}",
-        )
+        yield _with_zero(footprint, stage=stage), f"zero.stage={stage}"
+
+
+def _with_zero(footprint: Footprint, **changes: Any) -> Footprint:
+    """Returns the training with other fields of ``zero``."""
+    return dataclasses.replace(footprint, zero=dataclasses.replace(footprint.zero, **changes))
 
 
 def _offloaded(footprint: Footprint) -> Iterator[tuple[Footprint, str]]:
     """Yields the training with its states in CPU memory, alone and then with each other change, and these settings."""
     if footprint.zero.offload != "none" or not isinstance(footprint.optimizer, Elementwise):
         return
-    zero = dataclasses.replace(footprint.zero, offload="optimizer", stage=footprint.stage or 1)
-    changed, setting = dataclasses.replace(footprint, zero=zero), "zero.offload=optimizer"
+    changed, setting = _with_zero(footprint, offload="optimizer", stage=footprint.stage or 1), "zero.offload=optimizer"
     first_stage = " zero.stage=1" * (footprint.stage == 0)
     yield changed, setting + first_stage
     for further, other in _changes(changed):
