@@ -118,7 +118,7 @@ class Case:
     """Other fields of TrainingConfig."""
 
 
-RECOMPUTED, SUMS = {"recompute": "full"}, {"gradient_sums": "fp32"}
+RECOMPUTED, SELECTIVE, SUMS = {"recompute": "full"}, {"recompute": "selective"}, {"gradient_sums": "fp32"}
 CASES = {
     **{f"states-{stage}": Case(STATES, stage=stage, rows=1) for stage in (0, 1, 2, 3)},
     **{f"states-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1) for stage in (1, 2, 3)},
@@ -158,6 +158,15 @@ CASES = {
     "bloom-recomputed": Case(BLOOM, settings=RECOMPUTED),
     "t5-recomputed": Case(T5, settings=RECOMPUTED),
     "gemma2-recomputed": Case(GEMMA2, settings=RECOMPUTED),
+    "gpt2-selective": Case(GPT2, settings=SELECTIVE),
+    "gpt2-selective-dropout": Case(dataclasses.replace(GPT2, dropout=0.1), settings=SELECTIVE),
+    "llama-selective": Case(LLAMA, settings=SELECTIVE),
+    "llama-selective-bf16": Case(LLAMA, precision="bf16", settings=SELECTIVE),
+    "llama-grouped-selective": Case(GROUPED, settings=SELECTIVE),
+    "bert-selective": Case(BERT, settings=SELECTIVE),
+    "bloom-selective": Case(BLOOM, settings=SELECTIVE),
+    "t5-selective": Case(T5, settings=SELECTIVE),
+    "gemma2-selective": Case(GEMMA2, settings=SELECTIVE),
 }
 
 

@@ -26,7 +26,13 @@ from headrace.train.data.mixture import Mixture
 from headrace.train.engine.optimizers import AnyOptimizer
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
-from headrace.train.engine.zero import check_offload, check_sequence_ranks, deepspeed_config, plan_batches
+from headrace.train.engine.zero import (
+    check_offload,
+    check_recomputation,
+    check_sequence_ranks,
+    deepspeed_config,
+    plan_batches,
+)
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.finetune.settings import Finetune
 from headrace.train.loop.schedule import Schedule
@@ -211,3 +217,4 @@ def check_training(config: RunConfig) -> None:
     check_offload(config.zero, config.optimizer)
     positions = config.row_objective.lengths(config.text_packing.row_tokens)["inputs"]
     check_sequence_ranks(config.training, config.model, positions)
+    check_recomputation(config.training, config.zero, config.model)

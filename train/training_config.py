@@ -37,6 +37,8 @@ def _branch_point(value: str) -> str:
     return value
 
 
+Recompute = Literal["none", "selective", "full"]
+"""Activations that are computed again; each keeps less than the one before and takes longer."""
 BranchPoint = Annotated[str, AfterValidator(_branch_point)]
 """A run, or the address of weights, and a step: ``small@600``."""
 
@@ -123,9 +125,10 @@ class TrainingConfig:
     pad_vocabulary: Literal["auto", "on", "off"] = unhashed("auto")
     """Padding of the output layer's matrix products to a multiple of 128 tokens, which are faster on a GPU; auto: only
     there. Weights, checkpoints and exports have no padding, and a padding token has no probability."""
-    recompute: Literal["none", "full"] = unhashed("none")
-    """Activations that the backward pass computes again instead of keeping them: none; full: all inside the layers,
-    which takes about a third more time. The bits are the same."""
+    recompute: Recompute = unhashed("none")
+    """Activations inside the layers that the backward pass computes again instead of keeping them: none; selective: all
+    but the results of matrix products and of fused attention; full: all, which takes about a third more time. The bits
+    are the same."""
 
     def __post_init__(self) -> None:
         if self.branch_from is not None and self.initial_weights is not None:

@@ -100,8 +100,9 @@ def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Ite
     yield "parameters", f"{compute.parameters:,}  with a vocabulary of {vocabulary:,}"
     yield "FLOP per token", f"{compute.flops_per_token:.3g}  6 N + 12 L d T (PaLM, Chowdhery et al. 2022, appendix B)"
     decoder = "" if targets is None else f", and {targets:,} in the decoder"
-    if training.recompute == "full":
-        yield "recomputation", "the forward pass of the layers runs twice; FLOP and MFU count it once"
+    if training.recompute != "none":
+        but = " but for matrix products and fused attention" if training.recompute == "selective" else ""
+        yield "recomputation", f"the forward pass of the layers runs twice{but}; FLOP and MFU count it once"
     yield "update", f"{compute.update_tokens:,} tokens in {training.batch_rows:,} rows of {row_tokens:,}{decoder}"
     yield "run", f"{compute.tokens:,} tokens in {training.steps:,} updates"
     yield "FLOP", f"{compute.flops:.3g}"

@@ -24,7 +24,10 @@ def test_auto_compiles_on_a_gpu_alone():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("zero_stage", "recompute"), [(0, "none"), (1, "full"), (2, "none"), (3, "none"), (3, "full")])
+@pytest.mark.parametrize(
+    ("zero_stage", "recompute"),
+    [(0, "none"), (0, "selective"), (1, "full"), (2, "none"), (3, "none"), (3, "selective"), (3, "full")],
+)
 def test_twelve_layers_are_one_graph(monkeypatch, zero_stage, recompute):
     """More layers than torch.compile makes graphs of one function. Graphs are recorded here, and run as they are."""
     settings = []
@@ -48,7 +51,9 @@ def test_twelve_layers_are_one_graph(monkeypatch, zero_stage, recompute):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("zero_stage", "recompute"), [(0, "none"), (1, "none"), (2, "full"), (3, "full")])
+@pytest.mark.parametrize(
+    ("zero_stage", "recompute"), [(0, "none"), (1, "selective"), (2, "full"), (3, "selective"), (3, "full")]
+)
 def test_compiled_layers_learn_the_same(tmp_path, inputs, run_stage, zero_stage, recompute):
     curves = {}
     for compiled in ("off", "on"):

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 import torch
 
+from benchmarks.kept_memory import Made
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.pair import build
 from headrace.train.model.transformer import initialize
@@ -16,32 +17,34 @@ DECODERS = [
     for name in updates.SHAPES
 ]
 CASES = {case.name: case for case in (*DECODERS, *two_terms.CASES)}
+MOST_SELECTIVE = {"gpt2-tied": 0.8, "llama-untied": 0.6, "encoder": 0.8}
+"""The share of bytes that selective recomputation keeps at most, in shapes whose feed-forward layers are as wide as
+published ones; ReLU in T5's is its own result, and their layers here are 100 times as wide as the model."""
 
 
-def kept_and_gradients(case: two_terms.Case, recompute: str) -> tuple[int, list[torch.Tensor]]:
-    """The bytes that the forward pass keeps; the sums of all terms and the gradients, with dropout."""
+def kept_and_gradients(case: two_terms.Case, dropout: float, recompute: str) -> tuple[int, list[torch.Tensor]]:
+    """The bytes that the forward pass keeps; the sums of all terms and the gradients."""
     torch.manual_seed(1)
-    model = build(dataclasses.replace(case.model().config, dropout=0.1), updates.VOCABULARY).train()
+    model = build(dataclasses.replace(case.model().config, dropout=dropout), updates.VOCABULARY).train()
     initialize(model, updates.SEED)
     prepare_blocks(model, compiles=False, recompute=recompute)
-    kept: dict[int, int] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
-
     torch.manual_seed(2)
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+    with Made() as made:
         losses = case.objective.losses(model, case.batch())
+    kept = made.kept_bytes()
     sum(losses[name] * weight for name, weight in case.objective.weights.items()).backward()
-    return sum(kept.values()), [*losses.values(), *(parameter.grad for parameter in model.parameters())]
+    return kept, [*losses.values(), *(parameter.grad for parameter in model.parameters())]
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("name", CASES)
-def test_every_stack_learns_the_same_bits_from_fewer_tensors(name):
-    (kept, expected), (fewer, found) = (kept_and_gradients(CASES[name], each) for each in ("none", "full"))
-    assert fewer < 0.6 * kept
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+def test_every_stack_learns_the_same_bits_from_fewer_tensors(name, dropout):
+    """Without dropout attention is one operation, whose result selective recomputation keeps."""
+    runs = [kept_and_gradients(CASES[name], dropout, recompute) for recompute in ("none", "selective", "full")]
+    (kept, expected), (fewer, selective), (fewest, full) = runs
+    assert fewest < 0.6 * fewer < 0.6 * MOST_SELECTIVE.get(name, 0.97) * kept
+    for found in (selective, full):
+        assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 def test_every_stage_learns_the_same_bits_on_two_ranks():

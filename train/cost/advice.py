@@ -2,11 +2,17 @@
 
 import dataclasses
 import itertools
+import operator
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 from headrace.train.cost.memory import Footprint
 from headrace.train.engine.optimizers.base import Elementwise
+from headrace.train.engine.zero import can_recompute
+from headrace.train.training_config import Recompute
+
+Change = tuple[Footprint, str]
+"""A training with other settings, and these."""
 
 
 def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
@@ -22,21 +28,34 @@ def advice(footprint: Footprint, micro_rows: int, memory_bytes: float) -> str:
     return "give " + ", or ".join([*ways, "more or larger GPUs"])
 
 
-def _ways(changes: Iterator[tuple[Footprint, str]], micro_rows: int, memory_bytes: float) -> Iterator[str]:
-    for changed, setting in changes:
-        if rows := min(micro_rows, changed.largest_micro_rows(memory_bytes)):
+def _ways(changes: Iterator[list[Change]], micro_rows: int, memory_bytes: float) -> Iterator[str]:
+    """Yields the settings that make it fit: of alternatives the one with the most rows, of equal ones the first."""
+    for alternatives in changes:
+        fitting = [
+            (min(micro_rows, changed.largest_micro_rows(memory_bytes)), setting) for changed, setting in alternatives
+        ]
+        rows, setting = max(fitting, key=operator.itemgetter(0), default=(0, ""))
+        if rows:
             yield setting + (f" training.micro_batch_rows={rows}" if rows < micro_rows else "")
 
 
-def _changes(footprint: Footprint) -> Iterator[tuple[Footprint, str]]:
-    """Yields the training with other settings that need less memory, and these settings."""
-    if footprint.training.recompute == "none":
-        training = dataclasses.replace(footprint.training, recompute="full")
-        yield dataclasses.replace(footprint, training=training), "training.recompute=full"
+def _changes(footprint: Footprint) -> Iterator[list[Change]]:
+    """Yields alternatives that need less memory, the one that costs least time first."""
+    kinds = get_args(Recompute)
+    trainings = [
+        dataclasses.replace(footprint.training, recompute=kind)
+        for kind in kinds[kinds.index(footprint.training.recompute) + 1 :]
+    ]
+    yield [
+        (dataclasses.replace(footprint, training=training), f"training.recompute={training.recompute}")
+        for training in trainings
+        if can_recompute(training, footprint.stage, footprint.model)
+    ]
     stages = [2] * (footprint.stage == 1 and footprint.zero.offload != "none")  # then gradients leave the GPU, too
     stages += [3] * (footprint.stage < 3 and footprint.ranks > 1)
     for stage in stages:
-        yield _with_zero(footprint, stage=stage), f"zero.stage={stage}"
+        if can_recompute(footprint.training, stage, footprint.model):
+            yield [(_with_zero(footprint, stage=stage), f"zero.stage={stage}")]
 
 
 def _with_zero(footprint: Footprint, **changes: Any) -> Footprint:
@@ -44,12 +63,15 @@ def _with_zero(footprint: Footprint, **changes: Any) -> Footprint:
     return dataclasses.replace(footprint, zero=dataclasses.replace(footprint.zero, **changes))
 
 
-def _offloaded(footprint: Footprint) -> Iterator[tuple[Footprint, str]]:
+def _offloaded(footprint: Footprint) -> Iterator[list[Change]]:
     """Yields the training with its states in CPU memory, alone and then with each other change, and these settings."""
     if footprint.zero.offload != "none" or not isinstance(footprint.optimizer, Elementwise):
         return
     changed, setting = _with_zero(footprint, offload="optimizer", stage=footprint.stage or 1), "zero.offload=optimizer"
     first_stage = " zero.stage=1" * (footprint.stage == 0)
-    yield changed, setting + first_stage
-    for further, other in _changes(changed):
-        yield further, f"{setting}{'' if other.startswith('zero.stage') else first_stage} {other}"
+    yield [(changed, setting + first_stage)]
+    for alternatives in _changes(changed):
+        yield [
+            (further, f"{setting}{'' if other.startswith('zero.stage') else first_stage} {other}")
+            for further, other in alternatives
+        ]

@@ -18,30 +18,28 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
                                 what the optimizer computes with
 
 m may differ by the role of a parameter; statistics, of which every rank has all, are added to the optimizer states.
-Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation, the inputs
-of the layers (train/model/execution.py). Ranks that compute rows together have equal parts of them. With
-``zero.offload`` the states are in CPU memory: train/cost/offload.py. Neither a CUDA context nor what an allocator loses
-between tensors is counted.
+Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation the inputs
+of the layers, with selective also the results that are kept (layer_memory.py). Ranks that compute rows together have
+equal parts of them. With ``zero.offload`` the states are in CPU memory: train/cost/offload.py. Neither a CUDA context
+nor what an allocator loses between tensors is counted.
 """
 
 import dataclasses
 import math
-from typing import Literal
 
 from headrace.train.config import ModelConfig, chunk_positions, padded_vocabulary
+from headrace.train.cost.layer_memory import Device, LayerMemory
 from headrace.train.cost.offload import cpu_copy_bytes, gpu_gradient_bytes
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.optimizers.base import Optimizer, divided_bytes, statistic_bytes
 from headrace.train.engine.zero import stage_on
-from headrace.train.parts import ACTIVATIONS, FP32, NORM_PLACES, NORMS, POSITIONS
-from headrace.train.training_config import TrainingConfig, ZeroConfig
+from headrace.train.parts import ACTIVATIONS, FP32, NORMS, POSITIONS
+from headrace.train.training_config import Recompute, TrainingConfig, ZeroConfig
 
 LIVE_VALUES = 1_000_000_000
 """Parameters that DeepSpeed's stage 3 leaves gathered (stage3_max_live_parameters)."""
 REDUCED_VALUES = 500_000_000
 """Gradients that are copied into one message at most, at stage 0 and where stage 1 has sums in fp32."""
-
-Device = Literal["cpu", "cuda"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,11 +162,11 @@ class Footprint:
             return self.row_tokens * self.activation_bytes_per_token()
         targets, (encoder, decoder) = self._logit_positions, self._stacks
         of_stacks = encoder.activation_bytes_per_row() + targets * decoder.activation_bytes_per_token()
-        return of_stacks + (0 if self._recomputes else self.model.layers * self._cross_bytes_per_row())
+        return of_stacks + self.model.layers * self._cross_bytes_per_row(self.training.recompute)
 
     @property
-    def _recomputes(self) -> bool:
-        return self.training.recompute == "full"
+    def _layer(self) -> LayerMemory:
+        return LayerMemory(self.model, self.value_bytes, self.row_tokens, self.device)
 
     @property
     def _stacks(self) -> "tuple[Footprint, Footprint]":
@@ -180,38 +178,26 @@ class Footprint:
 
     def _backward_bytes_per_row(self) -> int:
         """Returns the bytes that the backward pass of one layer adds for one row: gradients, and the activations that
-        it computes again, less those of the feed-forward layer that it is done with by then."""
-        gradients = self.row_tokens * self._layer_gradient_bytes_per_token()
-        if not self._recomputes:
+        it computes again, less those of the feed-forward layer that it is done with by then; in an encoder also less
+        the products of the decoder, which is done before."""
+        gradients, recompute = self.row_tokens * self._layer.gradient_bytes(), self.training.recompute
+        if recompute == "none":
             return gradients
         done = ACTIVATIONS[self.model.activation].kept_values // 2
         gradients -= self.row_tokens * self.value_bytes * self.model.mlp_width * done
         if self.model.stack == "encoder_decoder":
             encoder, decoder = self._stacks
-            of_decoder = decoder.row_tokens * decoder._layer_bytes_per_token() + self._cross_bytes_per_row()
-            return gradients + max(encoder.row_tokens * encoder._layer_bytes_per_token(), of_decoder)
-        return gradients + self.row_tokens * self._layer_bytes_per_token()
+            targets, cross = decoder.row_tokens, self._cross_bytes_per_row(recompute)
+            of_decoder = targets * decoder._layer.again_bytes(recompute) + self._cross_bytes_per_row("none") - cross
+            of_encoder = encoder.row_tokens * encoder._layer.again_bytes(recompute)
+            of_encoder -= self.model.layers * (targets * decoder._layer.product_bytes(recompute) + cross)
+            return gradients + max(of_encoder, of_decoder)
+        return gradients + self.row_tokens * self._layer.again_bytes(recompute)
 
-    def _cross_bytes_per_row(self) -> int:
-        """Returns the bytes that a layer's cross-attention keeps of one row."""
-        of_targets = self._logit_positions * self._cross_bytes_per_target()
-        return of_targets + self.row_tokens * self._cross_bytes_per_token()
-
-    def _cross_bytes_per_target(self) -> int:
-        """Returns the bytes that a layer's cross-attention keeps of one position of the decoder: norm and residual,
-        queries, what they read, and on a CPU the mask."""
-        model, size = self.model, self.value_bytes
-        norm = NORM_PLACES[model.norm_place].per_part * NORMS[model.norm].kept_bytes(model.width, size)
-        dropped = model.width + model.heads * self.row_tokens * (2 * size + 1) if model.dropout else 0
-        mask = size * self.row_tokens if self.device == "cpu" else 0
-        norm += self._qk_norm_bytes(model.heads)
-        return size * (model.width + 2 * model.heads * model.head_width) + norm + FP32 * model.heads + dropped + mask
-
-    def _cross_bytes_per_token(self) -> int:
-        """Returns the bytes that a layer's cross-attention keeps of one position of the encoder: keys and values."""
-        repeated = 2 * (self.model.heads if self.model.kv_heads < self.model.heads else 0)
-        normed = self._qk_norm_bytes(self.model.kv_heads)
-        return self.value_bytes * self.model.head_width * (2 * self.model.kv_heads + repeated) + normed
+    def _cross_bytes_per_row(self, recompute: Recompute) -> int:
+        """Returns the bytes that stay of a layer's cross-attention in one row."""
+        of_target, of_token = self._layer.kept_cross_bytes(recompute)
+        return self._logit_positions * of_target + self.row_tokens * of_token
 
     def activation_bytes_per_token(self) -> int:
         """Returns the bytes that the backward pass keeps of one position, without the output layer."""
@@ -219,8 +205,8 @@ class Footprint:
             models = (self.model.discriminator, self.model.generator)
             return sum(dataclasses.replace(self, model=model).activation_bytes_per_token() for model in models)
         model, size = self.model, self.value_bytes
-        layer = size * model.width if self._recomputes else self._layer_bytes_per_token()
-        mask = self._mask_of_layers_bytes_per_token() if self._recomputes else 0
+        layer = self._layer.kept_bytes(self.training.recompute)
+        mask = 0 if self.training.recompute == "none" else self._mask_of_layers_bytes_per_token()
         norms = model.embedding_norm + model.first_attention_norm
         norm = NORMS[model.norm].kept_bytes(model.width, size)
         last = model.width if model.dropout and "last" in model.dropout_places else 0
@@ -234,55 +220,6 @@ class Footprint:
         if not (positions.biases_logits and is_dense):
             return 0
         return self.value_bytes * self.row_tokens * self.model.heads * (2 if positions.biases_per_head else 1)
-
-    def _layer_bytes_per_token(self) -> int:
-        """Returns the bytes that the backward pass of one layer needs of one position."""
-        model, size = self.model, self.value_bytes
-        width, shared = model.width, model.kv_heads / model.heads
-        norm, place = NORMS[model.norm].kept_bytes(width, size), NORM_PLACES[model.norm_place]
-        rotated = POSITIONS[model.positions].rotates
-        grouped = model.kv_heads < model.heads
-        widths = (3 if rotated else 4 + 2 * shared) if grouped else (5 if rotated else 3)
-        attention = size * model.heads * model.head_width * (widths + 1) + FP32 * model.heads
-        attention += self._qk_norm_bytes(model.heads + model.kv_heads) + self._mask_bytes_per_token()
-        mlp = size * model.mlp_width * ACTIVATIONS[model.activation].kept_values
-        dropped = 2 * width + self._dropped_bytes_per_token() if model.dropout else 0
-        return round(place.kept_inputs * size * width + 2 * place.per_part * norm + attention + mlp + dropped)
-
-    def _dropped_bytes_per_token(self) -> int:
-        """Returns the bytes that dropout in a feed-forward layer keeps: its mask, and of ReLU also the values before
-        it, from which the gradient of ReLU is computed."""
-        if "feed_forward" not in self.model.dropout_places:
-            return 0
-        return self.model.mlp_width * (1 + self.value_bytes * (self.model.activation == "relu"))
-
-    def _qk_norm_bytes(self, heads: int) -> int:
-        """Returns the bytes that the normalizations of the queries or keys of ``heads`` heads keep of one position."""
-        if self.model.qk_norm == "none":
-            return 0
-        return NORMS[self.model.norm].kept_bytes(heads * self.model.head_width, self.value_bytes)
-
-    def _layer_gradient_bytes_per_token(self) -> int:
-        """Returns the bytes of gradients that the backward pass of one layer holds at once."""
-        inner = self.model.mlp_width * ACTIVATIONS[self.model.activation].kept_values
-        return self.value_bytes * (inner + 2 * self.model.width)
-
-    def _mask_bytes_per_token(self) -> int:
-        """Returns the bytes of the mask, which a CPU keeps as numbers: for each head where heads have their own bias.
-
-        With dropout, the attention weights before and after it are added. Capped logits without FlexAttention are kept
-        as they are and as fp32 weights. A learned bias is one mask for all layers; each layer keeps its weights, and in
-        a narrower precision its queries, keys and values, in fp32.
-        """
-        heads = self.model.heads if POSITIONS[self.model.positions].biases_logits else 1
-        seen = self.value_bytes * self.row_tokens * heads if self.device == "cpu" else 0
-        if self.model.attention_cap is not None and (self.device == "cpu" or self.model.dropout):
-            seen = (self.value_bytes + FP32) * self.row_tokens * self.model.heads
-        if POSITIONS[self.model.positions].biases_per_head:  # the mask has a gradient: plain matrix products
-            width = 3 * self.model.head_width * (self.value_bytes < FP32)
-            seen = FP32 * self.model.heads * (self.row_tokens + width)
-        weights = self.model.heads * self.row_tokens * (2 * self.value_bytes + 1)
-        return seen + (weights if self.model.dropout else 0)
 
     def _output_layer_bytes(self, tokens: int) -> int:
         width = self.model.embedding_width or self.model.width

@@ -4,6 +4,7 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import torch
 from torch.distributed import DistBackendError
@@ -11,7 +12,7 @@ from torch.distributed import DistBackendError
 from headrace.pipeline.core import bad_nodes
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.train.distributed.processes import Ranks
-from headrace.train.training_config import TrainingConfig
+from headrace.train.training_config import Recompute, TrainingConfig
 
 
 @contextlib.contextmanager
@@ -28,7 +29,9 @@ def device_errors(training: TrainingConfig, ranks: Ranks, folder: Path) -> Itera
         yield
     except torch.OutOfMemoryError as error:
         wrong = f"is {training.micro_batch_rows}, and {place} ran out of memory ({_first_line(error)})"
-        recompute = "" if training.recompute == "full" else ", or give training.recompute=full"
+        kinds = get_args(Recompute)
+        less = " or ".join(kinds[kinds.index(training.recompute) + 1 :])
+        recompute = f", or give training.recompute={less}" if less else ""
         remedy = f"lower it{recompute}, or a higher zero.stage on several GPUs; headrace plan prints what fits"
         raise ConfigError("training.micro_batch_rows", wrong, remedy) from error
     except (torch.AcceleratorError, DistBackendError) as error:

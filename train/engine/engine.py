@@ -37,6 +37,7 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, Snapshot
+from headrace.train.engine.linear import linear_layers, with_bias_apart
 from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
 from headrace.train.model.execution import share_rows
@@ -74,20 +75,6 @@ def _variables(ranks: Ranks) -> Iterator[None]:
     finally:
         for name in added:
             del os.environ[name]
-
-
-@contextlib.contextmanager
-def _linear_layers(function: Callable[..., Tensor]) -> Iterator[None]:
-    """Makes linear layers compute with ``function`` until the end of the block.
-
-    DeepSpeed's stage 3 replaces torch's function in the whole process and for ever, by one that rounds differently.
-    """
-    before = nn.functional.linear
-    nn.functional.linear = function
-    try:
-        yield
-    finally:
-        nn.functional.linear = before
 
 
 def _gather_blocks_whole(model: nn.Module) -> None:
@@ -163,12 +150,14 @@ class Engine:
         _gather_blocks_whole(model)
         if ranks.device.type == "cpu":
             get_accelerator().is_fp16_supported = lambda: True  # torch has it on every CPU; DeepSpeed asks for oneDNN's
-        with _variables(ranks), _linear_layers(nn.functional.linear), uncollected():
+        with _variables(ranks), linear_layers(nn.functional.linear), uncollected():
             if is_empty:
                 _allocate(model, DTYPES[training.precision], ranks.device, config if self._stage == 3 else None)
             optimizing = build(model, optimizer, rate_factors)
             self._engine: Any = deepspeed.initialize(model=model, optimizer=optimizing, config=config)[0]
             self._linear = nn.functional.linear
+        if self._stage == 3 and training.recompute == "selective":
+            self._linear = with_bias_apart(self._linear)
         self._model: Any = self._engine if part is None else SplitRows(self._engine, part)
         if self._stage < 2 and ranks.world == 1 and not hasattr(self._engine.optimizer, "reduce_gradients"):
             self._engine.enable_backward_allreduce = False  # one rank would only copy all its gradients
@@ -212,7 +201,7 @@ class Engine:
             if number:
                 self._engine.step()  # counts the micro-batch before; the last one's is the update
             self._engine.set_gradient_accumulation_boundary(is_boundary=number == len(batches) - 1)
-            with _linear_layers(self._linear):  # the backward pass, too, where it computes activations again
+            with linear_layers(self._linear):  # the backward pass, too, where it computes activations again
                 losses = objective.losses(self._model, batch)
                 self._engine.backward(functools.reduce(operator.add, [losses[name] * scales[name] for name in weights]))
             for name, loss in losses.items():
@@ -270,7 +259,7 @@ class Engine:
     def computed(self, function: Callable[[nn.Module, Tensors], T], batch: Tensors) -> T:
         """Returns ``function`` of the model and ``batch``, without dropout. All ranks must call it equally often."""
         self._engine.eval()
-        with _linear_layers(self._linear):
+        with linear_layers(self._linear):
             return function(self._model, batch)
 
     def fragments(self) -> Iterator[Fragment]:

@@ -102,6 +102,26 @@ def check_offload(zero: ZeroConfig, optimizer: Optimizer) -> None:
         raise ConfigError("zero.offload", wrong, "give optimizer=adamw, or zero.offload=none")
 
 
+def can_recompute(training: TrainingConfig, stage: int | str, model: ModelConfig) -> bool:
+    """Whether ``training.recompute`` goes with the ZeRO ``stage``.
+
+    Selective recomputation of shared layers does not at stage 3: DeepSpeed gathers parameters inside such layers
+    (engine.py), and not before the same operations when these are computed again.
+    """
+    return not (training.recompute == "selective" and stage == 3 and model.shared_layers)
+
+
+def check_recomputation(training: TrainingConfig, zero: ZeroConfig, model: ModelConfig) -> None:
+    """Checks that ``training.recompute`` goes with the ZeRO stage.
+
+    Raises:
+        ConfigError: when it does not.
+    """
+    if not can_recompute(training, zero.stage, model):
+        wrong = f"is {training.recompute}, with zero.stage={zero.stage} and model.shared_layers=true: parameters are"
+        raise ConfigError("training.recompute", f"{wrong} gathered inside the layers", "give full, or another stage")
+
+
 def micro_batch_rows(training: TrainingConfig, rank_rows: int) -> int:
     """Returns the rows of each micro-batch of a rank with ``rank_rows`` in the update."""
     return max(n for n in range(1, min(training.micro_batch_rows, rank_rows) + 1) if rank_rows % n == 0)

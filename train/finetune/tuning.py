@@ -9,7 +9,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, Stage, raw_file
 from headrace.pipeline.core.tracking import Tracking
 from headrace.train.config import ModelConfig
-from headrace.train.engine.zero import check_offload, deepspeed_config, plan_batches
+from headrace.train.engine.zero import check_offload, check_recomputation, deepspeed_config, plan_batches
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.splits import Splits, raw_files
@@ -135,3 +135,4 @@ def check_tuning(tuning: Tuning, ranks: int) -> None:
     training = tuning.training_of(finetune.seeds[0], finetune.batch_rows)
     deepspeed_config(plan_batches(training, ranks), training, tuning.zero)
     check_offload(tuning.zero, finetune.optimizer)
+    check_recomputation(training, tuning.zero, model)

@@ -1,8 +1,9 @@
 """The computation of a model on its devices: blocks as one compiled graph each, and with activations that are computed
 again; output layers with a padded vocabulary; rows that several ranks compute together.
 
-    keeps all    x ── block ──> x ── block ──> x        each block keeps its activations for the backward pass
-    full         x ── block ──> x ── block ──> x        each keeps its input; the backward pass computes the rest again
+    none         each block keeps its activations for the backward pass
+    selective    its input, and what matrix products with weights and fused attention return
+    full         its input
 
 Recomputation (Chen et al. 2016, section 3) changes no bit: the second forward pass has the input, the weights and the
 random numbers of the first. Only what runs inside a block is computed again; masks are made before the first block.
@@ -10,12 +11,12 @@ random numbers of the first. Only what runs inside a block is computed again; ma
 
 import functools
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts, noop_context_fn
 
 from headrace.train.distributed.processes import Ranks
 from headrace.train.model.compilation import compile_lazily
@@ -23,13 +24,28 @@ from headrace.train.model.head import Head
 from headrace.train.model.layers import Block
 from headrace.train.model.row_parts import RowPart
 from headrace.train.model.stack import Stack
+from headrace.train.training_config import Recompute
+
+PRODUCTS = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]
+"""Matrix products with weights. Those of attention in plain operations are bmm: its logits are as large as a row is
+long, twice, so all of such attention is computed again (Korthikanti et al. 2022, section 5)."""
+FUSED_ATTENTION = [
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+    torch.ops.aten._scaled_dot_product_flash_attention.default,
+    torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    torch.ops.aten._scaled_dot_product_cudnn_attention.default,
+    torch.ops.higher_order.flex_attention,
+]
+"""Attention in one operation, which makes no logits."""
 
 
-def prepare_blocks(model: nn.Module, compiles: bool, recompute: Literal["none", "full"]) -> None:
+def prepare_blocks(model: nn.Module, compiles: bool, recompute: Recompute) -> None:
     """Prepares the blocks of ``model`` for packed rows, before DeepSpeed adds its hooks."""
     for module in model.modules():
         if isinstance(module, Stack):
             module.reads_packed_rows = True
+    if recompute == "selective":  # inside the graph, whose operations are seen only while it is compiled
+        recompute_cheap_operations(model)
     if compiles:
         compile_blocks(model)
     if recompute == "full":
@@ -66,22 +82,38 @@ def compile_blocks(model: nn.Module) -> None:
 
     What DeepSpeed's stage 3 runs before and after a block, to gather its weights, stays outside of the graph.
     """
-    _replace_forward(model, compile_lazily)
+    _replace_forward(model, lambda block: compile_lazily(block.forward))
 
 
 def recompute_blocks(model: nn.Module) -> None:
     """Makes the backward pass compute the activations inside each block again, compiled or not."""
-    _replace_forward(model, lambda forward: functools.partial(_recomputed, forward))
+    _replace_forward(model, lambda block: functools.partial(_recomputed, block.forward, noop_context_fn))
 
 
-def _replace_forward(model: nn.Module, changed: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+def recompute_cheap_operations(model: nn.Module) -> None:
+    """Makes the backward pass compute the activations inside each block again, but for products with weights and fused
+    attention.
+
+    Fused attention with dropout is computed again: kept, it would leave its random numbers to the next operation.
+    """
+
+    def selective(block: Block) -> Callable[..., Any]:
+        kept = PRODUCTS if block.attention.config.dropout else PRODUCTS + FUSED_ATTENTION
+        contexts = functools.partial(create_selective_checkpoint_contexts, kept)
+        return functools.partial(_recomputed, block.forward, contexts)
+
+    _replace_forward(model, selective)
+
+
+def _replace_forward(model: nn.Module, changed: Callable[[Block], Callable[..., Any]]) -> None:
     for module in model.modules():
         if isinstance(module, Block):
-            vars(module)["forward"] = changed(module.forward)
+            vars(module)["forward"] = changed(module)
 
 
-def _recomputed(forward: Callable[..., Tensor], *inputs: Any) -> Tensor:
+def _recomputed(forward: Callable[..., Tensor], contexts: Callable[[], Any], *inputs: Any) -> Tensor:
+    """Calls ``forward`` so that the backward pass calls it again; ``contexts`` makes the contexts of both calls."""
     if not torch.is_grad_enabled():
         return forward(*inputs)
-    output: Tensor = checkpoint(forward, *inputs, use_reentrant=False)
+    output: Tensor = checkpoint(forward, *inputs, use_reentrant=False, context_fn=contexts)
     return output

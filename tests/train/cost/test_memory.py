@@ -12,7 +12,7 @@ from headrace.train.engine.optimizers.adafactor import Adafactor
 from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.engine.optimizers.muon import Muon
 from headrace.train.engine.optimizers.stable_adamw import StableAdamW
-from headrace.train.training_config import TrainingConfig, ZeroConfig
+from headrace.train.training_config import Recompute, TrainingConfig, ZeroConfig
 from tests.train import fork_server
 
 MODEL = ModelConfig(layers=2, width=32, heads=4, kv_heads=4, context=64, mlp_width=64)
@@ -113,8 +113,8 @@ def test_states_in_cpu_memory(stage, sums, on_the_gpu, on_the_cpu):
     assert (memory.master_weights, memory.optimizer_states, memory.update) == (0, 0, 0)
 
 
-def recomputed(case: Footprint) -> Footprint:
-    return dataclasses.replace(case, training=dataclasses.replace(case.training, recompute="full"))
+def recomputed(case: Footprint, recompute: Recompute = "full") -> Footprint:
+    return dataclasses.replace(case, training=dataclasses.replace(case.training, recompute=recompute))
 
 
 def test_recomputation_keeps_the_inputs_of_layers():
@@ -127,14 +127,32 @@ def test_recomputation_keeps_the_inputs_of_layers():
     assert more == 64 * (layer - 4 * 64)
 
 
+@pytest.mark.parametrize(("dropout", "attention"), [(0.0, 4 * 32 + 4 * 4), (0.1, 0)])
+def test_selective_recomputation_keeps_products(dropout, attention):
+    """In addition to the input: q, k, v, both outputs and the inner values, and what attention read and its sum, unless
+    dropout makes attention products of its own."""
+    case = recomputed(footprint(1, 1, "fp32", dropout=dropout), "selective")
+    products = 4 * (3 * 32 + 2 * 32 + 64) + attention
+    assert case.activation_bytes_per_token() == 2 * (4 * 32 + products) + 4 * 2 * 32
+    more = recomputed(case)._backward_bytes_per_row() - case._backward_bytes_per_row()
+    assert more == 64 * products
+
+
 def test_the_advice_names_what_makes_it_fit():
     case = footprint(1, 1, "fp32", layers=12)
     needed = case.memory(64).peak
     assert advice(case, 64, needed) == ""
     half = case.memory(32).peak
-    assert advice(case, 64, half) == (
-        "give training.micro_batch_rows=32, or training.recompute=full, or more or larger GPUs"
-    )
+    for memory_bytes, recompute in ((0.8 * needed, "selective"), (half, "full")):
+        assert advice(case, 64, memory_bytes) == (
+            f"give training.micro_batch_rows=32, or training.recompute={recompute}, or more or larger GPUs"
+        )
+    assert "recompute=full" in advice(recomputed(case, "selective"), 64, half)
+    shared = footprint(3, 1, "fp32", layers=12, shared_layers=True)
+    assert "recompute=full" in advice(shared, 64, shared.memory(64).peak - 1), "selective is refused"
+    for recompute, divides in (("none", True), ("selective", False)):
+        shared = recomputed(footprint(1, 8, shared_layers=True), recompute)
+        assert ("zero.stage=3" in advice(shared, 8, shared.memory(8).peak - 1)) == divides
     assert advice(case, 64, 1.0) == "give more or larger GPUs"
     alone = footprint(0, 1, "fp32", layers=12)
     alone = dataclasses.replace(alone, device="cuda")
@@ -144,7 +162,7 @@ def test_the_advice_names_what_makes_it_fit():
     )
     parted = footprint(1, 8, "bf16", layers=12)
     assert advice(parted, 8, parted.memory(1).peak - 1) == (
-        "give training.recompute=full training.micro_batch_rows=1, or zero.stage=3 training.micro_batch_rows=1, "
+        "give training.recompute=selective training.micro_batch_rows=1, or zero.stage=3 training.micro_batch_rows=1, "
         "or more or larger GPUs"
     )
 
@@ -214,7 +232,17 @@ def ratio(module: str, *arguments: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "case", ["states-0", "states-bf16-2", "offload-bf16-2", "llama", "modernbert", "muon-3", "gpt2-recomputed"]
+    "case",
+    [
+        "states-0",
+        "states-bf16-2",
+        "offload-bf16-2",
+        "llama",
+        "modernbert",
+        "muon-3",
+        "gpt2-recomputed",
+        "gpt2-selective",
+    ],
 )
 def test_real_updates_take_what_was_counted(case):
     assert ratio("benchmarks.plan_memory", "--only", case) == pytest.approx(1, abs=0.1)

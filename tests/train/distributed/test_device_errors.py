@@ -22,8 +22,8 @@ AGAIN = "run again to go on from the newest checkpoint; leave out this node if i
             torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.\nSee documentation"),
             ConfigError,
             f"training.micro_batch_rows: is 4, and {PLACE} ran out of memory (CUDA out of memory. Tried to allocate "
-            "2.00 GiB.); lower it, or give training.recompute=full, or a higher zero.stage on several GPUs; "
-            "headrace plan prints what fits",
+            "2.00 GiB.); lower it, or give training.recompute=selective or full, or a higher zero.stage on several "
+            "GPUs; headrace plan prints what fits",
         ),
         (
             torch.AcceleratorError("CUDA error: an illegal memory access was encountered"),

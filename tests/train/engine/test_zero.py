@@ -11,7 +11,14 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.engine.optimizers import Adafactor, AdamW, Muon, StableAdamW
-from headrace.train.engine.zero import check_offload, check_sequence_ranks, deepspeed_config, plan_batches, stage_on
+from headrace.train.engine.zero import (
+    check_offload,
+    check_recomputation,
+    check_sequence_ranks,
+    deepspeed_config,
+    plan_batches,
+    stage_on,
+)
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -105,6 +112,18 @@ def test_rows_that_ranks_cannot_compute_together_are_refused(changes, positions,
     assert str(error.value) == f"training.sequence_ranks: {message}"
     check_sequence_ranks(training(), model, positions)
     check_sequence_ranks(settings, SHAPE, 64)
+
+
+def test_selective_recomputation_of_shared_layers_is_refused_at_stage_3():
+    shared, settings = dataclasses.replace(SHAPE, shared_layers=True), training(recompute="selective")
+    with pytest.raises(ConfigError) as error:
+        check_recomputation(settings, ZeroConfig(stage=3), shared)
+    assert str(error.value) == (
+        "training.recompute: is selective, with zero.stage=3 and model.shared_layers=true: parameters are gathered "
+        "inside the layers; give full, or another stage"
+    )
+    for recompute, stage, model in (("full", 3, shared), ("selective", 2, shared), ("selective", 3, SHAPE)):
+        check_recomputation(training(recompute=recompute), ZeroConfig(stage=stage), model)
 
 
 @pytest.mark.parametrize(
