@@ -161,7 +161,6 @@ CASES = {
     "gpt2-selective": Case(GPT2, settings=SELECTIVE),
     "gpt2-selective-dropout": Case(dataclasses.replace(GPT2, dropout=0.1), settings=SELECTIVE),
     "llama-selective": Case(LLAMA, settings=SELECTIVE),
-    "llama-selective-bf16": Case(LLAMA, precision="bf16", settings=SELECTIVE),
     "llama-grouped-selective": Case(GROUPED, settings=SELECTIVE),
     "bert-selective": Case(BERT, settings=SELECTIVE),
     "bloom-selective": Case(BLOOM, settings=SELECTIVE),

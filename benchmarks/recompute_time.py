@@ -1,83 +1,79 @@
-"""Compares updates with training.recompute=none, selective and full. Prints one JSON line a shape.
+"""Compares passes with training.recompute=none, selective and full. Prints one JSON line a shape.
 
-    python -m benchmarks.recompute_time [--only gpt2|llama|bert] [--rounds 7]
+    python -m benchmarks.recompute_time [--rows 4] [--rounds 5]
 
-Shapes and batches are those of plan_memory.py: fp32, one rank, ZeRO stage 0. A round makes one update of each kind, so
-all see the same machine; the first round is left out. ``seconds`` is the median CPU time of an update on one core.
-``ratio`` is that of selective and full to none in the same round: median, and both quartiles. ``kept_mb`` is what the
-forward pass leaves for the backward pass (kept_memory.py).
+Shapes and batches are those of plan_memory.py, in fp32 on one core, without optimizer. A round makes a forward and a
+backward pass of each kind, so all see the same machine. ``seconds`` is the median CPU time of both. ``ratio`` is that
+to none in the same round: quartiles and median. ``kept_mb`` is what the forward pass leaves for the backward pass
+(kept_memory.py).
 """
 
 import argparse
-import dataclasses
 import json
 import statistics
 import time
 from typing import Any, get_args
 
+import torch
+
 from benchmarks import plan_memory
 from benchmarks.kept_memory import Made
-from headrace.train.distributed import processes
-from headrace.train.distributed.processes import Ranks
-from headrace.train.engine.engine import Engine
-from headrace.train.engine.optimizers.adamw import AdamW
 from headrace.train.model.execution import prepare_blocks
-from headrace.train.model.pair import build_empty
-from headrace.train.model.transformer import first_weights
-from headrace.train.training_config import Recompute, ZeroConfig
+from headrace.train.model.pair import build
+from headrace.train.model.transformer import initialize
+from headrace.train.training_config import Recompute
 
 SHAPES = ("gpt2", "llama", "bert")
 
 
-class Training:
-    """A model that makes updates with one kind of recomputation."""
+class Passes:
+    """Forward and backward passes of a model with one kind of recomputation."""
 
-    def __init__(self, shape: str, recompute: Recompute, ranks: Ranks) -> None:
-        self._case = plan_memory.footprint(shape, 1, "cpu")
-        self._objective = plan_memory.OBJECTIVES[self._case.model.stack]
-        self._model = build_empty(self._case.model, self._case.vocabulary)
+    def __init__(self, shape: str, recompute: Recompute, rows: int) -> None:
+        case = plan_memory.footprint(shape, 1, "cpu")
+        self._objective = plan_memory.OBJECTIVES[case.model.stack]
+        self._batch = plan_memory.batch(rows, case, torch.device("cpu"))
+        self._model = build(case.model, case.vocabulary).train()
+        initialize(self._model, 0)
         prepare_blocks(self._model, compiles=False, recompute=recompute)
-        training = dataclasses.replace(self._case.training, recompute=recompute)
-        self._engine = Engine(self._model, AdamW(learning_rate=1e-3), training, ZeroConfig(stage=0), ranks)
-        self._engine.begin(first_weights(build_empty(self._case.model, self._case.vocabulary), 0))
-        self._batch = plan_memory.batch(self._engine.plan.micro_rows, self._case, ranks.device)
 
-    def update_seconds(self) -> float:
-        before = time.process_time()
-        counts = dict.fromkeys(self._objective.weights, self._batch["targets"].numel())
-        self._engine.gradient(self._objective, [self._batch], counts)
-        self._engine.step(1e-3)
-        return time.process_time() - before
+    def losses(self) -> list[torch.Tensor]:
+        return list(self._objective.losses(self._model, self._batch).values())
 
     def kept_bytes(self) -> int:
         with Made() as made:
-            losses = self._objective.losses(self._model, self._batch)
+            losses = self.losses()
         kept = made.kept_bytes()
-        del losses
+        torch.stack(losses).sum().backward()
         return kept
 
+    def seconds(self) -> float:
+        before = time.process_time()
+        torch.stack(self.losses()).sum().backward()
+        return time.process_time() - before
 
-def compare(shape: str, rounds: int, ranks: Ranks) -> dict[str, Any]:
-    trainings = {recompute: Training(shape, recompute, ranks) for recompute in get_args(Recompute)}
-    kept = {recompute: round(training.kept_bytes() / 1e6, 1) for recompute, training in trainings.items()}
-    times = [{name: each.update_seconds() for name, each in trainings.items()} for _ in range(rounds + 1)][1:]
-    seconds = {name: round(statistics.median(row[name] for row in times), 3) for name in trainings}
-    ratios = {}
-    for name in list(trainings)[1:]:
-        low, middle, high = statistics.quantiles((row[name] / row["none"] for row in times), n=4, method="inclusive")
-        ratios[name] = [round(value, 3) for value in (middle, low, high)]
-    return {"shape": shape, "rounds": rounds, "kept_mb": kept, "seconds": seconds, "ratio": ratios}
+
+def quartiles(values: list[float]) -> list[float]:
+    return [round(value, 3) for value in statistics.quantiles(values, n=4, method="inclusive")]
+
+
+def compare(shape: str, rows: int, rounds: int) -> dict[str, Any]:
+    passes = {recompute: Passes(shape, recompute, rows) for recompute in get_args(Recompute)}
+    kept = {name: round(each.kept_bytes() / 1e6, 1) for name, each in passes.items()}
+    times = [{name: each.seconds() for name, each in passes.items()} for _ in range(rounds)]
+    seconds = {name: round(statistics.median(row[name] for row in times), 3) for name in passes}
+    ratio = {name: quartiles([row[name] / row["none"] for row in times]) for name in passes}
+    return {"shape": shape, "rows": rows, "kept_mb": kept, "seconds": seconds, "ratio": ratio}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=SHAPES)
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rows", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
     asked = parser.parse_args()
     plan_memory.prepare()
-    ranks = processes.start("cpu")
-    for shape in (asked.only,) if asked.only else SHAPES:
-        print(json.dumps(compare(shape, asked.rounds, ranks)), flush=True)
+    for shape in SHAPES:
+        print(json.dumps(compare(shape, asked.rows, asked.rounds)), flush=True)
 
 
 if __name__ == "__main__":
