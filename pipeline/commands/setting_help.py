@@ -85,12 +85,17 @@ def settings_of(cls: type) -> dict[str, Setting]:
 
 
 def all_paths(classes: Sequence[type] = (RunConfig,), prefix: str = "") -> Iterator[str]:
-    """Yields the dotted path of every setting below ``classes``; an entry of a list has its type for a name."""
+    """Yields the dotted path of every setting below ``classes``, and of every type that one may have.
+
+    An entry of a list has its type for a name.
+    """
     for cls in classes:
         for name, setting in settings_of(cls).items():
             yield f"{prefix}{name}"
             if setting.is_group or len(setting.holds) == 1:
                 yield from all_paths(setting.holds, f"{prefix}{name}.")
+                if len(setting.holds) > 1:
+                    yield from (f"{prefix}{name}.{getattr(one, TAG)}" for one in setting.holds)
             else:
                 for inner in setting.holds:
                     path = f"{prefix}{name}.{getattr(inner, TAG)}"
@@ -164,7 +169,9 @@ def of_path(path: str) -> str:
         lines += [rows([*shown, *_values_of_options(path)]), ""]
     if is_whole:
         by_class = {cls: _values_of(path, cls) if path in groups() else {} for cls in classes}
-        lines += _settings(path, classes, by_class, "default")
+        holder = path.rpartition(".")[0]
+        is_of_group = setting is None and (outer := _at(holder)[0]) is not None and outer.is_group
+        lines += _settings(holder if is_of_group else path, classes, by_class, "default")
         inner = {one.name: one.holds for cls in classes for one in settings_of(cls).values() if one.holds}
         lines += [line for name, holds in inner.items() for line in _entries(f"{path}.{name}", holds)]
     else:

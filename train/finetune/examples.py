@@ -20,8 +20,8 @@ class Answer:
     """An answer that occurs in a text."""
 
     text: str
-    start: int
-    """The index of its first character in the text."""
+    start: int | None = None
+    """The index of its first character in the text; None: not known."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

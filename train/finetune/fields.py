@@ -31,7 +31,7 @@ class Fields:
     gold: AnyText = ""
     """The field with the index of the right choice, from 0; empty: none."""
     answer: AnyText = ""
-    """The field with the text to write (text_to_text); empty: none."""
+    """The field with the text to write (text_to_text), or with a part of the second text (span); empty: none."""
     header: bool = True
     """Whether the first line of TSV and CSV names the fields; without it they are "0", "1", …."""
 
@@ -63,7 +63,7 @@ class Fields:
             value=number_of(record, self.value) if labelled and self.value else None,
             choices=choices,
             gold=gold,
-            answers=(Answer(text_of(record, self.answer), 0),) if labelled and self.answer else None,
+            answers=(Answer(text_of(record, self.answer)),) if labelled and self.answer else None,
         )
 
     def _choices(self, record: Record) -> tuple[str, ...]:

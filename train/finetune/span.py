@@ -12,16 +12,18 @@ Padding has no probability here. The classes of ``transformers`` give it some.
 """
 
 import dataclasses
+import operator
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.families.task_heads import TaskKind
-from headrace.train.finetune.examples import Example
+from headrace.train.finetune.examples import Answer, Example
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.metrics import squad_scores
 from headrace.train.finetune.sequences import Form, frame_tokens
@@ -57,6 +59,18 @@ class Span(FileTask):
     @property
     def metric(self) -> str:
         return "f1"
+
+    def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
+        """Reads the files. An answer without a place is at its first occurrence in the context; without an occurrence
+        its example is dropped: ``answer_elsewhere``. An empty one means that there is no answer."""
+        examples, dropped = super().read(paths, labelled)
+        if examples and len(self.texts or examples[0].texts) < 2:
+            wrong = "the question needs a second text to find its answer in, and the format has one text"
+            raise ConfigError("finetune.task.texts", wrong, "name the fields of the question and of that text")
+        placed = [located(example, self.texts_of(example)[1]) for example in examples]
+        if elsewhere := placed.count(None):
+            dropped = {**dropped, "answer_elsewhere": dropped.get("answer_elsewhere", 0) + elsewhere}
+        return [example for example in placed if example is not None], dropped
 
     def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
         check_labelled(training, "answers", "answers", "train")
@@ -161,6 +175,19 @@ class Spans(Fitted):
         return {"f1": found["f1"], "exact_match": found["exact_match"]}
 
 
+def located(example: Example, context: str) -> Example | None:
+    """Returns ``example`` with answers that have a place in ``context``; None where one does not occur in it."""
+    if not example.answers:
+        return example
+    answers = []
+    for answer in filter(operator.attrgetter("text"), example.answers):
+        start = context.find(answer.text) if answer.start is None else answer.start
+        if start < 0:
+            return None
+        answers.append(Answer(answer.text, start))
+    return dataclasses.replace(example, answers=tuple(answers))
+
+
 def windows_of(tokens: int, room: int, stride: int) -> list[Window]:
     """Returns the windows of a context of so many ``tokens``; each has ``room`` for as many."""
     windows, first = [], 0
@@ -190,6 +217,7 @@ def answer_tokens(example: Example, offsets: Sequence[tuple[int, int]]) -> tuple
     if not example.answers:
         return None
     answer = example.answers[0]
-    end = answer.start + len(answer.text)
-    inside = [number for number, (first, last) in enumerate(offsets) if first < end and last > answer.start]
+    assert answer.start is not None, "Span.read gives every answer its place"
+    start, end = answer.start, answer.start + len(answer.text)
+    inside = [number for number, (first, last) in enumerate(offsets) if first < end and last > start]
     return (inside[0], inside[-1]) if inside else None

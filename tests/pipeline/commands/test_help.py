@@ -90,6 +90,10 @@ def test_a_group() -> None:
         ("learning_rate", ("optimizer.learning_rate: ",)),
         ("workers", ("workers: ", "null, or whole number, at least 1")),
         ("evaluation.benchmarks.lambada", ("reading ", "last_word, last_token or stop_word_filtered")),
+        (
+            "finetune.task.classification",
+            ("finetune.task.classification: ", "Settings (finetune.task.KEY=VALUE):", "metrics "),
+        ),
         ("mixture", ("Settings (mixture.sources.KEY=VALUE):", "packed ")),
         ("experiment", ("experiment: Overrides of several groups", "gpt2_small ")),
         ("experiment=demo", ("Its overrides:", "learning_rate: ")),

@@ -1,13 +1,18 @@
 """Frames and cuts of texts, windows of contexts, rates of layers: each against a slow rule or an example by hand."""
 
 import dataclasses
+import json
 import random
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tokenizers.processors import TemplateProcessing
 
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
 from headrace.train.finetune.examples import Answer, Example
 from headrace.train.finetune.network import layers_above
@@ -86,6 +91,18 @@ def test_an_answer_is_found_in_the_tokens_and_given_back_from_them() -> None:
     for logits in outputs:
         logits[0] = 6.0
     assert task.predictions([example], rows, outputs)[0]["prediction"] == ""
+
+
+def test_an_answer_in_a_field_is_looked_for_in_the_text(tmp_path: Path) -> None:
+    rows = [{"q": "Who?", "t": "He saw Ann.", "a": answer} for answer in ("Ann", "Bob", "")]
+    (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    span = decode(Span, {"type": "span", "format": {"type": "fields", "texts": ["q", "t"], "answer": "a"}})
+    found, dropped = span.read([str(tmp_path / "own.jsonl")])
+    assert [example.answers for example in found] == [(Answer("Ann", 7),), ()]
+    assert dropped == {"answer_elsewhere": 1}
+    wrong = "finetune.task.texts: the question needs a second text to find its answer in, and the format has one text"
+    with pytest.raises(ConfigError, match=re.escape(wrong)):
+        dataclasses.replace(span, texts=("q",)).read([str(tmp_path / "own.jsonl")])
 
 
 def test_a_layer_counts_those_above_it() -> None:
