@@ -99,11 +99,12 @@ def refuse_no_options(overrides: Sequence[str]) -> None:
 
 def replaced(overrides: Sequence[str], others: Sequence[str]) -> list[str]:
     """Returns ``overrides`` with ``others``, which replace those of the same settings."""
-    keys = {_key(other) for other in others}
-    return [*(one for one in overrides if _key(one) not in keys), *others]
+    keys = {key_of(other) for other in others}
+    return [*(one for one in overrides if key_of(one) not in keys), *others]
 
 
-def _key(override: str) -> str:
+def key_of(override: str) -> str:
+    """Returns the setting that ``override`` sets, with the keys below it."""
     return override.partition("=")[0].lstrip("+")
 
 

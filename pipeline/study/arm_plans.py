@@ -8,7 +8,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.conf_folder import NOT_DECISIVE, setting_of
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.overrides import replaced
+from headrace.pipeline.overrides import key_of, replaced
 from headrace.pipeline.study.settings import SizeName, Study
 from headrace.train.cost.flops import Compute
 
@@ -85,9 +85,10 @@ def arm_plans(
         by_arm: the user's settings of single arms, which stand over the others.
 
     Raises:
-        ConfigError: when an arm's settings are wrong, naming the arm; or the pretrained arms differ in what is held
-            equal.
+        ConfigError: when an arm's settings are wrong, naming the arm; an override would replace what an arm is; or the
+            pretrained arms differ in what is held equal.
     """
+    _check_overrides(study, overrides)
     own = {arm: (by_arm or {}).get(arm, ()) for arm in study.arms}
     plans = [
         arm_plan(name, study, size, arm, replaced(overrides, own[arm]))
@@ -101,6 +102,19 @@ def arm_plans(
             wrong = f"{quantity} is held equal, and differs between arms: {each}"
             raise ConfigError(f"{name}.held_equal", wrong, "correct the arms, or take it out of held_equal")
     return plans
+
+
+def _check_overrides(study: Study, overrides: Sequence[str]) -> None:
+    """Checks that ``overrides`` of all arms set nothing that an arm sets itself.
+
+    Raises:
+        ConfigError: naming the setting and the arms.
+    """
+    for override in overrides:
+        key = key_of(override)
+        if arms := [arm for arm, own in study.arms.items() if key in map(key_of, own)]:
+            wrong = f"is what makes the arms {', '.join(arms)}, and {override} would replace it in all arms"
+            raise ConfigError(key, wrong, f"leave it out, or change one arm: --arm {arms[0]}:{override}")
 
 
 def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Sequence[str]) -> ArmPlan:

@@ -215,3 +215,12 @@ def test_unknown_names_are_refused(started):
     with pytest.raises(ConfigError) as error:
         carry_out_study("planted", [], "0", "tiny", None, None, starts=True)
     assert str(error.value) == "--seeds: must be at least 1 (got '0'); correct the value"
+
+
+def test_an_override_does_not_replace_what_an_arm_is(corpus, started):
+    with pytest.raises(ConfigError) as error:
+        carried(corpus, "optimizer.learning_rate=1e-3")
+    wrong = "is what makes the arms slow, fast, broken, and optimizer.learning_rate=1e-3 would replace it in all arms"
+    remedy = "leave it out, or change one arm: --arm slow:optimizer.learning_rate=1e-3"
+    assert str(error.value) == f"optimizer.learning_rate: {wrong}; {remedy}"
+    assert started == []
