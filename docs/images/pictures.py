@@ -1,12 +1,14 @@
-"""Takes the pictures of the documentation from the report of a real run, with a headless Chromium.
+"""Takes the pictures of the documentation from the pages of real runs, with a headless Chromium.
 
 make demo-web DATA=<folder>
 python docs/images/pictures.py runs/report/<address>/report.html
+python docs/images/pictures.py standard.html mup.html
 
 report.png           the beginning of the page, 1,400 px wide
 report_narrow.png    the page at 400 px: its beginning, and two of its sections
 report_text.png      the section with text that the model wrote
 report_scores.png    the section with the scores
+rates.png            losses by learning rate of two ladders, without and with model.base_width
 """
 
 import shutil
@@ -20,6 +22,18 @@ FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--
 ONLY = "<style>header, nav, footer, main > section:not(#{}) {{ display: none }}</style></head>"
 FRAME = '<iframe src="page.html#{}" style="width: 400px; height: 1000px; border: 1px solid #ccc; margin: 8px"></iframe>'
 """Chromium has no window of 400 px, so the narrow page is in frames."""
+
+
+LADDER = '<iframe src="{}.html" style="width: 1000px; height: 410px; border: 0"></iframe>'
+
+
+def ladders(folder: Path, texts: list[str]) -> dict[str, tuple[str, int, int]]:
+    """Writes the pages ``texts`` of ladders to ``folder``; returns the page that shows their losses by rate."""
+    for number, text in enumerate(texts):
+        figures = text.replace("</head>", ONLY.format("figures"))
+        Path(folder, f"{number}.html").write_text(figures, encoding="utf-8")
+    frames = "<br>".join(map(LADDER.format, range(len(texts))))
+    return {"rates": (f'<body style="margin: 0">{frames}</body>', 1000, 414 * len(texts))}
 
 
 def pages(page: str) -> dict[str, tuple[str, int, int]]:
@@ -36,12 +50,14 @@ def pages(page: str) -> dict[str, tuple[str, int, int]]:
 def main() -> None:
     """Takes all pictures of the page that the command line names."""
     browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
-    if browser is None or len(sys.argv) != 2:
-        raise SystemExit("give the path of a report.html; Chromium must be installed")
-    page = Path(sys.argv[1]).read_text(encoding="utf-8")
+    if browser is None or len(sys.argv) < 2:
+        raise SystemExit("give the path of a report.html, or of the pages of ladders; Chromium must be installed")
+    first, *others = [Path(path).read_text(encoding="utf-8") for path in sys.argv[1:]]
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "page.html").write_text(page, encoding="utf-8")
-        for name, (content, width, height) in pages(page).items():
+        Path(folder, "page.html").write_text(first, encoding="utf-8")
+        for name, (content, width, height) in (
+            ladders(Path(folder), [first, *others]) if others else pages(first)
+        ).items():
             shown = Path(folder, "shown.html")
             shown.write_text(content, encoding="utf-8")
             picture, size = Path(__file__).with_name(f"{name}.png"), f"--window-size={width},{height}"
