@@ -24,7 +24,7 @@ FRAME = '<iframe src="page.html#{}" style="width: 400px; height: 1000px; border:
 """Chromium has no window of 400 px, so the narrow page is in frames."""
 
 
-LADDER = '<iframe src="{}.html" style="width: 1000px; height: 410px; border: 0"></iframe>'
+LADDER = '<iframe src="{}.html" style="width: 1000px; height: 430px; border: 0"></iframe>'
 
 
 def ladders(folder: Path, texts: list[str]) -> dict[str, tuple[str, int, int]]:
@@ -33,7 +33,7 @@ def ladders(folder: Path, texts: list[str]) -> dict[str, tuple[str, int, int]]:
         figures = text.replace("</head>", ONLY.format("figures"))
         Path(folder, f"{number}.html").write_text(figures, encoding="utf-8")
     frames = "<br>".join(map(LADDER.format, range(len(texts))))
-    return {"rates": (f'<body style="margin: 0">{frames}</body>', 1000, 414 * len(texts))}
+    return {"rates": (f'<body style="margin: 0">{frames}</body>', 1000, 434 * len(texts))}
 
 
 def pages(page: str) -> dict[str, tuple[str, int, int]]:
