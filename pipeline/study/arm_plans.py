@@ -88,13 +88,10 @@ def arm_plans(
         ConfigError: when an arm's settings are wrong, naming the arm; an override would replace what an arm is; or the
             pretrained arms differ in what is held equal.
     """
-    _check_overrides(study, overrides)
     own = {arm: (by_arm or {}).get(arm, ()) for arm in study.arms}
-    plans = [
-        arm_plan(name, study, size, arm, replaced(overrides, own[arm]))
-        for arm in study.arms
-        if not study.lacks(arm, own[arm])
-    ]
+    carried = [arm for arm in study.arms if not study.lacks(arm, own[arm])]
+    _check_overrides({arm: study.arms[arm] for arm in carried}, overrides)
+    plans = [arm_plan(name, study, size, arm, replaced(overrides, own[arm])) for arm in carried]
     for quantity in study.held_equal:
         values = {plan.name: plan.held[quantity] for plan in plans if plan.is_pretrained}
         if len(set(values.values())) > 1:
@@ -104,17 +101,17 @@ def arm_plans(
     return plans
 
 
-def _check_overrides(study: Study, overrides: Sequence[str]) -> None:
-    """Checks that ``overrides`` of all arms set nothing that an arm sets itself.
+def _check_overrides(arms: Mapping[str, Sequence[str]], overrides: Sequence[str]) -> None:
+    """Checks that ``overrides`` of all ``arms`` set nothing that one of them sets itself.
 
     Raises:
         ConfigError: naming the setting and the arms.
     """
     for override in overrides:
         key = key_of(override)
-        if arms := [arm for arm, own in study.arms.items() if key in map(key_of, own)]:
-            wrong = f"is what makes the arms {', '.join(arms)}, and {override} would replace it in all arms"
-            raise ConfigError(key, wrong, f"leave it out, or change one arm: --arm {arms[0]}:{override}")
+        if setting := [arm for arm, own in arms.items() if key in map(key_of, own)]:
+            wrong = f"is what makes the arms {', '.join(setting)}, and {override} would replace it in all arms"
+            raise ConfigError(key, wrong, f"leave it out, or change one arm: --arm {setting[0]}:{override}")
 
 
 def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Sequence[str]) -> ArmPlan:
