@@ -37,6 +37,7 @@ from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, Snapshot
+from headrace.train.engine.host_memory import host_memory
 from headrace.train.engine.linear import linear_layers, with_bias_apart
 from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
@@ -268,13 +269,12 @@ class Engine:
 
     def snapshot(self) -> Snapshot:
         """Copies this rank's share of the state to host memory, which the next call overwrites."""
-        for fragment in self.fragments():
-            mine = fragment.share(self.ranks.rank, self.ranks.world)
-            for kind, values in mine.values.items():
-                name = fragments.key(mine, kind)
-                if name not in self._host:
-                    self._host[name] = torch.empty_like(values, device="cpu", pin_memory=values.is_cuda)
-                self._host[name].copy_(values, non_blocking=True)
+        shares = [fragment.share(self.ranks.rank, self.ranks.world) for fragment in self.fragments()]
+        if not self._host:
+            self._host = host_memory(shares)
+        for share in shares:
+            for kind, values in share.values.items():
+                self._host[fragments.key(share, kind)].copy_(values, non_blocking=True)
         if self.ranks.device.type == "cuda":
             torch.cuda.synchronize(self.ranks.device)
         return Snapshot(self._host, partitions.updates(self._engine, self._stage))
