@@ -9,6 +9,7 @@ Each is called in a process of its own. ``first`` is the first call (files may n
 bytecode), ``second`` the call after it. User and system time are added; waiting is left out.
 """
 
+import argparse
 import json
 import os
 import platform
@@ -60,4 +61,6 @@ def main(root: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", metavar="ROOT")
+    main(parser.parse_args().root)
