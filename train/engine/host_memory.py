@@ -27,13 +27,14 @@ def host_memory(shares: Sequence[Fragment]) -> dict[str, Tensor]:
         buffer = torch.empty(sum(sizes), dtype=first.dtype)
         if first.is_cuda and len(buffer):
             page_lock(buffer)
-        parts |= zip(named, buffer.split(sizes), strict=True)
+        parts |= zip(named, torch.split(buffer, sizes), strict=True)
     return parts
 
 
 def page_lock(buffer: Tensor) -> None:
     """Registers the memory of ``buffer`` with CUDA for as long as it exists; if that fails, copies to it are slower."""
-    storage, cuda = buffer.untyped_storage(), torch.cuda.cudart()
+    storage = buffer.untyped_storage()
+    cuda = torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch does not annotate it
     error = int(cuda.cudaHostRegister(storage.data_ptr(), storage.nbytes(), 0))
     if error:
         wanted = f"headrace: {storage.nbytes() / 1e9:.1f} GB for checkpoints"
