@@ -27,7 +27,6 @@ from types import MappingProxyType
 from typing import Any
 
 import click
-import orjson
 from rich.table import Table
 
 from headrace.pipeline.commands import compare_page
@@ -44,8 +43,16 @@ from headrace.pipeline.report.forest import Interval
 from headrace.pipeline.report.formatting import decimal, flat
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun
-from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, MetricKind, kind_of, read_scores, split_filter
-from headrace.train.evaluation.significance import Difference, compared, holm, mark
+from headrace.train.evaluation.score_rows import (
+    BenchmarkScores,
+    Metric,
+    MetricKind,
+    Outcomes,
+    kind_of,
+    read_outcomes,
+    read_scores,
+)
+from headrace.train.evaluation.significance import Difference, difference_of, holm, mark
 
 NOTE = (
     "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
@@ -106,12 +113,12 @@ class Contestant:
         whole = self.benchmarks[benchmark].whole if benchmark in self.benchmarks else []
         return next((metric for metric in whole if metric.name == name), None)
 
-    def outcomes(self, benchmark: str) -> dict[tuple[str, str], Mapping[str, float]]:
-        """Returns each item's outcome, by name and group."""
+    def outcomes(self, benchmark: str) -> Outcomes:
+        """Returns the outcomes of each item of ``benchmark``; none where this run lacks it."""
+        if benchmark not in self.benchmarks:
+            return {}
         assert self.scores is not None, "a benchmark has scores"
-        path = self.scores.path(f"samples/{benchmark}.jsonl")
-        rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
-        return {(row["name"], row["group"]): row["outcome"] for row in rows}
+        return read_outcomes(self.scores.path(f"samples/{benchmark}.jsonl"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,37 +269,12 @@ def rows_of(runs: Sequence[Contestant]) -> Iterator[Row]:
     known = {name: scores for run in runs for name, scores in run.benchmarks.items()}
     for benchmark in sorted(known, key=lambda name: known[name].order):
         found = [run.benchmarks[benchmark] for run in runs if benchmark in run.benchmarks]
-        outcomes = [run.outcomes(benchmark) if benchmark in run.benchmarks else {} for run in runs]
+        outcomes = [run.outcomes(benchmark) for run in runs]
         for name in dict.fromkeys(metric.name for scores in found for metric in scores.whole):
             metrics, kind = [run.metric(benchmark, name) for run in runs], kind_of(name)
             if sum(metric is not None for metric in metrics) >= 2:
-                others = [difference(kind, outcomes[0], own) for own in outcomes[1:]]
+                others = [difference_of(kind, outcomes[0], own) for own in outcomes[1:]]
                 yield Row(benchmark, found[0].shots, kind, metrics, others)
-
-
-Outcomes = Mapping[tuple[str, str], Mapping[str, float]]
-
-
-def difference(kind: MetricKind, first: Outcomes, second: Outcomes) -> Difference | None:
-    """Returns the difference of a metric over the items that both have.
-
-    None when they have fewer than two in common, because one item shows nothing about others, or no outcomes.
-    """
-    bare, filtered = split_filter(kind.name)
-    top = kind.outcome or (kind.name if any(kind.name in outcome for outcome in first.values()) else bare)
-    groups = {group for _, group in first} & {filtered}  # the harness has a line for each filter of a metric
-    shared = [
-        item
-        for item in first
-        if item in second and top in first[item] and top in second[item] and (not groups or item[1] in groups)
-    ]
-    if len(shared) < 2:
-        return None
-    ours, theirs = ([kind.factor * run[item][top] for item in shared] for run in (first, second))
-    if not kind.size:
-        return compared(ours, theirs)
-    sizes, others = ([run[item][kind.size] for item in shared] for run in (first, second))
-    return compared(ours, theirs, sizes) if sizes == others else None
 
 
 def header(runs: Sequence[Contestant]) -> list[str]:

@@ -3,6 +3,8 @@
 headrace evaluate path/to/gpt2 evaluation=standard evaluation.data=path/to/benchmarks
 headrace evaluate runs/weights/0b5c…/hf                         a run's own weights, on other benchmarks
 headrace evaluate path/to/gpt2 --only agreement                 some benchmarks, or one of your own alone
+headrace evaluate path/to/gpt2 evaluation=few_shot --page scores.html
+                                                                curves by the number of worked examples, on a page
 
 The result is an artifact like any other, ``<root>/folder_scores/<address>/``. A second call prints it and computes
 nothing.
@@ -21,6 +23,7 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.report import score_page, shot_gains
 from headrace.pipeline.report.continuations import in_short
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
@@ -33,7 +36,8 @@ from headrace.train.scores import FolderScores
 @click.argument("folder", metavar="FOLDER", type=click.Path())
 @click.option("--limit", metavar="N", default="", help="Score the first N items of each benchmark.")
 @click.option("--only", metavar="NAMES", default="", help="Score these benchmarks only, separated by commas.")
-def evaluate(overrides: Sequence[str], folder: str, limit: str, only: str) -> None:
+@click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures and answers, too.")
+def evaluate(overrides: Sequence[str], folder: str, limit: str, only: str, page: str | None) -> None:
     """Prints the scores of the model in FOLDER (Hugging Face's format) on the benchmarks of evaluation=…."""
     config = config_of(overrides)
     evaluation = config.evaluation
@@ -41,7 +45,7 @@ def evaluate(overrides: Sequence[str], folder: str, limit: str, only: str) -> No
         evaluation = dataclasses.replace(evaluation, limit=value_of(Positive, limit, "--limit"))
     if only:
         evaluation = evaluation.expanded().only({name.strip() for name in only.split(",")})
-    show(dataclasses.replace(config, evaluation=evaluation), folder)
+    show(dataclasses.replace(config, evaluation=evaluation), folder, Path(page) if page else None)
 
 
 def scored(config: RunConfig, folder: str) -> Artifact:
@@ -67,10 +71,15 @@ def planned(config: RunConfig, folder: str) -> Step:
     return Step.of(FolderScores(evaluation=evaluation, folder=folder), Path(config.root), {}, {})
 
 
-def show(config: RunConfig, folder: str) -> None:
-    """Prints the score table of ``folder``, and its path."""
+def show(config: RunConfig, folder: str, page: Path | None) -> None:
+    """Prints the score table of ``folder``, and its path; writes both and the figures to ``page``."""
     artifact = scored(config, folder)
     console = terminal(width=120)
     table = ScoreTable.of(artifact)
     console.print(summary.scores(table), *table.notes, *in_short(table.written), sep="\n")
+    if table.gains:
+        console.print("", summary.gains(table), shot_gains.NOTE, sep="\n")
     console.print(f"\nscores: {artifact.path('scores.md')}")
+    if page is not None:
+        page.write_text(score_page.render(folder, artifact.folder.name, table), encoding="utf-8")
+        print(f"page: {page}")

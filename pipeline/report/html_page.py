@@ -2,6 +2,7 @@
 
     sections ── template.html ──> report.html         layout.html: style.css, page.js, plotly.js (compressed) inlined
     runs ── comparison.html ──> the page of ``headrace compare``
+    scores ── model_scores.html ──> the page of ``headrace evaluate``
 
 The page shows text from the web, so it has two protections. Jinja escapes every value. The page's
 Content-Security-Policy allows only our two scripts, by their SHA-256, and no requests.

@@ -29,7 +29,7 @@ class Report(Stage):
     """Writes ``report.html``; counts ``page_bytes``."""
 
     name: ClassVar[str] = "report"
-    version: ClassVar[int] = 12
+    version: ClassVar[int] = 13
 
     run: str = ""
     """The id of the run."""

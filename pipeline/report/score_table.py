@@ -11,6 +11,7 @@ from headrace.pipeline.report.few_shot import few_shot_figure, group_figures, pa
 from headrace.pipeline.report.figures import Figure
 from headrace.pipeline.report.formatting import count, decimal
 from headrace.pipeline.report.questions import AnsweredQuestion, questions
+from headrace.pipeline.report.shot_gains import ShotGain, shot_gains
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
 HEADLINES = 3
@@ -82,6 +83,8 @@ class ScoreTable:
     figure: Figure | None
     few_shot: Figure | None
     few_shot_groups: list[Figure]
+    gains: list[ShotGain]
+    """What worked examples add, for benchmarks with several numbers of them."""
     questions: list[AnsweredQuestion]
     written: list[WrittenTexts]
     sentences: dict[str, str]
@@ -103,6 +106,7 @@ class ScoreTable:
             figure=accuracies([_accuracy(row) for row in shown]),
             few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
             few_shot_groups=group_figures([panel for panel in by_shots if panel.is_by_group]),
+            gains=shot_gains(scores, benchmarks),
             questions=questions(scores, [one for one in benchmarks if one.type != CONTINUATIONS]),
             written=written_texts(scores, [one for one in benchmarks if one.type == CONTINUATIONS]),
             sentences={one.base_name: sentence(one.base_name, one.type) for one in benchmarks},

@@ -18,7 +18,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.report import document_samples, figures, near_duplicates
+from headrace.pipeline.report import document_samples, figures, near_duplicates, shot_gains
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.benchmark_curves import benchmark_curves
 from headrace.pipeline.report.conclusions import conclusions
@@ -97,6 +97,7 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "scores": table,
         "stages": [_stage(name, artifact) for name, artifact in inputs.items()],
         "columns": columns,
+        "gain_note": shot_gains.NOTE,
         "explained": lambda rule: explained(rule, cleaning.filters),
     }
 

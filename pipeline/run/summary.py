@@ -116,6 +116,15 @@ def scores(table: ScoreTable) -> Table:
     return view
 
 
+def gains(table: ScoreTable) -> Table:
+    """Returns the table of what worked examples add."""
+    first, *_ = table.gains
+    view = Table(*first.cells, box=None, header_style="bold", pad_edge=False)
+    for gain in table.gains:
+        view.add_row(*gain.cells.values())
+    return view
+
+
 def dropped(counts: Counter[str]) -> Counter[str]:
     """Returns the number of dropped documents for each rule."""
     return Counter({key.removeprefix(DROPPED): n for key, n in counts.items() if key.startswith(DROPPED)})

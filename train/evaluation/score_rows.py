@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from headrace.pipeline.core.json_files import read_json
 from headrace.train.inference.queries import Tally
 
@@ -234,6 +236,16 @@ class BenchmarkScores:
 def read_scores(path: Path) -> list[BenchmarkScores]:
     """Returns the benchmarks in the scores.json at ``path``."""
     return [BenchmarkScores.read(row) for row in read_json(path)["benchmarks"]]
+
+
+Outcomes = Mapping[tuple[str, str], Mapping[str, float]]
+"""(Name of an item, its group) → name of an outcome → value."""
+
+
+def read_outcomes(path: Path) -> Outcomes:
+    """Returns the outcomes of the items in the samples/<benchmark>.jsonl at ``path``."""
+    rows = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    return {(row["name"], row["group"]): row["outcome"] for row in rows}
 
 
 def shots_name(name: str, shots: int) -> str:

@@ -3,6 +3,7 @@
     right/wrong of both, item by item ── mcnemar ──────────> p-value, exact
     any value of both, item by item   ── paired_bootstrap ─> difference, 95 % interval, p-value
     p-values of a table               ── holm ─────────────> p-values corrected for their number
+    outcomes of a metric, twice       ── difference_of ────> one of the first two, over the common items
 
 Pairing matters: two accuracies with overlapping intervals may differ significantly, when one model is right on all
 items on which they differ.
@@ -12,6 +13,8 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+
+from headrace.train.evaluation.score_rows import MetricKind, Outcomes, split_filter
 
 RESAMPLES = 10_000
 BLOCK = 2_000_000
@@ -101,3 +104,25 @@ def compared(first: Sequence[float], second: Sequence[float], sizes: Sequence[fl
     pairs = list(zip(first, second, strict=True))
     p = mcnemar(sum(a > b for a, b in pairs), sum(b > a for a, b in pairs))
     return dataclasses.replace(found, p=p)
+
+
+def difference_of(kind: MetricKind, first: Outcomes, second: Outcomes) -> Difference | None:
+    """Returns the difference of a metric over the items that both have.
+
+    None when they have fewer than two in common, because one item shows nothing about others, or no outcomes.
+    """
+    bare, filtered = split_filter(kind.name)
+    top = kind.outcome or (kind.name if any(kind.name in outcome for outcome in first.values()) else bare)
+    groups = {group for _, group in first} & {filtered}  # the harness has a line for each filter of a metric
+    shared = [
+        item
+        for item in first
+        if item in second and top in first[item] and top in second[item] and (not groups or item[1] in groups)
+    ]
+    if len(shared) < 2:
+        return None
+    ours, theirs = ([kind.factor * run[item][top] for item in shared] for run in (first, second))
+    if not kind.size:
+        return compared(ours, theirs)
+    sizes, others = ([run[item][kind.size] for item in shared] for run in (first, second))
+    return compared(ours, theirs, sizes) if sizes == others else None

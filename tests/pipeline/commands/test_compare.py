@@ -31,7 +31,10 @@ def artifact(folder, benchmarks, shots=MappingProxyType({}), inputs=MappingProxy
     """Returns scores: by benchmark, the given metrics and the outcomes of its items, with 5 shots by default."""
     out, entries = TaskOutput(folder, "scores", 0), []
     for name, (metrics, outcomes) in benchmarks.items():
-        rows = [{"name": f"f:{line}", "group": "", "outcome": outcome} for line, outcome in enumerate(outcomes)]
+        rows = [
+            {"name": f"f:{line}", "group": "", "continuations": [], "outcome": outcome}
+            for line, outcome in enumerate(outcomes)
+        ]
         with out.file(f"samples/{name}.jsonl") as path:
             path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         values = [vars(one) | {"interval": one.interval and list(one.interval)} for one in metrics]

@@ -73,8 +73,10 @@ def test_a_folder_is_scored_once_on_a_benchmark_of_ones_own(folder, tmp_path):
     shown = [line for line in first.stdout.splitlines() if line.startswith(("prompt", "  model"))]
     assert [line[:20].strip() for line in shown] == ["prompt 1", "model, greedy", "model, sampled"]
     assert first.stdout.endswith(f"scores: {scores}\n")
-    again = headrace_here(*words, f"evaluation.data={tmp_path}")
-    assert again.stdout == first.stdout
+    page = tmp_path / "page.html"
+    again = headrace_here(*words, f"evaluation.data={tmp_path}", "--page", str(page))
+    assert again.stdout == first.stdout + f"page: {page}\n"
+    assert "<h1>model</h1>" in page.read_text()
     assert f"done before: {scores.parent}" in again.stderr
 
 
@@ -89,7 +91,7 @@ def test_a_folder_is_scored_once_on_a_benchmark_of_ones_own(folder, tmp_path):
 def test_only_some_benchmarks(tmp_path, monkeypatch, only, wanted):
     """With any number of shots, and one's own alone. The files of the others need not be there."""
     planned = []
-    monkeypatch.setattr(evaluate, "show", lambda config, folder: planned.append(config.evaluation))
+    monkeypatch.setattr(evaluate, "show", lambda config, folder, page: planned.append(config.evaluation))
     own = "+evaluation.benchmarks.quiz={type: multiple_choice, paths: [quiz.jsonl]}"
     command = ["evaluate", str(tmp_path), "--only", only, own, "evaluation.shots=[0,2]"]
     result = headrace_here(*command)
