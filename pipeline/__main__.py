@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from headrace.pipeline.commands.command_line import obey
+from headrace.pipeline.command_line.group import obey
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
 from headrace.pipeline.core.signals import Stop, stoppable
 from headrace.pipeline.core.system_errors import system_errors_explained

@@ -9,8 +9,8 @@ import click
 import pytest
 
 from headrace.pipeline.__main__ import main
-from headrace.pipeline.commands.command_line import HEADRACE
-from headrace.pipeline.commands.declaration import read
+from headrace.pipeline.command_line.declaration import read
+from headrace.pipeline.command_line.group import HEADRACE
 
 
 def headrace(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import ClassVar
 
-from headrace.pipeline.commands import request, why
+from headrace.pipeline.command_line import request
+from headrace.pipeline.commands import why
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.artifact import Artifact

@@ -7,11 +7,11 @@ from markupsafe import escape
 
 from headrace.pipeline.api.documents import Drops
 from headrace.pipeline.api.tables import Table
-from headrace.pipeline.commands.facts import NAME_WIDTH, Fact, one_line
-from headrace.pipeline.commands.lookup import whole
+from headrace.pipeline.command_line.facts import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.commands.why import of_record, path, records_named, texts_stage
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import whole
 
 STAGE_COLUMNS = ("stage", "kept", "rule", "value", "threshold", "reason", "characters")
 

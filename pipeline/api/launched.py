@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.pipeline.commands.declaration import load
+from headrace.pipeline.command_line.declaration import load
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.signals import Stop, stoppable
@@ -38,7 +38,7 @@ def main(folder: Path, overrides: Sequence[str]) -> int:
     start_fork_server()  # it loads our modules while this process does the same
     try:
         with system_errors_explained("headrace"):
-            run = load("commands.start").start_run(overrides)
+            run = load("series.start").start_run(overrides)
             run_json = load("run.planner").run_folder(run.config) / "run.json"
             (folder / RUN_FILE).write_text(str(run_json.absolute()))
     except HeadraceError as error:

@@ -8,9 +8,10 @@ from typing import Any
 
 from headrace.pipeline.api.run import STAGE_COLUMNS
 from headrace.pipeline.api.tables import Record, Table
-from headrace.pipeline.commands.facts import NAME_WIDTH
-from headrace.pipeline.commands.plan import GB, STAGES, Hardware, compute_facts, footprint
-from headrace.pipeline.commands.request import planned
+from headrace.pipeline.command_line.facts import NAME_WIDTH
+from headrace.pipeline.command_line.hardware import Hardware
+from headrace.pipeline.command_line.request import planned
+from headrace.pipeline.commands.plan import GB, STAGES, compute_facts, footprint
 from headrace.pipeline.commands.status import states_of
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import RunConfig, decoded

@@ -20,17 +20,17 @@ from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.api.documents import COLUMNS, Documents, Drops, dropped_by_rule
 from headrace.pipeline.api.history import DocumentHistory
 from headrace.pipeline.api.tables import Record, Table
-from headrace.pipeline.commands.lookup import DOCUMENT_STAGES, check_rule, document_stage, need, whole
 from headrace.pipeline.commands.runs import facts_of
 from headrace.pipeline.commands.status import states_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.tracker import EVALUATION
-from headrace.pipeline.report.score_history import points
+from headrace.pipeline.report.figures.score_history import points
 from headrace.pipeline.run.opening import opened
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file, run_files
 from headrace.pipeline.run.saved import SavedRun, saved_runs
+from headrace.pipeline.tracing.lookup import DOCUMENT_STAGES, check_rule, document_stage, need, whole
 from headrace.train.evaluation.score_rows import Metric, read_scores, without_shots
 from headrace.train.inference.generate import open_model
 from headrace.train.inference.settings import Inference

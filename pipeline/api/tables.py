@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import rich.table
 from markupsafe import escape
 
-from headrace.pipeline.commands.export_table import arrow_table
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.terminal import WIDE, terminal
+from headrace.pipeline.export.export_table import arrow_table
 from headrace.pipeline.report.formatting import visible
 
 if TYPE_CHECKING:

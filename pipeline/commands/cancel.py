@@ -13,9 +13,9 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 
-from headrace.pipeline.commands.choice import chosen_run
-from headrace.pipeline.commands.declaration import command, run_argument
-from headrace.pipeline.commands.facts import Fact, show
+from headrace.pipeline.command_line.choice import chosen_run
+from headrace.pipeline.command_line.declaration import command, run_argument
+from headrace.pipeline.command_line.facts import Fact, show
 from headrace.pipeline.core.claim import live_owners
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.owner import Owner

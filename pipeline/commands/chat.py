@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from headrace.pipeline.commands.declaration import command, run_argument
+from headrace.pipeline.command_line.declaration import command, run_argument
+from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.commands.generate import sampling_of, to_file, to_terminal, weights_of
-from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.run.run_files import named_file

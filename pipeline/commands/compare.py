@@ -27,22 +27,21 @@ from types import MappingProxyType
 from typing import Any
 
 import click
-from rich.table import Table
 
-from headrace.pipeline.commands import compare_page
-from headrace.pipeline.commands.declaration import command
-from headrace.pipeline.commands.lookup import whole
-from headrace.pipeline.commands.request import config_of
+from headrace.pipeline.command_line.declaration import command
+from headrace.pipeline.command_line.facts import show_lines
+from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.conf_folder import NOT_DECISIVE
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report.forest import Interval
+from headrace.pipeline.report import compare_page
+from headrace.pipeline.report.figures.forest import Interval
 from headrace.pipeline.report.formatting import decimal, flat
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import (
     BenchmarkScores,
     Metric,
@@ -170,18 +169,6 @@ def show(config: RunConfig, wanted: Sequence[str], only: Sequence[str], page: Pa
         text = compare_page.render([run.name for run in runs], settings, [head, *body], nothing or NOTE, figures)
         page.write_text(text, encoding="utf-8")
         print(f"\npage: {page}")
-
-
-def show_lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> None:
-    """Prints a table, as Markdown when the output is not a terminal."""
-    console = terminal()
-    if console.is_terminal:
-        table = Table(*head, box=None, header_style="bold", pad_edge=False)
-        for line in body:
-            table.add_row(*line)
-        console.print(table)
-    else:
-        print("\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body]))
 
 
 def contestants(wanted: Sequence[str], root: str) -> list[Contestant]:

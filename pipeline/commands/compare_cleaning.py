@@ -22,11 +22,10 @@ import xxhash
 from datatrove.data import Document
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.facts import Fact, one_line
-from headrace.pipeline.commands.lookup import KINDS, rule_of
-from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.facts import Fact, one_line
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, shard_name
@@ -34,6 +33,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, value_of
 from headrace.pipeline.run.planner import Run, execute, plan
 from headrace.pipeline.run.storage import reading
+from headrace.pipeline.tracing.lookup import KINDS, rule_of
 
 TEXTS = "texts"
 """The stage whose description is taken from the run, so raw files are not read again."""

@@ -24,9 +24,9 @@ from typing import Any
 import click
 import yaml
 
-from headrace.pipeline.commands.choice import chosen_run
-from headrace.pipeline.commands.config_sources import leaves, saved_sources, source_at, sources_of
-from headrace.pipeline.commands.declaration import command, run_argument
+from headrace.pipeline.command_line.choice import chosen_run
+from headrace.pipeline.command_line.config_sources import leaves, saved_sources, source_at, sources_of
+from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.secrets import without_secrets

@@ -19,8 +19,8 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from headrace.pipeline.commands.choice import chosen_run, root_of
-from headrace.pipeline.commands.declaration import command, run_argument
+from headrace.pipeline.command_line.choice import chosen_run, root_of
+from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.report.formatting import byte_size
 from headrace.pipeline.run.saved import SavedRun, saved_runs

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.declaration import command
-from headrace.pipeline.commands.request import config_of
+from headrace.pipeline.command_line.declaration import command
+from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import Positive, value_of

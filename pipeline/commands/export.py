@@ -25,18 +25,18 @@ from pathlib import Path
 import click
 
 from headrace.data_prep.document import read_documents
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, load, run_option
-from headrace.pipeline.commands.export_table import Row, columns_of, flat, write_rows
-from headrace.pipeline.commands.facts import Fact
-from headrace.pipeline.commands.lookup import check_rule, document_stage, rule_of
-from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, load, run_option
+from headrace.pipeline.command_line.facts import Fact
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact, sync
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.core.progress import Progress
-from headrace.pipeline.report.document_samples import names
-from headrace.pipeline.report.marking import matches
+from headrace.pipeline.export.export_table import Row, columns_of, flat, write_rows
+from headrace.pipeline.report.documents.document_samples import names
+from headrace.pipeline.report.documents.marking import matches
+from headrace.pipeline.tracing.lookup import check_rule, document_stage, rule_of
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 
@@ -59,7 +59,7 @@ def export(
             raise ConfigError(
                 "--to", "is for a model, and more is given", "write headrace export RUN[@STEP] --to FOLDER"
             )
-        return facts.show(load("commands.export_model").export_model(overrides, what, to, ema))
+        return facts.show(load("export.export_model").export_model(overrides, what, to, ema))
     if ema:
         raise ConfigError("--ema", "is for a model", "write headrace export RUN[@STEP] --to FOLDER --ema")
     if not file:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.declaration import command, run_option
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.commands.generate import weights_of
-from headrace.pipeline.commands.request import config_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
 from headrace.pipeline.report.formatting import visible

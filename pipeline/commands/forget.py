@@ -27,10 +27,19 @@ from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.packed import forgotten_ids
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.facts import Fact, few
-from headrace.pipeline.commands.lookup import (
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.facts import Fact, few
+from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.commands.why import decision, texts_stage
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import decode
+from headrace.pipeline.run.line import carry_out
+from headrace.pipeline.run.planner import Run, plan
+from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import (
     DOCUMENT_STAGES,
     TokenPlace,
     cleaning_of,
@@ -40,16 +49,7 @@ from headrace.pipeline.commands.lookup import (
     text_bounds,
     whole,
 )
-from headrace.pipeline.commands.request import run_of
-from headrace.pipeline.commands.trained_on import seen_by
-from headrace.pipeline.commands.why import decision, rows_of, texts_stage
-from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import decode
-from headrace.pipeline.run.line import carry_out
-from headrace.pipeline.run.planner import Run, plan
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.trained_on import rows_of, seen_by
 
 DUPLICATES = ("exact_duplicate", "near_duplicate")
 """The rules of unique that drop a document as a copy of another one."""

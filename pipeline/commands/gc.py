@@ -15,8 +15,8 @@ from pathlib import Path
 import click
 from rich.table import Table
 
-from headrace.pipeline.commands.choice import root_of
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.command_line.choice import root_of
+from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.report.formatting import byte_size
 from headrace.pipeline.run.garbage import Unused, leftovers, remove, remove_leftover, unused

@@ -20,15 +20,15 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.lookup import need
-from headrace.pipeline.commands.request import config_of
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.run.run_files import is_own, named_file
 from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.tracing.lookup import need
 from headrace.train.inference.generate import GeneratedTexts
 from headrace.train.inference.generate import generate as generated
 from headrace.train.inference.settings import Sampling

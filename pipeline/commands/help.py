@@ -22,10 +22,10 @@ from collections.abc import Sequence
 
 import click
 
-from headrace.pipeline.commands import setting_help
-from headrace.pipeline.commands.command_line import obey
-from headrace.pipeline.commands.declaration import command
-from headrace.pipeline.commands.table import COMMANDS
+from headrace.pipeline.command_line import setting_help
+from headrace.pipeline.command_line.declaration import command
+from headrace.pipeline.command_line.group import obey
+from headrace.pipeline.command_line.table import COMMANDS
 from headrace.pipeline.core.errors import ConfigError
 
 

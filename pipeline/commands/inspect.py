@@ -29,9 +29,19 @@ from rich.text import Text
 from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.facts import NAME_WIDTH, Fact, one_line
-from headrace.pipeline.commands.lookup import (
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.facts import NAME_WIDTH, Fact, one_line
+from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.commands.thresholds import limits_of, number_of
+from headrace.pipeline.commands.why import cleaning, decision
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import Seed, value_of
+from headrace.pipeline.core.terminal import terminal
+from headrace.pipeline.report.documents.document_samples import alternately, located, names, shard_of, spread
+from headrace.pipeline.report.documents.marking import Line, Located, Page, excerpt, matches, pages
+from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import (
     KINDS,
     cleaning_of,
     counted_rules,
@@ -40,16 +50,6 @@ from headrace.pipeline.commands.lookup import (
     need,
     rule_of,
 )
-from headrace.pipeline.commands.request import run_of
-from headrace.pipeline.commands.thresholds import limits_of, number_of
-from headrace.pipeline.commands.why import cleaning, decision
-from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.settings import Seed, value_of
-from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report.document_samples import alternately, located, names, shard_of, spread
-from headrace.pipeline.report.marking import Line, Located, Page, excerpt, matches, pages
-from headrace.pipeline.run.step import Step
 
 KEPT = "kept"
 REMOVED = tuple(f"removed_{unit}:" for unit in REMOVED_UNITS)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.declaration import command, load
+from headrace.pipeline.command_line.declaration import command, load
 from headrace.pipeline.run.fork_server import start_fork_server
 
 
@@ -46,6 +46,6 @@ def ladder(
     """Trains a grid of sizes, learning rates and token counts; fits the loss, and recommends for a budget."""
     if not show:
         start_fork_server()  # it loads our modules while this process does the same
-    climb = load("commands.ladder_results").climb
+    climb = load("ladder.ladder_results").climb
     files = (Path(page) if page else None, Path(json_file) if json_file else None)
     climb(overrides, (sizes, rates, tokens), (budget, gpu, mfu), *files, starts=not show)

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.choice import chosen_run
-from headrace.pipeline.commands.declaration import command, load, run_argument
-from headrace.pipeline.commands.facts import Fact, show
+from headrace.pipeline.command_line.choice import chosen_run
+from headrace.pipeline.command_line.declaration import command, load, run_argument
+from headrace.pipeline.command_line.facts import Fact, show
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Natural, Positive, value_of

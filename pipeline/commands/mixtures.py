@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.declaration import command, load
+from headrace.pipeline.command_line.declaration import command, load
 from headrace.pipeline.run.fork_server import start_fork_server
 
 
@@ -32,5 +32,5 @@ def mixtures(
     """Trains small models on mixtures of the run's sources, and proposes the best mixture."""
     if not show:
         start_fork_server()  # it loads our modules while this process does the same
-    search = load("commands.mixture_results").search
+    search = load("ladder.mixture_results").search
     search(overrides, runs, target, Path(page) if page else None, Path(json_file) if json_file else None, not show)

@@ -17,17 +17,17 @@ from collections.abc import Iterator, Sequence
 import click
 
 from headrace.data_prep.tokenization.shards import TokenShards
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.facts import Fact
-from headrace.pipeline.commands.lookup import Identity, identities_in_rows, need
-from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.facts import Fact
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed
 from headrace.pipeline.run.branches import label_of
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import Identity, identities_in_rows, need
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, manifests
 from headrace.train.checkpoint.store import read_state
 from headrace.train.data.mixture import Mix, training_data

@@ -12,15 +12,15 @@ from typing import Any
 import click
 
 from headrace.data_prep.decontamination.overlap import Overlap, read_overlaps
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.facts import Fact, few
-from headrace.pipeline.commands.lookup import need
-from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.facts import Fact, few
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact, shard_name
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import need
 
 STAGES = ("unique", "overlaps")
 """``unique`` lists dropped and masked documents, ``overlaps`` kept ones."""

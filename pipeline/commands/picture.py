@@ -17,14 +17,14 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.lookup import need
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.request import config_of, run_of
 from headrace.pipeline.commands.order import INPUTS
-from headrace.pipeline.commands.request import config_of, run_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
-from headrace.pipeline.report.row_picture import svg
+from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import Run
+from headrace.pipeline.tracing.lookup import need
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives.base import Objective

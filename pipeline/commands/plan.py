@@ -12,19 +12,16 @@ headrace plan --gpus 8 --gpu H100 --mfu 0.5 --gpu-memory-gb 80 experiment=gpt3_1
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Annotated
 
 import click
-from pydantic import Field
 from rich.table import Table
 
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command
-from headrace.pipeline.commands.facts import Fact
-from headrace.pipeline.commands.request import config_of
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command
+from headrace.pipeline.command_line.facts import Fact
+from headrace.pipeline.command_line.hardware import Hardware
+from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.settings import Positive, PositiveNumber, value_of
 from headrace.pipeline.core.terminal import terminal
 from headrace.train.cost.advice import advice
 from headrace.train.cost.flops import PEAK_FLOPS, Compute, petaflop_days
@@ -35,7 +32,6 @@ from headrace.train.engine.zero import plan_batches, stage_on
 
 GB = 1e9
 STAGES = (0, 1, 2, 3)
-Utilization = Annotated[float, Field(gt=0, le=1)]
 
 
 @command
@@ -46,33 +42,6 @@ Utilization = Annotated[float, Field(gt=0, le=1)]
 def plan(overrides: Sequence[str], gpus: str, gpu: str, mfu: str, gpu_memory_gb: str) -> None:
     """Prints parameters, FLOP, days and memory of the training, for each ZeRO stage; needs no data."""
     show(config_of(overrides), Hardware.of(gpus, gpu, mfu, gpu_memory_gb))
-
-
-@dataclasses.dataclass(frozen=True)
-class Hardware:
-    """The GPUs that a training will run on."""
-
-    gpus: int = 1
-    gpu: str = "H100"
-    mfu: float = 0.4
-    """Share of the peak that is reached; 0.4 to 0.55 is usual."""
-    memory_gb: float = 80.0
-
-    @classmethod
-    def of(cls, gpus: str, gpu: str, mfu: str, memory_gb: str) -> "Hardware":
-        """Reads command-line arguments; an empty one takes the default.
-
-        Raises:
-            ConfigError: naming the option that is not a number, or is out of range.
-        """
-        if gpu and gpu not in PEAK_FLOPS:
-            raise ConfigError("--gpu", f"unknown GPU {gpu!r}", suggestion(gpu, PEAK_FLOPS))
-        return cls(
-            gpus=value_of(Positive, gpus, "--gpus") if gpus else cls.gpus,
-            gpu=gpu or cls.gpu,
-            mfu=value_of(Utilization, mfu, "--mfu") if mfu else cls.mfu,
-            memory_gb=value_of(PositiveNumber, memory_gb, "--gpu-memory-gb") if memory_gb else cls.memory_gb,
-        )
 
 
 def show(config: RunConfig, hardware: Hardware) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import click
 
-from headrace.pipeline.commands.declaration import command, load
+from headrace.pipeline.command_line.declaration import command, load
 from headrace.pipeline.run.fork_server import start_fork_server
 
 
@@ -22,7 +22,7 @@ from headrace.pipeline.run.fork_server import start_fork_server
 def run(overrides: Sequence[str], multirun: bool) -> None:
     """Runs what is left to do; headrace KEY=VALUE … means headrace run KEY=VALUE …."""
     start_fork_server()  # it loads our modules while this process does the same
-    start = load("commands.start")
+    start = load("series.start")
     if multirun:
         start.start_sweep(overrides)
     else:

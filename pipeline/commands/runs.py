@@ -21,8 +21,8 @@ from typing import Any
 
 import click
 
-from headrace.pipeline.commands.choice import root_of
-from headrace.pipeline.commands.declaration import command
+from headrace.pipeline.command_line.choice import root_of
+from headrace.pipeline.command_line.declaration import command
 from headrace.pipeline.core.terminal import show_rows
 from headrace.pipeline.report.formatting import byte_size, decimal
 from headrace.pipeline.run.results import accuracies, best, validation_loss

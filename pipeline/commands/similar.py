@@ -12,13 +12,13 @@ import click
 
 from headrace.data_prep.dedup.similar import similar as similar_documents
 from headrace.data_prep.text.words import words
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.facts import Fact
-from headrace.pipeline.commands.lookup import need
-from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.facts import Fact
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import need
 
 
 @command

@@ -23,8 +23,8 @@ from typing import Any
 
 from rich.table import Table
 
-from headrace.pipeline.commands.choice import chosen_file
-from headrace.pipeline.commands.declaration import command, load, run_argument
+from headrace.pipeline.command_line.choice import chosen_file
+from headrace.pipeline.command_line.declaration import command, load, run_argument
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.progress import latest_line
@@ -95,7 +95,7 @@ def states(overrides: Sequence[str], run: str) -> tuple[list[Row], list[str]]:
     file = chosen_file(overrides, run)
     if file is not None:
         return states_of(SavedRun.read(file).stages)
-    return states_of(load("commands.request").with_settings(overrides).steps)
+    return states_of(load("command_line.request").with_settings(overrides).steps)
 
 
 def states_of(steps: Sequence[AnyStep]) -> tuple[list[Row], list[str]]:

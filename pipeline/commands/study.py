@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.declaration import command, load
+from headrace.pipeline.command_line.declaration import command, load
 from headrace.pipeline.run.fork_server import start_fork_server
 
 
@@ -41,12 +41,10 @@ def study(
     """Carries out the arms of a study and decides its claims; lists the studies without a NAME."""
     files = (Path(page) if page else None, Path(json_file) if json_file else None)
     if not name:
-        load("commands.study_list").show_studies(overrides)
+        load("study.study_list").show_studies(overrides)
     elif name == "exact":
-        load("commands.exact_study").show_exact(*files)
+        load("study.exact_study").show_exact(*files)
     else:
         if not show:
             start_fork_server()  # it loads our modules while this process does the same
-        load("commands.study_results").carry_out_study(
-            name, overrides, seeds, size, *files, starts=not show, of_arms=arm
-        )
+        load("study.study_results").carry_out_study(name, overrides, seeds, size, *files, starts=not show, of_arms=arm)

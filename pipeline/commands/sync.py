@@ -12,16 +12,16 @@ import os
 import shlex
 from collections.abc import Iterator, Sequence
 
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_argument
-from headrace.pipeline.commands.facts import Fact
-from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, run_argument
+from headrace.pipeline.command_line.facts import Fact
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.lineage import Product
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.wandb_run import errors_explained, replaced
-from headrace.pipeline.report.score_history import checkpoint_artifacts
+from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.recorder import wants
 from headrace.pipeline.run.stage_runs import StageRuns, wandb_id

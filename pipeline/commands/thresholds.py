@@ -20,16 +20,16 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.filter import deciding
 from headrace.data_prep.filters.page_rules import PageRule
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.facts import Fact
-from headrace.pipeline.commands.lookup import DROPPED, cleaning_of, counted_rules, document_stage, rule_of
-from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.facts import Fact
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import NaturalNumber, value_of
-from headrace.pipeline.report.document_samples import names
+from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import DROPPED, cleaning_of, counted_rules, document_stage, rule_of
 
 NUMBER = re.compile(r"(?:\S+ )?(\d+(?:\.\d+)?)")
 """A stored value that is a number, perhaps after a name: ``49``, ``0.3125``, ``de 0.9712``."""

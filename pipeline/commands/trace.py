@@ -14,15 +14,15 @@ import numpy as np
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.shards import TokenShards
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.facts import Fact
-from headrace.pipeline.commands.lookup import document_in_row, document_named, need
-from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.facts import Fact
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.commands.why import identity, texts_stage
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import document_in_row, document_named, need
 
 CONTEXT_TOKENS = 16
 """Tokens that are printed before and after the token."""

@@ -22,13 +22,13 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.commands.declaration import command, run_argument
-from headrace.pipeline.commands.following import Following, follow
-from headrace.pipeline.commands.request import run_of
+from headrace.pipeline.command_line.declaration import command, run_argument
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.report.figures.score_history import Point, checkpoint_points
 from headrace.pipeline.report.formatting import decimal
-from headrace.pipeline.report.score_history import Point, checkpoint_points
+from headrace.pipeline.run.following import Following, follow
 from headrace.pipeline.run.planner import Run, execute, run_folder
 from headrace.pipeline.run.step import Step
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints, step_of

@@ -24,16 +24,16 @@ from headrace.data_prep.dedup.numbering import look_up, numbers_of
 from headrace.data_prep.document import split_id
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.explanations import explained
-from headrace.data_prep.packed import SPLITS
 from headrace.data_prep.texts import Texts
-from headrace.pipeline.commands import facts
-from headrace.pipeline.commands.declaration import command, run_option
-from headrace.pipeline.commands.facts import Fact, few
-from headrace.pipeline.commands.lookup import Found, cleaning_of, document_named, find, need, whole
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.facts import Fact, few
+from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.commands.overlaps import of_document
-from headrace.pipeline.commands.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import Found, cleaning_of, document_named, find, need, whole
+from headrace.pipeline.tracing.trained_on import rows_of
 
 Artifacts = Mapping[str, Artifact]
 
@@ -199,20 +199,3 @@ def older_run(survivor: int, duplicates: Artifact) -> str:
 def likeness(entry: np.void) -> str:
     """Returns the Jaccard similarity of an entry of removed/*.npy with its survivor."""
     return f"{entry['jaccard']:.4f}{' (equal texts)' * bool(entry['exact'])}"
-
-
-def rows_of(packed: Artifact, shard: int, first: int, last: int) -> Iterable[Fact]:
-    """Yields the split and the rows of the document between the ends of text ``first`` and ``last`` of a shard."""
-    group = shard // packed.settings["packing"]["group_shards"]
-    for split in SPLITS:
-        spans = np.load(packed.path(f"spans/{split}-{group:05d}.npy"), mmap_mode="r")
-        here = np.flatnonzero((spans["shard"] == shard) & (spans["start"] >= first) & (spans["start"] < last))
-        if not here.size:
-            continue
-        yield "split", split
-        files = [packed.path(f"rows/{split}-{one:05d}.npy") for one in range(group + 1)]
-        before = sum(np.load(file, mmap_mode="r").size - 1 for file in files[:-1])
-        offsets = np.load(files[-1])
-        for span in here[np.argsort(spans["start"][here])]:
-            row = before + int(np.searchsorted(offsets, span, side="right")) - 1
-            yield "row", f"{row} of {split}: {spans[span]['length']:,} tokens from {spans[span]['start']} on"

@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from headrace.pipeline.ladder.analysis import Analysis
 from headrace.pipeline.ladder.optima import BestRate
-from headrace.pipeline.report.figures import (
+from headrace.pipeline.report.figures.drawing import (
     COLUMNS,
     LEGEND_PIXELS,
     MUTED,

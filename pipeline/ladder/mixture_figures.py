@@ -4,7 +4,7 @@ import plotly.graph_objects as go
 
 from headrace.pipeline.ladder.mixing_law import Floats, Proposal
 from headrace.pipeline.ladder.proxies import Search, shares_of
-from headrace.pipeline.report.figures import BLUE, MUTED, RED, Figure, base_layout
+from headrace.pipeline.report.figures.drawing import BLUE, MUTED, RED, Figure, base_layout
 
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None}
 

@@ -14,9 +14,9 @@ from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.continuations import DOCUMENT, GREEDY
+from headrace.pipeline.report.figures.unigram import unigram_bits_per_byte
 from headrace.pipeline.report.formatting import count, short, visible
 from headrace.pipeline.report.score_table import ScoreRow, ScoreTable, first_accuracies
-from headrace.pipeline.report.unigram import unigram_bits_per_byte
 from headrace.train.evaluation.score_rows import Metric
 
 STANDARD_ERRORS = 3

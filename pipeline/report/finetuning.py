@@ -13,7 +13,14 @@ import plotly.graph_objects as go
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.pipeline.report.figures import LEGEND_PIXELS, PANEL_PIXELS, SERIES, Figure, panel_figure, panel_grid
+from headrace.pipeline.report.figures.drawing import (
+    LEGEND_PIXELS,
+    PANEL_PIXELS,
+    SERIES,
+    Figure,
+    panel_figure,
+    panel_grid,
+)
 from headrace.pipeline.report.formatting import decimal
 from headrace.train.finetune.seed_scores import COVERAGE
 

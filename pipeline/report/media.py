@@ -19,8 +19,8 @@ from headrace.pipeline.core.lineage import Media, Table
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.count_rows import CountRow
-from headrace.pipeline.report.document_samples import Sample, SamplePair
-from headrace.pipeline.report.figures import Figure
+from headrace.pipeline.report.documents.document_samples import Sample, SamplePair
+from headrace.pipeline.report.figures.drawing import Figure
 from headrace.pipeline.report.html_page import FOLDER
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.report.sections import sections

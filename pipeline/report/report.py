@@ -19,8 +19,8 @@ from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.pipeline.report.about import About
+from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
 from headrace.pipeline.report.html_page import render
-from headrace.pipeline.report.score_history import checkpoint_artifacts
 from headrace.pipeline.report.sections import sections
 
 

@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.report.accuracies import Accuracy, accuracies
 from headrace.pipeline.report.benchmark_sentences import sentence
 from headrace.pipeline.report.continuations import WrittenTexts, written_texts
-from headrace.pipeline.report.few_shot import few_shot_figure, group_figures, panels_of
-from headrace.pipeline.report.figures import Figure
+from headrace.pipeline.report.figures.accuracies import Accuracy, accuracies
+from headrace.pipeline.report.figures.drawing import Figure
+from headrace.pipeline.report.figures.few_shot import few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.formatting import count, decimal
 from headrace.pipeline.report.questions import AnsweredQuestion, questions
 from headrace.pipeline.report.shot_gains import ShotGain, shot_gains

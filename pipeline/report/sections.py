@@ -18,18 +18,20 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs
-from headrace.pipeline.report import document_samples, figures, near_duplicates, shot_gains
+from headrace.pipeline.report import shot_gains
 from headrace.pipeline.report.about import About
-from headrace.pipeline.report.benchmark_curves import benchmark_curves
 from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.count_rows import CountRow, count_rows, histogram, shortened
+from headrace.pipeline.report.documents import document_samples, near_duplicates
+from headrace.pipeline.report.figures import drawing
+from headrace.pipeline.report.figures.benchmark_curves import benchmark_curves
+from headrace.pipeline.report.figures.phase_change import phase_change
+from headrace.pipeline.report.figures.row_picture import svg
+from headrace.pipeline.report.figures.score_history import Point, points
+from headrace.pipeline.report.figures.training_tree import training_tree
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import NONE, count, decimal, flat, percent, short
-from headrace.pipeline.report.phase_change import phase_change
-from headrace.pipeline.report.row_picture import svg
-from headrace.pipeline.report.score_history import Point, points
 from headrace.pipeline.report.score_table import ScoreTable, columns
-from headrace.pipeline.report.training_tree import training_tree
 from headrace.train.row_example import RowExample
 from headrace.train.weights import ROW
 
@@ -122,7 +124,7 @@ def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> tup
     return last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte"), "held-out rows"
 
 
-def series(metrics: Sequence[dict[str, Any]], name: str) -> figures.Points:
+def series(metrics: Sequence[dict[str, Any]], name: str) -> drawing.Points:
     """Returns (step, value) of every row that has ``name``."""
     return [(row["step"], row[name]) for row in metrics if row.get(name) is not None]
 
@@ -182,7 +184,7 @@ def _funnel(inputs: Inputs) -> dict[str, Any]:
         Statistic("validation rows", count(packed.get("validation_rows"))),
     ]
     return {
-        "figure": figures.funnel([(step.name, step.documents) for step in steps]),
+        "figure": drawing.funnel([(step.name, step.documents) for step in steps]),
         "steps": steps,
         "rows": [
             (
@@ -219,7 +221,7 @@ def _drops(inputs: Inputs, cleaning: Cleaning) -> dict[str, Any]:
 def _kept(clean: Counter[str]) -> dict[str, Any]:
     languages = count_rows(clean, "language:", sum_of(clean, "language:"))
     return {
-        "lengths": figures.bar_chart("lengths", _lengths(clean), "characters (lower bound)", "documents"),
+        "lengths": drawing.bar_chart("lengths", _lengths(clean), "characters (lower bound)", "documents"),
         "languages": shortened(languages, LANGUAGES_SHOWN),
     }
 
@@ -233,7 +235,7 @@ def _duplicates(inputs: Inputs, cleaning: Cleaning) -> dict[str, Any]:
         "drops": drops if unique else None,
         "samples": document_samples.side_by_side(inputs["unique"], texts, cleaning, rules, kept=0) if rules else {},
         "pairs": near_duplicates.sample(inputs["clean"], inputs["duplicates"]),
-        "clusters": figures.bar_chart("clusters", sizes, "documents in a cluster", "clusters"),
+        "clusters": drawing.bar_chart("clusters", sizes, "documents in a cluster", "clusters"),
     }
 
 
@@ -296,11 +298,11 @@ def epochs(metrics: Sequence[dict[str, Any]]) -> list[Statistic]:
 def _curves(metrics: Sequence[dict[str, Any]], scored: Sequence[Point]) -> dict[str, Any]:
     norm, validation = series(metrics, "gradient_norm"), series(metrics, "validation_loss")
     return {
-        "loss": figures.loss(series(metrics, "loss"), validation),
+        "loss": drawing.loss(series(metrics, "loss"), validation),
         "benchmarks": benchmark_curves(scored),
         "phases": phase_change(validation, scored),
-        "learning_rate": figures.curve("learning_rate", series(metrics, "learning_rate"), "learning rate"),
-        "gradient_norm": figures.curve("gradient_norm", norm, "gradient norm"),
+        "learning_rate": drawing.curve("learning_rate", series(metrics, "learning_rate"), "learning rate"),
+        "gradient_norm": drawing.curve("gradient_norm", norm, "gradient norm"),
     }
 
 

@@ -18,7 +18,7 @@ from headrace.data_prep.packed import held_out
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.count_rows import count_rows
-from headrace.pipeline.report.document_samples import names
+from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.planner import Run
 

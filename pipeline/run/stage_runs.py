@@ -45,9 +45,9 @@ from headrace.pipeline.core.wandb_run import (
     remove_older_offline,
 )
 from headrace.pipeline.report.about import About
+from headrace.pipeline.report.figures.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.media import media, score_rows
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.report.score_history import checkpoint_artifacts, metric_rows, source_of
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run.planner import load
 from headrace.pipeline.run.rank import exit_with

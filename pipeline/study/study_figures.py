@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from headrace.pipeline.report.figures import SERIES, Figure, base_layout, losses
-from headrace.pipeline.report.forest import Interval, forest
+from headrace.pipeline.report.figures.drawing import SERIES, Figure, base_layout, losses
+from headrace.pipeline.report.figures.forest import Interval, forest
 from headrace.pipeline.study.findings import Findings
 from headrace.pipeline.study.readings import Points
 from headrace.pipeline.study.verdict import CONFIRMED, CONTRADICTED, over

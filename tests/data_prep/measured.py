@@ -45,7 +45,7 @@ from headrace.data_prep.sources.warc_records import warc_records
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
-from headrace.pipeline.report.marking import marked_lines
+from headrace.pipeline.report.documents.marking import marked_lines
 from tests.data_prep.adversarial import TEXTS
 from tests.data_prep.sources.warc_bytes import http, record
 

@@ -16,8 +16,9 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.planted import PLANTED
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.unique import Unique
-from headrace.pipeline.commands import lookup, why
+from headrace.pipeline.commands import why
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.tracing import lookup
 
 CANARIES = Canaries(copies=(1, 4), each=3)
 

@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 
 from headrace.data_prep.sources.installed_docs import InstalledDocs
 from headrace.pipeline import composition
-from headrace.pipeline.commands.help_text import field_meanings
+from headrace.pipeline.command_line.help_text import field_meanings
 from headrace.pipeline.composition import compose
 from headrace.pipeline.conf_folder import CONF
 from headrace.pipeline.config import RunConfig, decoded

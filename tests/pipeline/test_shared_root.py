@@ -18,7 +18,7 @@ from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import Artifact, FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_sealed, write_json, write_sealed
-from headrace.pipeline.report.marking import pages
+from headrace.pipeline.report.documents.marking import pages
 from headrace.pipeline.run.opening import newest
 from headrace.pipeline.run.planner import load_steps, save
 from headrace.train.checkpoint import store

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from headrace.train.data.batches import Tensors, to_device
 from headrace.train.distributed.processes import gather
 from headrace.train.engine.engine import Engine
-from headrace.train.finetune.examples import Example
-from headrace.train.finetune.task import Fitted, Prediction, Row
+from headrace.train.finetune.files.examples import Example
+from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.loop.validation import add, losses, total_of
 from headrace.train.objectives.base import MicroBatch
 

@@ -12,7 +12,7 @@ from headrace.train.context import LEFT_TO_RIGHT
 from headrace.train.families.hf_config import read_context_form
 from headrace.train.families.hf_folder import export, read_task_weights, read_weights
 from headrace.train.families.task_names import TaskFields, task_family
-from headrace.train.finetune.task import Fitted
+from headrace.train.finetune.tasks.task import Fitted
 from headrace.train.model.layers import TaskLayers
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel, first_head_weights
 from headrace.train.model.transformer import Transformer, first_weights

@@ -32,9 +32,9 @@ from headrace.train.distributed.watchdog import FINETUNING, Watchdog
 from headrace.train.finetune.evaluation import Examination, RowsOfExamples
 from headrace.train.finetune.network import Network
 from headrace.train.finetune.seed_scores import RESULT
-from headrace.train.finetune.sequences import Form
 from headrace.train.finetune.splits import Splits
-from headrace.train.finetune.task import Fitted, Prediction, Row
+from headrace.train.finetune.tasks.sequences import Form
+from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.finetune.tuning import Tuning
 from headrace.train.loop.opening import load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.selection import Selection

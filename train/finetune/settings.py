@@ -23,7 +23,7 @@ from headrace.pipeline.core.settings import (
 from headrace.train.config import BelowOne
 from headrace.train.engine.optimizers import AnyOptimizer
 from headrace.train.engine.optimizers.adamw import AdamW
-from headrace.train.finetune import AnyTask
+from headrace.train.finetune.tasks import AnyTask
 from headrace.train.loop.schedule import Linear, Schedule
 
 BERT_ADAM = AdamW(learning_rate=2e-5, weight_decay=0.01, beta2=0.999, epsilon=1e-6)

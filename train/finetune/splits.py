@@ -11,7 +11,7 @@ from pathlib import Path
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.train.data.order import Order
-from headrace.train.finetune.examples import Example
+from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.settings import Finetune
 
 MOST_OVERLAP = 0.5

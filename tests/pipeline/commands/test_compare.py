@@ -13,7 +13,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.report.forest import Interval
+from headrace.pipeline.report.figures.forest import Interval
 from headrace.pipeline.run.planner import plan, save
 from headrace.train.evaluation.metrics import accuracy, perplexity
 from headrace.train.evaluation.significance import mcnemar, paired_bootstrap

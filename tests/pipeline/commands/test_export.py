@@ -14,9 +14,9 @@ from pyarrow import parquet
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet
-from headrace.pipeline.commands import export_table
-from headrace.pipeline.commands.export_table import columns_of, flat, write_rows
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.export import export_table
+from headrace.pipeline.export.export_table import columns_of, flat, write_rows
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.shards import PackedRows
-from headrace.pipeline.commands import forget, trained_on
+from headrace.pipeline.commands import forget
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import FORMAT, Artifact
@@ -20,6 +20,7 @@ from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.run.opening import newest
 from headrace.pipeline.run.planner import plan, run_folder
+from headrace.pipeline.tracing import trained_on
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page, run_with
 

@@ -8,7 +8,7 @@ from datatrove.data import Document
 from headrace.pipeline.commands import inspect
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report.marking import Line, Page
+from headrace.pipeline.report.documents.marking import Line, Page
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 

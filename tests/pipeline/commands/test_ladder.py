@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.commands import carried_out
-from headrace.pipeline.commands.ladder_results import climb, flops_of
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.ladder.ladder_results import climb, flops_of
 from headrace.pipeline.run.planner import Run, save
+from headrace.pipeline.series import carried_out
 from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, Corpus, build
 

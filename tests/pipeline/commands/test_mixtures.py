@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.pipeline.commands import carried_out
-from headrace.pipeline.commands.mixture_results import search
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.ladder import law
+from headrace.pipeline.ladder.mixture_results import search
 from headrace.pipeline.ladder.proxies import shares_of
 from headrace.pipeline.run.planner import save
+from headrace.pipeline.series import carried_out
 from tests.command_line import headrace_here
 from tests.pipeline.ladder.test_mixing_law import NOISE
 from tests.small_runs import TRAINING, Corpus, build, trained

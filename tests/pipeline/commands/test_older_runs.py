@@ -11,7 +11,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.report import near_duplicates
+from headrace.pipeline.report.documents import near_duplicates
 from headrace.pipeline.run.planner import load, plan, save
 from headrace.pipeline.run.step import Step
 from tests.small_runs import page

@@ -9,8 +9,8 @@ import pytest
 
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.commands import order
-from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact

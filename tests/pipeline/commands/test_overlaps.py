@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.data_prep.document import read_documents
+from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.commands import overlaps, why
-from headrace.pipeline.commands.facts import Fact
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact

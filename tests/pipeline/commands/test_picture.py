@@ -10,7 +10,7 @@ import pytest
 from headrace.pipeline.commands.picture import first_row, words
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.report.row_picture import svg
+from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import save
 from headrace.train.row_example import RowExample, row_example
 from tests.command_line import headrace_here

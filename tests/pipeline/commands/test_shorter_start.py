@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters.base import Job
-from headrace.pipeline.commands import following
-from headrace.pipeline.commands.request import planned
+from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.composition import compose
-from headrace.pipeline.run import jobs
+from headrace.pipeline.run import following, jobs
 from headrace.pipeline.run.opening import opened
 from headrace.pipeline.run.planner import save
 from headrace.pipeline.run.run_files import newest_file

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.commands import carried_out, study_list
-from headrace.pipeline.commands.study_results import carry_out_study
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.run.planner import Run, save
+from headrace.pipeline.series import carried_out
+from headrace.pipeline.study import study_list
+from headrace.pipeline.study.study_results import carry_out_study
 from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, Corpus, build
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.commands import start, sync
-from headrace.pipeline.commands.request import planned
+from headrace.pipeline.command_line.request import planned
+from headrace.pipeline.commands import sync
 from headrace.pipeline.composition import compose
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import ArtifactError
@@ -17,10 +17,11 @@ from headrace.pipeline.core.tracking import GROUP
 from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.run.recorder import Recorder
 from headrace.pipeline.run.step import Step
+from headrace.pipeline.series import start
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.command_line import headrace_here
 from tests.pipeline.core.wandb_records import offline_runs
-from tests.pipeline.report.test_score_history import scored_checkpoint
+from tests.pipeline.report.figures.test_score_history import scored_checkpoint
 
 
 @pytest.fixture

@@ -18,9 +18,11 @@ from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.data_prep.tokens import Tokens
-from headrace.pipeline.commands import facts, lookup, trace, why
+from headrace.pipeline.command_line import facts
+from headrace.pipeline.commands import trace, why
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.tracing import lookup
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build, page
 from tests.unique_documents import unique_documents

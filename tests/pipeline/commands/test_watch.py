@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.commands import following, watch
-from headrace.pipeline.commands.request import changed
+from headrace.pipeline.command_line.request import changed
+from headrace.pipeline.commands import watch
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
-from headrace.pipeline.report.score_history import IN_LOOP, points
+from headrace.pipeline.report.figures.score_history import IN_LOOP, points
+from headrace.pipeline.run import following
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.step import Step
 from headrace.train.engine import fragments

@@ -33,13 +33,14 @@ from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.attempts import Attempt
 from headrace.pipeline.core.json_files import write_json, write_sealed
 from headrace.pipeline.core.settings import plain
-from headrace.pipeline.report import document_samples, figures
 from headrace.pipeline.report.count_rows import count_rows, histogram, shortened
+from headrace.pipeline.report.documents import document_samples
+from headrace.pipeline.report.documents.marking import Line
+from headrace.pipeline.report.figures import drawing
+from headrace.pipeline.report.figures.row_picture import LONGEST_TOKEN
 from headrace.pipeline.report.formatting import duration, flat, percent, short, visible
 from headrace.pipeline.report.html_page import embed
-from headrace.pipeline.report.marking import Line
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.report.row_picture import LONGEST_TOKEN
 from headrace.pipeline.report.score_table import ScoreTable, columns
 from headrace.pipeline.report.sections import Statistic, epochs
 from headrace.pipeline.stages import stages
@@ -578,7 +579,7 @@ def test_a_histogram_has_no_gaps_and_loses_nothing(found: dict[int, int]) -> Non
 @given(st.lists(st.floats(-1e6, 1e6), max_size=400), st.integers(20, 100))
 def test_thinned_curves_keep_their_ends_and_extremes(values: list[float], limit: int) -> None:
     points = list(enumerate(values))
-    shown = figures.thinned(points, limit)
+    shown = drawing.thinned(points, limit)
     assert len(shown) <= max(limit, 2)
     assert shown == sorted(set(shown))
     if points:

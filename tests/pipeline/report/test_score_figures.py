@@ -6,12 +6,12 @@ import re
 import pytest
 
 from headrace.pipeline.core.artifact import TaskOutput, finish
-from headrace.pipeline.report.accuracies import Accuracy, accuracies
-from headrace.pipeline.report.few_shot import Shot, few_shot_figure, group_figures, panels_of
-from headrace.pipeline.report.forest import Interval, forest
-from headrace.pipeline.report.phase_change import phase_change
+from headrace.pipeline.report.figures.accuracies import Accuracy, accuracies
+from headrace.pipeline.report.figures.few_shot import Shot, few_shot_figure, group_figures, panels_of
+from headrace.pipeline.report.figures.forest import Interval, forest
+from headrace.pipeline.report.figures.phase_change import phase_change
+from headrace.pipeline.report.figures.score_history import Point
 from headrace.pipeline.report.questions import PER_BENCHMARK, questions
-from headrace.pipeline.report.score_history import Point
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.inference.queries import Tally

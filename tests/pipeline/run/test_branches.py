@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.commands import order, trained_on
-from headrace.pipeline.commands.request import composed, planned
+from headrace.pipeline.command_line.request import composed, planned
+from headrace.pipeline.commands import order
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.run.branches import check_beginning, with_address
 from headrace.pipeline.run.planner import Run, save
+from headrace.pipeline.tracing import trained_on
 from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, Corpus, build, trained, training_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
-from headrace.pipeline.commands import following
+from headrace.pipeline.run import following
 from headrace.pipeline.run.planner import load_steps
 from headrace.pipeline.run.saved import in_progress
 from tests.command_line import headrace_here

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headrace.pipeline.clusters.slurm import SCRIPTS
-from headrace.pipeline.commands.request import planned
+from headrace.pipeline.command_line.request import planned
 from headrace.pipeline.composition import compose
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.signals import Stop

@@ -9,7 +9,7 @@ from headrace.pipeline.commands.compare import Contestant, cells, rows_of
 from headrace.pipeline.commands.watch import line
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.tracker import curves
-from headrace.pipeline.report.score_history import Point
+from headrace.pipeline.report.figures.score_history import Point
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.evaluation import score_rows
 from headrace.train.evaluation.benchmarks.agreement import Agreement

@@ -16,10 +16,10 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.settings import settings
 from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.families.task_heads import TaskKind
-from headrace.train.finetune.examples import Collection, Example, Examples, RecordError
-from headrace.train.finetune.sequences import Form
-from headrace.train.finetune.task import Fitted, Prediction, Row, task_outputs
-from headrace.train.finetune.task_files import FileTask, check_labelled
+from headrace.train.finetune.files.examples import Collection, Example, Examples, RecordError
+from headrace.train.finetune.tasks.sequences import Form
+from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
+from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
 from tests.train.finetune.small_tasks import BAD, ENCODER, GOOD, stage, tokenizer_artifact
 
 if TYPE_CHECKING:

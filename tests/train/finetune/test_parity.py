@@ -17,7 +17,7 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.data.order import Order
 from headrace.train.finetune.session import Material
-from headrace.train.finetune.task import Fitted, Row
+from headrace.train.finetune.tasks.task import Fitted, Row
 from headrace.train.finetune.tuning import Tuning
 from tests.train.finetune.small_tasks import (
     ENCODER,

@@ -1,0 +1,165 @@
+"""The declaration of a command: one module of pipeline/commands/, with a function of its name.
+
+    @command
+    @click.argument("document", metavar="DOCUMENT_ID|URL")
+    def why(overrides: Sequence[str], document: str) -> None:
+        ...
+
+The function takes the overrides of settings (``KEY=VALUE``), then what its decorators declare. The first line of its
+docstring is its line in ``headrace --help``; the docstring of the module stands below the options in
+``headrace why --help``. Decorators use ``click`` and the decorators of this module only, so that help and completion
+can read them without the libraries that the command works with.
+
+A command about a run as a whole takes it as its first argument (``run_argument``), every other one as ``--run RUN``
+(``run_option``).
+"""
+
+import __future__
+
+import ast
+import importlib.util
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from headrace.pipeline.command_line.help_layout import docstring
+from headrace.pipeline.command_line.usage_errors import plain_errors
+from headrace.pipeline.conf_folder import completions, names_setting
+from headrace.pipeline.core.imports import uncollected
+from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
+
+OVERRIDES = "[KEY=VALUE ...]"
+ROOT = "root="
+
+
+def load(module: str) -> Any:
+    """Imports ``module``, one of ours, when it is needed: the only import of ours that is not at the top of a file."""
+    with uncollected():
+        return importlib.import_module(f"headrace.pipeline.{module}")
+
+
+class Command(click.Command):
+    """A command whose arguments may be followed by overrides, and whose module is imported when it is invoked."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        return super().make_context(*arguments, **{"allow_extra_args": True, **extra})
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own, overrides = self.split(args)
+        with plain_errors(ctx):
+            left = super().parse_args(ctx, [*own])  # click empties its list
+            if left and "--" in own and not ctx.resilient_parsing:
+                raise click.UsageError(f"too many arguments: {' '.join(left)}")
+        ctx.args = [*overrides, *left]
+        return ctx.args
+
+    def split(self, args: list[str]) -> tuple[list[str], list[str]]:
+        """Splits ``args`` into arguments of the command and overrides.
+
+        A document id, a URL or a path may hold ``=``. So an argument with ``=`` is an override when it names a
+        setting, or when the arguments that the command requires are there already, as is ``~KEY``. After ``--`` there
+        are none.
+        """
+        options = [param for param in self.params if isinstance(param, click.Option) and not param.is_flag]
+        takes_value = {name for option in options for name in option.opts}
+        required = sum(isinstance(param, click.Argument) and param.required for param in self.params)
+        end = args.index("--") if "--" in args else len(args)
+        own, overrides, found = list[str](), list[str](), 0
+        for before, argument in itertools.pairwise(["", *args[:end]]):
+            is_text = before not in takes_value and not (argument.startswith("-") and argument != "-")
+            is_override = ("=" in argument or argument.startswith("~")) and found >= required
+            if is_text and (is_override or names_setting(argument)):
+                overrides.append(argument)
+            else:
+                own.append(argument)
+                found += is_text
+        return own + args[end:], overrides
+
+    def invoke(self, ctx: click.Context) -> None:
+        module = module_of(str(self.name))
+        command = getattr(load(f"commands.{module}"), module)
+        ctx.invoke(command.callback, ctx.args, **ctx.params)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*(_usage(param, ctx) for param in self.params), OVERRIDES]
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write(f"\n{docstring(self.epilog or '')}\n")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        return super().shell_complete(ctx, incomplete) + override_items(incomplete)
+
+
+def override_items(incomplete: str) -> list[CompletionItem]:
+    """Returns the overrides that begin with ``incomplete``, for completion."""
+    return [CompletionItem(override) for override in completions(incomplete)]
+
+
+def _usage(param: click.Parameter, ctx: click.Context) -> str:
+    """Returns ``FILE``, ``--ids FILE`` or ``[--once]``."""
+    if isinstance(param, click.Argument):
+        return param.make_metavar(ctx)
+    is_flag = isinstance(param, click.Option) and param.is_flag
+    text = param.opts[-1] if is_flag else f"{param.opts[-1]} {param.make_metavar(ctx)}"
+    return text if param.required else f"[{text}]"
+
+
+def command(function: Callable[..., None]) -> Command:
+    """Declares ``function`` as the command of its name, with hyphens for underscores."""
+    return click.command(function.__name__.replace("_", "-"), cls=Command)(function)
+
+
+def module_of(name: str) -> str:
+    """Returns the name of the module, and of its function, of the command ``name``."""
+    return name.replace("-", "_")
+
+
+def run_items(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Returns the names of runs, or their ids, that begin with ``incomplete``, for completion."""
+    roots = [argument.removeprefix(ROOT) for argument in ctx.args if argument.startswith(ROOT)]
+    names = labels(Path(roots[-1] if roots else DEFAULT_ROOT))
+    return [CompletionItem(name) for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def run_argument(function: Callable[..., None]) -> Callable[..., None]:
+    """Declares the run as the first argument. Overrides complete in its place, too."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return run_items(ctx, param, incomplete) + override_items(incomplete)
+
+    return click.argument("run", metavar="[RUN]", required=False, default="", shell_complete=complete)(function)
+
+
+def run_option(function: Callable[..., None]) -> Callable[..., None]:
+    """Declares the option ``--run``."""
+    text = "A run's name, id (or the beginning of one) or path; your newest run without it."
+    return click.option("--run", metavar="RUN", default="", help=text, shell_complete=run_items)(function)
+
+
+DECORATORS: dict[str, Any] = {
+    "click": click,
+    "command": command,
+    "run_argument": run_argument,
+    "run_option": run_option,
+}
+"""The names that the declaration of a command may use."""
+
+
+def read(name: str) -> Command:
+    """Reads the declaration of the command ``name`` from the source of its module, without its imports."""
+    module = module_of(name)
+    spec = importlib.util.find_spec(f"headrace.pipeline.commands.{module}")
+    source = str(spec and spec.origin)
+    tree = ast.parse(Path(source).read_text(encoding="utf-8"))
+    (function,) = (node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == module)
+    function.body = function.body[:1]  # the docstring
+    names = dict(DECORATORS)
+    flags = __future__.annotations.compiler_flag  # annotations name what is not imported
+    exec(compile(ast.Module([function], []), source, "exec", flags), names)
+    declared: Command = names[module]
+    declared.epilog = ast.get_docstring(tree)
+    return declared

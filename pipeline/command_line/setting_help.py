@@ -1,0 +1,289 @@
+"""Explains settings: a group, an option of a group, one setting, an entry of a list such as one filter.
+
+The types, bounds and defaults are those of the settings classes, the meanings are the docstrings under their fields.
+A default is the value of the group's default option; without one, that of the class.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from headrace.pipeline.command_line.help_layout import meaning, paragraph, rows
+from headrace.pipeline.command_line.help_text import OF_EXPERIMENTS, field_meanings
+from headrace.pipeline.conf_folder import CONF, EXPERIMENT, about, groups, option_file
+from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.secrets import redacted, without_secrets
+from headrace.pipeline.core.setting_kinds import described
+from headrace.pipeline.core.settings import TAG, classes_of, default_of
+from headrace.pipeline.preset_files import option_values, preset_values, yaml_values
+from headrace.pipeline.setting_names import beside, key_remedy, outermost
+
+REQUIRED = "required"
+MISSING = "???"
+"""A value in conf/ that the user must give."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A field of a settings class."""
+
+    name: str
+    kind: str
+    """Its type and bounds in words."""
+    default: Any
+    """The default of the class; ``dataclasses.MISSING`` when it has none."""
+    text: str
+    """Its meaning: the docstring under it."""
+    holds: Sequence[type]
+    """The settings classes that it may hold."""
+    is_group: bool
+    """Whether it holds settings itself, and no list or mapping of them."""
+
+    def value_text(self, values: Mapping[str, Any]) -> str:
+        """Returns the value in ``values``, else the default, in the form of YAML."""
+        value = values.get(self.name, self.default)
+        if value is dataclasses.MISSING or value == MISSING:
+            return REQUIRED
+        return _yaml(value)
+
+
+def _yaml(value: Any) -> str:
+    """Returns ``value`` in one line of YAML. Settings with a type are shown as their type, in lists."""
+    if dataclasses.is_dataclass(value):
+        return str(getattr(value, TAG, None) or "see below")
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(str(one[TAG]) if isinstance(one, dict) and TAG in one else _yaml(one) for one in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_yaml(one)}' for key, one in value.items())}}}"
+    text: str = yaml.safe_dump(value, allow_unicode=True, width=10**6)
+    return text.removesuffix("...\n").strip()
+
+
+@functools.cache
+def settings_of(cls: type) -> dict[str, Setting]:
+    """Returns the settings of a class by name, without its ``type``."""
+    hints, texts = typing.get_type_hints(cls, include_extras=True), dict[str, str]()
+    for base in reversed(cls.__mro__):
+        if dataclasses.is_dataclass(base):
+            texts |= field_meanings(Path(inspect.getfile(base)), base.__name__)
+    found = {}
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        hint = hints[field.name]
+        inner: list[Any] = [one for one in classes_of(hint) if dataclasses.is_dataclass(one)]
+        is_group = bool(inner) and typing.get_origin(hint) not in (tuple, dict, Mapping)
+        text = meaning(texts.get(field.name, ""))
+        found[field.name] = Setting(field.name, described(hint), default_of(field), text, inner, is_group)
+    return {name: one for name, one in found.items() if name != TAG}
+
+
+def all_paths(classes: Sequence[type] = (RunConfig,), prefix: str = "") -> Iterator[str]:
+    """Yields the dotted path of every setting below ``classes``, and of every type that one may have.
+
+    An entry of a list has its type for a name.
+    """
+    for cls in classes:
+        for name, setting in settings_of(cls).items():
+            yield f"{prefix}{name}"
+            if setting.is_group or len(setting.holds) == 1:
+                yield from all_paths(setting.holds, f"{prefix}{name}.")
+                if len(setting.holds) > 1:
+                    yield from (f"{prefix}{name}.{getattr(one, TAG)}" for one in setting.holds)
+            else:
+                for inner in setting.holds:
+                    path = f"{prefix}{name}.{getattr(inner, TAG)}"
+                    yield path
+                    yield from all_paths([inner], f"{path}.")
+
+
+def explanation(topic: str) -> str:
+    """Returns the help of the group, setting, type or ``GROUP=OPTION`` that ``topic`` names.
+
+    Raises:
+        ConfigError: when nothing has this name.
+    """
+    path, equals, option = topic.partition("=")
+    options = groups().get(path, [])
+    if equals and options:
+        if option not in options:
+            raise ConfigError(path, f"unknown option {option!r}", suggestion(option, options))
+        return of_option(path, option)
+    if path == EXPERIMENT:
+        return "\n".join([f"{EXPERIMENT}: {OF_EXPERIMENTS}", "", *_options(EXPERIMENT)])
+    return of_path(_known_path(path))
+
+
+def _known_path(name: str) -> str:
+    """Returns the dotted path of the setting ``name``, which may be its last part or parts alone.
+
+    Raises:
+        ConfigError: when there is none, or several.
+    """
+    known = set(all_paths())
+    if name in known:
+        return name
+    ending = outermost(name, known)
+    if len(ending) == 1:
+        return ending[0]
+    raise ConfigError(
+        "help",
+        f"no command, group or setting is named {name!r}",
+        key_remedy(name, known, beside(name, {*known, *groups()})),
+    )
+
+
+def of_option(group: str, option: str) -> str:
+    """Returns the help of an option of a group: its values, or its overrides when it is an experiment.
+
+    Raises:
+        ConfigError: when its file is broken.
+    """
+    file, values = option_file(group, option), shown_values(group, option)
+    lines = [paragraph(f"{group}={option}: {redacted(about(file)) or 'no description'}"), "", f"File: {file}", ""]
+    if group == EXPERIMENT:
+        overrides = without_secrets(preset_values(file))
+        text = yaml.safe_dump(overrides, sort_keys=False, allow_unicode=True, width=10**6)
+        return "\n".join([*lines, "Its overrides:", text.strip()])
+    classes = _matching(settings_of(RunConfig)[group].holds, values)
+    return "\n".join([*lines, *_settings(group, classes, dict.fromkeys(classes, values), "value")]).rstrip()
+
+
+def of_path(path: str) -> str:
+    """Returns the help of the setting or the type of settings at the dotted ``path``."""
+    setting, classes, values = _at(path)
+    is_whole = setting is None or setting.is_group
+    text = _about(classes[0]) if setting is None else setting.text
+    lines = [paragraph(f"{path}: {text}"), ""]
+    if setting is not None and setting.is_group:
+        lines += [paragraph(_about(classes[0])), ""] if len(classes) == 1 else []
+        lines += [*_options(path), ""] if path in groups() else []
+    elif setting is not None:
+        shown = [("type", setting.kind), ("default", setting.value_text(values))]
+        lines += [rows([*shown, *_values_of_options(path)]), ""]
+    if is_whole:
+        by_class = {cls: _values_of(path, cls) if path in groups() else {} for cls in classes}
+        holder = path.rpartition(".")[0]
+        is_of_group = setting is None and (outer := _at(holder)[0]) is not None and outer.is_group
+        lines += _settings(holder if is_of_group else path, classes, by_class, "default")
+        inner = {one.name: one.holds for cls in classes for one in settings_of(cls).values() if one.holds}
+        lines += [line for name, holds in inner.items() for line in _entries(f"{path}.{name}", holds)]
+    else:
+        lines += _entries(path, classes)
+    return "\n".join(lines).rstrip()
+
+
+def _entries(path: str, classes: Sequence[type]) -> list[str]:
+    """Returns the entries that the list at ``path`` may have: their types with a line for each, or their settings."""
+    if len(classes) > 1:
+        types = [(str(getattr(cls, TAG)), _about(cls)) for cls in classes]
+        return [paragraph(f"Types of {path} (headrace help {path}.TYPE explains one):"), rows(types), ""]
+    return _settings(path, classes, {cls: {} for cls in classes}, "default") if classes else []
+
+
+def _at(path: str) -> tuple[Setting | None, Sequence[type], Mapping[str, Any]]:
+    """Returns what is at ``path``: the setting, or None for a type; the classes below it; the values around it."""
+    setting: Setting | None = None
+    classes: Sequence[type] = [RunConfig]
+    values = dict[str, Any]()
+    for depth, part in enumerate(path.split(".")):
+        holder = next((cls for cls in classes if part in settings_of(cls)), None)
+        if holder is None:
+            setting, classes = None, [cls for cls in classes if getattr(cls, TAG, None) == part]
+            continue
+        if depth:
+            values = _values_of(path.split(".")[0], holder) if depth == 1 else {}
+        setting = settings_of(holder)[part]
+        classes = setting.holds
+    return setting, classes, values
+
+
+def _about(cls: type) -> str:
+    """Returns the first paragraph of the docstring of ``cls``."""
+    return meaning((inspect.getdoc(cls) or "").split("\n\n")[0])
+
+
+def shown_values(group: str, option: str) -> dict[str, Any]:
+    """Returns the values of an option, without secrets.
+
+    Raises:
+        ConfigError: when a file of the user is broken.
+    """
+    values: dict[str, Any] = without_secrets(option_values(group, option))
+    return values
+
+
+def _readable_options(group: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the options of ``group`` with their values. A broken file of the user is left out: _options names it."""
+    for option in groups()[group]:
+        with contextlib.suppress(ConfigError):
+            yield option, shown_values(group, option)
+
+
+def default_option(group: str) -> str:
+    """Returns the option of ``group`` in conf/config.yaml."""
+    defaults = yaml_values((CONF / "config.yaml").read_text(encoding="utf-8"))["defaults"]
+    return next(str(one[group]) for one in defaults if isinstance(one, dict) and group in one)
+
+
+def _matching(classes: Sequence[type], values: Mapping[str, Any]) -> list[type]:
+    """Returns those of ``classes`` that ``values`` are settings of, by their type."""
+    return [cls for cls in classes if len(classes) == 1 or getattr(cls, TAG) == values.get(TAG)]
+
+
+def _values_of(group: str, cls: type) -> dict[str, Any]:
+    """Returns the values of the first option of ``group`` with settings of ``cls``, the default option first."""
+    first, holds = default_option(group), settings_of(RunConfig)[group].holds
+    several = sorted(_readable_options(group), key=lambda one: one[0] != first)
+    return next((values for _, values in several if cls in _matching(holds, values)), {})
+
+
+def _values_of_options(path: str) -> Iterator[tuple[str, str]]:
+    """Yields the value of the setting at ``path`` in each option of its group that lists it."""
+    group, _, name = path.partition(".")
+    for option, values in _readable_options(group) if name and group in groups() else ():
+        if name in values:
+            yield f"{group}={option}", REQUIRED if values[name] == MISSING else _yaml(values[name])
+
+
+def _options(group: str) -> list[str]:
+    """Returns the options of ``group``, with a line for each: its description, or what is wrong with its file."""
+    chosen = "" if group == EXPERIMENT else default_option(group)
+    found = [(f"{name} (default)" if name == chosen else name, _description(group, name)) for name in groups()[group]]
+    return [paragraph(f"Options ({group}=NAME; headrace help {group}=NAME shows its values):"), rows(found)]
+
+
+def _description(group: str, option: str) -> str:
+    try:
+        option_values(group, option)
+    except ConfigError as error:
+        return f"Broken: {error}."
+    return redacted(about(option_file(group, option)))
+
+
+def _settings(path: str, classes: Sequence[type], values: Mapping[type, Mapping[str, Any]], word: str) -> list[str]:
+    """Returns the settings of ``classes``, with their default or value (``word``). Those that several classes have
+    alike come together.
+    """
+    shown: dict[tuple[str, str, str, str], list[str]] = {}
+    for cls in classes:
+        for setting in settings_of(cls).values():
+            key = (setting.name, setting.kind, setting.value_text(values[cls]), setting.text)
+            shown.setdefault(key, []).append(str(getattr(cls, TAG, "")))
+    lines: list[str] = []
+    for types in dict.fromkeys(map(tuple, shown.values())):
+        of = f" with the type {', '.join(types)}" if len(classes) > 1 and len(types) < len(classes) else ""
+        entries = [key for key, having in shown.items() if tuple(having) == types]
+        lines += [paragraph(f"Settings{of} ({path}.KEY=VALUE):")]
+        lines += [rows(row for key in entries for row in _setting_rows(*key, word)), ""]
+    return lines or ["It has no settings."]
+
+
+def _setting_rows(name: str, kind: str, value: str, text: str, word: str) -> list[tuple[str, str]]:
+    return [(name, f"{kind}; {value if value == REQUIRED else f'{word} {value}'}"), ("", text)]

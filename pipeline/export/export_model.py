@@ -1,0 +1,102 @@
+"""Writes the weights of a run, or of its checkpoints, as a Hugging Face folder with a model card."""
+
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.command_line.facts import Fact
+from headrace.pipeline.command_line.request import run_of
+from headrace.pipeline.core.artifact import sync
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.owner import temporary_path
+from headrace.pipeline.export.model_card import model_card
+from headrace.pipeline.run.planner import Run
+from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import need
+from headrace.train.checkpoint.consolidation import averaged
+from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
+from headrace.train.engine.fragments import MASTER
+from headrace.train.engine.optimizers.base import EMA
+from headrace.train.families.hf_folder import export
+from headrace.train.objectives.base import Vocabulary
+from headrace.train.weights import Weights
+
+FILE_BYTES = 5_000_000_000
+"""The most bytes of weights in one file, as ``transformers`` saves them."""
+CARD = "README.md"
+STEPS = "write RUN, RUN@STEP, or RUN@STEP,STEP,… for the average of several of its checkpoints"
+
+
+def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> Iterator[Fact]:
+    """Writes what ``asked`` names (RUN, RUN@STEP, or RUN@STEP,STEP,… for their average) to the folder ``to``.
+
+    With ``ema`` it writes the moving average of the weights instead. Yields what was written.
+
+    Raises:
+        ConfigError: when there is no such run, checkpoint or moving average, or the folder exists.
+        ArtifactError: when a checkpoint is damaged.
+    """
+    folder = Path(to).expanduser()
+    if folder.exists():
+        raise ConfigError("--to", f"{to!r} exists", "give the name of a new folder")
+    if not folder.parent.is_dir():
+        raise ConfigError("--to", f"there is no folder {str(folder.parent)!r}", "make it first")
+    name, at, steps = asked.partition("@")
+    if at and not re.fullmatch(r"\d+(,\d+)*", steps, re.ASCII):
+        raise ConfigError("RUN", f"{asked!r} names no steps", STEPS)
+    run = run_of(overrides, name)
+    step = next((step for step in run.steps if step.name == Weights.name), None)
+    if step is None:
+        raise ConfigError("RUN", f"{name!r} trains no model", "name another run (headrace runs lists all)")
+    if ema and run.config.optimizer.ema_decay is None:
+        raise ConfigError("--ema", f"{name!r} kept no moving average", "train with optimizer.ema_decay=0.999, say")
+    paths = _checkpoints(step, name, steps)
+    temporary = temporary_path(folder)
+    try:
+        temporary.mkdir()
+    except OSError as error:
+        raise ConfigError("--to", f"{to!r} cannot be made ({error.strerror})", "give a folder of your own") from None
+    try:
+        _write(run, paths, temporary, EMA if ema else MASTER)
+        (temporary / CARD).write_text(model_card(run, step, paths, ema), encoding="utf-8")
+        for file in temporary.rglob("*.safetensors"):  # safetensors lets only their owner read them
+            shutil.copymode(temporary / CARD, file)
+        sync(temporary)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    shown = ", ".join(f"{step:,}" for step in paths)
+    what = f"{'the average of steps' if len(paths) > 1 else 'step'} {shown}"
+    yield "weights", f"{step.folder}, {'the moving average at ' if ema else ''}{what}"
+    yield "folder", f"{folder} ({sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()):,} bytes)"
+    yield "scores", f"headrace evaluate {folder}"
+
+
+def _checkpoints(step: Step, name: str, steps: str) -> dict[int, Path]:
+    """Returns the checkpoints that ``steps`` names (numbers separated by commas), the last one without it."""
+    found = checkpoints(step.folder / CHECKPOINTS)
+    there = ", ".join(map(str, found)) or "none"
+    if not steps:
+        if not step.is_whole or not found:
+            raise ConfigError("RUN", f"the training of {name!r} is not finished", f"give a step: {name}@STEP ({there})")
+        return {max(found): found[max(found)]}
+    numbers = steps.split(",")
+    for number in numbers:
+        if int(number) not in found:
+            raise ConfigError("RUN", f"{name!r} has no checkpoint of step {number}", f"give some of these: {there}")
+    return {number: found[number] for number in sorted(set(map(int, numbers)))}
+
+
+def _write(run: Run, paths: dict[int, Path], folder: Path, kind: str) -> None:
+    config = run.config
+    tokenizer_file = need("tokenizer", run.steps).path("tokenizer.json")
+    vocabulary = Encoder.load(tokenizer_file).vocabulary_size
+    objective = config.row_objective
+    form = objective.context_form(Vocabulary.read(objective, tokenizer_file))
+    try:
+        weights = averaged(list(paths.values()), config.model, vocabulary, kind)
+    except FileNotFoundError as error:
+        raise ArtifactError(str(error.filename), "was removed while it was read", "give a newer step") from None
+    export(weights.items(), config.model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)

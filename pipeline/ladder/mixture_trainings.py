@@ -1,0 +1,67 @@
+"""Carries out the trainings of a search for the best mixture, each a run, those that are finished not again."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.pipeline.composition import compose
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import HeadraceError, TaskError
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.ladder.mixing_law import Floats
+from headrace.pipeline.ladder.proxies import Proxy, Search
+from headrace.pipeline.series.carried_out import DONE, all_carried_out, carried_out, state_of, step_of
+
+
+@dataclasses.dataclass(frozen=True)
+class ProxyTraining:
+    """A training of the search, and what became of it."""
+
+    proxy: Proxy
+    state: str
+    losses: Floats | None = None
+    """The last held-out loss of each source in nats per token, (sources,); None before the end."""
+    epochs: float = 0.0
+    """Passes over the rows of the source that was read most often."""
+
+
+def proxy_trainings(search: Search, starts: bool) -> tuple[list[ProxyTraining], list[HeadraceError]]:
+    """Returns what became of the trainings, and the errors of those that failed; they do not stop the others.
+
+    The others are drawn around the shares of the sources, so they follow when the data of the run are packed. Without
+    ``starts`` nothing is trained.
+    """
+
+    def carry(proxy: Proxy) -> ProxyTraining:
+        return _training(proxy, search.names, starts)
+
+    first = search.first()
+    found, errors = all_carried_out("mixtures, given", [first], starts, carry, ProxyTraining)
+    if (packed := _own_packed(first)) is None:
+        return found, errors
+    others, more = all_carried_out("mixtures", search.others(packed), starts, carry, ProxyTraining)
+    return found + others, errors + more
+
+
+def _own_packed(proxy: Proxy) -> Artifact | None:
+    """Returns the rows of the run itself; None before they are packed."""
+    overrides = list(proxy.overrides)
+    step = step_of(carried_out(compose(overrides), overrides, starts=False), "packed")
+    return Artifact(step.folder) if step.is_whole else None
+
+
+def _training(proxy: Proxy, names: Sequence[str], starts: bool) -> ProxyTraining:
+    overrides = list(proxy.overrides)
+    run = carried_out(compose(overrides), overrides, starts)
+    if (state := state_of(run)) != DONE:
+        return ProxyTraining(proxy, state)
+    rows = read_metrics(step_of(run, "weights").folder / "metrics.jsonl")
+    last: Mapping[str, Any] = next((row for row in reversed(rows) if "validation_loss" in row), {})
+    for name in names:
+        if f"source_loss:{name}" not in last:
+            wrong = f"run {run.config.id} has no held-out loss of the source {name!r}"
+            raise TaskError("mixtures", wrong, "hold out more of its text: packing.validation_fraction")
+    losses = np.array([last[f"source_loss:{name}"] for name in names])
+    return ProxyTraining(proxy, DONE, losses, max(float(last[f"epoch:{name}"]) for name in names))

@@ -1,0 +1,88 @@
+"""The page of ``headrace compare --page FILE``: settings that differ, loss curves, differences, the table.
+
+A single HTML file without other files, as the report is (pipeline/report/html_page.py).
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.report import html_page
+from headrace.pipeline.report.figures.drawing import Figure, losses
+from headrace.pipeline.report.figures.few_shot import few_shot_figure, group_figures, panels_of
+from headrace.pipeline.report.figures.forest import Interval, forest
+from headrace.pipeline.report.sections import series
+from headrace.train.evaluation.score_rows import BenchmarkScores
+
+LABELS = 3
+"""The columns before the numbers of a row: the benchmark, the shots and the metric."""
+SHOTS = 1
+"""The index of the column with the number of worked examples."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """The figures of the page; None where there is nothing to draw."""
+
+    losses: Figure | None
+    shares: Figure | None
+    others: Figure | None
+    few_shot: Figure | None
+    few_shot_groups: list[Figure]
+
+    @classmethod
+    def of(
+        cls,
+        runs: Mapping[str, Sequence[BenchmarkScores]],
+        logs: Mapping[str, Path],
+        shares: Sequence[Interval],
+        others: Sequence[Interval],
+    ) -> "Figures":
+        """Draws the figures of ``runs`` (name → scores); the others are compared with the first.
+
+        Args:
+            runs: at least two.
+            logs: name → metrics.jsonl of the training, which may not exist.
+            shares: differences of shares of right answers, in percentage points.
+            others: differences in the units of their metrics.
+        """
+        first, *_ = runs
+        by_shots = panels_of(runs)
+        metrics = {name: read_metrics(path) for name, path in logs.items() if path.is_file()}
+        return cls(
+            losses=losses({name: _loss(rows) for name, rows in metrics.items()}),
+            shares=forest("shares", shares, f"percentage points more than {first}"),
+            others=forest("others", others, f"more than {first}, in the units of the table"),
+            few_shot=few_shot_figure([panel for panel in by_shots if not panel.is_by_group]),
+            few_shot_groups=group_figures([panel for panel in by_shots if panel.is_by_group]),
+        )
+
+
+def _loss(rows: Sequence[dict[str, Any]]) -> Sequence[tuple[float, float]]:
+    """Returns the validation loss over the steps; the training loss where nothing was validated."""
+    return series(rows, "validation_loss") or series(rows, "loss")
+
+
+def render(
+    names: Sequence[str],
+    settings: Sequence[Sequence[str]],
+    table: Sequence[Sequence[str]],
+    note: str,
+    figures: Figures,
+) -> str:
+    """Returns the page of the runs ``names``.
+
+    Args:
+        names: the first is the one that the others are compared with.
+        settings: a line for each setting that differs: its name, then the value of each run.
+        table: the header, then the rows. The column of shots is left out when no row has any.
+        note: the text below the table.
+        figures: as ``Figures.of`` draws them.
+    """
+    hidden = SHOTS if all(row[SHOTS] == "0" for row in table[1:]) else None
+    head, *body = ([cell for number, cell in enumerate(row) if number != hidden] for row in table)
+    values = {"runs": names, "settings": settings, "head": head, "body": body, "note": note}
+    labels = len(head) - len(table[0]) + LABELS
+    return html_page.render("comparison.html", values | {"labels": labels} | vars(figures))

@@ -1,0 +1,188 @@
+"""Chooses a few documents for each rule: a kept and a dropped one side by side, with removed lines marked.
+
+    rule that drops           any kept document                | a document that it dropped
+    rule that removes lines   a kept document that lost lines  | a document that its filter dropped
+
+Only a few evenly spaced shards are read, each only as far as needed; the same shards of ``texts`` are read for the
+lines that were removed. So the cost of a report does not grow with the data.
+"""
+
+import dataclasses
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import TypeVar
+
+from datatrove.data import Document
+
+from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.filter import removed_parts
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.report.documents.marking import Line, Located, Page, excerpt, pages
+from headrace.pipeline.report.formatting import visible
+
+T = TypeVar("T")
+Rules = Mapping[str, int]
+"""Rule → the number of documents that are wanted."""
+
+SHARDS = 8
+"""The number of shards that samples are taken from."""
+DOCUMENTS_PER_SHARD = 5_000
+"""The number of documents of a shard that are searched for rules that seldom apply."""
+PER_RULE = 3
+KEPT_SAMPLES = 12
+"""The number of different kept documents that are shown next to dropped ones."""
+CHARACTERS = 300
+VALUE_CHARACTERS = 150
+LINES = 6
+ANY = ""
+"""In place of a rule: any document is accepted."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A document on the page."""
+
+    id: str
+    url: str
+    rule: str
+    """The rule that dropped it; empty when it was kept."""
+    value: str
+    lines: list[Line | int]
+    """Some of its lines, removed ones with their rules; a number counts lines that are left out."""
+
+    @classmethod
+    def of(cls, page: Page, rule: str) -> "Sample":
+        """Returns the sample of ``page`` that shows the effect of ``rule``."""
+        document = page.document
+        return cls(
+            visible(document.id, CHARACTERS),
+            visible(str(document.metadata.get("url") or ""), CHARACTERS),
+            str(page.drop.get("rule", "")),
+            visible(str(page.drop.get("value", "")), VALUE_CHARACTERS),
+            [line if isinstance(line, int) else _shown(line) for line in excerpt(page.lines, LINES, rule)],
+        )
+
+
+def _shown(line: Line) -> Line:
+    return Line(visible(line.text, CHARACTERS), line.rule)
+
+
+@dataclasses.dataclass(frozen=True)
+class SamplePair:
+    """A kept document and a dropped one; either may be missing."""
+
+    kept: Sample | None
+    dropped: Sample | None
+
+
+def side_by_side(
+    artifact: Artifact,
+    texts: Artifact | None,
+    cleaning: Cleaning,
+    dropping: Sequence[str],
+    removing: Sequence[str] = (),
+    kept: int = KEPT_SAMPLES,
+) -> dict[str, list[SamplePair]]:
+    """Returns up to ``PER_RULE`` pairs for each rule.
+
+    Args:
+        artifact: of texts, clean or unique, with kept and dropped documents.
+        texts: the documents before cleaning, to find removed lines; None if ``artifact`` has them.
+        cleaning: the filters that cleaned them.
+        dropping: rules that dropped documents.
+        removing: rules that removed parts of kept documents.
+        kept: the number of different kept documents that are shown next to dropped ones.
+    """
+    any_kept = {ANY: kept} if kept else {}
+    left = chosen(artifact, "documents", any_kept | dict.fromkeys(removing, PER_RULE), _removed_by)
+    wanted = dict.fromkeys([*dropping, *map(_filter, removing)], PER_RULE)
+    right = chosen(artifact, "dropped", wanted, _dropped_by)
+    located = {
+        document.id: (shard, document) for found in (left, right) for some in found.values() for shard, document in some
+    }
+    by_id = {page.document.id: page for page in pages(list(located.values()), texts, cleaning)}
+
+    def sample(one: Located | None, rule: str) -> Sample | None:
+        return None if one is None else Sample.of(by_id[one[1].id], rule)
+
+    beside: list[Located | None] = [*left.get(ANY, [])]
+    contrast = itertools.cycle(beside or [None])
+    found = {
+        rule: [SamplePair(sample(next(contrast), ANY), sample(one, rule)) for one in right[rule]]
+        for rule in dropping
+        if rule in right
+    }
+    for rule in removing:
+        both = itertools.zip_longest(left.get(rule, []), right.get(_filter(rule), []))
+        found[rule] = [SamplePair(sample(kept_one, rule), sample(dropped_one, rule)) for kept_one, dropped_one in both]
+    return found
+
+
+def chosen(
+    artifact: Artifact, kind: str, wanted: Rules, rules_of: Callable[[Document], Collection[str]]
+) -> dict[str, list[Located]]:
+    """Returns up to the ``wanted`` number of documents of ``kind`` for each rule, from several shards."""
+    found: dict[str, list[list[Located]]] = defaultdict(list)
+    for name in spread(names(artifact, kind), SHARDS) if wanted else []:
+        for rule, documents in _of_shard(artifact.path(name), wanted, rules_of).items():
+            found[rule].append([(shard_of(name), document) for document in documents])
+    return {rule: alternately(shards)[: wanted[rule]] for rule, shards in sorted(found.items())}
+
+
+def _of_shard(path: Path, wanted: Rules, rules_of: Callable[[Document], Collection[str]]) -> dict[str, list[Document]]:
+    """Returns the first documents of a shard for each rule; stops reading when all are found."""
+    found: dict[str, list[Document]] = defaultdict(list)
+    missing = dict(wanted)
+    for document in itertools.islice(read_documents(path), DOCUMENTS_PER_SHARD):
+        for rule in missing.keys() & rules_of(document):
+            found[rule].append(document)
+            missing[rule] -= 1
+            if not missing[rule]:
+                del missing[rule]
+        if not missing:
+            break
+    return found
+
+
+def _dropped_by(document: Document) -> Collection[str]:
+    rule = str((document.metadata.get("drop") or {}).get("rule", ""))
+    return {rule, _filter(rule)}
+
+
+def _filter(rule: str) -> str:
+    return rule.partition(".")[0]
+
+
+def _removed_by(document: Document) -> Collection[str]:
+    return {ANY, *(rule for _, rule, _ in removed_parts(document))}
+
+
+def names(artifact: Artifact, kind: str) -> list[str]:
+    """Returns the names of the shards of ``kind``; unlike ``Artifact.shards``, this opens none."""
+    return sorted(name for name in artifact.manifest["files"] if name.startswith(f"{kind}/"))
+
+
+def located(artifact: Artifact, kind: str) -> Iterator[Located]:
+    """Yields all documents of ``kind`` with the numbers of their shards."""
+    for name in names(artifact, kind):
+        yield from ((shard_of(name), document) for document in read_documents(artifact.path(name)))
+
+
+def shard_of(name: str) -> int:
+    """Returns the number of the shard ``name``: ``documents/00007.jsonl.zst`` → 7."""
+    return int(PurePath(name).name.partition(".")[0])
+
+
+def alternately(groups: Iterable[Sequence[T]]) -> list[T]:
+    """Returns the first item of each group, then the second of each, and so on."""
+    rounds = itertools.zip_longest(*groups)
+    return [item for group_round in rounds for item in group_round if item is not None]
+
+
+def spread(items: Sequence[T], wanted: int) -> list[T]:
+    """Returns at most ``wanted`` of the ``items``, evenly spaced, beginning with the first."""
+    step = max(1.0, len(items) / wanted)
+    return [items[int(i * step)] for i in range(min(wanted, len(items)))]

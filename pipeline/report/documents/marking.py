@@ -1,0 +1,180 @@
+"""Compares cleaned documents with their texts before cleaning, and marks each removed line with its rule.
+
+    document of texts   menu             - c4_lines.end_mark
+                        A sentence.
+                        Shared words.    - unique_lines
+    cleaned document    A sentence.
+
+The document is in the same shard of ``texts`` as of ``clean`` and ``unique``.
+
+Rules that judge single lines are applied again. The other missing lines were removed by rules that the document's
+metadata names: if there is one such rule, the lines are marked with its name, else with ``removed``.
+"""
+
+import dataclasses
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from datatrove.data import Document
+
+from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.document import DOCUMENTS, documents_named
+from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters.filter import is_within, removed_parts
+from headrace.data_prep.filters.line_rules import LineFilter, apply_rules
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.report.documents.alignment import aligned_lines
+
+REMOVED = "removed"
+REWRITTEN = "rewritten"
+"""Marks of lines that an unknown rule removed or replaced."""
+
+Located = tuple[int, Document]
+"""A document, after the number of its shard."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of a page, with the rule that removed it or dropped the page because of it; empty for a kept line."""
+
+    text: str
+    rule: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """A document with its lines, those that were removed among them."""
+
+    document: Document
+    lines: list[Line]
+    filters: Sequence[AnyFilter] = ()
+    """The filters that cleaned it."""
+
+    @property
+    def drop(self) -> Mapping[str, Any]:
+        """The rule and the value that dropped it; empty for a kept document."""
+        return self.document.metadata.get("drop") or {}
+
+
+def pages(found: Sequence[Located], texts: Artifact | None, cleaning: Cleaning) -> list[Page]:
+    """Returns documents of clean or unique with their lines before ``cleaning``, in the artifact ``texts``.
+
+    Without ``texts``, these are documents of that artifact, which have lost no line.
+    """
+    originals = {} if texts is None else original_texts(found, texts)
+    return [
+        Page(document, marked_lines(document, originals.get(document.id), cleaning), cleaning.filters)
+        for _, document in found
+    ]
+
+
+def original_texts(found: Sequence[Located], texts: Artifact) -> dict[str, str]:
+    """Returns the texts before cleaning by id. Each shard of ``texts`` is read once, up to the last document found."""
+    ids: dict[int, set[str]] = defaultdict(set)
+    for shard, document in found:
+        ids[shard].add(document.id)
+    paths = {shard: texts.shard("documents", shard, DOCUMENTS) for shard in sorted(ids)}
+    return {one.id: one.text for shard, path in paths.items() for one in documents_named(path, ids[shard])}
+
+
+def marked_lines(document: Document, original: str | None, cleaning: Cleaning) -> list[Line]:
+    """Returns the non-blank lines of ``original``, those missing from ``document`` with the rule that removed them.
+
+    Without ``original``, these are the lines of ``document``.
+    """
+    filters = cleaning.filters
+    drop = str((document.metadata.get("drop") or {}).get("rule", ""))
+    last = next((n for n, one in enumerate(filters) if is_within(one.base_reason, drop)), len(filters))
+    known = _non_blank(document.text)
+    lines = [Line(text) for text in known]
+    if original is not None and _non_blank(original) != known:
+        lines = _judged([Line(text) for text in _non_blank(original)], filters[:last])
+        lines = list(_aligned(lines, known, _other_rule(document, filters)))
+    return _judged(lines, filters[last : last + 1])
+
+
+def _non_blank(text: str) -> list[str]:
+    return list(filter(None, map(str.strip, text.splitlines())))
+
+
+def _judged(lines: list[Line], filters: Iterable[object]) -> list[Line]:
+    """Returns ``lines`` after those of the ``filters`` that judge single lines."""
+    for line_filter in filters:
+        if isinstance(line_filter, LineFilter):
+            lines = [line if line.rule else _judged_line(line.text, line_filter) for line in lines]
+    return lines
+
+
+def _judged_line(text: str, line_filter: LineFilter) -> Line:
+    text, failed = apply_rules(line_filter.rules, text)
+    return Line(text.strip()) if failed is None else Line(text, line_filter.reason(failed.type))
+
+
+def _other_rule(document: Document, filters: Iterable[object]) -> str:
+    """Returns the only rule that removed parts of ``document`` and is not applied again here, else ``REMOVED``."""
+    line_filters = {one.type for one in filters if isinstance(one, LineFilter)}
+    names = {name for _, name, _ in removed_parts(document)}
+    others = {name for name in names if name.partition(".")[0] not in line_filters}
+    return others.pop() if len(others) == 1 else REMOVED
+
+
+def _aligned(lines: Sequence[Line], known: Sequence[str], rule: str) -> Iterator[Line]:
+    """Yields ``lines``; those missing from ``known`` are marked with ``rule``, and rewritten lines are inserted."""
+    left = [line.text for line in lines if not line.rule]
+    first, *edits = _deletions(left, known, rule) or _edits(left, known, rule)
+    remaining = iter(edits)
+    yield from first
+    for line in lines:
+        if line.rule:
+            yield line
+        else:
+            yield from next(remaining)
+
+
+def _deletions(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
+    """Returns ``_edits`` if lines were only removed from ``left``; else an empty list."""
+    index, found = 0, [list[Line]()]
+    for text in left:
+        is_kept = index < len(known) and known[index] == text
+        index += is_kept
+        found.append([Line(text, "" if is_kept else rule)])
+    return found if index == len(known) else []
+
+
+def _edits(left: Sequence[str], known: Sequence[str], rule: str) -> list[list[Line]]:
+    """Returns the lines inserted before ``left``, then for each of its lines: itself and the lines inserted after it.
+
+    Lines that are missing from ``known`` are marked.
+    """
+    found = [list[Line](), *([Line(text)] for text in left)]
+    rewriting = REWRITTEN if rule == REMOVED else rule
+    pairs = [(-1, -1), *aligned_lines(left, known), (len(left), len(known))]
+    for (before, above), (end, last) in itertools.pairwise(pairs):
+        name = rewriting if last > above + 1 else rule
+        found[before + 2 : end + 1] = [[Line(text, name)] for text in left[before + 1 : end]]
+        found[end] += [Line(text) for text in known[above + 1 : last]]
+    return found
+
+
+def excerpt(lines: Sequence[Line], number: int, rule: str = "") -> list[Line | int]:
+    """Returns at most ``number`` of ``lines`` in their order, and between them the number of lines left out.
+
+    Lines that ``rule`` removed (any rule if it is empty) and their neighbours are preferred, then the first lines.
+    """
+    removed = [n for n, line in enumerate(lines) if line.rule and matches(rule, line.rule)]
+    near = {n + offset for n in removed for offset in (-1, 0, 1)}
+    chosen = sorted(sorted(range(len(lines)), key=lambda n: (n not in near, n))[:number])
+    found: list[Line | int] = []
+    for before, n in itertools.pairwise([-1, *chosen, len(lines)]):
+        if n - before > 1:
+            found.append(n - before - 1)
+        if n < len(lines):
+            found.append(lines[n])
+    return found
+
+
+def matches(rule: str, name: str) -> bool:
+    """Whether ``name`` is ``rule`` or a rule of the filter ``rule``; an empty ``rule`` matches every name."""
+    return not rule or name == rule or name.startswith(f"{rule}.")

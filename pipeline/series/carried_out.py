@@ -1,0 +1,74 @@
+"""Carries out many runs, those that are finished not again: the trainings of a ladder, the arms of a study.
+
+Their state is that of the runs, so the same command goes on after an interruption. On a cluster a run is submitted.
+"""
+
+import contextlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from headrace.pipeline.command_line.request import planned
+from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.run.line import carry_out
+from headrace.pipeline.run.planner import Run, run_folder
+from headrace.pipeline.run.run_files import RUN_JSON
+from headrace.pipeline.run.step import Step
+
+Wanted = TypeVar("Wanted")
+Found = TypeVar("Found")
+
+NOT_STARTED, STARTED, DONE = "not started", "started", "done"
+
+
+def carried_out(values: Mapping[str, Any], overrides: Sequence[str], starts: bool, last: str = "weights") -> Run:
+    """Plans the run of the composed ``values``, and carries it out unless the stage ``last`` was finished before.
+
+    Without ``starts`` nothing is carried out.
+    """
+    run = planned(values, overrides)
+    is_done = step_of(run, last).is_whole and (run_folder(run.config) / RUN_JSON).is_file()
+    if starts and not is_done:
+        with contextlib.redirect_stdout(sys.stderr):
+            carry_out(run)
+    return run
+
+
+def all_carried_out(
+    label: str,
+    wanted: Sequence[Wanted],
+    starts: bool,
+    carry: Callable[[Wanted], Found],
+    failed: Callable[[Wanted, str], Found],
+) -> tuple[list[Found], list[HeadraceError]]:
+    """Returns what became of each of ``wanted``, and the errors of those that failed; they do not stop the others.
+
+    Args:
+        label: the beginning of the line that is printed before each.
+        wanted: the trainings, in their order.
+        starts: whether missing runs are started; without it nothing is printed.
+        carry: carries out one as far as possible now.
+        failed: returns the result of one that failed, with the state.
+    """
+    found: list[Found] = []
+    errors: list[HeadraceError] = []
+    for number, one in enumerate(wanted):
+        if starts:
+            print(f"{label}: {number + 1} of {len(wanted)}: {one}", file=sys.stderr, flush=True)
+        try:
+            found.append(carry(one))
+        except HeadraceError as error:
+            errors.append(error)
+            found.append(failed(one, f"failed: {error}"))
+    return found, errors
+
+
+def step_of(run: Run, name: str) -> Step:
+    return next(step for step in run.steps if step.name == name)
+
+
+def state_of(run: Run, last: str = "weights") -> str:
+    """Returns ``done`` when the stage ``last`` is finished, ``started`` or ``not started``."""
+    if step_of(run, last).is_whole:
+        return DONE
+    return STARTED if (run_folder(run.config) / RUN_JSON).is_file() else NOT_STARTED

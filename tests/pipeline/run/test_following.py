@@ -1,0 +1,159 @@
+"""The progress of a run that is not finished, as ``headrace status`` and ``headrace watch`` show it."""
+
+import contextlib
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
+from headrace.pipeline.core import error_report, progress
+from headrace.pipeline.core.artifact import TaskOutput, finish
+from headrace.pipeline.core.errors import RetryableError, TaskError
+from headrace.pipeline.core.progress import LATEST
+from headrace.pipeline.run import following, jobs
+from headrace.pipeline.run.planner import Run, plan
+from headrace.pipeline.run.step import Step
+from tests.command_line import headrace_here
+
+LINE = "120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> list[str]:
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"text": "One page."}) + "\n")
+    source = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", "cleaning=none"]
+    return [*source, f"root={tmp_path}/runs", "until=weights", "tracking=file"]
+
+
+@pytest.fixture
+def training(settings: list[str]) -> Step:
+    """A training that runs."""
+    step = plan(decoded(compose(settings)))[-2]
+    (step.folder / LATEST).parent.mkdir(parents=True)
+    (step.folder / LATEST).write_text(LINE)
+    return step
+
+
+def test_status_shows_steps_time_left_loss_and_speed(
+    settings: list[str], training: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    done = headrace_here("status", *settings)
+    assert done.returncode == 0, done.stderr
+    (row,) = [line for line in done.stdout.splitlines() if line.split()[:1] == ["weights"]]
+    assert " ".join(LINE.split()) in " ".join(row.split())
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.02)
+
+
+@contextlib.contextmanager
+def elsewhere(work: Callable[[], None]) -> Iterator[None]:
+    """Does ``work`` in a thread, as another command would."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    thread.join()
+
+
+@pytest.mark.timeout(60)
+def test_watch_ends_when_no_command_works_on_the_run(
+    settings: list[str], fast: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
+    step = plan(decoded(compose(settings)))[0]
+    done = headrace_here("watch", *settings)
+    assert done.returncode == 1
+    remedy = "correct the cause and run the run's command again"
+    assert done.stderr.splitlines()[-1] == f"headrace: texts: no job and no command works on it; {remedy}"
+    error_report.write(step.folder, RetryableError("texts", "the disk is full", "free some space"))
+    done = headrace_here("watch", *settings)
+    assert done.returncode == 75
+    assert done.stderr.splitlines()[-1] == "headrace: texts: the disk is full; free some space"
+
+
+@pytest.mark.timeout(60)
+def test_watch_goes_on_when_the_scheduler_does_not_answer(
+    settings: list[str], fast: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "ASK_SECONDS", 0.0)
+    step = plan(decoded(compose([*settings[:-2], "until=texts"])))[0]
+    asked = []
+
+    def live(steps: object) -> None:
+        asked.append(steps)
+        if len(asked) == 2:
+            step.executor(step.phases[0]).run_task(0)
+            step.finish()
+        raise TaskError("cluster=slurm", "squeue gave no answer within 60 s", "run again")
+
+    monkeypatch.setattr(jobs, "live", live)
+    work = following.Following(step, step.folder)
+    work.show_tasks()
+    assert len(asked) == 2
+
+
+@pytest.mark.timeout(60)
+def test_watch_follows_data_stages_until_they_are_done(
+    settings: list[str], fast: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        began.set()
+        time.sleep(seconds)
+
+    monkeypatch.setattr(following, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    settings = [*settings[:-2], "until=signatures"]
+    steps = plan(decoded(compose(settings)))
+
+    def work() -> None:
+        began.wait(60)
+        for step in steps:
+            for phase in step.phases:
+                for task in range(phase.tasks):
+                    step.executor(phase).run_task(task)
+            step.finish()
+
+    with elsewhere(work):
+        done = headrace_here("watch", *settings)
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    assert re.fullmatch(r"texts 1/1 tasks, .*, 0:00:00 to go", lines[0])
+    assert lines[1].split() == ["texts", "done"]
+    assert lines[-1].split() == ["report", "done"]
+    assert re.search(r"records in +1\n", done.stdout)
+
+
+def test_watch_follows_a_training(
+    training: Step, fast: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "LOG_EVERY_SECONDS", 0.0)
+    config = decoded(compose([]))
+    rows = [{"step": step, "loss": 5.0 / step, "tokens_per_second": 51200.4} for step in (10, 20, 30)]
+
+    def work() -> None:
+        with (training.folder / "metrics.jsonl").open("a") as file:
+            for row in rows:
+                file.write(json.dumps(row) + "\n")
+                file.flush()
+                time.sleep(0.05)
+        TaskOutput(training.folder, "weights", 0).done({})
+        finish(training.folder, training.description, {"weights": 1})
+
+    with elsewhere(work):
+        following.follow(Run(config, {}, [training], []))
+    lines = capsys.readouterr().err.splitlines()
+    steps = training.stage.training.steps  # type: ignore[attr-defined]
+    assert lines[0] == f"weights 10/{steps} steps  loss 0.5  tokens/s 51,200"
+    assert re.fullmatch(rf"weights 30/{steps} steps, [0-9.]+/s, [0-9:]+ to go  loss 0.1667  tokens/s 51,200", lines[2])
+    assert lines[-1].split() == ["weights", "done"]

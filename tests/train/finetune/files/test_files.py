@@ -1,0 +1,300 @@
+"""The formats of GLUE, SuperGLUE and SQuAD, on small files made here, and fields that a user names."""
+
+import gzip
+import json
+
+import pytest
+import zstandard
+
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.settings import decode, settings
+from headrace.train.finetune.files import AnyFormat
+from headrace.train.finetune.files.examples import Answer, Example
+from headrace.train.finetune.files.fields import Fields
+from headrace.train.finetune.files.glue import Glue
+from headrace.train.finetune.files.squad import Squad
+from headrace.train.finetune.files.superglue import SuperGlue
+
+
+@settings
+class Holder:
+    format: AnyFormat
+
+
+@pytest.fixture
+def write(tmp_path):
+    """``write(name, text)`` returns the path of a file, compressed as its name says."""
+
+    def file(name: str, text: str | bytes):
+        content = text.encode() if isinstance(text, str) else text
+        if name.endswith(".gz"):
+            content = gzip.compress(content)
+        if name.endswith(".zst"):
+            content = zstandard.compress(content)
+        (tmp_path / name).write_bytes(content)
+        return tmp_path / name
+
+    return file
+
+
+def lines(*objects: object) -> str:
+    return "".join(json.dumps(one) + "\n" for one in objects)
+
+
+GLUE_FILES = {
+    "cola": (
+        'gj04\t1\t\tOur friends won\'t "buy" it.\ngj04\t0\t*\tThey drank the pub.\n',
+        ({"sentence": 'Our friends won\'t "buy" it.'}, "acceptable", None),
+        ({"sentence": "They drank the pub."}, "unacceptable", None),
+    ),
+    "sst2": (
+        'sentence\tlabel\n"hide new secretions \t0\na\u2028b \t1\n',
+        ({"sentence": '"hide new secretions '}, "negative", None),
+        ({"sentence": "a\u2028b "}, "positive", None),
+    ),
+    "mrpc": (
+        "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t70\t71\tA.\tB, \"so\r\n0\t7\t8\tC.\tD.\r\n",
+        ({"sentence1": "A.", "sentence2": 'B, "so'}, "equivalent", None),
+        ({"sentence1": "C.", "sentence2": "D."}, "not_equivalent", None),
+    ),
+    "qqp": (
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\tWhy?\tHow?\t0\n4\t5\t6\tIs it?\t\t1\n",
+        ({"question1": "Why?", "question2": "How?"}, "not_duplicate", None),
+        ({"question1": "Is it?", "question2": ""}, "duplicate", None),
+    ),
+    "stsb": (
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+        "0\tnews\tx\t2012\t1\tn\tn\tA.\tB.\t4.750\n",
+        ({"sentence1": "A.", "sentence2": "B."}, None, 4.75),
+    ),
+    "mnli": (
+        "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\tA.\tB.\tneutral\tneutral\n1\tC.\tD.\tneutral\tentailment\n",
+        ({"premise": "A.", "hypothesis": "B."}, "neutral", None),
+        ({"premise": "C.", "hypothesis": "D."}, "entailment", None),
+    ),
+    "qnli": (
+        "index\tquestion\tsentence\tlabel\n0\tWho?\tHe.\tnot_entailment\n",
+        ({"question": "Who?", "sentence": "He."}, "not_entailment", None),
+    ),
+    "rte": (
+        "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\tentailment\n",
+        ({"sentence1": "A.", "sentence2": "B."}, "entailment", None),
+    ),
+    "wnli": (
+        "index\tsentence1\tsentence2\tlabel\n0\tA.\tB.\t1\n",
+        ({"sentence1": "A.", "sentence2": "B."}, "entailment", None),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", GLUE_FILES)
+def test_glue(task, write):
+    text, *wanted = GLUE_FILES[task]
+    reader = decode(Holder, {"format": {"type": "glue", "task": task}}).format
+    found = reader.read(write("train.tsv", text))
+    assert [(dict(one.texts), one.label, one.value) for one in found.examples] == wanted
+    first = 1 if task == "cola" else 2
+    assert [one.id for one in found.examples] == [f"train.tsv:{first + number}" for number in range(len(wanted))]
+    assert {one.label for one in found.examples} - {None} <= set(reader.classes)
+    assert not found.dropped
+
+
+def test_a_test_file_of_glue_has_no_results(write):
+    path = write("test.tsv", "index\tsentence\n0\tA book.\n")
+    for task in ("cola", "sst2"):
+        (example,) = Glue(task=task).read(path, labelled=False).examples
+        assert example == Example(id="test.tsv:2", texts={"sentence": "A book."})
+
+
+def test_broken_lines_of_glue_are_dropped_with_a_reason(write):
+    head = "index\tsentence1\tsentence2\tgold_label\n"
+    good = "".join(f"{number}\tA.\tB.\tneutral\n" for number in range(6))
+    bad = b"6\tA.\tB.\t-\n7\tA.\tB.\n\n8\tA.\tB\xff\tneutral\n9\t \t\tneutral\n"
+    found = Glue(task="mnli").read(write("dev.tsv.gz", head.encode() + good.encode() + bad))
+    assert len(found.examples) == 6
+    assert found.dropped == {"unknown_label": 1, "wrong_columns": 1, "not_utf8": 1, "blank_text": 1}
+
+
+PASSAGE = "The mill by the river was old. Ann and Bob saw it.\n@highlight\nAnn slept"
+SUPERGLUE_FILES = {
+    "boolq": (
+        {"question": "is it", "passage": "It is.", "idx": 0, "label": True},
+        Example(id="val.jsonl:1", texts={"question": "is it", "passage": "It is."}, label="True"),
+    ),
+    "cb": (
+        {"premise": "A.", "hypothesis": "B", "label": "neutral", "idx": 1},
+        Example(id="val.jsonl:1", texts={"premise": "A.", "hypothesis": "B"}, label="neutral"),
+    ),
+    "copa": (
+        {"premise": "A.", "choice1": "B.", "choice2": "C.", "question": "cause", "label": 1, "idx": 2},
+        Example(id="val.jsonl:1", texts={"premise": "A.", "question": "cause"}, choices=("B.", "C."), gold=1),
+    ),
+    "rte": (
+        {"premise": "A.", "hypothesis": "B", "label": "not_entailment", "idx": 1},
+        Example(id="val.jsonl:1", texts={"premise": "A.", "hypothesis": "B"}, label="not_entailment"),
+    ),
+    "wic": (
+        {"word": "place", "sentence1": "Do you want to come over to my place?", "sentence2": "A place.", "idx": 0,
+         "label": False, "start1": 31, "start2": 2, "end1": 36, "end2": 7, "version": 1.1},
+        Example(
+            id="val.jsonl:1",
+            texts={"sentence1": "Do you want to come over to my place?", "sentence2": "A place.", "word": "place"},
+            label="False",
+            numbers={"start1": 31, "end1": 36, "start2": 2, "end2": 7},
+        ),
+    ),
+    "wsc": (
+        {"text": "Mark told Pete lies.", "idx": 0, "label": False,
+         "target": {"span1_index": 0, "span1_text": "Mark", "span2_index": 2, "span2_text": "Pete"}},
+        Example(
+            id="val.jsonl:1",
+            texts={"text": "Mark told Pete lies.", "span1": "Mark", "span2": "Pete"},
+            label="False",
+            numbers={"span1": 0, "span2": 2},
+        ),
+    ),
+    "multirc": (
+        {"idx": 3, "version": 1.1, "passage": {"text": "<b>Sent 1: </b>A.", "questions": [
+            {"question": "Who?", "idx": 9, "answers": [{"text": "Ann", "idx": 1, "label": 0},
+                                                       {"text": "Bob", "idx": 2, "label": 1}]}]}},
+        *(
+            Example(
+                id=f"val.jsonl:1:0:{index}",
+                texts={"question": "Who?", "answer": answer, "paragraph": "<b>Sent 1: </b>A."},
+                label=label,
+                group="val.jsonl:1:0",
+            )
+            for index, (answer, label) in enumerate([("Ann", "False"), ("Bob", "True")])
+        ),
+    ),
+    "record": (
+        {"source": "x", "idx": 0, "passage": {"text": PASSAGE, "entities": [
+            {"start": 39, "end": 41}, {"start": 31, "end": 33}, {"start": 62, "end": 64}]},
+         "qas": [{"query": "@placeholder slept.", "idx": 5, "answers": [{"start": 31, "end": 33, "text": "Ann"},
+                                                                       {"start": 62, "end": 64, "text": "Ann"}]}]},
+        Example(
+            id="val.jsonl:1:0",
+            texts={"query": "@placeholder slept.", "passage": PASSAGE},
+            choices=("Ann", "Bob"),
+            answers=(Answer("Ann", 31), Answer("Ann", 62)),
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", SUPERGLUE_FILES)
+def test_superglue(task, write):
+    line, *wanted = SUPERGLUE_FILES[task]
+    reader = decode(Holder, {"format": {"type": "superglue", "task": task}}).format
+    found = reader.read(write("val.jsonl", lines(line, {"idx": 1, "passage": {"text": "A."}})))
+    assert list(found.examples) == wanted
+    assert sum(found.dropped.values()) == 1
+    without_results = [one.label is None and one.answers is None for one in
+                       reader.read(write("test.jsonl", lines(line)), labelled=False).examples]  # fmt: skip
+    assert all(without_results)
+
+
+def squad(*questions: dict) -> str:
+    context = "The Normans were in Normandy."
+    return json.dumps(
+        {"version": "v2.0", "data": [{"title": "N", "paragraphs": [{"context": context, "qas": questions}]}]}
+    )
+
+
+def test_squad(write):
+    question = {
+        "question": "Who?",
+        "answers": [{"text": "Normans", "answer_start": 4}, {"text": "Nor", "answer_start": 4}],
+    }
+    path = write(
+        "train-v2.0.json.zst",
+        squad(
+            {"id": "1", **question},
+            {"id": "2", "question": "Why?", "answers": [], "is_impossible": True, "plausible_answers": []},
+            {"id": "3", "question": "Who?", "answers": [{"text": "Normans", "answer_start": 5}]},
+            {"id": "4", "question": "Who?", "answers": []},
+            {"id": "5", **question, "is_impossible": False},
+        ),
+    )
+    found = decode(Holder, {"format": {"type": "squad"}}).format.read(path)
+    assert [(one.id, one.answers) for one in found.examples] == [
+        ("1", (Answer("Normans", 4), Answer("Nor", 4))), ("2", ()), ("5", (Answer("Normans", 4), Answer("Nor", 4)))
+    ]  # fmt: skip
+    assert found.examples[0].texts == {"question": "Who?", "context": "The Normans were in Normandy."}
+    assert found.dropped == {"answer_elsewhere": 1, "no_answer": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", ": has no list of articles in a field 'data'; give a file of SQuAD: "),
+        ('{"data": [{"title": "N"}]}', ": data[0]: is no article (no_field); give a file of SQuAD: "),
+    ],
+)
+def test_another_json_is_not_squad(text, message, write):
+    path = write("dev.json", text)
+    with pytest.raises(ArtifactError) as caught:
+        Squad().read(path)
+    assert str(caught.value).startswith(f"{path}{message}")
+
+
+def test_fields_of_the_users_own(write):
+    number = Fields(texts=("a", "b"), names=("first", "second"), value="score")
+    path = write("own.csv", 'a,b,score\n"one, ""two""\nthree",x,1.5\ny,z,nan\nu,v,-2\n')
+    found = number.read(path)
+    assert [(one.id, dict(one.texts), one.value) for one in found.examples] == [
+        ("own.csv:2", {"first": 'one, "two"\nthree', "second": "x"}, 1.5),
+        ("own.csv:5", {"first": "u", "second": "v"}, -2.0),
+    ]
+    assert found.dropped == {"no_number": 1}
+    listed = Fields(texts=("query",), choices=("choices",), gold="gold")
+    path = write(
+        "own.jsonl",
+        lines({"query": "Q", "choices": ["a", "b"], "gold": 1}, {"query": "Q", "choices": ["a", "b"], "gold": 2})
+        + lines({"query": "Q", "choices": ["c", "d"], "gold": 0}),
+    )
+    found = listed.read(path)
+    assert [(one.choices, one.gold) for one in found.examples] == [(("a", "b"), 1), (("c", "d"), 0)]
+    assert found.dropped == {"unknown_choice": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        (
+            "own.tsv",
+            "sentense\tlabel\nA.\t0\nB.\t1\n",
+            ": 2 records hold no example (no_field: 2), 0 do; field 'sentence' is missing, did you mean 'sentense'? "
+            "(fields: sentense, label)",
+        ),
+        (
+            "own.jsonl",
+            "{\n[]\n" + lines({"sentence": "B.", "label": 0}),
+            ": 2 records hold no example (not_json: 2), 1 do; check the format and the names of the fields",
+        ),
+        ("own.tsv", "", ": holds no examples; give a file with one example a line"),
+        (
+            "own.xml",
+            "<a/>",
+            ": is of no known format (.xml suffix); name it .tsv, .txt, .csv, .jsonl, .ndjson, .json, also with .gz or "
+            ".zst after it",
+        ),
+    ],
+)
+def test_a_file_of_another_format_is_refused(name, text, message, write):
+    path = write(name, text)
+    with pytest.raises(ArtifactError) as caught:
+        Glue(task="sst2").read(path)
+    assert str(caught.value) == f"{path}{message}"
+
+
+def test_names_are_as_many_as_texts():
+    with pytest.raises(ConfigError) as caught:
+        Fields(texts=("a", "b"), names=("c",))
+    assert str(caught.value) == "finetune.names: there are 1 names and 2 texts; give one name for each text"
+
+
+def test_superglue_knows_its_classes():
+    assert SuperGlue(task="cb").classes == ("entailment", "contradiction", "neutral")
+    assert SuperGlue(task="wic").classes == ("False", "True")
+    assert SuperGlue(task="record").classes == SuperGlue(task="copa").classes == ()

@@ -1,0 +1,150 @@
+"""Conversations: the loss is that of the answers alone, and the result can be talked to."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from transformers import AutoTokenizer
+
+from headrace.data_prep.tokenization.encode import Encoder
+from headrace.pipeline.__main__ import main
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.json_files import read_json
+from headrace.pipeline.core.settings import decode
+from headrace.train.data.batches import IGNORED
+from headrace.train.finetune.files.examples import Example
+from headrace.train.finetune.tasks.conversations import Conversations
+from headrace.train.finetune.tasks.sequences import Form
+from headrace.train.inference.chat_template import ChatTemplate
+from tests.train.finetune.small_tasks import BAD, FILLERS, GOOD, stage
+from tests.train.finetune.tasks.test_text_to_text import DECODER, words_artifact, words_tokenizer
+
+WORDS = ("User", "Assistant", ":", "nice", "sad", *FILLERS, *GOOD, *BAD)
+INSTRUCT = (
+    "{% for m in messages %}<s>{{ m.role }}\n{{ m.content | trim }}</s>\n{% endfor %}"
+    "{% if add_generation_prompt %}<s>assistant\n{% endif %}"
+)
+FORGETFUL = "{{ messages[-1].content }}"
+
+
+def conversation(*contents: str) -> list[dict[str, str]]:
+    roles = ("user", "assistant")
+    return [{"role": roles[number % 2], "content": content} for number, content in enumerate(contents)]
+
+
+def write(path, conversations) -> str:
+    path.write_text("".join(json.dumps({"messages": one}) + "\n" for one in conversations))
+    return str(path)
+
+
+def fitted(template: str = "", context: int = 32):
+    form = Form(Encoder(words_tokenizer(WORDS)), DECODER, context)
+    return decode(Conversations, {"type": "conversations", "template": template}).fitted([], form)
+
+
+def example(messages: list[dict[str, str]]) -> Example:
+    return Example(id="c.jsonl:1", texts={"messages": json.dumps(messages)})
+
+
+@pytest.mark.parametrize("template", ["", INSTRUCT])
+def test_targets_are_the_answers_of_all_turns(template):
+    """The rule in another way: the runs of targets, decoded, are the answers with their end tokens."""
+    talks = [conversation("a good b", "nice", "c bad", "sad a"), conversation("c", "nice nice", "d", "sad", "a")]
+    task = fitted(template)
+    rows = task.rows([example(talk) for talk in talks], True)
+    arrays = task.arrays(rows)
+    tokenizer = words_tokenizer(WORDS)
+    for number, talk in enumerate(talks):
+        targets = arrays["targets"][number]
+        runs = np.split(targets, np.flatnonzero(np.diff(targets == IGNORED)) + 1)
+        found = [tokenizer.decode(run.tolist(), skip_special_tokens=False) for run in runs if run[0] != IGNORED]
+        assert found == [f"{one['content']} </s>" for one in talk if one["role"] == "assistant"]
+        inputs = arrays["inputs"][number][: (arrays["documents"][number] == 0).sum()]
+        text = task.template.rendered(talk, False)
+        assert inputs.tolist() == tokenizer.encode(text, add_special_tokens=False).ids
+    assert task.counts(arrays)["nll"] == 5 + 5
+
+
+def test_a_long_conversation_is_cut_at_its_end():
+    talk = conversation("a", "nice", "b " * 20, "sad")
+    (row,) = fitted(context=16).rows([example(talk)], True)
+    assert (len(row.sequences[0].tokens), row.facts["is_answer"].sum(), row.cut_tokens > 0) == (16, 2, True)
+    with pytest.raises(ConfigError) as caught:
+        fitted(context=16).rows([example(conversation("b " * 20, "sad"))], True)
+    assert str(caught.value) == (
+        "finetune.context: is 16, and no answer of 1 conversations begins before its end; give a larger one"
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "talk", "message"),
+    [
+        (
+            "",
+            conversation("a </s> b", "nice"),
+            "finetune.task: a message of c.jsonl:1 holds the special token '</s>'; remove it from the file",
+        ),
+        (
+            FORGETFUL,
+            conversation("a", "nice", "b", "sad"),
+            "the chat template: writes message 1 in another way when it is asked for or when others follow; give one "
+            "that only adds text for each message",
+        ),
+        (
+            "{{ raise_exception('no roles') }}",
+            conversation("a", "nice"),
+            "the chat template: cannot write these messages (no roles); correct the roles of the messages",
+        ),
+    ],
+)
+def test_what_cannot_be_masked_is_refused(template, talk, message):
+    with pytest.raises(ConfigError) as caught:
+        fitted(template).rows([example(talk)], True)
+    assert str(caught.value) == message
+
+
+def test_lines_without_a_conversation_are_dropped(tmp_path):
+    bad = [{"role": "tool", "content": "a"}, *conversation("a", "nice")], conversation("a"), [{"role": "user"}]
+    path = write(tmp_path / "c.jsonl", [*[conversation("a", "nice")] * 3, *bad])
+    examples, dropped = Conversations().read([path])
+    assert len(examples) == 3
+    assert dropped == {"unknown_role": 1, "no_answer": 1, "no_field": 1}
+
+
+def test_a_template_of_a_folder_is_read_as_transformers_reads_it(tmp_path):
+    words_tokenizer(WORDS).save(str(tmp_path / "tokenizer.json"))
+    token = {"__type": "AddedToken", "content": "</s>", "special": True}
+    values = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": token, "bos_token": "<pad>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(values))
+    (tmp_path / "chat_template.jinja").write_text("{{ bos_token }}" + INSTRUCT)
+    template = ChatTemplate.of_folder(tmp_path)
+    talk = conversation("a good b", "nice", "c")
+    reference = AutoTokenizer.from_pretrained(tmp_path)
+    for begins in (True, False):
+        wanted = reference.apply_chat_template(talk, tokenize=False, add_generation_prompt=begins)
+        assert template.rendered(talk, begins) == wanted
+
+
+def test_a_decoder_learns_to_answer_and_headrace_chat_shows_it(tmp_path, run_stage, monkeypatch, capsys):
+    talks = [
+        conversation(f"{a} {word} {b}", answer, f"{b} {a}", "a")
+        for words, answer in ((GOOD, "nice"), (BAD, "sad"))
+        for word in words
+        for a, b in zip(FILLERS[:10], FILLERS[3:13], strict=True)
+    ]
+    files = {
+        "train": write(tmp_path / "train.jsonl", [talk for n, talk in enumerate(talks) if n % 5]),
+        "validation": write(tmp_path / "validation.jsonl", talks[::5]),
+    }
+    settings = stage(DECODER, files, {"type": "conversations"}, context=32, epochs=24)
+    inputs = {"tokenizer": words_artifact(tmp_path / "tokenizer", WORDS)}
+    artifact = run_stage(settings, inputs, tmp_path / "finetuned")
+    assert read_json(artifact.path("scores.json"))["scores"]["log_likelihood"]["mean"] > -0.1
+    monkeypatch.setattr("sys.stdin", io.StringIO("a good d\n/reset\nb bad e\n"))
+    arguments = ["headrace", "chat", str(artifact.folder / "hf"), "--max-tokens", "4", "evaluation.device=cpu"]
+    monkeypatch.setattr("sys.argv", arguments)
+    main()
+    found = capsys.readouterr()
+    assert found.out.split() == ["nice", "sad"]
+    assert "no chat template" not in found.err

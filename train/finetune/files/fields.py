@@ -1,0 +1,80 @@
+"""Examples in fields that a user names."""
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import AnyText, Texts, settings
+from headrace.train.finetune.files.examples import Answer, Example, Examples, RecordError
+from headrace.train.finetune.files.records import Record, collect, index_of, number_of, text_of, value_of
+
+
+@settings
+class Fields:
+    """Files of named fields: TSV, CSV or JSON lines."""
+
+    type: Literal["fields"] = "fields"
+    texts: Texts = ("text",)
+    """The fields with the texts, in the order in which a model reads them."""
+    names: Texts = ()
+    """Other names of these texts, for text-to-text; empty: those of the fields."""
+    label: AnyText = ""
+    """The field with the class; empty: none."""
+    labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    """A class as the files write it → its name, in the order of the classes; empty: as the files have them, sorted."""
+    value: AnyText = ""
+    """The field with the number to predict; empty: none."""
+    choices: Texts = ()
+    """The fields with the choices, or the one with a list of them."""
+    gold: AnyText = ""
+    """The field with the index of the right choice, from 0; empty: none."""
+    answer: AnyText = ""
+    """The field with the text to write (text_to_text), or with a part of the second text (span); empty: none."""
+    header: bool = True
+    """Whether the first line of TSV and CSV names the fields; without it they are "0", "1", …."""
+
+    def __post_init__(self) -> None:
+        if self.names and len(self.names) != len(self.texts):
+            wrong = f"there are {len(self.names)} names and {len(self.texts)} texts"
+            raise ConfigError("finetune.names", wrong, "give one name for each text")
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self.labels.values()))
+
+    def read(self, path: Path, labelled: bool = True) -> Examples:
+        return collect(path, lambda name, record: self._examples(name, record, labelled), self.header)
+
+    def _examples(self, name: str, record: Record, labelled: bool) -> Iterator[Example]:
+        """Yields the example of ``record``."""
+        texts = dict(zip(self.names or self.texts, (text_of(record, field) for field in self.texts), strict=True))
+        if not any(text.strip() for text in texts.values()):
+            raise RecordError("blank_text")
+        choices = self._choices(record)
+        gold = index_of(record, self.gold) if labelled and self.gold else None
+        if gold is not None and gold >= len(choices):
+            raise RecordError("unknown_choice")
+        yield Example(
+            id=name,
+            texts=texts,
+            label=self._label(record) if labelled and self.label else None,
+            value=number_of(record, self.value) if labelled and self.value else None,
+            choices=choices,
+            gold=gold,
+            answers=(Answer(text_of(record, self.answer)),) if labelled and self.answer else None,
+        )
+
+    def _choices(self, record: Record) -> tuple[str, ...]:
+        if len(self.choices) == 1 and isinstance(listed := value_of(record, self.choices[0]), list):
+            return tuple(text_of({"": text}, "") for text in listed)
+        return tuple(text_of(record, field) for field in self.choices)
+
+    def _label(self, record: Record) -> str:
+        label = value_of(record, self.label)
+        if not isinstance(label, str | int) or not (name := str(label).strip()):
+            raise RecordError("no_label")
+        if self.labels and name not in self.labels:
+            raise RecordError("unknown_label")
+        return self.labels.get(name, name)

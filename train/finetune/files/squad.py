@@ -1,0 +1,70 @@
+"""The JSON of SQuAD 1.1 (Rajpurkar et al. 2016) and 2.0 (Rajpurkar et al. 2018), as it is published.
+
+    {"data": [{"paragraphs": [{"context": "…", "qas": [{"id": "…", "question": "…", "answers": [{"text": "…",
+     "answer_start": 177}], "is_impossible": false}]}]}]}
+
+In 2.0 a question may have no answer: ``is_impossible`` is true and ``answers`` is empty.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.settings import settings
+from headrace.train.evaluation.records import read_text
+from headrace.train.finetune.files.examples import Answer, Collection, Example, Examples, RecordError
+from headrace.train.finetune.files.records import Record, index_of, objects_of, text_of
+
+
+@settings
+class Squad:
+    """The JSON of SQuAD, or of data in its format."""
+
+    type: Literal["squad"] = "squad"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return ()
+
+    def read(self, path: Path, labelled: bool = True) -> Examples:
+        """Returns one example a question. It is dropped when its context does not hold an answer where the file says:
+        ``answer_elsewhere``."""
+        collection = Collection(path)
+        for number, article in enumerate(_articles(path)):
+            try:
+                paragraphs = objects_of(article, "paragraphs")
+                questions = [(text_of(one, "context"), qa) for one in paragraphs for qa in objects_of(one, "qas")]
+            except RecordError as broken:
+                raise ArtifactError(f"{path}: data[{number}]", f"is no article ({broken.reason})", REMEDY) from None
+            for context, question in questions:
+                collection.add(_examples(context, question, labelled), question)
+        return collection.close()
+
+
+REMEDY = 'give a file of SQuAD: {"data": [{"paragraphs": [{"context": …, "qas": […]}]}]}'
+
+
+def _articles(path: Path) -> list[Any]:
+    try:
+        values = json.loads(read_text(path).removeprefix("\ufeff"))
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(str(path), f"is not JSON ({error})", REMEDY) from None
+    articles = values.get("data") if isinstance(values, dict) else None
+    if not isinstance(articles, list) or not all(isinstance(article, dict) for article in articles):
+        raise ArtifactError(str(path), "has no list of articles in a field 'data'", REMEDY)
+    return articles
+
+
+def _examples(context: str, question: Record, labelled: bool) -> Iterator[Example]:
+    answers = None
+    if labelled:
+        found = [] if question.get("is_impossible") else objects_of(question, "answers")
+        answers = tuple(Answer(text_of(one, "text"), index_of(one, "answer_start")) for one in found)
+        if not answers and not question.get("is_impossible"):
+            raise RecordError("no_answer")
+        if any(not context.startswith(one.text, one.start) for one in answers):
+            raise RecordError("answer_elsewhere")
+    texts = {"question": text_of(question, "question"), "context": context}
+    yield Example(id=text_of(question, "id"), texts=texts, answers=answers)

@@ -1,0 +1,125 @@
+"""The JSON lines of SuperGLUE (Wang et al. 2019), as super.gluebenchmark.com publishes them.
+
+A line is one example; of MultiRC and ReCoRD it is a passage with questions, of which each answer or question is one.
+Names of texts and the order of classes are those of TensorFlow Datasets, which T5 uses.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+from headrace.pipeline.core.settings import settings
+from headrace.train.finetune.files.examples import Answer, Example, Examples, RecordError
+from headrace.train.finetune.files.fields import Fields
+from headrace.train.finetune.files.glue import ENTAILMENT
+from headrace.train.finetune.files.records import Record, collect, index_of, object_of, objects_of, text_of, value_of
+
+SuperGlueTask = Literal["boolq", "cb", "copa", "multirc", "record", "rte", "wic", "wsc"]
+TRUTH = ("False", "True")
+CB = ("entailment", "contradiction", "neutral")
+FLAT = {
+    "boolq": Fields(texts=("question", "passage"), label="label", labels={one: one for one in TRUTH}),
+    "cb": Fields(texts=("premise", "hypothesis"), label="label", labels={one: one for one in CB}),
+    "copa": Fields(texts=("premise", "question"), choices=("choice1", "choice2"), gold="label"),
+    "rte": Fields(texts=("premise", "hypothesis"), label="label", labels=ENTAILMENT),
+}
+"""The tasks whose lines hold one example in named fields."""
+
+
+@settings
+class SuperGlue:
+    """The JSON lines of a task of SuperGLUE."""
+
+    type: Literal["superglue"] = "superglue"
+    task: SuperGlueTask
+    """The task of SuperGLUE whose files these are."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        if self.task in FLAT:
+            return FLAT[self.task].classes
+        return () if self.task == "record" else TRUTH
+
+    def read(self, path: Path, labelled: bool = True) -> Examples:
+        if self.task in FLAT:
+            return FLAT[self.task].read(path, labelled)
+        examples_of = READERS[self.task]
+        return collect(path, lambda name, record: examples_of(name, record, labelled))
+
+
+def _truth(record: Record, labelled: bool) -> str | None:
+    """Returns the class of a line: true, false, 1 or 0 in its field ``label``."""
+    if not labelled:
+        return None
+    label = value_of(record, "label")
+    if label not in (0, 1):
+        raise RecordError("unknown_label")
+    return TRUTH[int(label)]
+
+
+def _multirc(name: str, record: Record, labelled: bool) -> Iterator[Example]:
+    passage = object_of(record, "passage")
+    paragraph = text_of(passage, "text")
+    for number, question in enumerate(objects_of(passage, "questions")):
+        for index, answer in enumerate(objects_of(question, "answers")):
+            yield Example(
+                id=f"{name}:{number}:{index}",
+                texts={
+                    "question": text_of(question, "question"),
+                    "answer": text_of(answer, "text"),
+                    "paragraph": paragraph,
+                },
+                label=_truth(answer, labelled),
+                group=f"{name}:{number}",
+            )
+
+
+def _record(name: str, record: Record, labelled: bool) -> Iterator[Example]:
+    """Yields one example a query. Its entities are in the order of the passage, each once; ``end`` is the index of the
+    last character."""
+    passage = object_of(record, "passage")
+    text = text_of(passage, "text")
+    spans = [(index_of(one, "start"), index_of(one, "end") + 1) for one in objects_of(passage, "entities")]
+    entities = tuple(dict.fromkeys(text[start:end] for start, end in sorted(spans)))
+    for number, query in enumerate(objects_of(record, "qas")):
+        yield Example(
+            id=f"{name}:{number}",
+            texts={"query": text_of(query, "query"), "passage": text},
+            choices=entities,
+            answers=tuple(_answer(one) for one in objects_of(query, "answers")) if labelled else None,
+        )
+
+
+def _answer(record: Record) -> Answer:
+    return Answer(text_of(record, "text"), index_of(record, "start"))
+
+
+def _wic(name: str, record: Record, labelled: bool) -> Iterator[Example]:
+    yield Example(
+        id=name,
+        texts={field: text_of(record, field) for field in ("sentence1", "sentence2", "word")},
+        label=_truth(record, labelled),
+        numbers={field: index_of(record, field) for field in ("start1", "end1", "start2", "end2")},
+    )
+
+
+def _wsc(name: str, record: Record, labelled: bool) -> Iterator[Example]:
+    target = object_of(record, "target")
+    yield Example(
+        id=name,
+        texts={
+            "text": text_of(record, "text"),
+            "span1": text_of(target, "span1_text"),
+            "span2": text_of(target, "span2_text"),
+        },
+        label=_truth(record, labelled),
+        numbers={"span1": index_of(target, "span1_index"), "span2": index_of(target, "span2_index")},
+    )
+
+
+READERS: Mapping[str, Callable[[str, Record, bool], Iterator[Example]]] = {
+    "multirc": _multirc,
+    "record": _record,
+    "wic": _wic,
+    "wsc": _wsc,
+}

@@ -1,0 +1,140 @@
+"""Conversations: a decoder learns to answer as the assistant does (instruction-style fine-tuning).
+
+    {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Good morning."}]}
+
+    User: Hello⏎Assistant: Good morning.E⏎          the chat template writes the messages as one text
+                          ‾‾‾‾‾‾‾‾‾‾‾‾‾‾              the loss is that of these tokens, in every turn of the assistant
+
+A conversation that does not fit the context is cut at its end. Without a token of an answer in the rest it is left out.
+"""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import AnyText, settings
+from headrace.train.context import LEFT_TO_RIGHT, ContextForm
+from headrace.train.finetune.files.examples import Example, RecordError
+from headrace.train.finetune.files.records import Record, collect, objects_of, text_of
+from headrace.train.finetune.tasks.sequences import Form
+from headrace.train.finetune.tasks.task import Prediction, Row, Task
+from headrace.train.finetune.tasks.task_files import merged
+from headrace.train.finetune.tasks.token_rows import TokenTask, answer_row
+from headrace.train.inference.chat_template import DEFAULT_TEMPLATE, ChatTemplate, Message
+from headrace.train.parts import StackName
+
+ROLES = ("system", "user", "assistant")
+MESSAGES = "messages"
+"""The field of a line, and the name of an example's text: its messages as JSON."""
+
+
+@settings
+class Conversations(Task):
+    """Writes the answers of the assistant in conversations; files are JSON lines with ``messages``."""
+
+    type: Literal["conversations"] = "conversations"
+    template: AnyText = ""
+    """The chat template, in Jinja; empty: that of finetune.folder or, without one, lines "User: …" and
+    "Assistant: …"."""
+    stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
+
+    @property
+    def metric(self) -> str:
+        return "log_likelihood"
+
+    def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
+        return merged(collect(Path(path), _conversation) for path in paths)
+
+    def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
+        return
+
+    def fitted(self, training: Sequence[Example], form: Form) -> "Dialogues":
+        folder = form.tokenizer_folder
+        own = ChatTemplate.of_folder(folder) if folder is not None else None
+        end = str(form.encoder.backend.id_to_token(form.encoder.end_of_text))
+        special = own.special if own is not None else {"eos_token": end}
+        text = self.template or (own.text if own is not None else DEFAULT_TEMPLATE)
+        tokenizer = Tokenizer.from_str(form.encoder.backend.to_str())
+        tokenizer.encode_special_tokens = False
+        return Dialogues(form=form, template=ChatTemplate(text, special), tokenizer=tokenizer)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dialogues(TokenTask):
+    """Conversations with their template."""
+
+    template: ChatTemplate
+    tokenizer: Tokenizer
+    """The tokenizer, which reads special tokens in a text, as the template writes them."""
+
+    @property
+    def context_form(self) -> ContextForm:
+        return LEFT_TO_RIGHT
+
+    def complete(self, folder: Path) -> None:
+        self.template.write(folder)
+
+    def rows(self, examples: Sequence[Example], is_training: bool) -> list[Row]:
+        rows = [row for index, example in enumerate(examples) if (row := self._row(index, example)) is not None]
+        if examples and not rows:
+            wrong = f"is {self.form.context}, and no answer of {len(examples)} conversations begins before its end"
+            raise ConfigError("finetune.context", wrong, "give a larger one")
+        return rows
+
+    def _row(self, index: int, example: Example) -> Row | None:
+        messages = json.loads(example.texts[MESSAGES])
+        self._check_text(example, messages)
+        text, spans = self.template.answers(messages)
+        encoding = self.tokenizer.encode(text, add_special_tokens=False)
+        tokens = np.array(encoding.ids, np.int64)
+        is_answer = np.array([any(s <= start < end for s, end in spans) for start, _ in encoding.offsets], bool)
+        context = self.form.context
+        if not is_answer[1:context].any():
+            return None
+        prompt_tokens = int(np.flatnonzero(is_answer)[0])
+        cut_tokens = max(0, len(tokens) - context)
+        return answer_row(index, tokens[:context], is_answer[:context], prompt_tokens, cut_tokens)
+
+    def _check_text(self, example: Example, messages: Sequence[Message]) -> None:
+        """Refuses a message that spells a special token: it would end an answer, or begin another turn."""
+        special = [one.content for one in self.tokenizer.get_added_tokens_decoder().values() if one.special]
+        for message in messages:
+            if found := next((token for token in special if token in message["content"]), None):
+                wrong = f"a message of {example.id} holds the special token {found!r}"
+                raise ConfigError("finetune.task", wrong, "remove it from the file")
+
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[NDArray[Any]]
+    ) -> list[Prediction]:
+        """Returns the mean ln p of the tokens of the answers, and their number, of each conversation with a row."""
+        found = []
+        for row, output in zip(rows, outputs, strict=True):
+            tokens = int(row.facts["is_answer"][1:].sum())
+            mean = -float(output[0]) / tokens
+            found.append({"id": examples[row.example].id, "prediction": mean, "tokens": tokens})
+        return found
+
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
+        tokens = sum(one["tokens"] for one in predictions)
+        return {"log_likelihood": sum(one["prediction"] * one["tokens"] for one in predictions) / tokens}
+
+
+def _conversation(name: str, record: Record) -> Iterator[Example]:
+    """Yields the conversation of one line."""
+    messages = [
+        {"role": text_of(message, "role"), "content": text_of(message, "content")}
+        for message in objects_of(record, MESSAGES)
+    ]
+    roles = [message["role"] for message in messages]
+    if not set(roles) <= set(ROLES):
+        raise RecordError("unknown_role")
+    if "assistant" not in roles:
+        raise RecordError("no_answer")
+    yield Example(id=name, texts={MESSAGES: json.dumps(messages, ensure_ascii=False)})

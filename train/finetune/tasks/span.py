@@ -1,0 +1,223 @@
+"""Answers that are a part of a text: SQuAD 1.1 and 2.0 (Devlin et al. 2019, sections 4.2 and 4.3; google-research/bert,
+run_squad.py).
+
+    [CLS] question [SEP] window of the context [SEP] ── start and end logits of each position
+
+A context that does not fit is read in windows, each ``stride`` tokens after the one before. A window that does not hold
+the first right answer has the answer [CLS]. The best span has the highest sum of both logits, of the ``n_best`` starts
+and ends of each window; a token counts in the window where it has the most context. With questions that have no answer,
+the answer is empty where [CLS] has the higher sum in every window.
+
+Padding has no probability here. The classes of ``transformers`` give it some.
+"""
+
+import dataclasses
+import operator
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Positive, settings
+from headrace.train.data.batches import Arrays, Tensors
+from headrace.train.families.task_heads import TaskKind
+from headrace.train.finetune.files import AnyFormat
+from headrace.train.finetune.files.examples import Answer, Example
+from headrace.train.finetune.files.squad import Squad
+from headrace.train.finetune.tasks.metrics import squad_scores
+from headrace.train.finetune.tasks.sequences import Form, frame_tokens
+from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
+from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
+from headrace.train.parts import StackName
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+Window = tuple[int, int]
+"""The first token of a window in the context, and the number of its tokens."""
+
+
+@settings
+class Span(FileTask):
+    """Finds the answer to a question in a text: the first text is the question, the second one the context."""
+
+    type: Literal["span"] = "span"
+    format: AnyFormat = Squad()
+    """The format of the files."""
+    stride: Positive = 128
+    """Tokens from the beginning of a window to that of the next one."""
+    question_tokens: Positive = 64
+    """The most tokens of a question."""
+    answer_tokens: Positive = 30
+    """The most tokens of an answer."""
+    n_best: Positive = 20
+    """The number of starts and of ends of a window that are combined."""
+    stacks: ClassVar[tuple[StackName, ...]] = ("encoder", "discriminator")
+
+    @property
+    def metric(self) -> str:
+        return "f1"
+
+    def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
+        """Reads the files. An answer without a place is at its first occurrence in the context; without an occurrence
+        its example is dropped: ``answer_elsewhere``. An empty one means that there is no answer."""
+        examples, dropped = super().read(paths, labelled)
+        if examples and len(self.texts or examples[0].texts) < 2:
+            wrong = "the question needs a second text to find its answer in, and the format has one text"
+            raise ConfigError("finetune.task.texts", wrong, "name the fields of the question and of that text")
+        placed = [located(example, self.texts_of(example)[1]) for example in examples]
+        if elsewhere := placed.count(None):
+            dropped = {**dropped, "answer_elsewhere": dropped.get("answer_elsewhere", 0) + elsewhere}
+        return [example for example in placed if example is not None], dropped
+
+    def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
+        check_labelled(training, "answers", "answers", "train")
+        check_labelled(validation, "answers", "answers", "validation")
+
+    def fitted(self, training: Sequence[Example], form: Form) -> "Spans":
+        return Spans(form=form, task=self, may_be_empty=any(not example.answers for example in training))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Spans(Fitted):
+    """Answers in a text."""
+
+    task: Span
+    may_be_empty: bool
+    """Whether some questions have no answer."""
+    kind: ClassVar[TaskKind | None] = "span"
+    term: ClassVar[str] = "nll"
+
+    @property
+    def outputs_per_position(self) -> int:
+        return 2
+
+    def rows(self, examples: Sequence[Example], is_training: bool) -> list[Row]:
+        return [row for index, example in enumerate(examples) for row in self._windows(index, example)]
+
+    def _windows(self, index: int, example: Example) -> list[Row]:
+        question, context = self.task.texts_of(example)
+        (asked,) = self.form.ids([question])
+        ids, offsets = self.form.encoder.encode_with_offsets(context)
+        frame, cut = self.form.frame(2), max(0, len(asked) - self.task.question_tokens)
+        asked = asked[: self.task.question_tokens]
+        room = max(1, self.form.context - frame_tokens(frame) - len(asked))
+        windows = windows_of(len(ids), room, self.task.stride)
+        answer = answer_tokens(example, offsets)
+        rows = []
+        for number, (first, length) in enumerate(windows):
+            sequence = self.form.joined(frame, [asked, ids[first : first + length]], cut)
+            begin, place = sequence.starts[1], np.zeros(2, np.int64)
+            if answer is not None and first <= answer[0] and answer[1] < first + length:
+                place = np.array([begin + token - first for token in answer], np.int64)
+            facts = {"windows": windows, "number": number, "begin": begin, "offsets": offsets}
+            rows.append(Row(index, (sequence,), {"answers": place}, facts))
+        return rows
+
+    def counts(self, batch: Arrays) -> dict[str, int]:
+        return {self.term: len(batch["answers"])}
+
+    def outputs(self, model: "nn.Module", batch: Tensors) -> "Tensor":
+        """Returns logits_BT2, -inf in padding."""
+        is_padding_BT = batch["documents"][:, 0] < 0
+        logits_BT2 = task_outputs(self.form, model, batch, everywhere=True)[:, 0]
+        return logits_BT2.masked_fill(is_padding_BT[:, :, None], float("-inf"))
+
+    def sums(self, outputs: "Tensor", batch: Tensors) -> "dict[str, Tensor]":
+        """Returns half of the sum of -ln p of starts and ends."""
+        from torch.nn import functional
+
+        return {self.term: functional.cross_entropy(outputs, batch["answers"], reduction="sum") / 2}
+
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[NDArray[Any]]
+    ) -> list[Prediction]:
+        best: list[tuple[float, str]] = [(-np.inf, "")] * len(examples)
+        empty = np.full(len(examples), np.inf)
+        for row, logits in zip(rows, outputs, strict=True):
+            empty[row.example] = min(empty[row.example], float(logits[0].sum()))
+            found = self._best(row, logits)
+            if found is not None and found[0] > best[row.example][0]:
+                start, end = row.facts["offsets"][found[1]][0], row.facts["offsets"][found[2]][1]
+                best[row.example] = found[0], self.task.texts_of(examples[row.example])[1][start:end]
+        return [
+            {
+                "id": example.id,
+                "prediction": "" if self.may_be_empty and empty[index] >= score else text,
+                **({} if example.answers is None else {"label": [answer.text for answer in example.answers]}),
+                "score": score if np.isfinite(score) else None,
+            }
+            for index, (example, (score, text)) in enumerate(zip(examples, best, strict=True))
+        ]
+
+    def _best(self, row: Row, logits_T2: NDArray[Any]) -> tuple[float, int, int] | None:
+        """Returns score, first and last token in the context of the best answer of a window; None: there is none."""
+        facts: Mapping[str, Any] = row.facts
+        windows, number, begin = facts["windows"], facts["number"], facts["begin"]
+        first, length = windows[number]
+        inner = logits_T2[begin : begin + length]
+        starts, ends = (np.argsort(-inner[:, side], kind="stable")[: self.task.n_best] for side in (0, 1))
+        found: tuple[float, int, int] | None = None
+        for start in starts.tolist():
+            if widest_window(windows, first + start) != number:
+                continue
+            for end in ends.tolist():
+                score = float(inner[start, 0] + inner[end, 1])
+                if start <= end < start + self.task.answer_tokens and (found is None or score > found[0]):
+                    found = score, first + start, first + end
+        return found
+
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
+        answers = [[answer.text for answer in example.answers or ()] or [""] for example in examples]
+        found = squad_scores(answers, [one["prediction"] for one in predictions])
+        return {"f1": found["f1"], "exact_match": found["exact_match"]}
+
+
+def located(example: Example, context: str) -> Example | None:
+    """Returns ``example`` with answers that have a place in ``context``; None where one does not occur in it."""
+    if not example.answers:
+        return example
+    answers = []
+    for answer in filter(operator.attrgetter("text"), example.answers):
+        start = context.find(answer.text) if answer.start is None else answer.start
+        if start < 0:
+            return None
+        answers.append(Answer(answer.text, start))
+    return dataclasses.replace(example, answers=tuple(answers))
+
+
+def windows_of(tokens: int, room: int, stride: int) -> list[Window]:
+    """Returns the windows of a context of so many ``tokens``; each has ``room`` for as many."""
+    windows, first = [], 0
+    while True:
+        length = min(room, tokens - first)
+        windows.append((first, length))
+        if first + length >= tokens:
+            return windows
+        first += min(length, stride)
+
+
+def widest_window(windows: Sequence[Window], token: int) -> int:
+    """Returns the number of the window in which ``token`` has the most tokens on its poorer side (run_squad.py,
+    ``_check_is_max_context``); of equal ones, the longest, then the first."""
+
+    def context(number: int) -> float:
+        first, length = windows[number]
+        if not first <= token < first + length:
+            return -np.inf
+        return min(token - first, first + length - 1 - token) + 0.01 * length
+
+    return max(range(len(windows)), key=context)
+
+
+def answer_tokens(example: Example, offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
+    """Returns the first and the last token of the first right answer; None where there is none."""
+    if not example.answers:
+        return None
+    answer = example.answers[0]
+    assert answer.start is not None, "Span.read gives every answer its place"
+    start, end = answer.start, answer.start + len(answer.text)
+    inside = [number for number, (first, last) in enumerate(offsets) if first < end and last > start]
+    return (inside[0], inside[-1]) if inside else None

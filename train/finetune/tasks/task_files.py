@@ -1,0 +1,61 @@
+"""The files of a task: reading of all of them, and the checks and settings that most tasks share. Free of torch."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import Texts, settings
+from headrace.train.finetune.files import AnyFormat, Format
+from headrace.train.finetune.files.examples import Example, Examples
+from headrace.train.finetune.tasks.task import Task
+
+
+@settings
+class FileTask(Task):
+    """Base of the tasks whose examples come from files of one format."""
+
+    format: AnyFormat
+    """The format of the files: fields (TSV, CSV, JSON lines), glue, superglue or squad."""
+    texts: Texts = ()
+    """The texts that the model reads, by their names in the format, in order: the first one, and after the separator
+    the others, with a space between them; empty: all of them."""
+
+    def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
+        examples, dropped = read_files(self.format, paths, labelled)
+        if examples and (unknown := [name for name in self.texts if name not in examples[0].texts]):
+            names = ", ".join(examples[0].texts)
+            raise ConfigError("finetune.task.texts", f"the format has no text {unknown[0]!r}", f"give some of: {names}")
+        return examples, dropped
+
+    def texts_of(self, example: Example) -> list[str]:
+        """Returns the one text or the two that the model reads of ``example``."""
+        texts = [example.texts[name] for name in self.texts or example.texts]
+        return [texts[0], " ".join(texts[1:])] if len(texts) > 1 else texts
+
+
+def read_files(form: Format, paths: Sequence[str], labelled: bool) -> tuple[list[Example], dict[str, int]]:
+    """Returns the examples of all ``paths``, and the number of dropped lines by reason."""
+    return merged(form.read(Path(path), labelled) for path in paths)
+
+
+def merged(files: Iterable[Examples]) -> tuple[list[Example], dict[str, int]]:
+    """Returns the examples of all ``files``, and the number of dropped lines by reason."""
+    examples, dropped = list[Example](), Counter[str]()
+    for found in files:
+        examples += found.examples
+        dropped.update(found.dropped)
+    return examples, dict(dropped)
+
+
+def check_labelled(examples: Sequence[Example], field: str, what: str, split: str) -> None:
+    """Checks that every one of ``examples`` has its result in ``field``.
+
+    Raises:
+        ConfigError: naming the first example without.
+    """
+    for example in examples:
+        if getattr(example, field) is None:
+            wrong = f"example {example.id} has no {what}"
+            remedy = "give files with results and a format that names their field, or the task type that they are of"
+            raise ConfigError(f"finetune.{split}", wrong, remedy)

@@ -1,0 +1,92 @@
+"""Scores of answers that a model writes: the written text is compared with the words for classes, numbers or answers.
+
+A text that is none of the words counts as wrong, as in T5 (Raffel et al. 2020, section 2.4). For F1 of two classes it
+is the class that is wrong, and as a number it is -1.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from headrace.train.finetune.files.examples import Example
+from headrace.train.finetune.tasks.conversions import is_referent, targets_of
+from headrace.train.finetune.tasks.metrics import (
+    accuracy,
+    exact_groups,
+    f1_macro,
+    f1_with_invalid,
+    matthews,
+    pearson,
+    spearman,
+    squad_scores,
+)
+
+TextMetric = Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman", "exact_match", "word_f1", "f1a"]
+METRICS: Mapping[str, tuple[TextMetric, ...]] = {
+    "cola": ("matthews",),
+    "mrpc": ("f1", "accuracy"),
+    "qqp": ("f1", "accuracy"),
+    "stsb": ("pearson", "spearman"),
+    "cb": ("macro_f1", "accuracy"),
+    "multirc": ("f1a", "exact_match"),
+    "record": ("word_f1", "exact_match"),
+    "squad": ("word_f1", "exact_match"),
+}
+"""The metrics of the benchmarks; accuracy for the other tasks."""
+NO_NUMBER = -1.0
+
+
+def text_scores(
+    task: str, metrics: Sequence[TextMetric], classes: Sequence[str], examples: Sequence[Example], found: Sequence[str]
+) -> dict[str, float]:
+    """Returns each of ``metrics`` for the texts ``found`` for labelled ``examples``.
+
+    Args:
+        task: the benchmark's name of the task; empty: none.
+        metrics: their names.
+        classes: the words for the classes, the positive one last.
+        examples: the examples.
+        found: the text that the model wrote for each of them.
+    """
+    texts = [_judged(example, text) for example, text in zip(examples, found, strict=True)] if task == "wsc" else found
+    truth = [str(example.label) if task == "wsc" else targets_of(example, task)[0] for example in examples]
+    valid = [text if text in (*classes, *truth) else "" for text in texts]
+
+    def of_answers(name: str) -> float:
+        return squad_scores([targets_of(example, task) for example in examples], found)[name]
+
+    def of_numbers(correlation: Callable[[Sequence[float], Sequence[float]], float]) -> float:
+        return correlation([number_of(text) for text in truth], [number_of(text) for text in texts])
+
+    def f1_of_two() -> float:
+        return f1_with_invalid(truth, valid, (classes[0], classes[1]))
+
+    def exact_match() -> float:
+        groups = [example.group for example in examples]
+        return exact_groups(truth, valid, groups) if all(groups) else of_answers("exact_match")
+
+    computed: Mapping[TextMetric, Callable[[], float]] = {
+        "accuracy": lambda: accuracy(truth, valid),
+        "f1": f1_of_two,
+        "f1a": f1_of_two,
+        "macro_f1": lambda: f1_macro(truth, valid, classes),
+        "matthews": lambda: matthews(truth, valid),
+        "pearson": lambda: of_numbers(pearson),
+        "spearman": lambda: of_numbers(spearman),
+        "exact_match": exact_match,
+        "word_f1": lambda: of_answers("f1"),
+    }
+    return {name: computed[name]() for name in metrics}
+
+
+def number_of(text: str) -> float:
+    """Returns the number that ``text`` is; -1 for another text."""
+    try:
+        return float(text)
+    except ValueError:
+        return NO_NUMBER
+
+
+def _judged(example: Example, text: str) -> str:
+    """Returns the class of WSC that ``text`` means: whether it names the first span."""
+    same = is_referent(text, example.texts["span1"])
+    return "" if same is None else str(same)

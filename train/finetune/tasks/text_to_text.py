@@ -1,0 +1,183 @@
+"""Text-to-text tasks: the model reads a text and writes the result as words (Raffel et al. 2020, section 2.4).
+
+    encoder–decoder    the encoder reads   sst2 sentence: a fine film E     the decoder writes   positive E
+    decoder            E sst2 sentence: a fine film E positive E            the loss is that of "positive E"
+
+E is the end of text. conversions.py makes the texts of GLUE, SuperGLUE and SQuAD as T5 does. The score is that of
+greedy answers.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.settings import AnyText, Positive, settings
+from headrace.train.context import ContextForm
+from headrace.train.finetune.files import AnyFormat
+from headrace.train.finetune.files.examples import Example, RecordError
+from headrace.train.finetune.tasks.conversions import inputs_of, targets_of
+from headrace.train.finetune.tasks.sequences import Form, Ids
+from headrace.train.finetune.tasks.task import Prediction, Row, Task
+from headrace.train.finetune.tasks.task_files import read_files
+from headrace.train.finetune.tasks.text_scores import METRICS, TextMetric, text_scores
+from headrace.train.finetune.tasks.token_rows import TokenTask, answer_row, plain_sequence
+from headrace.train.parts import WRITING, StackName
+
+CHOICES = ("choice1", "choice2")
+
+
+@settings
+class TextToText(Task):
+    """Writes the result of a task as words."""
+
+    type: Literal["text_to_text"] = "text_to_text"
+    format: AnyFormat
+    """The format of the files: fields (TSV, CSV, JSON lines), glue, superglue or squad."""
+    prefix: AnyText | None = None
+    """The first word of the text that the model reads; null: the name of the task in GLUE and SuperGLUE, else none."""
+    metrics: tuple[TextMetric, ...] = ()
+    """The metrics; checkpoints and seeds are compared by the first one. Empty: those of the benchmark; for a file of
+    fields, accuracy, the correlations of numbers, or exact match and F1 of words."""
+    answer_tokens: Positive | None = None
+    """The most tokens of an answer, end of text included; null: those of the longest answer of the training."""
+    looks_ahead: bool = False
+    """Whether the tokens that a decoder reads before the answer see each other in both directions, as objective=prefix
+    trains it."""
+    stacks: ClassVar[tuple[StackName, ...]] = WRITING
+
+    @property
+    def benchmark(self) -> str:
+        """The benchmark's name of the task; empty for a file of fields."""
+        return "squad" if self.format.type == "squad" else getattr(self.format, "task", "")
+
+    @property
+    def used_metrics(self) -> tuple[TextMetric, ...]:
+        """The metrics, the main one first."""
+        if self.metrics:
+            return self.metrics
+        if self.format.type == "fields" and self.format.value:
+            return ("pearson", "spearman")
+        if self.format.type == "fields" and self.format.answer:
+            return ("word_f1", "exact_match")
+        return METRICS.get(self.benchmark, ("accuracy",))
+
+    @property
+    def metric(self) -> str:
+        return self.used_metrics[0]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The words for classes, as far as the format knows them."""
+        return CHOICES if self.benchmark == "copa" else self.format.classes
+
+    def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
+        """Returns the examples of files; those that cannot be converted are dropped."""
+        examples, dropped = read_files(self.format, paths, labelled)
+        converted = []
+        for example in examples:
+            try:
+                self.inputs(example)
+                converted.append(example)
+            except RecordError as error:
+                dropped[error.reason] = dropped.get(error.reason, 0) + 1
+        return converted, dropped
+
+    def inputs(self, example: Example) -> str:
+        """Returns the text that the model reads."""
+        prefix = (self.benchmark if self.format.type != "squad" else "") if self.prefix is None else self.prefix
+        return inputs_of(example, self.benchmark, prefix)
+
+    def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
+        for split, examples in (("train", training), ("validation", validation)):
+            without = next((example for example in examples if not targets_of(example, self.benchmark)), None)
+            if without is not None:
+                remedy = "give files with results, and name their field (label, value, gold or answer) in the format"
+                raise ConfigError(f"finetune.{split}", f"example {without.id} has no result to write", remedy)
+        if set(self.used_metrics) & {"f1", "f1a"} and len(self.classes) != 2:
+            wrong = f"f1 is that of two classes, and the format knows {len(self.classes)}"
+            raise ConfigError("finetune.task.metrics", wrong, "give the classes as format.labels, or take macro_f1")
+
+    def fitted(self, training: Sequence[Example], form: Form) -> "WrittenTask":
+        texts = [text for example in training for text in targets_of(example, self.benchmark)]
+        with_end = max(len(ids) for ids in form.ids(texts)) + 1
+        most = self.answer_tokens or with_end
+        frame = form.frame(2)
+        around = 0 if form.is_two_stacks else len(frame.before) + len(frame.between)
+        if most + around >= form.context:
+            wrong = f"is {form.context}, and an answer of up to {most} tokens leaves none for the text before it"
+            raise ConfigError("finetune.context", wrong, "give a larger one, or finetune.task.answer_tokens")
+        classes = self.classes or tuple(sorted({str(example.label) for example in training}))
+        return WrittenTask(form=form, task=self, classes=classes, answer_tokens=most, looks_ahead=self.looks_ahead)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WrittenTask(TokenTask):
+    """A text-to-text task with its classes and the length of its answers."""
+
+    task: TextToText
+    classes: tuple[str, ...]
+
+    @property
+    def context_form(self) -> ContextForm:
+        if self.form.is_two_stacks:
+            return ContextForm(looks_ahead=True, ending=(self._end,), given=(self.form.decoder_start,))
+        frame = self.form.frame(2)
+        return ContextForm(looks_ahead=self.looks_ahead, opening=frame.before, ending=frame.between)
+
+    @property
+    def _end(self) -> int:
+        return self.form.encoder.end_of_text
+
+    def rows(self, examples: Sequence[Example], is_training: bool) -> list[Row]:
+        """Returns the rows of ``examples``; see ``conversions.targets_of`` about several right answers."""
+        prompts = self.form.ids([self.task.inputs(example) for example in examples])
+        rows = []
+        for index, (example, prompt) in enumerate(zip(examples, prompts, strict=True)):
+            targets = targets_of(example, self.task.benchmark)
+            if is_training and self.task.benchmark == "wsc" and example.label != "True":
+                continue
+            several = is_training and self.task.benchmark == "record"
+            for answer in self.form.ids(targets if several else targets[:1]) or [np.empty(0, np.int64)]:
+                rows.append(self._row(index, prompt, answer))
+        return rows
+
+    def _row(self, index: int, prompt: Ids, answer: Ids) -> Row:
+        """Returns a row whose prompt and answer are cut at their ends if they do not fit."""
+        written = answer[: self.answer_tokens - 1]
+        target = np.append(written, self._end) if len(answer) else answer
+        cut = len(answer) - len(written)
+        if self.form.is_two_stacks:
+            whole = np.append(prompt[: self.form.context - 1], self._end)
+            return Row(index, (plain_sequence(whole, cut + len(prompt) + 1 - len(whole)), plain_sequence(target)), {})
+        frame = self.form.frame(2)
+        most = self.form.context - self.answer_tokens - len(frame.before) - len(frame.between)
+        read = np.concatenate([frame.before, prompt[:most], frame.between]).astype(np.int64)
+        tokens = np.concatenate([read, target])
+        cut += len(prompt) - len(prompt[:most])
+        return answer_row(index, tokens, np.arange(len(tokens)) >= len(read), len(read), cut)
+
+    def predictions(
+        self, examples: Sequence[Example], rows: Sequence[Row], outputs: Sequence[NDArray[Any]]
+    ) -> list[Prediction]:
+        return [
+            {
+                "id": example.id,
+                "prediction": self.text(output[1:]),
+                **({"label": targets[0]} if (targets := targets_of(example, self.task.benchmark)) else {}),
+            }
+            for example, output in zip(examples, outputs, strict=True)
+        ]
+
+    def text(self, tokens: NDArray[Any]) -> str:
+        """Returns the text of greedy ``tokens`` up to the end of text."""
+        ids = tokens.astype(np.int64)
+        ends = np.flatnonzero(ids == self._end)
+        return self.form.encoder.decode(ids[: ends[0]] if len(ends) else ids).strip()
+
+    def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
+        found = [str(one["prediction"]) for one in predictions]
+        return text_scores(self.task.benchmark, self.task.used_metrics, self.classes, examples, found)
