@@ -1,4 +1,4 @@
-"""The commands. Each is a module of pipeline/commands/ (declaration.py); this list is their order in ``headrace --help``."""
+"""The commands, in their order in ``headrace --help``. Each is a module of pipeline/commands/ (declaration.py)."""
 
 COMMANDS = (
     "run",
