@@ -124,7 +124,7 @@ def _meant(key: str, known: Collection[str]) -> list[str]:
 
 
 def _ending(key: str, known: Collection[str]) -> list[str]:
-    """Returns the settings among ``known`` that end in as many last parts of ``key`` as possible."""
+    """Returns the settings among ``known`` that share the longest dotted suffix with ``key``."""
     parts = key.split(".")
     tails = (".".join(parts[start:]) for start in range(len(parts)))
     return next(filter(None, (outermost(tail, known) for tail in tails)), [])

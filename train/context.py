@@ -65,5 +65,5 @@ class Capacity:
     """Whether both share the positions of one stack, or the decoder reads the context, too."""
 
     def context_beside(self, continuation: int) -> int:
-        """Returns the most tokens of a context that fit together with so many of a continuation."""
+        """Returns the length of the longest context that fits with a continuation of ``continuation`` tokens."""
         return self.context - continuation if self.is_shared else self.context

@@ -39,7 +39,7 @@ Record = tuple[Document, Drop | None]
 """One record of a source: the document, and the reason to drop it if it could not be read completely."""
 
 PIECES = 32
-"""Tasks of an input that is smaller than as many times ``task_bytes``: enough to share it among the cores."""
+"""Number of tasks of an input smaller than this multiple of ``task_bytes``: enough to share it among the cores."""
 LEAST_BYTES = 1_000_000
 """A smaller task is not worth its start."""
 

@@ -256,7 +256,7 @@ def _dependency(request: JobRequest) -> list[str]:
 
 
 def _memory(memory: str | None, indices: int = 1) -> list[str]:
-    """Returns the option of ``memory`` for each of so many array ``indices``."""
+    """Returns the option for ``memory``, divided among ``indices`` array indices."""
     if memory is None or indices == 1:
         return [] if memory is None else [f"--mem={memory}"]
     number = memory.rstrip("KMGTkmgt")

@@ -139,8 +139,8 @@ def rendezvous(job: str, nodes: str) -> tuple[str, int]:
 def excluded(description: str, bad: Sequence[str]) -> str:
     """Returns the nodes that the job of this ``description`` leaves out from now on; empty if nothing changes.
 
-    Nodes stay in when all of several are ``bad``, because the reason is then none of them, or when too few nodes of the
-    partition would be left for the job. The latter is printed.
+    No node is excluded when all nodes of a job are ``bad``, because the cause is then elsewhere, or when too few nodes
+    of the partition would be left for the job. The latter is printed.
     """
     job_nodes = int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
     if not bad or 1 < job_nodes <= len(bad):

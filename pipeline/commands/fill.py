@@ -26,7 +26,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
 from headrace.pipeline.report.formatting import visible
 from headrace.train.inference.generate import fill as filled
-from headrace.train.inference.generate import fill_together as filled_together
+from headrace.train.inference.generate import fill_together
 from headrace.train.inference.settings import MaskedDecoding
 
 DEFAULT_CANDIDATES = "5"
@@ -60,7 +60,7 @@ def fill(
     if not (folder / "config.json").is_file():
         raise ConfigError("--model", f"{str(folder)!r} has no config.json", "give the folder of a Hugging Face model")
     if decoding:
-        whole = filled_together(folder, config.evaluation, text, decoding)
+        whole = fill_together(folder, config.evaluation, text, decoding)
         print(visible(whole, len(whole)))
         return
     for place, found in enumerate(filled(folder, config.evaluation, text, candidates), start=1):

@@ -29,7 +29,7 @@ Flops = Annotated[float, Field(gt=0)]
 MAX_EPOCHS = 4
 """Passes over the same rows up to which they are worth nearly as much as new ones (Muennighoff et al. 2023)."""
 MAX_RATIO = 1_000
-"""The ratio of the ends of an interval of a rate that still says something."""
+"""Intervals whose upper end is more than this multiple of the lower end are not informative: only this is shown."""
 CONSTANTS = {
     "floor": "E, nats per token",
     "a": "A",

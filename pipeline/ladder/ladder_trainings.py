@@ -1,4 +1,4 @@
-"""Carries out the trainings of a ladder: one run after the other, those that are finished not again.
+"""Runs the trainings of a ladder one after the other, and skips those that are finished.
 
 The state of a ladder is that of its runs. On a cluster a run is submitted, and what waits for its weights starts with a
 later command.

@@ -1,4 +1,4 @@
-"""Carries out the trainings of a search for the best mixture, each a run, those that are finished not again."""
+"""Runs the trainings of a search for the best mixture, and skips those that are finished."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence

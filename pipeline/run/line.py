@@ -18,7 +18,7 @@ from headrace.train.finetune.tuning import Tuning, check_tuning
 def carry_out(run: Run) -> None:
     """Runs or submits the missing stages of ``run``, and prints the results.
 
-    Its wandb runs are in the group of the sweep, else in that of an earlier start, else in one of its own.
+    Its wandb runs are in the group of the sweep; without a sweep in the group of an earlier start, or in a new one.
 
     Raises:
         ConfigError: when another version planned an unfinished stage, most of the first records cannot be read, or the

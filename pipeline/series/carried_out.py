@@ -1,4 +1,4 @@
-"""Carries out many runs, those that are finished not again: the trainings of a ladder, the arms of a study.
+"""Runs many trainings and skips those that are finished: the trainings of a ladder, the arms of a study.
 
 Their state is that of the runs, so the same command goes on after an interruption. On a cluster a run is submitted.
 """

@@ -178,8 +178,8 @@ class Footprint:
 
     def _backward_bytes_per_row(self) -> int:
         """Returns the bytes that the backward pass of one layer adds for one row: gradients, and the activations that
-        it computes again, less those of the feed-forward layer that it is done with by then; in an encoder also less
-        the products of the decoder, which is done before."""
+        it computes again, minus the activations of the feed-forward layer that are freed by then; in an encoder also
+        minus the products of the decoder, which is finished before."""
         gradients, recompute = self.row_tokens * self._layer.gradient_bytes(), self.training.recompute
         if recompute == "none":
             return gradients

@@ -131,7 +131,7 @@ class Flat:
 def rounds(pieces: Sequence[Piece], ranks: int) -> Iterator[list[Piece]]:
     """Shares out the computation of whole parameters: yields lists of at most one for each rank.
 
-    Parameters of a list are of about one size, so the ranks compute for as long.
+    Parameters of a list are of about one size, so all ranks need about the same time.
     """
     ordered = sorted(pieces, key=lambda piece: piece.whole.values, reverse=True)  # keeps the order among equals
     for first in range(0, len(ordered), ranks):
@@ -202,8 +202,8 @@ def build(
     ``rate_factors`` are factors of the learning rates of parameters, by name.
 
     With ``base_width`` the hidden matrices have the learning rate over the width factor (Yang et al. 2022, table 8).
-    Their weight decay is as many times higher: an update multiplies a weight by 1 - rate · decay, and this product does
-    not depend on the width.
+    Their weight decay is multiplied by the width factor: an update multiplies a weight by 1 - rate · decay, and this
+    product does not depend on the width.
     """
     groups: list[Group] = []
     factor = model.config.width_factor if isinstance(model, Transformer | TaskModel) else 1.0

@@ -67,8 +67,8 @@ class WeightNames:
     transposed: bool = False
     """Whether the matrices of blocks are stored as (inputs, outputs)."""
     qkv_by_head: bool = False
-    """Whether the one matrix of queries, keys and values has those of the first head, then of the second, …; ours has
-    all queries first."""
+    """Whether the fused matrix of queries, keys and values is ordered by head: queries, keys and values of head 0, then
+    of head 1, …; ours has all queries first."""
     encoder: "WeightNames | None" = None
     """The names of the encoder's weights in an encoder–decoder; the others are those of its decoder."""
 

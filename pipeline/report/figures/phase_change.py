@@ -27,8 +27,6 @@ from headrace.train.evaluation.metrics import Z95
 from headrace.train.evaluation.score_rows import Metric
 
 SCORE, MATCHING = "in_context_score", "prefix_matching"
-NAMED_HEADS = len(SERIES)
-"""The number of heads with colours and names, those with the best last scores; the others are pale lines."""
 
 
 def phase_change(loss: Points, points: Sequence[Point]) -> Figure | None:

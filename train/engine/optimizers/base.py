@@ -117,7 +117,7 @@ class Adaptive(Decaying):
 
 @dataclasses.dataclass(frozen=True)
 class Whole:
-    """A matrix or vector of the model: a parameter, or one of those that a parameter holds one below the other.
+    """A matrix or vector of the model: a parameter, or one of several matrices that are stacked in a parameter.
 
     Queries, keys and values of an attention are matrices of their own, and so are gate and value of a gated
     feed-forward layer: published models mostly have them apart.

@@ -26,7 +26,7 @@ from headrace.train.finetune.tasks.token_rows import TokenTask
 from headrace.train.parts import WRITING, StackName
 
 CYCLE_ROWS = 10_000
-"""Shares are rounded to this part of the rows; every task has at least one row of so many."""
+"""Shares are rounded to one row in this number; each task gets at least one row."""
 WHERE = "finetune.task"
 
 

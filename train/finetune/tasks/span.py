@@ -103,8 +103,8 @@ class Spans(Fitted):
         ids, offsets = self.form.encoder.encode_with_offsets(context)
         frame, cut = self.form.frame(2), max(0, len(asked) - self.task.question_tokens)
         asked = asked[: self.task.question_tokens]
-        room = max(1, self.form.context - frame_tokens(frame) - len(asked))
-        windows = windows_of(len(ids), room, self.task.stride)
+        capacity = max(1, self.form.context - frame_tokens(frame) - len(asked))
+        windows = windows_of(len(ids), capacity, self.task.stride)
         answer = answer_tokens(example, offsets)
         rows = []
         for number, (first, length) in enumerate(windows):
@@ -188,11 +188,11 @@ def located(example: Example, context: str) -> Example | None:
     return dataclasses.replace(example, answers=tuple(answers))
 
 
-def windows_of(tokens: int, room: int, stride: int) -> list[Window]:
-    """Returns the windows of a context of so many ``tokens``; each has ``room`` for as many."""
+def windows_of(tokens: int, capacity: int, stride: int) -> list[Window]:
+    """Splits a context of ``tokens`` tokens into windows of at most ``capacity`` tokens, ``stride`` tokens apart."""
     windows, first = [], 0
     while True:
-        length = min(room, tokens - first)
+        length = min(capacity, tokens - first)
         windows.append((first, length))
         if first + length >= tokens:
             return windows

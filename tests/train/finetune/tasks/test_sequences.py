@@ -68,10 +68,10 @@ def test_the_template_of_the_tokenizer_comes_first() -> None:
 
 
 def test_windows_cover_a_context_and_a_token_counts_where_it_has_most_context() -> None:
-    windows = windows_of(10, room=5, stride=3)
+    windows = windows_of(10, capacity=5, stride=3)
     assert windows == [(0, 5), (3, 5), (6, 4)]
     assert [widest_window(windows, token) for token in range(10)] == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
-    assert windows_of(4, room=5, stride=3) == [(0, 4)]
+    assert windows_of(4, capacity=5, stride=3) == [(0, 4)]
 
 
 def test_an_answer_is_found_in_the_tokens_and_given_back_from_them() -> None:
