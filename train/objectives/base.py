@@ -27,18 +27,11 @@ from headrace.train.data.batches import Arrays, Tensors, stacked
 from headrace.train.data.order import row_generator
 from headrace.train.data.rows import MixedRows, OtherPiece, Pieces, Rows
 from headrace.train.objectives.sentences import sentence_ends
+from headrace.train.objectives.words import continuations
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-
-CONTINUATIONS: Mapping[str, Callable[[str], bool]] = {
-    "ByteLevel": lambda token: not token.startswith("Ġ") and token[0].isalnum(),
-    "Metaspace": lambda token: not token.startswith("▁") and token[0].isalnum(),
-    "WordPiece": lambda token: token.startswith("##"),
-}
-"""Kind of tokenizer, by its decoder → whether a token continues a word. In the others each token is a word."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,10 +84,7 @@ class Vocabulary:
         ids = tokenizer.get_vocab(with_added_tokens=True)
         size = max(ids.values()) + 1
         special = [number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special]
-        reserved, continues_V = np.array(sorted(special), np.int64), np.zeros(size, bool)
-        if is_continuation := CONTINUATIONS.get(type(tokenizer.decoder).__name__):
-            continues_V[[number for token, number in ids.items() if is_continuation(token)]] = True
-        continues_V[reserved] = False
+        reserved, continues_V = np.array(sorted(special), np.int64), continuations(tokenizer)
         found, find_ends = cls.of(objective, ids, size), functools.partial(sentence_ends, tokenizer)
         return dataclasses.replace(found, reserved=reserved, continues_V=continues_V, find_sentence_ends=find_ends)
 

@@ -150,6 +150,11 @@ class Denoising(Restoring, Smoothed):
     model). Rows and losses are the same (Raffel et al. 2020, section 3.2). Of two stacks, the encoder is full."""
 
     @property
+    def revision(self) -> int:
+        """1 where random tokens are no special ones; in revision 0 only sentinels and the end of text were left out."""
+        return int(self.kind == "bert")
+
+    @property
     def weights(self) -> Mapping[str, float]:
         return {"denoising": 1.0} | self.smoothing_weights
 
@@ -199,7 +204,7 @@ class Denoising(Restoring, Smoothed):
         if self.kind == "drop":
             return text[~mask], text[mask]
         if self.kind == "bert":
-            ordinary = np.setdiff1d(np.arange(vocabulary.size), [*ids, vocabulary.end])
+            ordinary = np.setdiff1d(vocabulary.ordinary, [*ids, vocabulary.end])
             return noise.with_random_tokens(text, mask, ids[0], ordinary, RANDOM_SHARE, generator), text
         return np.where(mask, ids[0], text), text[mask] if self.kind == "mass" else text
 

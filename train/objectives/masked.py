@@ -102,6 +102,11 @@ class Masked:
             raise ConfigError("objective", wrong, "give objective.documents=separate or objective.pairs=none")
 
     @property
+    def revision(self) -> int:
+        """1 where rows depend on words, which words.py finds since; before, not in all kinds of tokenizers."""
+        return int(self.unit != "token")
+
+    @property
     def has_pairs(self) -> bool:
         return self.pairs != "none"
 

@@ -65,6 +65,11 @@ class Reconstruction(Smoothed):
             raise ConfigError("objective", wrong, "choose a corruption")
 
     @property
+    def revision(self) -> int:
+        """1 where rows depend on words, which words.py finds since; before, not in all kinds of tokenizers."""
+        return int(self.kind == "infilling")
+
+    @property
     def weights(self) -> Mapping[str, float]:
         return {"reconstruction": 1.0} | self.smoothing_weights
 
