@@ -20,7 +20,7 @@ from tokenizers import Tokenizer
 
 from headrace.data_prep.tokenization.special_tokens import decoder_start, document_end, spelling
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import settings
+from headrace.pipeline.core.settings import NaturalNumber, settings
 from headrace.train.config import BelowOne
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Tensors, stacked
@@ -141,6 +141,11 @@ class Objective(Terms, Protocol):
         ...
 
     @property
+    def looks_ahead(self) -> bool:
+        """Whether tokens see later ones in a model of one stack."""
+        ...
+
+    @property
     def packing_methods(self) -> tuple[str, ...]:
         """The values of ``packing.method`` whose rows it reads."""
         ...
@@ -202,17 +207,25 @@ def combined(weights: Mapping[str, float], sums: Mapping[str, float], counts: Ma
 
 
 @settings
-class Smoothed:
-    """Base of the objectives whose targets can be smoothed."""
+class CrossEntropy:
+    """Base of the objectives that predict tokens from left to right, with further terms of their loss."""
 
+    z_loss: NaturalNumber = 0.0
+    """Weight of (ln Z)², which keeps logits small; Z is the sum of exp(logit). 1e-4 in PaLM (Chowdhery et al. 2022,
+    section 5) and T5; 0: none. The term ``z_loss`` is trained and logged, but is no part of the printed loss."""
     label_smoothing: BelowOne = 0.0
     """Share ε of a uniform distribution in the targets of the training: 0.1 in Vaswani et al. 2017, section 5.4. The
     term ``label_smoothing`` is trained and logged, but is no part of the printed loss."""
 
     @property
-    def smoothing_weights(self) -> dict[str, float]:
-        """The term of label smoothing, if any, and its weight: the gradient of the first term holds its own."""
-        return {"label_smoothing": 0.0} if self.label_smoothing else {}
+    def further_terms(self) -> dict[str, float]:
+        """The options of the output layer for terms of the loss after the first one (``Head.forward``)."""
+        return {"z_loss": self.z_loss, "label_smoothing": self.label_smoothing}
+
+    @property
+    def further_weights(self) -> dict[str, float]:
+        """The further terms that are asked for, and their weights: the gradient of the first term holds theirs."""
+        return {name: 0.0 for name, value in self.further_terms.items() if value}
 
 
 def named(weights: Mapping[str, float], sums: "Tensor") -> "dict[str, Tensor]":

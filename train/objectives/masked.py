@@ -65,6 +65,7 @@ class Masked:
 
     type: Literal["masked"] = "masked"
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder",)
+    looks_ahead: ClassVar[bool] = True
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of the tokens of a row that are predicted."""
     mask_share: Fraction = 0.8
