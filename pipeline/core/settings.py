@@ -219,7 +219,7 @@ def _json_values(
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         items = [(field, getattr(value, field.name)) for field in hashed_fields(type(value))]
         found = {field.name: _json_values(item, keeps, with_revisions) for field, item in items if keeps(field, item)}
-        revision = with_revisions and getattr(value, REVISION, 0)
+        revision: int = getattr(value, REVISION, 0) if with_revisions else 0
         return found | ({REVISION: revision} if revision else {})
     if isinstance(value, Mapping):
         return {str(key): _json_values(item, keeps, with_revisions) for key, item in value.items()}

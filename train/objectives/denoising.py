@@ -12,8 +12,8 @@
 
 A decoder reads inputs and targets as one sequence, and the inputs see each other (Raffel et al. 2020, section 3.2.1);
 encoder_decoder.py has the rows of two stacks.
-The pieces of a row are one text, as in T5's data code, with the end of text after each document; it also ends inputs
-and targets. X and Y are sentinels:
+The pieces of a row are one text, with the end of text after each document (T5's data code has no separator there); it
+also ends inputs and targets. X and Y are sentinels:
 
     text             a  b  c  d  E  e  f        masked: b c, f
     inputs           a  X  d  E  e  Y  E  X  b  c  Y  f
