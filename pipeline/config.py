@@ -116,6 +116,14 @@ class RunConfig:
         return of_stack(self.objective, self.model.stack)
 
     @property
+    def trained_model(self) -> ModelConfig:
+        """The model with what follows from the objective: ``two_sided_bias`` where tokens see later ones, unless it is
+        given."""
+        model = self.model
+        follows = model.chooses_bias and model.two_sided_bias is None and self.objective.looks_ahead
+        return dataclasses.replace(model, two_sided_bias=True) if follows else model
+
+    @property
     def target_tokens(self) -> int | None:
         """Positions of the decoder in a row of an encoder–decoder; None: the model has one stack."""
         return target_tokens(self.row_objective, self.text_packing.row_tokens)

@@ -40,7 +40,7 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
         Tokens(),
         Packed(packing=config.text_packing, frame_tokens=config.objective.frame_tokens),
         Weights(
-            model=config.model,
+            model=config.trained_model,
             objective=config.objective,
             optimizer=config.optimizer,
             schedule=config.schedule,
@@ -53,4 +53,5 @@ def stages(config: RunConfig) -> tuple[Stage, ...]:
         Scores(evaluation=evaluation),
     )
     tracking = config.tracking.of_training(config.name, Finetuned.name)
-    return Finetuned.joined(line, config.finetune, config.model, config.training, zero=config.zero, tracking=tracking)
+    model, training = config.trained_model, config.training
+    return Finetuned.joined(line, config.finetune, model, training, zero=config.zero, tracking=tracking)

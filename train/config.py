@@ -60,6 +60,7 @@ class ModelConfig(ModelShape):
             mlp_width=max(1, self.mlp_width * self.generator_width // self.width),
             attention_width=None,
             embedding_width=self.embedding_width or self.width,
+            two_sided_bias=None,
             generator_width=None,
             output_transform=True,
         )
@@ -87,11 +88,10 @@ class ModelConfig(ModelShape):
 
     @property
     def _embedding_parameters(self) -> int:
-        """The parameters of positions, segments and the norm of the embeddings."""
+        """The parameters of vectors for positions and segments, and of the norm of the embeddings."""
         positions = (self.position_offset + self.context) * POSITIONS[self.positions].vectors_per_position
         vectors = positions + self.segments + self.embedding_norm * NORMS[self.norm].vectors
-        biases = POSITIONS[self.positions].biases_per_head * self.heads
-        return vectors * (self.embedding_width or self.width) + biases
+        return vectors * (self.embedding_width or self.width)
 
     @property
     def stack_parameters(self) -> int:
@@ -99,7 +99,8 @@ class ModelConfig(ModelShape):
         last_norm = NORM_PLACES[self.norm_place].at_end * self.width * NORMS[self.norm].vectors
         width = self.embedding_width or self.width
         projection = (width + 1) * self.width if width != self.width else 0
-        return self._embedding_parameters + projection + self._block_parameters + last_norm
+        biases = POSITIONS[self.positions].biases_per_head * self.heads
+        return self._embedding_parameters + biases + projection + self._block_parameters + last_norm
 
     @property
     def _block_parameters(self) -> int:

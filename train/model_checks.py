@@ -36,6 +36,11 @@ def _position_checks(shape: ModelShape) -> Iterator[Check]:
         positions == "sinusoidal" and shape.width % 2,
         f"positions sinusoidal need an even width, not {shape.width}",
     )
+    two_sided = f"two_sided_bias {str(shape.two_sided_bias).lower()}"
+    yield (
+        shape.two_sided_bias is not None and not shape.chooses_bias,
+        f"{two_sided} needs positions t5 and stack decoder or discriminator, not {positions} and {shape.stack}",
+    )
     yield (
         shape.position_offset and not POSITIONS[positions].vectors_per_position,
         f"position_offset {shape.position_offset} needs learned positions, not {positions}",

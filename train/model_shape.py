@@ -63,6 +63,9 @@ class ModelShape:
     2017); rope: rotary embedding of queries and keys (Su et al. 2021); alibi: a bias of attention that falls with the
     distance (Press et al. 2022); t5: a learned bias of attention for each range of distances (Raffel et al. 2020);
     none: nothing."""
+    two_sided_bias: bool | None = None
+    """Whether half of the ranges of positions t5 are for tokens after the query, in a decoder or a discriminator; an
+    encoder always has them. null: a run sets true where tokens see later ones, as in a prefix LM."""
     rope_theta: PositiveNumber = 10_000.0
     """Base of the rotary frequencies; only rope uses it."""
     rotary_fraction: PositiveFraction = 1.0
@@ -158,6 +161,11 @@ class ModelShape:
     initialization: InitializationName = "gpt"
     """Standard deviations of the first weights. gpt: ``deviations``, by default 0.02 (Radford et al. 2019); t5:
     1 / sqrt(inputs), for logits of attention that are not scaled."""
+
+    @property
+    def chooses_bias(self) -> bool:
+        """Whether ``two_sided_bias`` decides anything."""
+        return self.positions == "t5" and self.stack in ("decoder", "discriminator")
 
     @property
     def blocks(self) -> int:

@@ -111,7 +111,7 @@ def planned(run: Run, training: Step, path: Path) -> Step:
         evaluation=run.config.evaluation.expanded().with_canaries(run.config.canaries),
         training=training.address,
         step=step_of(path),
-        model=run.config.model,
+        model=run.config.trained_model,
         objective=run.config.objective,
         checkpoint=str(path),
     )

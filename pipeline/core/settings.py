@@ -6,7 +6,8 @@
 An unknown key is refused with the nearest known name, and every message carries the dotted path of the value. The type
 of a field gives the bounds of its value. Numbers are finite, and texts are not empty unless the type allows it.
 
-A hash covers only the values that differ from their default. So a new field with a default changes no hash.
+A hash covers only the values that differ from their default. So a new field with a default changes no hash. A class
+whose code changed gives its values a ``revision`` above 0, which their hash covers: those of other classes stay.
 """
 
 import dataclasses
@@ -68,6 +69,8 @@ AnyPath = Annotated[AnyText, AfterValidator(anchored)]
 
 TAG = "type"
 """The field that identifies the member of a union."""
+REVISION = "revision"
+"""The class variable, or property, of settings whose code makes other bytes than before: a number above 0."""
 
 LIMITS = {
     "greater_than_equal": "must be at least {ge}",
@@ -195,9 +198,10 @@ def canonical(value: Any) -> Any:
     """Returns ``value`` as JSON values that identify it: ``plain`` without the fields that have their default.
 
     A field is left out when its canonical value equals that of its default, at any depth. The tag ``type`` of a union
-    stays, because another member may have the same default values.
+    stays, because another member may have the same default values. Settings with a ``revision`` above 0 are never left
+    out, and have it as a further value.
     """
-    return _json_values(value, lambda field, item: field.name == TAG or not _is_default(field, item))
+    return _json_values(value, _is_hashed, with_revisions=True)
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -207,15 +211,20 @@ def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     return [name for name in names if one.get(name, absent) != other.get(name, absent)]
 
 
-def _json_values(value: Any, keeps: Callable[["dataclasses.Field[Any]", Any], bool]) -> Any:
-    """Returns ``value`` as JSON values. For a dataclass, these are the hashed fields that ``keeps`` accepts."""
+def _json_values(
+    value: Any, keeps: Callable[["dataclasses.Field[Any]", Any], bool], with_revisions: bool = False
+) -> Any:
+    """Returns ``value`` as JSON values. For a dataclass, these are the hashed fields that ``keeps`` accepts, and its
+    revision if it has one and ``with_revisions``."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         items = [(field, getattr(value, field.name)) for field in hashed_fields(type(value))]
-        return {field.name: _json_values(item, keeps) for field, item in items if keeps(field, item)}
+        found = {field.name: _json_values(item, keeps, with_revisions) for field, item in items if keeps(field, item)}
+        revision: int = getattr(value, REVISION, 0) if with_revisions else 0
+        return found | ({REVISION: revision} if revision else {})
     if isinstance(value, Mapping):
-        return {str(key): _json_values(item, keeps) for key, item in value.items()}
+        return {str(key): _json_values(item, keeps, with_revisions) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_json_values(item, keeps) for item in value]
+        return [_json_values(item, keeps, with_revisions) for item in value]
     return value
 
 
@@ -229,9 +238,12 @@ def default_of(field: "dataclasses.Field[Any]") -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def _is_default(field: "dataclasses.Field[Any]", value: Any) -> bool:
+def _is_hashed(field: "dataclasses.Field[Any]", value: Any) -> bool:
+    """Whether ``value`` is the tag of a union, or differs from the default of ``field`` as it was before revisions."""
     default = default_of(field)
-    return default is not dataclasses.MISSING and bool(canonical(value) == canonical(default))
+    if field.name == TAG or default is dataclasses.MISSING:
+        return True
+    return bool(canonical(value) != _json_values(default, _is_hashed))
 
 
 def digest(value: Any) -> str:

@@ -96,7 +96,7 @@ def _write(run: Run, paths: dict[int, Path], folder: Path, kind: str) -> None:
     objective = config.row_objective
     form = objective.context_form(Vocabulary.read(objective, tokenizer_file))
     try:
-        weights = averaged(list(paths.values()), config.model, vocabulary, kind)
+        weights = averaged(list(paths.values()), config.trained_model, vocabulary, kind)
     except FileNotFoundError as error:
         raise ArtifactError(str(error.filename), "was removed while it was read", "give a newer step") from None
-    export(weights.items(), config.model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)
+    export(weights.items(), config.trained_model, vocabulary, tokenizer_file, folder, form, FILE_BYTES)

@@ -90,7 +90,7 @@ def arm_plans(
     """
     own = {arm: (by_arm or {}).get(arm, ()) for arm in study.arms}
     carried = [arm for arm in study.arms if not study.lacks(arm, own[arm])]
-    _check_overrides({arm: study.arms[arm] for arm in carried}, overrides)
+    _check_overrides({arm: study.of_arm(arm, size) for arm in carried}, overrides)
     plans = [arm_plan(name, study, size, arm, replaced(overrides, own[arm])) for arm in carried]
     for quantity in study.held_equal:
         values = {plan.name: plan.held[quantity] for plan in plans if plan.is_pretrained}
@@ -122,7 +122,7 @@ def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Seque
     """
     label = f"{name}-{size}-{arm}"
     merged = list[str]()
-    for part in (study.overrides, getattr(study.sizes, size), study.arms[arm], overrides):
+    for part in (study.overrides, getattr(study.sizes, size), study.of_arm(arm, size), overrides):
         merged = replaced(merged, part)
     merged = replaced(merged, [f"name={label}", f"until={study.last_stage}"])
     try:

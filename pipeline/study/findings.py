@@ -105,7 +105,7 @@ class Findings:
             done = sum(run.reading is not None for run in of_arm)
             others = dict.fromkeys(run.state for run in of_arm if run.reading is None)
             sizes = [_amount(plan.held[quantity]) for quantity in ("parameters", "flops", "tokens")]
-            settings = " ".join(self.study.arms[plan.name]) or UNKNOWN
+            settings = " ".join(self.study.of_arm(plan.name, self.size)) or UNKNOWN
             rows.append([plan.name, settings, *sizes, *values, f"{done} of {self.seeds}", "; ".join(others) or "done"])
         return [head, *rows]
 

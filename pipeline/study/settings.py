@@ -17,6 +17,7 @@ from pydantic import Field
 from headrace.pipeline.conf_folder import STUDY, option_file, studies
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import Texts, decode, settings
+from headrace.pipeline.overrides import replaced
 from headrace.pipeline.preset_files import preset_values
 
 FINETUNED = "finetuned"
@@ -92,6 +93,8 @@ class Study:
     """Arm → its own ``needs``. Arms whose needs are not given are left out."""
     sizes: Sizes
     """The overrides of each size."""
+    arm_sizes: Mapping[Name, Mapping[SizeName, Texts]] = dataclasses.field(default_factory=dict)
+    """Arm → size → overrides of this arm in that size alone, which stand over those of the arm."""
     held_equal: tuple[Quantity, ...]
     """Quantities that the plans of all arms must have in common."""
     measures: Annotated[Mapping[Name, Source], Field(min_length=1)]
@@ -106,6 +109,8 @@ class Study:
     def __post_init__(self) -> None:
         for arm in self.arm_needs:
             self._check(arm, "arm_needs")
+        for arm in self.arm_sizes:
+            self._check(arm, "arm_sizes")
         for number, claim in enumerate(self.claims):
             if len(claim.rising) < 2:
                 wrong = f"has {len(claim.rising)} value, and a claim orders two or more"
@@ -127,6 +132,10 @@ class Study:
             for kind, name, known in (("arm", arm, self.arms), ("measure", measure, self.measures)):
                 if name not in known and (name or kind == "arm"):
                     raise ConfigError(where, f"unknown {kind} {name!r}", suggestion(name, known))
+
+    def of_arm(self, arm: str, size: SizeName) -> list[str]:
+        """Returns the overrides that make ``arm`` at ``size``."""
+        return replaced(self.arms[arm], self.arm_sizes.get(arm, {}).get(size, ()))
 
     def reference(self, value: str) -> tuple[str, str]:
         """Returns the arm and the measure of a value of a claim."""

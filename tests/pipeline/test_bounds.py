@@ -29,8 +29,8 @@ EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "")
 
 ZERO_MEANS = {
     "FieldSource.extra_field_bytes": "no extra field is kept",
-    "Causal.z_loss": "no z-loss",
-    "Smoothed.label_smoothing": "no smoothing",
+    "CrossEntropy.z_loss": "no z-loss",
+    "CrossEntropy.label_smoothing": "no smoothing",
     "ModelShape.position_offset": "the table begins with position 0",
     "ModelShape.segments": "there is no embedding of segments",
     "Masked.mask_share": "no token becomes the mask",

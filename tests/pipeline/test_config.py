@@ -26,6 +26,8 @@ from headrace.pipeline.conf_folder import CONF
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import canonical
+from headrace.pipeline.stages import stages
+from headrace.train.weights import Weights
 
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir() and path.name not in ("experiment", "study"))
 OPTIONS = [(group, path.stem) for group in GROUPS for path in sorted((CONF / group).glob("*.yaml"))]
@@ -287,3 +289,25 @@ def test_a_published_training_has_its_batch_length_and_rate(
     assert config.optimizer.learning_rate == learning_rate
     if experiment.startswith("gpt3"):
         assert config.schedule.warmup_steps * update_tokens == pytest.approx(375e6, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "two_sided"),
+    [
+        ("experiment=t5_demo model.stack=decoder model.context=160", True),
+        ("experiment=t5_demo model.stack=decoder model.context=160 objective.input_mask=causal", None),
+        ("experiment=t5_demo model.stack=decoder model.context=160 model.two_sided_bias=false", False),
+        ("experiment=t5_demo", None),
+        ("experiment=prefix_demo model.positions=t5", True),
+        ("experiment=prefix_demo", None),
+        ("experiment=demo model.positions=t5", None),
+        ("experiment=electra_demo model.positions=t5", True),
+        ("experiment=bert_demo model=bert_tiny model.positions=t5", None),
+    ],
+)
+def test_positions_t5_tell_later_tokens_apart_where_tokens_see_them(overrides: str, two_sided: bool | None) -> None:
+    """No other model differs from what is configured, so its addresses stay."""
+    config = decoded(compose(overrides.split()))
+    trained = next(stage for stage in stages(config) if isinstance(stage, Weights)).model
+    assert trained.two_sided_bias == two_sided
+    assert canonical(trained) == canonical(config.model) | ({"two_sided_bias": True} if two_sided else {})

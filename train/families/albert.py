@@ -48,6 +48,7 @@ class Albert(Family):
         "multiple_choice": pooled("AlbertForMultipleChoice", "albert.pooler"),
         "span": spans("AlbertForQuestionAnswering"),
     }
+    defaults: ClassVar[Mapping[str, Any]] = {"hidden_act": "gelu_new"}
     presets: ClassVar[Mapping[str, Preset]] = {  # with the head of masked language modelling, without the pooler
         "albert_base": Preset(VOCABULARY, 11_221_680),
         "albert_large": Preset(VOCABULARY, 16_795_824),
@@ -66,7 +67,7 @@ class Albert(Family):
 
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
         require(folder, hf_config, {"num_hidden_groups": 1, "inner_group_num": 1})
-        sizes = bert_sizes_from_hf({"hidden_act": "gelu_new", **hf_config}, folder)
+        sizes = bert_sizes_from_hf(hf_config, folder)
         width = hf_config.get("embedding_size", 128)
         if width == sizes["width"]:
             require(folder, {"embedding_size": width}, {"embedding_size": f"a width below {width}"})

@@ -57,6 +57,7 @@ class Bart(Family):
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {
         "classification": dense("BartForSequenceClassification", "classification_head"),
     }
+    defaults: ClassVar[Mapping[str, Any]] = {"decoder_attention_heads": 16, "decoder_ffn_dim": 4096}
     presets: ClassVar[Mapping[str, Preset]] = {  # huggingface.co/facebook/bart-base, and bart-large
         "bart_base": Preset(VOCABULARY, 139_420_416),
         "bart_large": Preset(VOCABULARY, 406_291_456),

@@ -98,7 +98,7 @@ def bert_sizes_from_hf(hf_config: Mapping[str, Any], folder: Path) -> dict[str, 
     """Returns the settings that BERT and RoBERTa share."""
     absent = {"is_decoder": False, "position_embedding_type": "absolute", "tie_word_embeddings": True}
     require(folder, hf_config, absent)
-    activation = hf_config.get("hidden_act", "gelu")
+    activation = hf_config.get("hidden_act") or "gelu"
     if activation not in ACTIVATIONS:
         require(folder, hf_config, {"hidden_act": "gelu"})
     return {

@@ -54,12 +54,19 @@ class Bloom(Family):
 
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
         require(folder, hf_config, {"apply_residual_connection_post_layernorm": False})
-        width = hf_config.get("hidden_size") or hf_config["n_embed"]
+        layers, heads, width = (
+            hf_config.get(other) or hf_config[name]  # published folders have the other names
+            for other, name in (
+                ("num_hidden_layers", "n_layer"),
+                ("num_attention_heads", "n_head"),
+                ("n_embed", "hidden_size"),
+            )
+        )
         return ModelConfig(
-            layers=hf_config["n_layer"],
+            layers=layers,
             width=width,
-            heads=hf_config["n_head"],
-            kv_heads=hf_config["n_head"],
+            heads=heads,
+            kv_heads=heads,
             context=hf_config.get("seq_length", 2048),
             mlp_width=4 * width,
             positions="alibi",

@@ -104,6 +104,8 @@ class Family(abc.ABC):
     tokenizer has another has our own format."""
     width_and_heads: ClassVar[tuple[str, str] | None] = None
     """The names in config.json of the width and the number of heads, where the heads share the width evenly."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """The values that the class has for fields that a config.json leaves out, where they are not read by ``get``."""
     presets: ClassVar[Mapping[str, Preset]] = {}
     """Name of a file in conf/model → its published size."""
     task_heads: ClassVar[Mapping[TaskKind, TaskHead]] = {}
@@ -142,6 +144,9 @@ class Family(abc.ABC):
     @abc.abstractmethod
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
         """Returns our settings of the model that ``hf_config`` describes; dropout is left out, as in inference.
+
+        It has ``defaults`` for fields that config.json leaves out. A field that is missing all the same, or null, may
+        raise KeyError or TypeError: the caller names it.
 
         Raises:
             ArtifactError: naming ``folder``, when the model has a part that ``Transformer`` does not compute.

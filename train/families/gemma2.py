@@ -39,6 +39,7 @@ class Gemma2(Family):
             "mlp_output_norm": ("post_feedforward_layernorm",),
         },
     )
+    defaults: ClassVar[Mapping[str, Any]] = {"num_key_value_heads": 4, "head_dim": 256}
     presets: ClassVar[Mapping[str, Preset]] = {
         "gemma2_2b": Preset(VOCABULARY, 2_614_341_888),  # huggingface.co/google/gemma-2-2b, and gemma-2-9b
         "gemma2_9b": Preset(VOCABULARY, 9_241_705_984),

@@ -1,7 +1,8 @@
 """Reads config.json of a Hugging Face folder. Free of torch, so that a run can be checked early."""
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,9 @@ def read_model_config(folder: Path) -> tuple[ModelConfig, int]:
         ArtifactError: when there is none, or the model is of a kind that Transformer does not compute.
     """
     hf_config = _read(folder)
-    return _model_config(hf_config, folder), hf_config["vocab_size"]
+    config = _model_config(hf_config, folder)
+    with _named_faults(folder):
+        return config, Fields(hf_config)["vocab_size"]
 
 
 def read_context_form(folder: Path) -> ContextForm:
@@ -73,13 +76,42 @@ def is_ours(folder: Path) -> bool:
     hf_config = _read(folder)
     try:
         _model_config(hf_config, folder)
-    except (ArtifactError, ConfigError, KeyError, TypeError, ValueError):
+    except (ArtifactError, ConfigError):
         return False
     return True
 
 
 def _model_config(hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-    return _family(hf_config, folder).from_hf_config(hf_config, folder)
+    family = _family(hf_config, folder)
+    with _named_faults(folder):
+        return family.from_hf_config(Fields({**family.defaults, **hf_config}), folder)
+
+
+class Fields(dict[str, Any]):
+    """The fields of a config.json. One that is asked for by ``[]`` is neither missing nor null."""
+
+    def __getitem__(self, name: str) -> Any:
+        value = self.get(name)
+        if value is None:
+            raise KeyError(name)
+        return value
+
+
+@contextlib.contextmanager
+def _named_faults(folder: Path) -> Iterator[None]:
+    """Makes an ArtifactError of a missing field of config.json in ``folder``, or one of another type.
+
+    Raises:
+        ArtifactError: naming the field, or the fault.
+    """
+    remedy = "give the config.json that belongs to the weights"
+    try:
+        yield
+    except KeyError as error:
+        raise ArtifactError(str(folder), f"has no {error.args[0]} in config.json", remedy) from error
+    except (AttributeError, TypeError, ValueError) as error:
+        wrong = f"has a field of another type in config.json than its class ({error})"
+        raise ArtifactError(str(folder), wrong, remedy) from error
 
 
 def _family(hf_config: Mapping[str, Any], folder: Path) -> Family:

@@ -66,6 +66,7 @@ def check_shape(setting: str, where: str, shape: ModelConfig, model: ModelConfig
         for field in dataclasses.fields(ModelConfig)
         if field.name not in free
     }
+    values["two_sided_bias"] = (_yaml(bool(shape.two_sided_bias)), _yaml(bool(model.two_sided_bias)))
     if differing := {name: both for name, both in values.items() if both[0] != both[1]}:
         wrong = "; ".join(f"{name} {theirs}, model.{name} is {ours}" for name, (theirs, ours) in differing.items())
         remedy = " ".join(f"model.{name}={theirs}" for name, (theirs, _) in differing.items())

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
 from headrace.train.families.task_heads import TaskHead, TaskKind, scored
@@ -50,8 +51,11 @@ class Llama(Family):
         }
 
     def from_hf_config(self, hf_config: Mapping[str, Any], folder: Path) -> ModelConfig:
-        bias = hf_config.get("attention_bias", False)
-        require(folder, hf_config, {"hidden_act": "silu", "mlp_bias": bias})
+        require(folder, hf_config, {"hidden_act": "silu"})
+        bias, mlp_bias = bool(hf_config.get("attention_bias")), bool(hf_config.get("mlp_bias"))
+        if bias != mlp_bias:
+            wrong = f"has attention_bias={bias} and mlp_bias={mlp_bias} in config.json (left out: False)"
+            raise ArtifactError(str(folder), wrong, "only both or none are computed")
         return ModelConfig(**rotary_from_hf(hf_config, folder), activation="swiglu", bias=bias)
 
 

@@ -30,6 +30,7 @@ class Olmo2(Family):
         },
     )
     width_and_heads = Llama.width_and_heads
+    defaults: ClassVar[Mapping[str, Any]] = {"rms_norm_eps": 1e-5}
     presets: ClassVar[Mapping[str, Preset]] = {
         "olmo2_1b": Preset(VOCABULARY, 1_484_916_736),  # huggingface.co/allenai/OLMo-2-0425-1B, and OLMo-2-1124-7B
         "olmo2_7b": Preset(VOCABULARY, 7_298_617_344),

@@ -24,6 +24,7 @@ class Qwen3(Family):
             "attention.key_norm": ("self_attn.k_norm",),
         },
     )
+    defaults: ClassVar[Mapping[str, Any]] = {"num_key_value_heads": 32, "head_dim": 128}
     presets: ClassVar[Mapping[str, Preset]] = {
         "qwen3_0_6b": Preset(VOCABULARY, 596_049_920),  # huggingface.co/Qwen/Qwen3-0.6B, and Qwen3-8B
         "qwen3_8b": Preset(VOCABULARY, 8_190_735_360),

@@ -22,6 +22,7 @@ class Starcoder2(Family):
         inner={**Llama.weight_names.inner, "mlp.up": ("mlp.c_fc",), "mlp.down": ("mlp.c_proj",)},
     )
     width_and_heads = Llama.width_and_heads
+    defaults: ClassVar[Mapping[str, Any]] = {"num_key_value_heads": 2}
     presets: ClassVar[Mapping[str, Preset]] = {
         "starcoder2_3b": Preset(VOCABULARY, 3_030_371_328),  # huggingface.co/bigcode/starcoder2-3b and its siblings
         "starcoder2_7b": Preset(VOCABULARY, 7_173_923_840),

@@ -48,6 +48,7 @@ class T5(Family):
 
     model_type = "t5"
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
+    defaults: ClassVar[Mapping[str, Any]] = {"feed_forward_proj": "relu"}
     presets: ClassVar[Mapping[str, Preset]] = {
         "t5_small": Preset(VOCABULARY, 60_506_624),
         "t5_base": Preset(VOCABULARY, 222_903_552),

@@ -32,6 +32,11 @@ class Inference:
     """The score of a sentence under an encoder. original: each token is hidden alone (Salazar et al. 2020);
     within_word_l2r: the later pieces of its word are hidden, too (Kauf and Ivanova 2023)."""
 
+    @property
+    def revision(self) -> int:
+        """1 where scores depend on words, which objectives/words.py finds since; before, not for all tokenizers."""
+        return int(self.pseudo_likelihood == "within_word_l2r")
+
 
 @settings
 class Sampling:

@@ -124,7 +124,8 @@ T5_FURTHEST = 128
 class T5Positions(Positions):
     """A learned number for each head and each bucket of distances, which all layers of a stack share.
 
-    In an encoder half of the buckets are for keys after the query. Elsewhere such keys have the bucket of distance 0.
+    In an encoder, and with ``two_sided_bias``, half of the buckets are for keys after the query: T5's code has them for
+    each model that is not fully autoregressive. Elsewhere such keys have the bucket of distance 0.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -134,10 +135,10 @@ class T5Positions(Positions):
     def bias(self) -> Bias | None:
         """Returns the bias. The table is read by a module's call, without which ZeRO's stage 3 has no values in it."""
         table_KN = self.table(torch.arange(T5_BUCKETS, device=self.table.weight.device))
-        is_encoder = self.config.stack == "encoder"
+        is_two_sided = self.config.stack == "encoder" or bool(self.config.two_sided_bias)
 
         def bias(row: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            values: Tensor = table_KN[distance_buckets(query, key, is_encoder), head]
+            values: Tensor = table_KN[distance_buckets(query, key, is_two_sided), head]
             return values
 
         return bias

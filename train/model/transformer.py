@@ -267,7 +267,8 @@ def first_weights(model: Initializable, seed: int) -> Iterator[tuple[str, Tensor
 
 
 def _draw_as_gpt(name: str, role: RoleName, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:
-    """Draws a matrix as GPT-1 and GPT-2 do, with the standard deviation of its role: 0.02 (2018, section 4.1).
+    """Draws a matrix as GPT-1 and GPT-2 do, with the standard deviation of its role: 0.02 (2018, section 4.1). Google's
+    code for BERT, ALBERT and ELECTRA cuts this normal at two deviations; ``transformers`` does not.
 
     In a pre-norm or parallel model the matrices that end in the residual stream are scaled by 1/sqrt(2·layers), for
     the number of additions to it (Radford et al. 2019, section 2.3); with cross-attention there are 3 a layer. Weights

@@ -20,25 +20,18 @@ from tokenizers import Tokenizer
 
 from headrace.data_prep.tokenization.special_tokens import decoder_start, document_end, spelling
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import settings
+from headrace.pipeline.core.settings import NaturalNumber, settings
 from headrace.train.config import BelowOne
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Tensors, stacked
 from headrace.train.data.order import row_generator
 from headrace.train.data.rows import MixedRows, OtherPiece, Pieces, Rows
 from headrace.train.objectives.sentences import sentence_ends
+from headrace.train.objectives.words import continuations
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-
-CONTINUATIONS: Mapping[str, Callable[[str], bool]] = {
-    "ByteLevel": lambda token: not token.startswith("Ġ") and token[0].isalnum(),
-    "Metaspace": lambda token: not token.startswith("▁") and token[0].isalnum(),
-    "WordPiece": lambda token: token.startswith("##"),
-}
-"""Kind of tokenizer, by its decoder → whether a token continues a word. In the others each token is a word."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,10 +84,7 @@ class Vocabulary:
         ids = tokenizer.get_vocab(with_added_tokens=True)
         size = max(ids.values()) + 1
         special = [number for number, token in tokenizer.get_added_tokens_decoder().items() if token.special]
-        reserved, continues_V = np.array(sorted(special), np.int64), np.zeros(size, bool)
-        if is_continuation := CONTINUATIONS.get(type(tokenizer.decoder).__name__):
-            continues_V[[number for token, number in ids.items() if is_continuation(token)]] = True
-        continues_V[reserved] = False
+        reserved, continues_V = np.array(sorted(special), np.int64), continuations(tokenizer)
         found, find_ends = cls.of(objective, ids, size), functools.partial(sentence_ends, tokenizer)
         return dataclasses.replace(found, reserved=reserved, continues_V=continues_V, find_sentence_ends=find_ends)
 
@@ -148,6 +138,11 @@ class Objective(Terms, Protocol):
     def frame_tokens(self) -> int:
         """Positions that a row needs besides those of its spans: for each span, or for each row where documents are
         concatenated."""
+        ...
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether tokens see later ones in a model of one stack."""
         ...
 
     @property
@@ -212,17 +207,25 @@ def combined(weights: Mapping[str, float], sums: Mapping[str, float], counts: Ma
 
 
 @settings
-class Smoothed:
-    """Base of the objectives whose targets can be smoothed."""
+class CrossEntropy:
+    """Base of the objectives that predict tokens from left to right, with further terms of their loss."""
 
+    z_loss: NaturalNumber = 0.0
+    """Weight of (ln Z)², which keeps logits small; Z is the sum of exp(logit). 1e-4 in PaLM (Chowdhery et al. 2022,
+    section 5) and T5; 0: none. The term ``z_loss`` is trained and logged, but is no part of the printed loss."""
     label_smoothing: BelowOne = 0.0
     """Share ε of a uniform distribution in the targets of the training: 0.1 in Vaswani et al. 2017, section 5.4. The
     term ``label_smoothing`` is trained and logged, but is no part of the printed loss."""
 
     @property
-    def smoothing_weights(self) -> dict[str, float]:
-        """The term of label smoothing, if any, and its weight: the gradient of the first term holds its own."""
-        return {"label_smoothing": 0.0} if self.label_smoothing else {}
+    def further_terms(self) -> dict[str, float]:
+        """The options of the output layer for terms of the loss after the first one (``Head.forward``)."""
+        return {"z_loss": self.z_loss, "label_smoothing": self.label_smoothing}
+
+    @property
+    def further_weights(self) -> dict[str, float]:
+        """The further terms that are asked for, and their weights: the gradient of the first term holds theirs."""
+        return {name: 0.0 for name, value in self.further_terms.items() if value}
 
 
 def named(weights: Mapping[str, float], sums: "Tensor") -> "dict[str, Tensor]":

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.pipeline.core.settings import NaturalNumber, settings
+from headrace.pipeline.core.settings import settings
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
-from headrace.train.objectives.base import Smoothed, Vocabulary, named
+from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -27,21 +27,18 @@ if TYPE_CHECKING:
 
 
 @settings
-class Causal(Smoothed):
+class Causal(CrossEntropy):
     """Predicts the next token. Its term ``nll`` is -ln p(target | document so far), in nats."""
 
     type: Literal["causal"] = "causal"
-    z_loss: NaturalNumber = 0.0
-    """Weight of (ln Z)², which keeps logits small; Z is the sum of exp(logit). 1e-4 in PaLM (Chowdhery et al. 2022,
-    section 5) and T5; 0: none. The term ``z_loss`` is trained and logged, but is no part of the printed loss."""
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     frame_tokens: ClassVar[int] = 0
+    looks_ahead: ClassVar[bool] = False
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate")
 
     @property
     def weights(self) -> Mapping[str, float]:
-        z_loss = {"z_loss": 0.0} if self.z_loss else {}  # the gradient of nll holds that of z_loss
-        return {"nll": 1.0} | z_loss | self.smoothing_weights
+        return {"nll": 1.0} | self.further_weights
 
     def special_tokens(self) -> tuple[str, ...]:
         return ()
@@ -63,7 +60,7 @@ class Causal(Smoothed):
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
         arguments = (batch["inputs"], batch["positions"], batch["documents"], batch["targets"])
-        return named(self.weights, model(*arguments, z_loss=self.z_loss, label_smoothing=self.label_smoothing))
+        return named(self.weights, model(*arguments, **self.further_terms))
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         return LEFT_TO_RIGHT

@@ -12,8 +12,8 @@
 
 A decoder reads inputs and targets as one sequence, and the inputs see each other (Raffel et al. 2020, section 3.2.1);
 encoder_decoder.py has the rows of two stacks.
-The pieces of a row are one text, as in T5's data code, with the end of text after each document; it also ends inputs
-and targets. X and Y are sentinels:
+The pieces of a row are one text, with the end of text after each document (T5's data code has no separator there); it
+also ends inputs and targets. X and Y are sentinels:
 
     text             a  b  c  d  E  e  f        masked: b c, f
     inputs           a  X  d  E  e  Y  E  X  b  c  Y  f
@@ -37,7 +37,7 @@ from headrace.train.context import ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives import noise
-from headrace.train.objectives.base import Smoothed, Vocabulary, named
+from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.objectives.noise import Mask, Text
 from headrace.train.objectives.prefix import prefix_losses, prefix_row
 from headrace.train.parts import StackName
@@ -53,14 +53,23 @@ RANDOM_SHARE = 0.1
 """Share of BERT-style masked tokens that become random tokens (T5's data code)."""
 
 
-class Restoring(abc.ABC):
+@settings
+class Restoring(CrossEntropy, abc.ABC):
     """Base of the objectives that restore a corrupted text: they make inputs and targets of the text of a row."""
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder_decoder")
     frame_tokens: ClassVar[int] = 0
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate")
-    sentinels: int
-    """The number of sentinels in the tokenizer."""
+    sentinels: Sentinels = 100
+    """The number of sentinels <extra_id_0>, <extra_id_1>, … in the tokenizer; the first one is also the mask."""
+    input_mask: Literal["full", "causal"] = "full"
+    """The inputs of one stack see each other (full: a prefix LM), or the tokens before them alone (causal: a language
+    model). Rows and losses are the same (Raffel et al. 2020, section 3.2). Of two stacks, the encoder is full."""
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether the inputs of one stack see each other."""
+        return self.input_mask == "full"
 
     @abc.abstractmethod
     def sizes(self, text_tokens: int) -> Sequence[tuple[int, int]]:
@@ -78,7 +87,7 @@ class Restoring(abc.ABC):
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         """Returns a context whose continuation is the targets."""
         assert vocabulary.end is not None  # no tokenizer is without one
-        return ContextForm(looks_ahead=True, ending=(vocabulary.end,))
+        return ContextForm(looks_ahead=self.looks_ahead, ending=(vocabulary.end,))
 
     def labels(self, inputs: Text, vocabulary: Vocabulary) -> dict[str, NDArray[np.int64]]:
         """Returns further arrays of the row whose ``inputs`` these are; empty for a row of padding."""
@@ -113,7 +122,7 @@ class Restoring(abc.ABC):
         self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
     ) -> dict[str, NDArray[np.int64]]:
         """Returns the arrays of one row; it draws what the noise of its whole text draws, and nothing for a row of
-        less than two tokens, which has no target."""
+        less than two tokens, which has no target. With a causal mask of the inputs there is no prefix."""
         length = self.lengths(row_tokens)["inputs"]
         text = text_of(pieces)
         if len(text) < 2:
@@ -121,6 +130,7 @@ class Restoring(abc.ABC):
         inputs, targets = self.noised(text, vocabulary, generator)
         end = vocabulary.end
         arrays = prefix_row([np.concatenate([inputs, [end], targets, [end]])], [len(inputs)], length)
+        arrays["prefix"] *= self.looks_ahead
         return arrays | self.labels(inputs, vocabulary)
 
     def summed(self, model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
@@ -132,7 +142,7 @@ class Restoring(abc.ABC):
 
 
 @settings
-class Denoising(Restoring, Smoothed):
+class Denoising(Restoring):
     """Restores a corrupted text. Its one term ``denoising`` is -ln p(target | inputs and the targets before), in nats,
     and no likelihood of a text: it has no bits per byte."""
 
@@ -143,15 +153,15 @@ class Denoising(Restoring, Smoothed):
     """The share of tokens that are masked; deshuffle and prefix do not use it."""
     mean_span: SpanTokens = 3.0
     """The mean length of a masked span in tokens; only spans uses it."""
-    sentinels: Sentinels = 100
-    """The number of sentinels <extra_id_0>, <extra_id_1>, … in the tokenizer; the first one is also the mask."""
-    input_mask: Literal["full", "causal"] = "full"
-    """The inputs of one stack see each other (full: a prefix LM), or the tokens before them alone (causal: a language
-    model). Rows and losses are the same (Raffel et al. 2020, section 3.2). Of two stacks, the encoder is full."""
+
+    @property
+    def revision(self) -> int:
+        """1 where random tokens are no special ones; in revision 0 only sentinels and the end of text were left out."""
+        return int(self.kind == "bert")
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return {"denoising": 1.0} | self.smoothing_weights
+        return {"denoising": 1.0} | self.further_weights
 
     def special_tokens(self) -> tuple[str, ...]:
         return sentinels(self.sentinels)
@@ -176,15 +186,6 @@ class Denoising(Restoring, Smoothed):
     def spans(self, text_tokens: int) -> int:
         return noise.noise_spans(text_tokens, self.rate, self.mean_span) if self.kind == "spans" else 0
 
-    def row(
-        self, pieces: Pieces, row_tokens: int, vocabulary: Vocabulary, generator: np.random.Generator
-    ) -> dict[str, NDArray[np.int64]]:
-        """Returns the arrays of one row; with a causal mask of the inputs there is no prefix."""
-        arrays = super().row(pieces, row_tokens, vocabulary, generator)
-        if self.input_mask == "causal":
-            arrays["prefix"][:] = 0
-        return arrays
-
     def noised(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator) -> tuple[Text, Text]:
         """Returns inputs and targets of ``text``, without their ends; it has at least 2 tokens."""
         ids = self._sentinel_ids(vocabulary)
@@ -199,7 +200,7 @@ class Denoising(Restoring, Smoothed):
         if self.kind == "drop":
             return text[~mask], text[mask]
         if self.kind == "bert":
-            ordinary = np.setdiff1d(np.arange(vocabulary.size), [*ids, vocabulary.end])
+            ordinary = np.setdiff1d(vocabulary.ordinary, [*ids, vocabulary.end])
             return noise.with_random_tokens(text, mask, ids[0], ordinary, RANDOM_SHARE, generator), text
         return np.where(mask, ids[0], text), text[mask] if self.kind == "mass" else text
 
@@ -219,12 +220,12 @@ class Denoising(Restoring, Smoothed):
         return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        return named(self.weights, self.summed(model, batch, label_smoothing=self.label_smoothing))
+        return named(self.weights, self.summed(model, batch, **self.further_terms))
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         """Returns a context whose continuation is the first masked span, for a model that restores spans; else one
         whose continuation is the targets."""
-        form = dataclasses.replace(super().context_form(vocabulary), looks_ahead=self.input_mask == "full")
+        form = super().context_form(vocabulary)
         if self.kind not in ("spans", "independent"):
             return form
         first, second, *_ = self._sentinel_ids(vocabulary)

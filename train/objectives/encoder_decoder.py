@@ -52,6 +52,11 @@ class TwoSequences(Restoring):
 
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
 
+    def __post_init__(self) -> None:
+        if self.input_mask == "causal":
+            wrong = "is causal, and the encoder of model.stack=encoder_decoder sees all inputs"
+            raise ConfigError("objective.input_mask", wrong, "give objective.input_mask=full, or model.stack=decoder")
+
     def positions(self, text_tokens: int) -> int:
         """Returns the length of the longer sequence."""
         return max(map(max, self.sizes(text_tokens)))
@@ -90,11 +95,6 @@ class TwoSequences(Restoring):
 @settings
 class EncoderDecoderDenoising(TwoSequences, Denoising):
     """``Denoising`` in two sequences."""
-
-    def __post_init__(self) -> None:
-        if self.input_mask == "causal":
-            wrong = "is causal, and the encoder of model.stack=encoder_decoder sees all inputs"
-            raise ConfigError("objective.input_mask", wrong, "give objective.input_mask=full, or model.stack=decoder")
 
 
 @settings

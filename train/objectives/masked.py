@@ -65,6 +65,7 @@ class Masked:
 
     type: Literal["masked"] = "masked"
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder",)
+    looks_ahead: ClassVar[bool] = True
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of the tokens of a row that are predicted."""
     mask_share: Fraction = 0.8
@@ -100,6 +101,11 @@ class Masked:
         if self.has_pairs and self.documents == "joined":
             wrong = f"pairs {self.pairs} divides documents, and documents joined makes one text of a row"
             raise ConfigError("objective", wrong, "give objective.documents=separate or objective.pairs=none")
+
+    @property
+    def revision(self) -> int:
+        """1 where rows depend on words, which words.py finds since; before, not in all kinds of tokenizers."""
+        return int(self.unit != "token")
 
     @property
     def has_pairs(self) -> bool:

@@ -18,7 +18,7 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
-from headrace.train.objectives.base import Vocabulary
+from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.objectives.causal import next_token_row
 from headrace.train.parts import StackName
 
@@ -27,18 +27,19 @@ if TYPE_CHECKING:
 
 
 @settings
-class Prefix:
+class Prefix(CrossEntropy):
     """Predicts the rest of a document from its beginning. Its one term ``nll`` is -ln p(target | prefix and the targets
     before), in nats: a likelihood, as that of the causal objective, but of the rests alone."""
 
     type: Literal["prefix"] = "prefix"
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     frame_tokens: ClassVar[int] = 0
+    looks_ahead: ClassVar[bool] = True
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate")
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return {"nll": 1.0}
+        return {"nll": 1.0} | self.further_weights
 
     def special_tokens(self) -> tuple[str, ...]:
         return ()
@@ -64,10 +65,10 @@ class Prefix:
         return prefix_row(pieces, splits, row_tokens)
 
     def counts(self, batch: Arrays) -> dict[str, int]:
-        return {"nll": int((batch["targets"] != IGNORED).sum())}
+        return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        return {"nll": prefix_losses(model, batch)}
+        return named(self.weights, prefix_losses(model, batch, **self.further_terms))
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         return ContextForm(looks_ahead=True)

@@ -22,7 +22,7 @@ from headrace.train.context import ContextForm, whole_text_form
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives import corruptions
-from headrace.train.objectives.base import Smoothed, Vocabulary, named
+from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
 from headrace.train.objectives.noise import Text
 from headrace.train.objectives.sentences import sentence_starts
@@ -37,13 +37,14 @@ SpanWords = Annotated[float, Field(ge=0.5, le=1000)]
 
 
 @settings
-class Reconstruction(Smoothed):
+class Reconstruction(CrossEntropy):
     """Restores a corrupted text whole. Its one term ``reconstruction`` is -ln p(token | source and the tokens before),
     in nats, and no likelihood of a text: it has no bits per byte."""
 
     type: Literal["reconstruction"] = "reconstruction"
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
     frame_tokens: ClassVar[int] = 2
+    looks_ahead: ClassVar[bool] = False
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit",)
     permute_sentences: Fraction = 1.0
     """The share of a document's sentences that change their places."""
@@ -65,8 +66,13 @@ class Reconstruction(Smoothed):
             raise ConfigError("objective", wrong, "choose a corruption")
 
     @property
+    def revision(self) -> int:
+        """1 where rows depend on words, which words.py finds since; before, not in all kinds of tokenizers."""
+        return int(self.kind == "infilling")
+
+    @property
     def weights(self) -> Mapping[str, float]:
-        return {"reconstruction": 1.0} | self.smoothing_weights
+        return {"reconstruction": 1.0} | self.further_weights
 
     def special_tokens(self) -> tuple[str, ...]:
         return (BEGIN, END, MASK)
@@ -125,7 +131,7 @@ class Reconstruction(Smoothed):
         return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        return named(self.weights, source_losses(model, batch, label_smoothing=self.label_smoothing))
+        return named(self.weights, source_losses(model, batch, **self.further_terms))
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         return whole_text_form(*(vocabulary.special_ids[token] for token in (BEGIN, END, MASK)))

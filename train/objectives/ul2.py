@@ -25,8 +25,8 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import IGNORED, Arrays, Tensors
 from headrace.train.objectives import noise
-from headrace.train.objectives.base import Smoothed, Vocabulary, named
-from headrace.train.objectives.denoising import Denoising, Restoring, Sentinels
+from headrace.train.objectives.base import Vocabulary, named
+from headrace.train.objectives.denoising import Denoising, Restoring
 from headrace.train.objectives.noise import Text
 
 if TYPE_CHECKING:
@@ -49,17 +49,15 @@ SEQUENTIAL_RATE = 0.25
 
 
 @settings
-class Ul2(Restoring, Smoothed):
+class Ul2(Restoring):
     """Restores texts that one of seven denoisers corrupted. Its term ``denoising`` is -ln p(target | inputs and the
     targets before), in nats; the terms ``regular``, ``extreme`` and ``sequential`` are its parts, which are logged."""
 
     type: Literal["ul2"] = "ul2"
-    sentinels: Sentinels = 100
-    """The number of sentinels <extra_id_0>, <extra_id_1>, … in the tokenizer."""
 
     @property
     def weights(self) -> Mapping[str, float]:
-        return {"denoising": 1.0} | self.smoothing_weights | dict.fromkeys(MODES.values(), 0.0)
+        return {"denoising": 1.0} | self.further_weights | dict.fromkeys(MODES.values(), 0.0)
 
     def special_tokens(self) -> tuple[str, ...]:
         return (*MODES, *sentinels(self.sentinels))
@@ -96,8 +94,8 @@ class Ul2(Restoring, Smoothed):
         return dict.fromkeys(self.weights, int(targets_B.sum())) | dict(zip(MODES.values(), of_kinds, strict=True))
 
     def losses(self, model: "nn.Module", batch: Tensors) -> "dict[str, Tensor]":
-        options = {"kinds_B": batch["kind"][:, 0], "label_smoothing": self.label_smoothing}
-        return named(self.weights, self.summed(model, batch, **options))
+        sums = self.summed(model, batch, kinds_B=batch["kind"][:, 0], **self.further_terms)
+        return named(self.weights, sums)
 
     def context_form(self, vocabulary: Vocabulary) -> ContextForm:
         """Returns a context whose continuation the sequential denoiser predicts."""

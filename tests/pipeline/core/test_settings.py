@@ -1,5 +1,5 @@
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pytest
 from pydantic import Field
@@ -102,3 +102,30 @@ def test_two_types_with_equal_fields_have_two_digests() -> None:
         radius: float = 1.0
 
     assert digest(Disc()) != digest(Circle())
+
+
+@settings
+class Easel:
+    type: Literal["easel"] = "easel"
+    legs: int = 3
+    revision: ClassVar[int] = 2
+
+
+@settings
+class Studio:
+    easel: Easel = Easel()
+    frame: Annotated[Circle | Square, Field(discriminator="type")] = Square()
+
+
+def test_a_hash_covers_the_revision_of_a_class_and_no_other_hash_changes() -> None:
+    assert canonical(Easel()) == {"type": "easel", "revision": 2}
+    assert canonical(Studio()) == {"easel": {"type": "easel", "revision": 2}}, "the default is revised, too"
+    assert canonical(Studio(easel=Easel(legs=4)))["easel"] == {"type": "easel", "legs": 4, "revision": 2}
+    assert plain(Studio())["easel"] == {"type": "easel", "legs": 3}
+    assert digest(Square()) == digest({"type": "square"})
+
+
+def test_a_revision_may_be_that_of_some_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Circle, "revision", property(lambda circle: int(circle.radius > 2)), raising=False)
+    assert canonical(Drawing(frame=Circle(radius=2.0))) == {"frame": {"type": "circle", "radius": 2.0}}
+    assert canonical(Drawing(frame=Circle(radius=3.0))) == {"frame": {"type": "circle", "radius": 3.0, "revision": 1}}

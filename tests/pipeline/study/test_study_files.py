@@ -101,6 +101,18 @@ def test_arms_of_larger_sizes_are_valid(name, size, monkeypatch):
     plans.arm_plans(name, read_study(name), size, [])
 
 
+@pytest.mark.parametrize(("size", "layers"), [("tiny", (4, 2)), ("paper", (12, 6))])
+def test_an_arm_has_overrides_of_a_size(size, layers, monkeypatch):
+    """Raffel et al. 2020, table 2: 12 and 6 layers in each stack of T5-base."""
+    monkeypatch.setattr(plans, "compose", cheaply_composed)
+    study = read_study("architectures")
+    found = [plans.arm_plan("architectures", study, size, arm, []) for arm in ("encdec", "half")]
+    assert tuple(plan.config.model.layers for plan in found) == layers
+    assert study.of_arm("half", "paper") == ["model.context=512", "model.layers=6"]
+    with pytest.raises(ConfigError, match=r"model.layers: is what makes the arms half"):
+        plans.arm_plans("architectures", study, size, ["model.layers=3"])
+
+
 def test_arms_are_composed_cheaply_in_these_tests_as_the_command_does():
     study = read_study("repeats")
     arm = plans.arm_plan("repeats", study, "tiny", "denoise_32", ["training.seed=3"])
@@ -113,6 +125,8 @@ def test_arms_are_composed_cheaply_in_these_tests_as_the_command_does():
         ("fast, slow]", "fats, slow]", "claims.0.rising: unknown arm 'fats'; did you mean 'fast'?"),
         ("fast, slow]", "fast.lost, slow]", "claims.0.rising: unknown measure 'lost'; did you mean 'loss'?"),
         ("question", "questoin", "questoin: unknown key 'questoin'; did you mean 'question'?"),
+        ("held_equal:", "arm_sizes: {fats: {tiny: []}}\nheld_equal:",
+         "arm_sizes: unknown arm 'fats'; did you mean 'fast'?"),
         ("[fast, slow]", "[fast]", "claims.0.rising: has 1 value, and a claim orders two or more; add a value"),
         ("[parameters,", "[params,", "held_equal.0: must be 'parameters', 'flops', 'tokens' or 'steps' (got 'params');"
          " correct the value"),

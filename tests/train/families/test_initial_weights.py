@@ -224,3 +224,16 @@ def test_a_folder_without_a_tokenizer_or_with_another_embedding_is_refused(tmp_p
         initial_weights.check_tokenizer(folder, tmp_path / "given.json", VOCABULARY)
     wrong = f"{folder} has no tokenizer.json; put the tokenizer of these weights there"
     assert str(error.value) == f"training.initial_weights: {wrong}"
+
+
+def test_positions_t5_of_a_causal_model_do_not_become_two_sided_unnoticed():
+    causal = dataclasses.replace(SHAPES["gpt2"], positions="t5")
+    with pytest.raises(ConfigError) as error:
+        initial_weights.check_shape(
+            "training.initial_weights", "gpt", causal, dataclasses.replace(causal, two_sided_bias=True)
+        )
+    wrong = "has two_sided_bias false, model.two_sided_bias is true; set model.two_sided_bias=false"
+    assert str(error.value) == f"training.initial_weights: gpt {wrong}"
+    initial_weights.check_shape(
+        "training.initial_weights", "gpt", causal, dataclasses.replace(causal, two_sided_bias=False)
+    )

@@ -6,11 +6,14 @@ import math
 import pytest
 import torch
 
+from headrace.pipeline.core.errors import ConfigError
 from headrace.train.model.layers import ACTIVATIONS
-from headrace.train.model.positions import POSITIONS
+from headrace.train.model.pair import build_empty
+from headrace.train.model.positions import POSITIONS, distance_buckets
 from headrace.train.model.transformer import Transformer
 from headrace.train.model.visibility import Visibility
 from tests.train.model.test_transformer import BLOOM, GPT2, VOCABULARY, random_model
+from tests.train.objectives.two_terms import PAIR
 
 EVERYTHING = Visibility(lambda row, head, query, key: (query >= 0) & (key >= 0), looks_ahead=True)
 
@@ -133,3 +136,75 @@ def test_norm_places_by_their_formulas(place, formula):
     with torch.no_grad():
         expected = formula(start, block.mlp, block.mlp_norm, block.mlp_output_norm)
         torch.testing.assert_close(block(x_BTM, None, Nothing()), expected, rtol=0, atol=1e-6)
+
+
+def test_the_buckets_of_t5():
+    """Raffel et al. 2020 and T5's code: the first distance of each bucket that holds several. Where tokens see later
+    ones, half of the buckets are for distances up to 128, and the other half is for keys after the query."""
+    distances = torch.arange(400)
+    one, two = (distance_buckets(distances, torch.tensor(0), two_sided) for two_sided in (False, True))
+    firsts = [int((two == bucket).nonzero()[0]) for bucket in range(8, 16)]
+    assert firsts == [8, 12, 16, 23, 32, 46, 64, 91]
+    assert two[:8].tolist() == list(range(8))
+    assert one[:16].tolist() == list(range(16))
+    assert (one[112], one[113], one[399]) == (30, 31, 31)
+    after = distance_buckets(torch.tensor(0), distances[1:], True)
+    assert torch.equal(after, two[1:] + 16)
+    assert set(distance_buckets(torch.tensor(0), distances, False).tolist()) == {0}
+
+
+@pytest.mark.parametrize(
+    ("stack", "two_sided", "ranges"),
+    [
+        ("decoder", None, 1),
+        ("decoder", True, 3),
+        ("encoder", None, 3),
+        ("discriminator", None, 1),
+        ("discriminator", True, 3),
+    ],
+)
+def test_a_bias_that_tells_later_tokens_apart(stack, two_sided, ranges):
+    """The numbers for keys 1 and 3 positions after the query, and for its own."""
+    config = dataclasses.replace(GPT2, positions="t5", stack=stack, two_sided_bias=two_sided)
+    scheme = POSITIONS["t5"](config)
+    bias = scheme.bias()
+    assert bias is not None
+    query, key = torch.tensor(4), torch.tensor([4, 5, 7])
+    assert len(set(bias(torch.tensor(0), torch.tensor(0), query, key).tolist())) == ranges
+
+
+@torch.inference_mode()
+def test_a_prefix_lm_sees_the_order_of_later_tokens():
+    """Two later tokens of a prefix exchange their places: without buckets of their own, the first vector stays."""
+    tokens_1T = torch.tensor([[1, 2, 3, 4, 5, 6]])
+    exchanged_1T, prefix_1T = tokens_1T[:, [0, 1, 3, 2, 4, 5]], torch.ones(1, 6, dtype=torch.bool)
+    for two_sided in (None, True):
+        model = random_model(dataclasses.replace(GPT2, layers=1, positions="t5", two_sided_bias=two_sided))
+        rest = (torch.arange(6)[None], torch.zeros_like(tokens_1T))
+        before, after = (model(tokens, *rest, prefix_BT=prefix_1T)[0, 0] for tokens in (tokens_1T, exchanged_1T))
+        assert torch.allclose(before, after, rtol=0, atol=1e-5) == (two_sided is None)
+
+
+def test_a_discriminator_and_its_generator_have_ranges_of_their_own():
+    config = dataclasses.replace(PAIR, positions="t5", two_sided_bias=True)
+    assert config.generator.two_sided_bias is None
+    parameters = sum(parameter.numel() for parameter in build_empty(config, VOCABULARY).parameters())
+    assert parameters == config.parameters(VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"two_sided_bias": True},
+            "true needs positions t5 and stack decoder or discriminator, not learned and decoder",
+        ),
+        (
+            {"two_sided_bias": False, "positions": "t5", "stack": "encoder"},
+            "false needs positions t5 and stack decoder or discriminator, not t5 and encoder",
+        ),
+    ],
+)
+def test_a_two_sided_bias_without_a_choice_is_refused(changed, message):
+    with pytest.raises(ConfigError, match=f"^model: two_sided_bias {message}; correct the model's settings$"):
+        dataclasses.replace(GPT2, **changed)

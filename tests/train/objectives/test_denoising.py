@@ -13,6 +13,7 @@ from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.settings import canonical
 from headrace.pipeline.stages import stages
 from headrace.train.context import ContextForm
 from headrace.train.data.rows import Rows
@@ -141,6 +142,16 @@ def test_rows_of_each_kind():
     assert targets == [*TEXT * 40, 9]
     assert {40} < {token for token, own in zip(inputs, targets, strict=True) if token != own}
     assert not {41, 42, 43} & set(inputs), "random tokens are no special ones"
+
+
+def test_random_tokens_are_no_special_ones():
+    """Padding 0 and unknown 2 are reserved, too. Only addresses of rows with random tokens differ from before."""
+    vocabulary = dataclasses.replace(VOCABULARY, reserved=np.array([0, 2, 9, *VOCABULARY.special_ids.values()]))
+    objective = Denoising(kind="bert", rate=0.9, sentinels=SENTINELS)
+    inputs, _ = objective.noised(np.full(4000, 3), vocabulary, np.random.default_rng(0))
+    assert set(inputs.tolist()) == {1, *range(3, 9), *range(10, 41), *range(44, 50)}
+    assert canonical(objective)["revision"] == 1
+    assert canonical(Denoising(rate=0.3)) == {"type": "denoising", "rate": 0.3}
 
 
 def test_independent_masks_use_the_sentinels_that_there_are():

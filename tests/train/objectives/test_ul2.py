@@ -24,6 +24,7 @@ from tests.train.small_models import likelihood_of, model_of
 END, START, NLU, NLG, S2S = 1, 2, 5, 6, 7
 ONE = Ul2(sentinels=20)
 TWO = of_stack(ONE, "encoder_decoder")
+CAUSAL = Ul2(sentinels=20, input_mask="causal")
 DENOISERS = (
     (NLU, 3, 0.15), (NLU, 8, 0.15), (NLG, 3, 0.5), (NLG, 8, 0.5), (NLG, 64, 0.15), (NLG, 64, 0.5), (S2S, None, 0.25),
 )  # fmt: skip
@@ -65,6 +66,9 @@ def test_rows_are_those_of_a_slow_implementation():
         assert one["inputs"][:size].tolist() == [*inputs, *targets[:-1]]
         assert one["targets"][:size].tolist() == [-100] * (len(inputs) - 1) + targets
         assert one["prefix"].tolist() == [1] * len(inputs) + [0] * (160 - len(inputs))
+        causal = CAUSAL.row(pieces, row_tokens, UL2_VOCABULARY, row_generator(0, "test", number))
+        assert not causal.pop("prefix").any()
+        assert all((causal[name] == one[name]).all() for name in causal)
         two = TWO.row(pieces, row_tokens, UL2_VOCABULARY, row_generator(0, "test", number))
         assert two["encoder_inputs"][two["encoder_documents"] == 0].tolist() == inputs
         assert two["targets"][two["targets"] >= 0].tolist() == targets
@@ -84,6 +88,15 @@ def test_the_longest_row_of_every_denoiser_fits():
         TWO.text_tokens(128)
     wrong = "is 20, and a row of 140 tokens has 23 spans; give 23, or make packing.row_tokens smaller"
     assert str(error.value) == f"objective.sentinels: {wrong}"
+
+
+def test_a_causal_mask_of_the_inputs_is_one_of_a_single_stack():
+    assert not CAUSAL.context_form(UL2_VOCABULARY).looks_ahead
+    with pytest.raises(ConfigError) as error:
+        of_stack(CAUSAL, "encoder_decoder")
+    assert str(error.value).startswith(
+        "objective.input_mask: is causal, and the encoder of model.stack=encoder_decoder"
+    )
 
 
 def test_a_row_of_padding_has_no_target():

@@ -29,7 +29,8 @@ class Adafactor(MatrixOptimizer):
         θ ← θ·(1 - α·λ) - α·u
 
     RMS(x)² = Σ x² / n over the whole matrix, whatever part of it a rank holds; queries, keys and values are matrices of
-    their own. The paper's step min(0.01, 1 / sqrt(t)) is schedule=inverse_sqrt_flat with the peak 0.01.
+    their own. The paper's step min(0.01, 1 / sqrt(t)) is schedule=inverse_sqrt_flat with the peak 0.01. T5's code has R
+    and C only for matrices with at least 128 rows and columns; smaller ones have the V of a vector.
     """
 
     type: Literal["adafactor"] = "adafactor"
