@@ -4,7 +4,7 @@
     model       ModelConfig      the shape of the Transformer: train/config.py
     training    TrainingConfig   steps, batch size, precision, logging and saving
     zero        ZeroConfig       the division of the training state over the ranks
-    optimizer   AdamW            the update from a gradient: train/engine/optimizers.py
+    optimizer   AnyOptimizer     the update from a gradient: train/engine/optimizers
     schedule    Schedule         the learning rate of each step: train/loop/schedule.py
 
 Fields marked ``unhashed`` determine how a result is computed, not the result, and are not in the address.

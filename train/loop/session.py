@@ -226,7 +226,7 @@ def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path, vocabul
     def begin() -> tuple[Path | None, State]:
         settings = settings_of(stage.planned_description({name: one.folder.name for name, one in inputs.items()}))
         origins, run_id = origin.candidates(stage, folder, settings), new_run_id()
-        adopted = origin.adopt(origins, folder, settings, data, run_id)
+        adopted = origin.adopt(origins, folder, settings, stage.training, data, run_id)
         return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
 
     found = newest_checkpoint(job.saver, data, rollback_every, ranks)
