@@ -115,7 +115,7 @@ class Session:
                 token_bytes=encoder.token_bytes,
             ),
             meter=_meter(stage, objective, vocabulary, train_rows.row_tokens, ranks),
-            stragglers=Stragglers(model, ranks, folder),
+            stragglers=Stragglers(model, ranks, folder, training.sequence_ranks),
             saver=Saver(folder / CHECKPOINTS, ranks, keeping, watchdog.saving),
             watchdog=watchdog,
             evaluation=_evaluation(stage, inputs, encoder, form, engine, watchdog),

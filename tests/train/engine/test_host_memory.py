@@ -34,7 +34,7 @@ class Cuda:
         del self.registered[address]
 
     def ones(self, *sizes: int, device: str) -> None:
-        """A kernel; the check after it raises the last error and resets it (c10::cuda::c10_cuda_check_implementation)."""
+        """A kernel; the check after it raises the last error and resets it (c10_cuda_check_implementation)."""
         assert (sizes, device) == ((1,), "cuda")
         error, self.last_error = self.last_error, 0
         if error:
