@@ -92,7 +92,8 @@ class Session:
         model, training = build_empty(stage.model, vocabulary), stage.training
         engine = open_engine(model, stage.optimizer, training, stage.zero, ranks)
         form = objective.context_form(tokens)
-        watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder)
+        limits = training.hang_seconds, training.save_hang_seconds
+        watchdog = Watchdog(*limits, ranks.rank, folder, unequal_steps=training.ramp_steps)
         keeping = Keeping(training.keep_last, training.keep_every, training.spike_rollback_every)
         job = Job(
             engine=engine,
@@ -120,7 +121,7 @@ class Session:
             watchdog=watchdog,
             evaluation=_evaluation(stage, inputs, encoder, form, engine, watchdog),
         )
-        wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))  # the saver's group, too
+        wait_longer_than(training.longest_wait_seconds)  # the saver's group, too
         state = _take_up(job, stage, inputs, folder, vocabulary)
         if state.first_row:
             job = dataclasses.replace(job, order=Later(order, state.first_row))
