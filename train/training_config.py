@@ -4,7 +4,7 @@
     model       ModelConfig      the shape of the Transformer: train/config.py
     training    TrainingConfig   steps, batch size, precision, logging and saving
     zero        ZeroConfig       the division of the training state over the ranks
-    optimizer   AdamW            the update from a gradient: train/engine/optimizers.py
+    optimizer   AnyOptimizer     the update from a gradient: train/engine/optimizers
     schedule    Schedule         the learning rate of each step: train/loop/schedule.py
 
 Fields marked ``unhashed`` determine how a result is computed, not the result, and are not in the address.
@@ -41,6 +41,9 @@ Recompute = Literal["none", "selective", "full"]
 """Activations that are computed again; each keeps less than the one before and takes longer."""
 BranchPoint = Annotated[str, AfterValidator(_branch_point)]
 """A run, or the address of weights, and a step: ``small@600``."""
+
+HANG_SECONDS = 1800.0
+"""The limit for what is not measured yet, or takes longer than an update."""
 
 
 @settings
@@ -111,8 +114,10 @@ class TrainingConfig:
     """A spike restores the checkpoint of the last step that is a multiple of this number, so the updates since then are
     skipped too. That checkpoint is kept until it is not needed. null, or before the first such step: only the update of
     the spike is skipped."""
-    hang_seconds: PositiveNumber = unhashed(1800.0)
-    """The limit for one step. After it every rank prints its stacks and ends, and the run can be started again."""
+    hang_seconds: PositiveNumber | None = unhashed(None)
+    """The limit for one step. After it every rank prints its stacks and ends, and the run can be started again. null:
+    for an update, 20 times the median one, and at least 3 minutes; half an hour for the first ones, for those in which
+    the batch grows, and for validation, scoring and copies of the state after an update."""
     save_hang_seconds: PositiveNumber = unhashed(1800.0)
     """The same limit for the time that training waits for a checkpoint to be written, which is no part of a step."""
     sequence_ranks: Positive = unhashed(1)
@@ -156,6 +161,11 @@ class TrainingConfig:
         """Returns the rows of the updates from step ``first`` to step ``last``."""
         ramp_end = min(last, max(first, self.ramp_steps))
         return sum(map(self.rows_at, range(first, ramp_end))) + (last - ramp_end) * self.batch_rows
+
+    @property
+    def longest_wait_seconds(self) -> float:
+        """The longest time that the watchdog lets a rank wait for the others."""
+        return max(self.hang_seconds or HANG_SECONDS, self.save_hang_seconds)
 
     def saves_at(self, step: int) -> bool:
         """Whether a checkpoint is saved after ``step``: a regular one, one to roll back to, or the last."""

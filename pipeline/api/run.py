@@ -47,7 +47,7 @@ SCORE_COLUMNS = (
 )
 RUN_COLUMNS = (
     *("name", "id", "started", "user", "own", "done", "stages", "running"),
-    *("where", "bytes", "loss", "best_score", "folder"),
+    *("where", "bytes", "loss", "best_score", "notes", "folder"),
 )
 AFTER_TRAINING = "scores"
 """The source of the scores of the stage ``scores``."""
@@ -275,7 +275,8 @@ def runs(root: str | os.PathLike[str] = DEFAULT_ROOT) -> Table:
 
     The columns are ``name``, ``id``, ``started`` (local time), ``user``, ``own``, ``done`` of ``stages``, ``running``
     (a command on a machine works on it), ``where`` (local or a cluster), ``bytes``, ``loss`` (the last validation loss,
-    nats per target token), ``best_score`` and ``folder``. A run that cannot be read is left out with a warning.
+    nats per target token), ``best_score``, ``notes`` (``tracking.notes``) and ``folder``. A run that cannot be read is
+    left out with a warning.
     """
     folder, sizes = Path(os.path.abspath(root)), dict[Path, int]()
     rows = [facts_of(run, sizes) for run in saved_runs(folder)]

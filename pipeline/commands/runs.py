@@ -9,7 +9,8 @@ headrace runs --json               one JSON object per line, with numbers as num
 
 ``*`` marks your own runs. ``running`` after the stages: a command on a machine works on it now; ``headrace status``
 asks the cluster, too. The size is that of results and checkpoints, without logs. Artifacts that runs share are counted
-in the size of each (``headrace du`` lists them once, and counts every file).
+in the size of each (``headrace du`` lists them once, and counts every file). A column ``notes`` follows where a run has
+``tracking.notes``. A line on stderr counts the artifacts that no run uses and that you may remove with ``headrace gc``.
 """
 
 import json
@@ -23,14 +24,18 @@ import click
 
 from headrace.pipeline.command_line.choice import root_of
 from headrace.pipeline.command_line.declaration import command
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.terminal import show_rows
-from headrace.pipeline.report.formatting import byte_size, decimal
+from headrace.pipeline.report.formatting import byte_size, decimal, visible
+from headrace.pipeline.run.garbage import unused
 from headrace.pipeline.run.results import accuracies, best, validation_loss
 from headrace.pipeline.run.run_files import run_files
 from headrace.pipeline.run.saved import SavedRun, saved_runs
 from headrace.pipeline.run.storage import result_bytes
 
-COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "loss", "best score")
+COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "loss", "best score", "notes")
+NOTES_CHARACTERS = 60
+"""The most characters of the notes that the table has; ``--json`` has all."""
 
 
 @command
@@ -46,7 +51,20 @@ def runs(overrides: Sequence[str], as_json: bool) -> None:
         for row in rows:
             print(json.dumps(row, ensure_ascii=False))
         return
-    show_rows(COLUMNS, [cells(row) for row in rows])
+    columns = len(COLUMNS) if any(row["notes"] for row in rows) else len(COLUMNS) - 1
+    show_rows(COLUMNS[:columns], [cells(row)[:columns] for row in rows])
+    if line := removable(root):
+        print(line, file=sys.stderr)
+
+
+def removable(root: Path) -> str:
+    """Returns the line about artifacts below ``root`` that no run uses; empty without any, or when that is unknown."""
+    try:
+        found = [one.stored for one in unused(root) if not one.kept_because]
+    except ArtifactError:  # something of another user cannot be read
+        return ""
+    size = byte_size(sum(one.bytes for one in found))
+    return f"{len(found):,} artifacts ({size}) are used by no run: headrace gc lists them" if found else ""
 
 
 def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
@@ -67,6 +85,7 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
         "bytes": sum(sizes[step.folder] for step in run.steps),
         "loss": validation_loss(run.steps),
         "best_score": best(accuracies(run.steps)),
+        "notes": str(run.values["config"].get("tracking", {}).get("notes") or ""),
         "folder": str(run.file.parent),
     }
 
@@ -84,4 +103,5 @@ def cells(row: dict[str, Any]) -> list[str]:
         byte_size(row["bytes"]),
         loss,
         row["best_score"],
+        visible(" ".join(row["notes"].split()), NOTES_CHARACTERS),
     ]

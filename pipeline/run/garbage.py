@@ -67,6 +67,8 @@ def unused(root: Path) -> list[Unused]:
     stored = artifacts(root)
     used = used_addresses(root)
     reasons = {one.folder: _kept_because(one) for one in stored if one.address not in used}
+    if not reasons:
+        return []
     used |= _made_from({*used, *(one.address for one in stored if reasons.get(one.folder))}, stored)
     left = [one for one in stored if one.folder in reasons and not _belongs(one, used)]
     dependents: dict[str, list[str]] = defaultdict(list)

@@ -122,4 +122,4 @@ class Saver:
         if not self._ranks.first:
             return
         store.commit(self.folder, writing, state, records)
-        store.prune(self.folder, self._keeping, state.best_step)
+        store.prune(self.folder, self._keeping, state.step, state.best_step)

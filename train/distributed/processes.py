@@ -102,6 +102,7 @@ def _join(ranks: Ranks, device: torch.device, setting: str) -> None:
     """Makes the process group of all ranks, each with its own ``device``."""
     store = dist.HashStore() if ranks.world == 1 else next(rendezvous("env://", ranks.rank, ranks.world))[0]  # type: ignore[attr-defined]  # torch does not list it
     on_gpu = device.type == "cuda"
+    os.environ.setdefault("TORCH_GLOO_LAZY_INIT", "1")  # ranks connect at the first message, not each with all others
     if on_gpu:
         claim_device(ranks, str(torch.cuda.get_device_properties(device).uuid), store, setting)
         for name, value in FLIGHT_RECORDER.items():

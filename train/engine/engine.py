@@ -165,7 +165,7 @@ class Engine:
         built = partitions.torch_optimizer(self._engine, self._stage)
         if self._stage and isinstance(built, ByParameter):
             built.place(partitions.locations(self._engine, self._stage, ranks.rank))
-        processes.wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))
+        processes.wait_longer_than(training.longest_wait_seconds)
         if optimizer.ema_decay is not None:
             average_weights(built, optimizer.ema_decay)
         if not is_empty:

@@ -4,6 +4,7 @@ PyTorch rounds each tensor that it page-locks up to a power of two bytes. So a b
 that is needed, which is registered afterwards (cudaHostRegister: CUDA Runtime API, section Memory Management).
 """
 
+import contextlib
 import sys
 import weakref
 from collections import defaultdict
@@ -37,8 +38,15 @@ def page_lock(buffer: Tensor) -> None:
     cuda = torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch does not annotate it
     error = int(cuda.cudaHostRegister(storage.data_ptr(), storage.nbytes(), 0))
     if error:
+        _clear_error()
         wanted = f"headrace: {storage.nbytes() / 1e9:.1f} GB for checkpoints"
         line = f"{wanted} could not be page-locked (CUDA error {error}), so saving takes longer; raise `ulimit -l`"
         print(line, file=sys.stderr, flush=True)
         return
     weakref.finalize(storage, cuda.cudaHostUnregister, storage.data_ptr())
+
+
+def _clear_error() -> None:
+    """Clears CUDA's last error, which the check after the next kernel would raise: it raises it here, and resets it."""
+    with contextlib.suppress(torch.AcceleratorError):
+        torch.ones(1, device="cuda")

@@ -102,7 +102,7 @@ class SeedTraining:
         engine = open_engine(model, finetune.optimizer, training, tuning.zero, ranks, factors)
         watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder, FINETUNING)
         saver = Saver(folder / CHECKPOINTS, ranks, Keeping(keep_last=1), watchdog.saving)
-        wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))  # the saver's group, too
+        wait_longer_than(training.longest_wait_seconds)  # the saver's group, too
         length = finetune.context if training.compiles_on(ranks.device.type) else None
         reader = RowsOfExamples(task, length)
         examination = Examination(engine, task, reader, material.splits.validation, material.validation_rows)

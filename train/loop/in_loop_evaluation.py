@@ -48,7 +48,7 @@ class InLoopEvaluation:
         weights = ((name, value.to(device, dtype)) for name, value in self.weights())
         network = assembled(weights, self.model, vocabulary, self.context_form)
         model = prepared(network, self.encoder, vocabulary, self.model.context, self.evaluation, "weights")
-        shared = model.shared(Sharing(self.ranks, lambda queries: self.watchdog.beat(step)))
+        shared = model.shared(Sharing(self.ranks, lambda queries: self.watchdog.updated(step)))
         return {
             scored.scores.name: [metric.row() for metric in scored.scores.metrics]
             for scored in score_all(self.evaluation, self.held_out, {}, shared)

@@ -6,7 +6,8 @@
 
 A branch is asked for, and its point is a part of the address. An extension is found among the weights below the same
 root: it only saves time, because the result is the same, bit for bit, as that of one long training. That holds up to
-the last step whose learning rates do not depend on ``training.steps``.
+the last step whose learning rates do not depend on ``training.steps``. A shorter training goes on from a longer one,
+too; end_row.py has what differs in their metrics.
 
 The files of the checkpoint become a checkpoint of the new training (hard links). From then on it resumes like any
 other, and needs the trunk no more. Its metrics.jsonl begins with the rows of the trunk.
@@ -28,8 +29,10 @@ from headrace.train.checkpoint.names import CHECKPOINTS, checkpoint_name, checkp
 from headrace.train.checkpoint.state import State, rollback_step
 from headrace.train.config import ModelConfig
 from headrace.train.families.initial_weights import check_shape
+from headrace.train.loop import end_row
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.schedule import equal_steps
+from headrace.train.training_config import TrainingConfig
 
 SETTING = "training.branch_from"
 METRICS = "metrics.jsonl"
@@ -109,12 +112,17 @@ def _check_branch(stage: Pretraining, weights: str, state: State) -> None:
 
 
 def _extensions(stage: Pretraining, folder: Path, settings: Mapping[str, Any]) -> list[Origin]:
-    """Returns the checkpoints that one long training would have had, too, the last one first."""
+    """Returns the checkpoints that one long training would have had, too, the last one first.
+
+    That of the last step of ``stage`` is one of them only if the other training wrote all metrics of a last step.
+    """
+    training = stage.training
     found = [
         (step, path)
         for other, steps in trainings_but_for_steps(folder, settings)
         for step, path in checkpoints(other / CHECKPOINTS).items()
-        if step <= equal_steps(stage.schedule, stage.training.steps, steps)
+        if step <= equal_steps(stage.schedule, training.steps, steps)
+        and (step < training.steps or end_row.has_end(other / METRICS, training))
     ]
     return [Origin(path, is_branch=False) for _, path in sorted(found, reverse=True)]
 
@@ -143,7 +151,12 @@ def _without_steps(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def adopt(
-    origins: Sequence[Origin], folder: Path, settings: Mapping[str, Any], data: Mapping[str, str], run_id: str
+    origins: Sequence[Origin],
+    folder: Path,
+    settings: Mapping[str, Any],
+    training: TrainingConfig,
+    data: Mapping[str, str],
+    run_id: str,
 ) -> tuple[Path, State] | None:
     """Makes the first of ``origins`` that is whole a checkpoint of the training in ``folder``, and returns it.
 
@@ -153,6 +166,7 @@ def adopt(
         origins: what the training may go on from.
         folder: the folder of its artifact.
         settings: what its address hashes (``settings_of``).
+        training: its settings that decide which metrics it writes, and when.
         data: what decides its order of rows (``parts_of_order``).
         run_id: its own id for the tracker.
 
@@ -160,10 +174,9 @@ def adopt(
         ConfigError: when the trunk of a branch has another tokenizer.
         ArtifactError: when the checkpoint of a branch is damaged.
     """
-    every = settings["hashed"]["training"].get("spike_rollback_every")
     for origin in origins:
         try:
-            states = _verified(origin, every)
+            states = _verified(origin, training.spike_rollback_every)
         except (ArtifactError, FileNotFoundError):
             if origin.is_branch:
                 raise
@@ -173,6 +186,8 @@ def adopt(
             ours = settings["inputs"]["tokenizer"]
             raise ConfigError(SETTING, f"{wrong}, this run {ours}", "give the run that one: tokenizer=file")
         copy_metrics(origin.folder / METRICS, folder / METRICS, states[-1].step)
+        if not origin.is_branch and states[-1].step == states[-1].settings["hashed"]["training"]["steps"]:
+            states[-1] = end_row.without_end(folder / METRICS, states[-1], training)
         for state in states:
             adopted = _continued(state, origin, settings, data, run_id)
             path = origin.path.with_name(checkpoint_name(state.step))
@@ -242,10 +257,10 @@ def announcement(stage: Pretraining, folder: Path, settings: Mapping[str, Any]) 
     if stage.training.branch_from is None:
         for other, steps in trainings_but_for_steps(folder, settings):
             last = max(checkpoints(other / CHECKPOINTS))
-            if begins < last <= stage.training.steps:
-                first = equal_steps(stage.schedule, stage.training.steps, steps) + 1
+            equal = equal_steps(stage.schedule, stage.training.steps, steps)
+            if max(begins, equal) < last <= stage.training.steps:
                 yield (
                     f"does not go on from step {last} of {other}, which has the same settings: with schedule.type="
-                    f"{stage.schedule.type} the learning rate of step {first} and others depends on training.steps; to "
-                    f"go on from it all the same: {SETTING}={other.name}@{last}"
+                    f"{stage.schedule.type} the learning rate of step {equal + 1} and others depends on "
+                    f"training.steps; to go on from it all the same: {SETTING}={other.name}@{last}"
                 )

@@ -4,7 +4,7 @@
     folder      all ranks can write to the training's folder, and it is the same folder for all
     room        the checkpoints that will be kept and the export fit on the disk
     clocks      those of all nodes agree: files and locks are judged by their times
-    speed       a GPU that computes more slowly than the others is named; training goes on, at its speed
+    speed       a GPU that computes more slowly than the others, or has slower links, is named; training goes on
 
 The bytes of the data are compared with their checksums: by a single rank when it opens a file (``Artifact.path``), by
 several ranks together before the first step, each a part. What one rank finds, all ranks raise, so that no rank waits
@@ -35,6 +35,7 @@ from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.stage import Inputs, Stage
 from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 from headrace.train.engine.optimizers.base import Optimizer, Shapes, checkpoint_bytes
+from headrace.train.loop.links import link_seconds, slow_links
 from headrace.train.loop.stragglers import report, slow_ranks
 from headrace.train.parts import FP32
 from headrace.train.training_config import TrainingConfig
@@ -42,6 +43,8 @@ from headrace.train.training_config import TrainingConfig
 CLOCKS_SECONDS = 10.0
 """Clocks may differ by so much; NTP keeps them within milliseconds, so more means that it does not run."""
 PRODUCT_SIZE = 8192
+LINK_VALUES = 2**24
+"""fp32 values of a sum of two ranks: 64 MiB, a millisecond or more between nodes."""
 SHOWING_SECONDS = 60.0
 """The time after which a network file system shows a file of another node (the limit of NFS's cache, acdirmax)."""
 ROUND_BYTES = 2**36
@@ -68,9 +71,7 @@ def check(
     """
     check_agreement(gather(identity(stage, inputs)))
     if ranks.device.type == "cuda":
-        for slow in slow_ranks(gather((bad_nodes.this_node(), product_seconds(ranks.device, PRODUCT_SIZE)))):
-            if ranks.first:
-                report(slow, "a matrix product", folder)
+        check_speed(ranks, folder)
     check_folder(folder, ranks)
     on_first(ranks, lambda: check_room(training, optimizer, shapes, folder))
     dist.barrier()
@@ -161,6 +162,20 @@ def check_clocks(times: Sequence[tuple[str, float]]) -> None:
     if late - early > CLOCKS_SECONDS:
         wrong = f"the clock of {late_host} is {late - early:.0f} s ahead of that of {early_host}"
         raise RetryableError("weights", wrong, "set the clocks (chrony, ntpd)")
+
+
+def check_speed(ranks: Ranks, folder: Path) -> None:
+    """Names ranks that take long for a matrix product, or for a sum with a neighbour, and records their nodes."""
+    nodes = gather(bad_nodes.this_node())
+    product = product_seconds(ranks.device, PRODUCT_SIZE)
+    products, inside, between = zip(*gather((product, *link_seconds(ranks, nodes, LINK_VALUES))), strict=True)
+    if not ranks.first:
+        return
+    for slow in slow_ranks(list(zip(nodes, products, strict=True))):
+        report(slow, "a matrix product", folder)
+    for work, seconds in (("a sum with a rank of its node", inside), ("a sum with a rank of another node", between)):
+        for slow in slow_links(nodes, seconds):
+            report(slow, work, folder)
 
 
 def product_seconds(device: torch.device, size: int) -> float:

@@ -92,7 +92,8 @@ class Session:
         model, training = build_empty(stage.model, vocabulary), stage.training
         engine = open_engine(model, stage.optimizer, training, stage.zero, ranks)
         form = objective.context_form(tokens)
-        watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder)
+        limits = training.hang_seconds, training.save_hang_seconds
+        watchdog = Watchdog(*limits, ranks.rank, folder, unequal_steps=training.ramp_steps)
         keeping = Keeping(training.keep_last, training.keep_every, training.spike_rollback_every)
         job = Job(
             engine=engine,
@@ -115,12 +116,12 @@ class Session:
                 token_bytes=encoder.token_bytes,
             ),
             meter=_meter(stage, objective, vocabulary, train_rows.row_tokens, ranks),
-            stragglers=Stragglers(model, ranks, folder),
+            stragglers=Stragglers(model, ranks, folder, training.sequence_ranks),
             saver=Saver(folder / CHECKPOINTS, ranks, keeping, watchdog.saving),
             watchdog=watchdog,
             evaluation=_evaluation(stage, inputs, encoder, form, engine, watchdog),
         )
-        wait_longer_than(max(training.hang_seconds, training.save_hang_seconds))  # the saver's group, too
+        wait_longer_than(training.longest_wait_seconds)  # the saver's group, too
         state = _take_up(job, stage, inputs, folder, vocabulary)
         if state.first_row:
             job = dataclasses.replace(job, order=Later(order, state.first_row))
@@ -226,7 +227,7 @@ def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path, vocabul
     def begin() -> tuple[Path | None, State]:
         settings = settings_of(stage.planned_description({name: one.folder.name for name, one in inputs.items()}))
         origins, run_id = origin.candidates(stage, folder, settings), new_run_id()
-        adopted = origin.adopt(origins, folder, settings, data, run_id)
+        adopted = origin.adopt(origins, folder, settings, stage.training, data, run_id)
         return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
 
     found = newest_checkpoint(job.saver, data, rollback_every, ranks)

@@ -5,13 +5,19 @@
 
 All ranks end an update together, so the time of an update does not tell which one is slow. The forward pass of a block
 waits for no other rank: ZeRO's stage 3 gathers the weights before it. (Layers with shared weights are the exception:
-DeepSpeed gathers theirs inside, and all ranks look alike.)
+DeepSpeed gathers theirs inside, and all ranks look alike.) With ``training.sequence_ranks`` the ranks that compute rows
+together wait for each other in each block, so they are compared as groups.
+
+``logs/rank_times.jsonl`` has the times of all ranks: one object a row of the log, with ``step``, ``seconds`` (of the
+layers) and ``wait_seconds`` (for the others) of a mean update, each a list by rank. No decision depends on it.
 """
 
 import dataclasses
+import json
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,37 +33,54 @@ SLOW = 1.2
 """A rank is slow when it takes so many times as long as the median rank."""
 SLOW_SECONDS = 0.005
 """A difference below this in the layers of an update is the operating system's."""
+RANK_TIMES = "logs/rank_times.jsonl"
+"""The path of the file with the times of all ranks, below the artifact's folder."""
 SLOW_ROWS = 3
 """A rank is named after so many rows of the log in a row in which it was slow."""
 
 
 @dataclasses.dataclass(frozen=True)
-class SlowRank:
-    """A rank that takes ``ratio`` times as long as the median."""
+class SlowRanks:
+    """A rank, or neighbouring ranks that wait for each other, that take ``ratio`` times as long as the median."""
 
-    rank: int
-    node: str
+    first: int
+    nodes: tuple[str, ...]
+    """The node of each of them."""
     ratio: float
+    seconds_more: float
+    """Their time minus the median."""
 
     def line(self, work: str) -> str:
         """Returns the message about it; ``work`` is what takes long."""
-        slower = f"weights: rank {self.rank} ({self.node}) takes {self.ratio:.1f} times as long as the median"
-        remedy = f"cluster.train_options=['--exclude={self.node}'] leaves its node out"
-        return f"{slower} for {work}, and all ranks wait for it; {remedy}"
+        nodes = sorted(set(self.nodes))
+        several = f"one of ranks {self.first} to {self.first + len(self.nodes) - 1}"
+        who = f"{several if len(self.nodes) > 1 else f'rank {self.first}'} ({', '.join(nodes)})"
+        slower = f"weights: {who} takes {self.ratio:.1f} times as long as the median for {work}"
+        if len(nodes) > 1:
+            return f"{slower}, and all ranks wait for it; these ranks wait for each other, so its node is not known"
+        remedy = f"cluster.train_options=['--exclude={nodes[0]}'] leaves its node out"
+        return f"{slower}, and all ranks wait for it; {remedy}"
 
 
-def slow_ranks(times: Sequence[tuple[str, float]]) -> Iterator[SlowRank]:
-    """Yields the slow ranks; ``times`` are the node and the seconds of each rank."""
-    median = statistics.median(seconds for _, seconds in times)
-    for rank, (node, seconds) in enumerate(times):
+def slow_ranks(times: Sequence[tuple[str, float]], together: int = 1) -> Iterator[SlowRanks]:
+    """Yields the slow ranks; ``times`` are the node and the seconds of each rank.
+
+    Of ranks that wait for each other, so many neighbours ``together``, it yields the slow groups.
+    """
+    groups = [times[first : first + together] for first in range(0, len(times), together)]
+    longest = [max(seconds for _, seconds in group) for group in groups]
+    median = statistics.median(longest)
+    for number, (group, seconds) in enumerate(zip(groups, longest, strict=True)):
         if seconds > SLOW * median:
-            yield SlowRank(rank, node, seconds / median)
+            nodes = tuple(node for node, _ in group)
+            yield SlowRanks(number * together, nodes, seconds / median, seconds - median)
 
 
-def report(slow: SlowRank, work: str, folder: Path) -> None:
-    """Prints the line of a slow rank and records its node below the artifact's ``folder``."""
+def report(slow: SlowRanks, work: str, folder: Path) -> None:
+    """Prints the line of slow ranks and records their node, if it is one, below the artifact's ``folder``."""
     print(slow.line(work), file=sys.stderr, flush=True)
-    bad_nodes.add(folder, slow.node)
+    if len(set(slow.nodes)) == 1:
+        bad_nodes.add(folder, slow.nodes[0])
 
 
 class BlockClock:
@@ -102,19 +125,20 @@ class BlockClock:
 class Stragglers:
     """Compares the ranks of a training whenever it logs. A single rank is compared with nothing."""
 
-    def __init__(self, model: nn.Module, ranks: Ranks, folder: Path) -> None:
-        self._ranks, self._folder = ranks, folder
+    def __init__(self, model: nn.Module, ranks: Ranks, folder: Path, together: int = 1) -> None:
+        """Compares ``ranks``, of which so many neighbours ``together`` compute rows of ``model``."""
+        self._ranks, self._folder, self._together = ranks, folder, together
         self._clock = BlockClock(model, ranks.device) if ranks.world > 1 else None
         self._nodes = gather(bad_nodes.this_node()) if ranks.world > 1 else []
         self._updates, self._wait_seconds = 0, 0.0
-        self._slow_rows = [0] * ranks.world
+        self._slow_rows: Counter[int] = Counter()
 
     def updated(self, wait_seconds: float) -> None:
         """Counts an update, before which this rank waited for the others."""
         self._updates += 1
         self._wait_seconds += wait_seconds
 
-    def read(self) -> dict[str, float]:
+    def read(self, step: int) -> dict[str, float]:
         """Compares the ranks in the updates since the last reading; all of them call it. Rank 0 names slow ones.
 
         slowest_rank         its number
@@ -129,17 +153,30 @@ class Stragglers:
         others_before, others_after = [0.0] * 2 * ranks.rank, [0.0] * 2 * (ranks.world - ranks.rank - 1)
         all_values = total(ranks, [*others_before, *own, *others_after])
         seconds, waits = all_values[::2], all_values[1::2]
-        self._name_slow(seconds)
+        if ranks.first:
+            self._name_slow(seconds)
+            self._write(step, seconds, waits)
         slowest, median = max(range(ranks.world), key=seconds.__getitem__), statistics.median(seconds)
         ratio = seconds[slowest] / median if median else 1.0
         return {"slowest_rank": slowest, "slowest_rank_ratio": ratio, "rank_wait_seconds": max(waits)}
 
     def _name_slow(self, seconds: Sequence[float]) -> None:
         """Names each rank that has now been slow for SLOW_ROWS rows."""
-        median = statistics.median(seconds)
-        found = {slow.rank: slow for slow in slow_ranks(list(zip(self._nodes, seconds, strict=True)))}
-        for rank, own in enumerate(seconds):
-            is_slow = rank in found and own - median > SLOW_SECONDS
-            self._slow_rows[rank] = self._slow_rows[rank] + 1 if is_slow else 0
-            if self._slow_rows[rank] == SLOW_ROWS and self._ranks.first:
-                report(found[rank], "its layers", self._folder)
+        times = list(zip(self._nodes, seconds, strict=True))
+        found = {slow.first: slow for slow in slow_ranks(times, self._together) if slow.seconds_more > SLOW_SECONDS}
+        self._slow_rows = Counter({first: self._slow_rows[first] + 1 for first in found})
+        for first, slow in found.items():
+            if self._slow_rows[first] == SLOW_ROWS:
+                report(slow, "its layers", self._folder)
+
+    def _write(self, step: int, seconds: Sequence[float], waits: Sequence[float]) -> None:
+        """Appends the times of all ranks to RANK_TIMES."""
+        row = {"step": step, "seconds": _rounded(seconds), "wait_seconds": _rounded(waits)}
+        path = self._folder / RANK_TIMES
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as stream:
+            stream.write(f"{json.dumps(row)}\n")
+
+
+def _rounded(seconds: Sequence[float]) -> list[float]:
+    return [round(one, 6) for one in seconds]

@@ -134,12 +134,14 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
         if totals.failures:
             job.saver.wait()
         if totals.stops:
+            job.watchdog.updated(state.step)
             if state.step > saved_step:
                 save(job, state, tracker)
             job.saver.wait()
             raise stopped(job.stage, f"at step {state.step}")
 
         state, result = apply(job, guard, state, update, totals)
+        job.watchdog.updated(state.step)
         job.meter.stop(totals.tokens, ahead.waited_seconds)
         if progress:
             progress.advance(1, **({} if result.loss is None else {"loss": result.loss}), **speed)
@@ -199,6 +201,7 @@ def apply(job: Job, guard: LossGuard, state: State, update: Update, totals: Tota
     state = guard.noted(state.after(rows, totals.tokens), loss, is_spike)
     state = dataclasses.replace(state, loss_scale=job.engine.loss_scale)
     if is_spike and (kept_step := guard.back_to(state.step)):
+        job.watchdog.updated(state.step)
         job.engine.load(job.saver.saved(kept_step))
     return state, Result(sums, loss, learning_rate, gradient_norm)
 
@@ -208,7 +211,7 @@ def metrics(job: Job, guard: LossGuard, state: State, totals: Totals, result: Re
     values = losses(job.objective, "loss", result.sums, totals.counts)
     norm = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
     values |= {"learning_rate": result.learning_rate, **norm, **job.meter.read()}
-    values |= job.stragglers.read()
+    values |= job.stragglers.read(state.step)
     if state.loss_scale is not None:
         values |= {"loss_scale": state.loss_scale.factor, "overflows": state.loss_scale.overflows}
     return values | guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}

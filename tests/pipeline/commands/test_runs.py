@@ -181,6 +181,19 @@ def test_runs_lists_those_of_all_users(elsewhere: Path, monkeypatch: pytest.Monk
     assert len(lines("status", "small", f"root={elsewhere}")) == small["stages"] + 1
 
 
+def test_notes_of_runs_are_a_column_where_a_run_has_some(tmp_path: Path) -> None:
+    notes = "the whole\n\tcrawl\x1b, " + 60 * "x"
+    for number, tracking in enumerate(({}, {"notes": notes}, {"notes": None})):
+        values = {"format": FORMAT, "config": {"tracking": tracking}, "descriptions": {}, "steps": []}
+        write_sealed(tmp_path / f"runs/{number:012x}/run.json", values)
+        head, *rows = lines("runs", f"root={tmp_path}")
+        assert ("notes" in head) == (number > 0)
+    assert [row.rstrip()[-10:] for row in rows if "crawl" in row] == [9 * "x" + "…"]
+    assert sum("the whole crawl\ufffd, xxx" in row for row in rows) == 1
+    found = [json.loads(line)["notes"] for line in lines("runs", "--json", f"root={tmp_path}")]
+    assert sorted(found) == ["", "", notes]
+
+
 def test_what_cannot_be_read_is_counted(tmp_path: Path) -> None:
     (tmp_path / "runs/0").mkdir(parents=True)
     (tmp_path / "runs/0/run.json").write_text("{}")
@@ -278,6 +291,7 @@ def waste(tmp_path: Path) -> Waste:
 
 def test_gc_lists_before_it_removes(waste: Waste) -> None:
     before = waste.left
+    assert "\n2 artifacts (" in "\n" + headrace_here("runs", f"root={waste.root}").stderr
     listed = lines("gc", f"root={waste.root}")
     assert [row.split()[0] for row in listed[1:3]] == [f"clean/{'c' * 12}", f"unique/{'d' * 12}"]
     assert listed[1].split()[-2:] == [f"unique/{'d' * 12}", "remove"], "what was made from it"
@@ -287,6 +301,7 @@ def test_gc_lists_before_it_removes(waste: Waste) -> None:
     assert lines("gc", "--delete", f"root={waste.root}")[-1].startswith("removed 2 artifacts")
     assert waste.left == before - {waste.first, waste.second}, "not what a mixture names, nor what that was made from"
     assert lines("gc", f"root={waste.root}") == [f"every artifact below {waste.root} is used by a run"]
+    assert not headrace_here("runs", f"root={waste.root}").stderr
 
 
 def test_gc_keeps_what_is_in_use_and_what_others_own(waste: Waste, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,6 +356,7 @@ def test_gc_removes_nothing_when_a_run_cannot_be_read(waste: Waste) -> None:
     before = waste.left
     done = headrace_here("gc", "--delete", f"root={waste.root}")
     assert (done.returncode, waste.left) == (1, before)
+    assert "artifacts" not in headrace_here("runs", f"root={waste.root}").stderr, "it is not known what is unused"
 
 
 def test_gc_removes_nothing_when_the_folder_of_a_run_cannot_be_read(

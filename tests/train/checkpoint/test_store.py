@@ -145,6 +145,16 @@ def test_pruning_keeps_what_a_spike_leads_back_to(tmp_path):
     assert steps(tmp_path / "two") == [8, 14, 16]
 
 
+def test_checkpoints_after_the_one_that_a_training_resumed_from_do_not_displace_its_new_ones(folder):
+    """10 and 12 are damaged, say: a training that goes on from 4 saves 6, then 8."""
+    kept = {6: [4, 6], 8: [6, 8]}
+    with saver(folder, keep_last=2, keep_every=10) as saves:
+        for step in kept:
+            saves.begin(state(step), Engine())
+            saves.wait()
+            assert steps(folder) == kept[step]
+
+
 def test_one_that_a_spike_could_not_lead_back_from_is_passed_over(folder, capsys):
     (folder / "step_00000010" / "manifest.json").unlink()
     assert store.newest(folder) == (folder / "step_00000012", state(12))

@@ -2,10 +2,18 @@
 
 import subprocess
 import sys
+import types
 from pathlib import Path
+
+import pytest
 
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.settings import decode
+from headrace.train.distributed import watchdog
+from headrace.train.loop import trainer
+from headrace.train.weights import Weights
+from tests.train.test_weights import settings
 
 ROOT = Path(__file__).parents[3]
 PROCESS = """
@@ -67,6 +75,49 @@ def test_after_a_save_the_limit_of_a_step_holds_again(tmp_path: Path) -> None:
     done = process(tmp_path, LONG_SAVE.format(seconds=0.1, after=100))
     assert done.returncode == 75
     assert done.stderr.startswith("headrace: weights: rank 3 finished no step for 0.5 s after step 4; see the stacks")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of a watchdog that is not entered, so it ends nothing."""
+    seconds = [0.0]
+    monkeypatch.setattr(watchdog, "time", types.SimpleNamespace(monotonic=lambda: seconds[0]))
+    monkeypatch.setattr(watchdog.faulthandler, "dump_traceback_later", lambda *_, **__: None)
+    return seconds
+
+
+@pytest.mark.parametrize(("update", "limit"), [(1.0, 180.0), (15.0, 300.0), (200.0, 1800.0)])
+def test_without_a_limit_that_of_an_update_follows_from_the_median(tmp_path: Path, clock, update, limit) -> None:
+    """The time after an update is not counted, and has the limit of what is not known."""
+    watched = watchdog.Watchdog(None, 99.0, 0, tmp_path, unequal_steps=12)
+    for step in range(1, 15):
+        assert watched.limit_seconds == (1800.0 if step <= 12 else limit)
+        clock[0] += 500 if step == 3 else update  # 3 compiles
+        for _ in range(2):
+            watched.updated(step)
+            assert watched.limit_seconds == 1800.0
+            clock[0] += 1000
+        watched.beat(step)
+    with watched.saving():
+        assert watched.limit_seconds == 99.0
+    assert watched.limit_seconds == limit
+
+
+def test_the_short_limit_holds_for_updates_of_a_training_and_not_for_what_follows(
+    tmp_path: Path, inputs, run_stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "MEASURED_UPDATES", 1)
+    found: dict[str, list[float]] = {}
+    for name in ("apply", "metrics", "save"):
+        called = getattr(trainer, name)
+
+        def recorded(job, *arguments, name=name, called=called):
+            found.setdefault(name, []).append(job.watchdog.limit_seconds)
+            return called(job, *arguments)
+
+        monkeypatch.setattr(trainer, name, recorded)
+    run_stage(decode(Weights, settings(steps=4, save_every=2, log_every=1)), inputs, tmp_path / "weights")
+    assert found == {"apply": [1800.0, *3 * [180.0]], "metrics": 4 * [1800.0], "save": 2 * [1800.0]}
 
 
 def test_a_training_that_is_over_is_watched_no_longer(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ class Cuda:
     """In the place of CUDA's runtime."""
 
     def __init__(self, error: int) -> None:
-        self.error = error
+        self.error = self.last_error = error
         self.registered: dict[int, int] = {}
 
     def cudaHostRegister(self, address: int, size: int, flags: int) -> int:  # noqa: N802
@@ -33,11 +33,19 @@ class Cuda:
     def cudaHostUnregister(self, address: int) -> None:  # noqa: N802
         del self.registered[address]
 
+    def ones(self, *sizes: int, device: str) -> None:
+        """A kernel; the check after it raises the last error and resets it (c10_cuda_check_implementation)."""
+        assert (sizes, device) == ((1,), "cuda")
+        error, self.last_error = self.last_error, 0
+        if error:
+            raise torch.AcceleratorError("CUDA error: out of memory")
+
 
 @pytest.fixture(params=[0, 2])
 def cuda(request, monkeypatch):
     runtime = Cuda(request.param)
     monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
+    monkeypatch.setattr(torch, "ones", runtime.ones)
     return runtime
 
 
@@ -63,6 +71,7 @@ def test_a_buffer_is_registered_as_long_as_a_part_of_it_exists_or_a_line_says_th
     del buffer
     gc.collect()
     assert cuda.registered == ({} if cuda.error else {address: 4000})
+    assert not cuda.last_error, "the next kernel would raise it"
     assert ("could not be page-locked (CUDA error 2)" in capfd.readouterr().err) == bool(cuda.error)
     del part
     gc.collect()

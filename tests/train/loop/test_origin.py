@@ -1,6 +1,7 @@
 """Trainings that go on from a checkpoint of another one."""
 
 import dataclasses
+import hashlib
 import json
 import shutil
 
@@ -11,9 +12,10 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json, read_sealed
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.settings import decode
+from headrace.train.checkpoint.state import State
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.order import Order
-from headrace.train.loop import origin
+from headrace.train.loop import end_row, origin
 from headrace.train.loop.schedule import Constant, Cosine, InverseSquareRoot, WarmupStableDecay, equal_steps
 from headrace.train.weights import Weights
 from tests.train.conftest import make_inputs
@@ -75,6 +77,57 @@ def test_fewer_steps_need_no_training(tmp_path, inputs, run_stage, trunk, capsys
     short = run_stage(stage(steps=4), inputs, tmp_path / "short")
     assert f"goes on from step 4 of {trunk.folder}" in capsys.readouterr().err
     same_training(short, run_stage(stage(steps=4), inputs, tmp_path / "alone" / "short"))
+
+
+def test_metrics_of_a_last_step_are_those_of_the_training_that_ends_there(tmp_path, inputs, run_stage, capsys):
+    """A shorter one needs its own; an extension does not take over those of its trunk."""
+    frequencies = {"validate_every": 4, "log_every": 4, "save_every": 2, "seen_rows": 2}
+    trunk = run_stage(stage(steps=10, **frequencies), inputs, tmp_path / TRUNK)
+    capsys.readouterr()
+    for steps, step in ((6, 4), (12, 10)):
+        found = run_stage(stage(steps=steps, **frequencies), inputs, tmp_path / f"steps_{steps}")
+        assert f"goes on from step {step} of {trunk.folder}" in capsys.readouterr().err
+        alone = run_stage(stage(steps=steps, **frequencies), inputs, tmp_path / "alone" / f"steps_{steps}")
+        same_training(found, alone)
+        assert [row["step"] for row in curve(found.folder)] == [*range(4, steps, 4), steps]
+
+
+def test_an_end_of_a_trunk_without_scores_is_none_for_a_training_that_scores(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 4, "learning_rate": 0.1, "validation_loss": 2.0}\n')
+    assert end_row.has_end(path, stage(steps=4).training)
+    assert not end_row.has_end(path, dataclasses.replace(stage(steps=4).training, evaluate_every=2))
+    assert not end_row.has_end(path, stage(steps=8).training)
+    assert not end_row.has_end(path, stage(steps=4, validate_every=3).training)
+
+
+ENDS = {
+    "a validation": ({"log_every": 4}, {"learning_rate": 0.1, "validation_loss:a": 2.0}, {"validation_loss:a": 2.0}),
+    "a log": ({"validate_every": 4}, {"learning_rate": 0.1, "validation_loss": 2.0}, {"learning_rate": 0.1}),
+    "scores": ({"evaluate_every": 3}, {"evaluation": {}}, {"evaluation": {}}),
+    "no scores": ({"evaluate_every": 4}, {"evaluation": {}}, None),
+    "nothing": ({"log_every": 4, "validate_every": 4}, {"learning_rate": 0.1, "validation_loss": 2.0}, None),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_of_an_end_that_is_taken_over_a_longer_training_keeps_what_it_writes(name, tmp_path):
+    changed, row, kept = ENDS[name]
+    longer = dataclasses.replace(stage(steps=12, validate_every=3, log_every=3).training, **changed)
+    path, before = tmp_path / "metrics.jsonl", json.dumps({"step": 5, "learning_rate": 0.1}) + "\n"
+    path.write_text(before + json.dumps({"step": 6, **row}) + "\n")
+    state = State(6, 24, 0, "run", {}, curve=hashlib.sha256(path.read_bytes()).hexdigest())
+    new = end_row.without_end(path, state, longer)
+    assert read_metrics(path) == [json.loads(before), *([{"step": 6, **kept}] if kept is not None else [])]
+    assert new.curve == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_damaged_metrics_of_a_trunk_are_left_to_the_check_of_the_curve(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 6, "validation_loss": 2.0}\n')
+    state = State(6, 24, 0, "run", {}, curve="0")
+    assert end_row.without_end(path, state, stage(steps=12).training) is state
+    assert read_metrics(path)
 
 
 def test_a_decay_is_not_extended_but_the_stable_part_before_it_is(tmp_path, inputs, run_stage, capsys):

@@ -1,5 +1,6 @@
 """A slow rank is found by what it computes, not by how long its updates take, and its node is left out."""
 
+import json
 import re
 import socket
 
@@ -9,7 +10,7 @@ import torch
 from headrace.pipeline.core import bad_nodes
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.distributed.processes import Ranks
-from headrace.train.loop.stragglers import SLOW_ROWS, BlockClock, Stragglers, slow_ranks
+from headrace.train.loop.stragglers import RANK_TIMES, SLOW_ROWS, BlockClock, Stragglers, report, slow_ranks
 from tests.train import fork_server, updates
 from tests.train.test_weights import settings
 from tests.train.training import specify
@@ -22,6 +23,22 @@ def test_a_rank_that_computes_slowly_is_named():
         "cluster.train_options=['--exclude=n2'] leaves its node out"
     ]
     assert list(slow_ranks([("n1", 1.0)])) == []
+
+
+def test_of_ranks_that_wait_for_each_other_a_group_is_named_and_a_node_only_if_it_is_that_of_all(tmp_path, capsys):
+    """Rank 1 waits for rank 0 in each layer, and rank 3 for rank 2: each alone would look slow."""
+    times = [("n1", 2.6), ("n1", 2.5), ("n2", 1.0), ("n2", 1.1), ("n3", 1.0), ("n4", 1.0), ("n5", 2.0), ("n6", 2.0)]
+    (first, second) = slow_ranks([*times, ("n7", 1.0), ("n7", 1.0)], 2)
+    for slow in (first, second):
+        report(slow, "its layers", tmp_path)
+    waits = "times as long as the median for its layers, and all ranks wait for it"
+    assert capsys.readouterr().err.splitlines() == [
+        f"weights: one of ranks 0 to 1 (n1) takes 2.4 {waits}; cluster.train_options=['--exclude=n1'] leaves its node "
+        "out",
+        f"weights: one of ranks 6 to 7 (n5, n6) takes 1.8 {waits}; these ranks wait for each other, so its node is not "
+        "known",
+    ]
+    assert bad_nodes.read(tmp_path) == ["n1"]
 
 
 @pytest.mark.parametrize("zero_stage", [0, 3])
@@ -39,6 +56,11 @@ def test_the_slow_one_of_two_real_ranks_is_named_once(tmp_path, inputs, zero_sta
     named = re.findall(r"weights: rank (\d) \((\S+)\) takes [12]\.\d times as long as the median for", done.stderr)
     assert named == [("1", node)]
     assert bad_nodes.read(tmp_path / "weights") == [node]
+    times = [json.loads(line) for line in (tmp_path / "weights" / RANK_TIMES).read_text().splitlines()]
+    assert [one["step"] for one in times] == [row["step"] for row in rows]
+    for one, row in zip(times, rows, strict=True):
+        assert one["seconds"][1] > one["seconds"][0]
+        assert max(one["wait_seconds"]) == pytest.approx(row["rank_wait_seconds"], abs=1e-6)
 
 
 def test_evaluation_is_not_counted():
@@ -55,4 +77,5 @@ def test_evaluation_is_not_counted():
 def test_a_single_rank_is_compared_with_nothing(tmp_path):
     alone = Stragglers(updates.first_model("gpt2-tied"), Ranks(0, 1, 0, 1), tmp_path)
     alone.updated(1.0)
-    assert alone.read() == {}
+    assert alone.read(1) == {}
+    assert not list(tmp_path.iterdir())
