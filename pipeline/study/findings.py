@@ -10,7 +10,7 @@ from headrace.pipeline.report.formatting import decimal, duration, short
 from headrace.pipeline.study.arm_plans import VARIED, VARIED_TUNING, ArmPlan
 from headrace.pipeline.study.readings import Reading
 from headrace.pipeline.study.settings import Cell, SizeName, Study
-from headrace.pipeline.study.verdict import BySeed, Decision, Interval, Measured, decided, over
+from headrace.pipeline.study.verdict import AT_CHANCE, BySeed, Decision, Interval, Measured, decided, is_at_chance, over
 from headrace.train.cost.flops import PEAK_FLOPS
 
 CPU_FLOPS = 6e10
@@ -96,7 +96,8 @@ class Findings:
         return f"{spent}; about {more} more for {len(self.runs) - len(self.finished)} runs"
 
     def arms_table(self) -> Table:
-        """Returns a row for each arm: its settings, sizes, and the mean and interval over seeds of each measure."""
+        """Returns a row for each arm: its settings, sizes, and of each measure the mean and interval over
+        seeds, with a mark where it is at chance."""
         head = ["arm", "settings", "parameters", "FLOP", "tokens", *self.study.measures, "seeds", "state"]
         rows = []
         for plan in self.plans:
@@ -110,10 +111,11 @@ class Findings:
         return [head, *rows]
 
     def _cell(self, arm: str, measure: str) -> str:
-        values = [one.value for one in self.measured(arm, measure).values()]
+        found = self.measured(arm, measure)
+        values = [one.value for one in found.values()]
         if not values:
             return UNKNOWN
-        return decimal(statistics.fmean(values), 4) + _ends(over(values))
+        return decimal(statistics.fmean(values), 4) + _ends(over(values)) + f" {AT_CHANCE}" * is_at_chance(found)
 
     def verdicts_table(self) -> Table:
         """Returns a row for each step of each claim, with its intervals and the verdict on the claim."""

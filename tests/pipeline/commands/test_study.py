@@ -100,13 +100,16 @@ def test_a_study_goes_on_where_it_was_interrupted_and_decides_its_claims(corpus,
     first = ["planted-tiny-slow-0", "planted-tiny-fast-0"]
     later = [f"planted-tiny-{arm}-{seed}" for seed in (1, 2) for arm in ("slow", "fast", "broken")]
     assert started == [*first, "planted-tiny-fast-0", "planted-tiny-broken-0", *later]
-    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| The ")]
+    table = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in capsys.readouterr().out.splitlines()]
+    arms = {row[0]: row for row in table if row[0] in ("slow", "fast")}
+    rows = [row for row in table if row[0].startswith("The ") and len(row) > 1]
     assert [(row[0], row[-1]) for row in rows] == [
         ("The higher rate is better.", "confirmed"),
         ("The higher rate is worse.", "contradicted"),
         ("The noise is higher at the higher rate.", "undecided"),
         ("The broken rate is worst.", "no result"),
     ]
+    assert ["at chance" in cell for cell in arms["fast"][5:8]] == [False, False, True]
     values = json.loads(file.read_text())
     assert [one["verdict"] for one in values["decisions"]] == [
         "confirmed", "contradicted", "undecided", "at chance", "no result",
