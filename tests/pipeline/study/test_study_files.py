@@ -114,6 +114,7 @@ PAPER = {
     "cleaning": (*ADAFACTOR, 128, 512, 2**19),
     "copying": ("adamw", 1e-5, "linear", 300, 1.0, 64, 64, 100_000),
     "corruption": (*ADAFACTOR, 128, 512, 2**19),
+    "history": ("adamw", 3e-4, "cosine", 16_000, 0.1, 72, 1024, 1400),
     "induction": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 128, 100_000),
     "masks_static": (*BERT, 256, 512, 1_000_000),
     "mlm_size": (*BERT, 256, 512, 1_000_000),
