@@ -17,6 +17,8 @@ CPU_FLOPS = 6e10
 """FLOP/s that two CPU cores reach with models of about a million parameters: the estimate before anything has run."""
 GPU, MFU = "H100", 0.4
 UNKNOWN = "–"
+FREQUENCIES = "frequencies of tokens alone"
+"""The name of the unigram loss."""
 Table = list[list[str]]
 """The header, then the rows."""
 
@@ -64,6 +66,12 @@ class Findings:
     @property
     def finished(self) -> list[SeedRun]:
         return [run for run in self.runs if run.reading is not None]
+
+    @property
+    def unigram(self) -> float | None:
+        """The loss of the frequencies of tokens alone; None where it is unknown, or the runs have different text."""
+        found = {run.reading.unigram for run in self.runs if run.reading is not None}
+        return found.pop() if len(found) == 1 else None
 
     @property
     def flops(self) -> float:
@@ -147,6 +155,8 @@ class Findings:
             yield "yours to give", "; ".join(f"{setting}=…, {what}" for setting, what in self.study.needs.items())
         for one in self.decisions:
             yield one.verdict, one.claim
+        if self.unigram is not None:
+            yield FREQUENCIES, f"{self.unigram:.4f} nats per token of the held-out text, without any context"
         yield "cost", self.cost()
         if self.study.published:
             yield "published", f"{self.study.published.source}; {self.study.published.scale}"
@@ -171,6 +181,7 @@ class Findings:
             "study": self.name,
             "size": self.size,
             "seeds": self.seeds,
+            "unigram": self.unigram,
             "arms": arms,
             "runs": [_run_json(run) for run in self.runs],
             "decisions": [dataclasses.asdict(one) for one in self.decisions],

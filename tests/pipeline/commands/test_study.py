@@ -15,6 +15,7 @@ from headrace.pipeline.commands.study_results import carry_out_study
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.variables import CONFIG_DIR
+from headrace.pipeline.report.unigram import unigram_loss
 from headrace.pipeline.run.planner import Run, save
 from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, Corpus, build
@@ -117,6 +118,12 @@ def test_a_study_goes_on_where_it_was_interrupted_and_decides_its_claims(corpus,
     assert values["decisions"][0]["steps"][0]["difference"] == pytest.approx(0.9 - 0.009)
     assert [run["seconds"] for run in values["runs"] if run["arm"] != "broken"] == [40.0] * 6
     text = page.read_text()
+    unigram = unigram_loss({name: corpus.artifact(name) for name in ("tokenizer", "tokens", "packed")})
+    assert values["unigram"] == unigram.per_token
+    losses = json.loads(re.search(r'data-figure="figure-losses">(.*?)</script>', text, re.DOTALL)[1])
+    line = losses["data"][-1]
+    assert (line["name"], line["y"]) == ("frequencies of tokens alone", [unigram.per_token] * 2)
+    assert f"{unigram.per_token:.4f} nats per token of the held-out text, without any context" in text
     assert re.findall(r'id="figure-([\w-]+)"', text) == [
         "measure-validation_loss", "measure-noise", "measure-loss", "claims", "losses",
     ]  # fmt: skip
