@@ -14,7 +14,7 @@ from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.report.continuations import DOCUMENT, GREEDY
-from headrace.pipeline.report.figures.unigram import unigram_bits_per_byte
+from headrace.pipeline.report.figures.unigram import unigram_loss
 from headrace.pipeline.report.formatting import count, short, visible
 from headrace.pipeline.report.score_table import ScoreRow, ScoreTable, first_accuracies
 from headrace.train.evaluation.score_rows import Metric
@@ -75,8 +75,10 @@ def _held_out_loss(metrics: Metrics, table: ScoreTable | None) -> float | None:
 def _prediction(inputs: Mapping[str, Artifact], table: ScoreTable) -> Iterator[str]:
     for metric in (row.metric for row in table.rows if row.benchmark.type == "validation"):
         if metric.name == "bits_per_byte" and metric.random is not None:
-            unigram = unigram_bits_per_byte(inputs)
-            frequencies = f" {unigram:.2f} with the frequencies of tokens alone," if unigram is not None else ""
+            unigram = unigram_loss(inputs)
+            frequencies = (
+                f" {unigram.bits_per_byte:.2f} with the frequencies of tokens alone," if unigram is not None else ""
+            )
             without = f"{metric.random:.2f} with all tokens equally likely"
             yield f"Held-out text takes {metric.value:.2f} bits per byte;{frequencies} {without}."
 

@@ -79,8 +79,8 @@ def arm_plans(
 
     Args:
         name: the file of the study, without its ending.
-        study: its content.
-        size: tiny, small or paper.
+        study: its content at ``size`` (``Study.at``).
+        size: tiny, small or paper, a part of the runs' names.
         overrides: the user's settings of all arms.
         by_arm: the user's settings of single arms, which stand over the others.
 
@@ -90,7 +90,7 @@ def arm_plans(
     """
     own = {arm: (by_arm or {}).get(arm, ()) for arm in study.arms}
     carried = [arm for arm in study.arms if not study.lacks(arm, own[arm])]
-    _check_overrides({arm: study.of_arm(arm, size) for arm in carried}, overrides)
+    _check_overrides({arm: study.arms[arm] for arm in carried}, overrides)
     plans = [arm_plan(name, study, size, arm, replaced(overrides, own[arm])) for arm in carried]
     for quantity in study.held_equal:
         values = {plan.name: plan.held[quantity] for plan in plans if plan.is_pretrained}
@@ -115,14 +115,14 @@ def _check_overrides(arms: Mapping[str, Sequence[str]], overrides: Sequence[str]
 
 
 def arm_plan(name: str, study: Study, size: SizeName, arm: str, overrides: Sequence[str]) -> ArmPlan:
-    """Returns one ``arm`` of the study ``name``.
+    """Returns one ``arm`` of the study ``name``, whose content at ``size`` is ``study``.
 
     Raises:
         ConfigError: when its settings are wrong, naming the arm.
     """
     label = f"{name}-{size}-{arm}"
     merged = list[str]()
-    for part in (study.overrides, getattr(study.sizes, size), study.of_arm(arm, size), overrides):
+    for part in (study.overrides, study.arms[arm], overrides):
         merged = replaced(merged, part)
     merged = replaced(merged, [f"name={label}", f"until={study.last_stage}"])
     try:

@@ -10,13 +10,15 @@ from headrace.pipeline.report.formatting import decimal, duration, short
 from headrace.pipeline.study.arm_plans import VARIED, VARIED_TUNING, ArmPlan
 from headrace.pipeline.study.readings import Reading
 from headrace.pipeline.study.settings import Cell, SizeName, Study
-from headrace.pipeline.study.verdict import BySeed, Decision, Interval, Measured, decided, over
+from headrace.pipeline.study.verdict import AT_CHANCE, BySeed, Decision, Interval, Measured, decided, is_at_chance, over
 from headrace.train.cost.flops import PEAK_FLOPS
 
 CPU_FLOPS = 6e10
 """FLOP/s that two CPU cores reach with models of about a million parameters: the estimate before anything has run."""
 GPU, MFU = "H100", 0.4
 UNKNOWN = "–"
+FREQUENCIES = "frequencies of tokens alone"
+"""The name of the unigram loss."""
 Table = list[list[str]]
 """The header, then the rows."""
 
@@ -66,6 +68,12 @@ class Findings:
         return [run for run in self.runs if run.reading is not None]
 
     @property
+    def unigram(self) -> float | None:
+        """The loss of the frequencies of tokens alone; None where it is unknown, or the runs have different text."""
+        found = {run.reading.unigram for run in self.runs if run.reading is not None}
+        return found.pop() if len(found) == 1 else None
+
+    @property
     def flops(self) -> float:
         """The operations of all runs."""
         return self.seeds * sum(plan.compute.flops for plan in self.plans)
@@ -96,7 +104,8 @@ class Findings:
         return f"{spent}; about {more} more for {len(self.runs) - len(self.finished)} runs"
 
     def arms_table(self) -> Table:
-        """Returns a row for each arm: its settings, sizes, and the mean and interval over seeds of each measure."""
+        """Returns a row for each arm: its settings, sizes, and of each measure the mean and interval over
+        seeds, with a mark where it is at chance."""
         head = ["arm", "settings", "parameters", "FLOP", "tokens", *self.study.measures, "seeds", "state"]
         rows = []
         for plan in self.plans:
@@ -105,15 +114,16 @@ class Findings:
             done = sum(run.reading is not None for run in of_arm)
             others = dict.fromkeys(run.state for run in of_arm if run.reading is None)
             sizes = [_amount(plan.held[quantity]) for quantity in ("parameters", "flops", "tokens")]
-            settings = " ".join(self.study.of_arm(plan.name, self.size)) or UNKNOWN
+            settings = " ".join(self.study.arms[plan.name]) or UNKNOWN
             rows.append([plan.name, settings, *sizes, *values, f"{done} of {self.seeds}", "; ".join(others) or "done"])
         return [head, *rows]
 
     def _cell(self, arm: str, measure: str) -> str:
-        values = [one.value for one in self.measured(arm, measure).values()]
+        found = self.measured(arm, measure)
+        values = [one.value for one in found.values()]
         if not values:
             return UNKNOWN
-        return decimal(statistics.fmean(values), 4) + _ends(over(values))
+        return decimal(statistics.fmean(values), 4) + _ends(over(values)) + f" {AT_CHANCE}" * is_at_chance(found)
 
     def verdicts_table(self) -> Table:
         """Returns a row for each step of each claim, with its intervals and the verdict on the claim."""
@@ -145,6 +155,8 @@ class Findings:
             yield "yours to give", "; ".join(f"{setting}=…, {what}" for setting, what in self.study.needs.items())
         for one in self.decisions:
             yield one.verdict, one.claim
+        if self.unigram is not None:
+            yield FREQUENCIES, f"{self.unigram:.4f} nats per token of the held-out text, without any context"
         yield "cost", self.cost()
         if self.study.published:
             yield "published", f"{self.study.published.source}; {self.study.published.scale}"
@@ -169,6 +181,7 @@ class Findings:
             "study": self.name,
             "size": self.size,
             "seeds": self.seeds,
+            "unigram": self.unigram,
             "arms": arms,
             "runs": [_run_json(run) for run in self.runs],
             "decisions": [dataclasses.asdict(one) for one in self.decisions],

@@ -1,6 +1,7 @@
 """Reads what a finished run measured: values of metrics.jsonl and scores.json, curves, and the time of its updates."""
 
 import dataclasses
+import functools
 import math
 import statistics
 from collections import Counter
@@ -9,13 +10,18 @@ from pathlib import Path
 
 import orjson
 
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.report.figures.unigram import unigram_loss
 from headrace.pipeline.run.saved import AnyStep
 from headrace.pipeline.study.settings import FINETUNED
 from headrace.pipeline.study.verdict import Measured
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
 from headrace.train.finetuned import SCORES
+from headrace.train.objectives.base import Objective
+from headrace.train.objectives.causal import Causal
+from headrace.train.objectives.masked import Masked
 
 Points = Sequence[tuple[float, float]]
 Items = dict[str, tuple[float, float]]
@@ -25,6 +31,8 @@ CURVE = "validation_loss"
 """The key of metrics.jsonl whose course is drawn."""
 LOSSES = ("loss", CURVE)
 """Keys of metrics.jsonl that are nats per token: a model that knows nothing has the logarithm of the vocabulary."""
+DATA = ("tokenizer", "tokens", "packed")
+"""The stages that the frequencies of tokens are counted from."""
 ACCURACY = "accuracy"
 CORRELATIONS = ("matthews", "pearson", "spearman")
 """Metrics of a fine-tuning that are 0 for answers that do not depend on the question."""
@@ -40,15 +48,19 @@ class Reading:
     """(step, validation loss)."""
     seconds: float
     """The time of the updates of pretraining and fine-tuning, without validation and saving."""
+    unigram: float | None = None
+    """The loss of the frequencies of tokens alone on the held-out text, in nats per token: the plateau that a training
+    leaves when it begins to use the context. None where the loss is not that of tokens of the text."""
 
 
-def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int) -> Reading:
+def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int, objective: Objective) -> Reading:
     """Returns what the finished run of ``steps`` measured.
 
     Args:
         sources: measure → where it is read (settings.py).
         steps: the stages of the run.
         vocabulary: the number of tokens.
+        objective: the objective of the training.
     """
     folders = {step.name: step.folder for step in steps}
     rows = read_metrics(folders["weights"] / METRICS) if "weights" in folders else []
@@ -67,7 +79,20 @@ def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int) 
             found[name] = one
     curve = [(row["step"], row[CURVE]) for row in rows if row.get(CURVE) is not None]
     tuned = sorted(folders[FINETUNED].glob(f"seed_*/{METRICS}")) if FINETUNED in folders else []
-    return Reading(found, curve, _seconds(rows) + sum(_seconds(read_metrics(path)) for path in tuned))
+    seconds = _seconds(rows) + sum(_seconds(read_metrics(path)) for path in tuned)
+    unigram = None
+    is_of_tokens = isinstance(objective, Causal) or (isinstance(objective, Masked) and not objective.has_pairs)
+    data = [step.folder for step in steps if step.name in DATA and step.is_whole]
+    if curve and is_of_tokens and len(data) == len(DATA):
+        unigram = _unigram(*data)
+    return Reading(found, curve, seconds, unigram)
+
+
+@functools.cache
+def _unigram(*data: Path) -> float | None:
+    """Returns the loss of the frequencies of tokens in these artifacts, which most runs of a study share."""
+    loss = unigram_loss({folder.parent.name: Artifact(folder) for folder in data})
+    return None if loss is None else loss.per_token
 
 
 def _seconds(rows: Sequence[Mapping[str, float]]) -> float:

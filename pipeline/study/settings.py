@@ -70,7 +70,19 @@ class Sizes:
     small: Texts
     """Hours for each arm on one GPU."""
     paper: Texts
-    """The publication's model, tokens and batch."""
+    """The publication's model, tokens, batch, optimizer and schedule."""
+
+
+@settings
+class AtSize:
+    """What a study has at one size in addition to the rest of its file, or in its place."""
+
+    needs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Further ``needs``."""
+    arms: Mapping[Name, Texts] = dataclasses.field(default_factory=dict)
+    """Arm → overrides that stand over its own."""
+    measures: Mapping[Name, Source] = dataclasses.field(default_factory=dict)
+    """Measure → what is read in the place of its own."""
 
 
 @settings
@@ -93,8 +105,8 @@ class Study:
     """Arm → its own ``needs``. Arms whose needs are not given are left out."""
     sizes: Sizes
     """The overrides of each size."""
-    arm_sizes: Mapping[Name, Mapping[SizeName, Texts]] = dataclasses.field(default_factory=dict)
-    """Arm → size → overrides of this arm in that size alone, which stand over those of the arm."""
+    at_size: Mapping[SizeName, AtSize] = dataclasses.field(default_factory=dict)
+    """Size → what else differs there."""
     held_equal: tuple[Quantity, ...]
     """Quantities that the plans of all arms must have in common."""
     measures: Annotated[Mapping[Name, Source], Field(min_length=1)]
@@ -109,8 +121,11 @@ class Study:
     def __post_init__(self) -> None:
         for arm in self.arm_needs:
             self._check(arm, "arm_needs")
-        for arm in self.arm_sizes:
-            self._check(arm, "arm_sizes")
+        for size, more in self.at_size.items():
+            for arm in more.arms:
+                self._check(arm, f"at_size.{size}.arms")
+            for measure in more.measures:
+                self._check(f"{next(iter(self.arms))}.{measure}", f"at_size.{size}.measures")
         for number, claim in enumerate(self.claims):
             if len(claim.rising) < 2:
                 wrong = f"has {len(claim.rising)} value, and a claim orders two or more"
@@ -133,9 +148,17 @@ class Study:
                 if name not in known and (name or kind == "arm"):
                     raise ConfigError(where, f"unknown {kind} {name!r}", suggestion(name, known))
 
-    def of_arm(self, arm: str, size: SizeName) -> list[str]:
-        """Returns the overrides that make ``arm`` at ``size``."""
-        return replaced(self.arms[arm], self.arm_sizes.get(arm, {}).get(size, ()))
+    def at(self, size: SizeName) -> "Study":
+        """Returns this study as it is at ``size``, with the overrides of this size among those of all arms."""
+        more = self.at_size.get(size, AtSize())
+        return dataclasses.replace(
+            self,
+            overrides=tuple(replaced(self.overrides, getattr(self.sizes, size))),
+            needs={**self.needs, **more.needs},
+            arms={arm: tuple(replaced(own, more.arms.get(arm, ()))) for arm, own in self.arms.items()},
+            measures={**self.measures, **more.measures},
+            at_size={},
+        )
 
     def reference(self, value: str) -> tuple[str, str]:
         """Returns the arm and the measure of a value of a claim."""

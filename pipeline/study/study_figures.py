@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 
 from headrace.pipeline.report.figures.drawing import SERIES, Figure, base_layout, losses
 from headrace.pipeline.report.figures.forest import Interval, forest
-from headrace.pipeline.study.findings import Findings
+from headrace.pipeline.study.findings import FREQUENCIES, Findings
 from headrace.pipeline.study.readings import Points
 from headrace.pipeline.study.verdict import CONFIRMED, CONTRADICTED, over
 
@@ -21,7 +21,8 @@ def figures(found: Findings) -> list[tuple[Figure, str]]:
     ]
     drawn.append((_claims(found), "Differences of the claims, paired by seed, with the 95 % interval over seeds. "
                   "Filled: the interval lies on one side of what the claim asks for."))  # fmt: skip
-    drawn.append((losses({plan.name: _mean_curve(found, plan.name) for plan in found.plans}),
+    level = None if found.unigram is None else (FREQUENCIES, found.unigram)
+    drawn.append((losses({plan.name: _mean_curve(found, plan.name) for plan in found.plans}, level),
                   "Validation loss of each arm, the mean over seeds."))  # fmt: skip
     return [(figure, caption) for figure, caption in drawn if figure is not None]
 

@@ -25,7 +25,7 @@ def show_studies(overrides: Sequence[str]) -> None:
     rows = [[EXACT, "Published numbers that need no training", "–", "–", "seconds"]]
     for name in studies():
         try:
-            study = read_study(name)
+            study = read_study(name).at("tiny")
             first = arm_plan(name, study, "tiny", next(iter(study.arms)), overrides)
             cost = estimate(SEEDS * len(study.arms) * first.compute.flops, "tiny")
             cost += tuning_cost([first] * len(study.arms), SEEDS)

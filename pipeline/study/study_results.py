@@ -43,15 +43,17 @@ def carry_out_study(
         ConfigError: when the study, the size or an override is wrong; nothing was started.
         HeadraceError: the first error of a run, after the results.
     """
-    study, number = read_study(name), value_of(Positive, seeds, "--seeds")
+    whole, number = read_study(name), value_of(Positive, seeds, "--seeds")
     if size not in (sizes := typing.get_args(SizeName)):
         raise ConfigError("--size", f"unknown size {size!r}", suggestion(size, sizes))
+    at = typing.cast(SizeName, size)
+    study = whole.at(at)
     if starts:
         study.check_needs(name, overrides)
-    plans = arm_plans(name, study, typing.cast(SizeName, size), overrides, study.by_arm(of_arms))
+    plans = arm_plans(name, study, at, overrides, study.by_arm(of_arms))
     with grouped(f"{name}-{size}"):
         runs, errors = study_runs(study, plans, number, starts)
-    found = Findings(name, study, typing.cast(SizeName, size), number, plans, runs)
+    found = Findings(name, study, at, number, plans, runs)
     _print(found)
     write_files(json_file, found.as_json(), page, lambda: _page_values(found))
     if errors:

@@ -52,7 +52,7 @@ def _seed_run(study: Study, plan: ArmPlan, seed: int, starts: bool) -> SeedRun:
     run = SavedRun.read(file)
     if not _is_done(run, study):
         return SeedRun(plan.name, seed, STARTED, run.id)
-    return SeedRun(plan.name, seed, DONE, run.id, read(study.measures, run.stages, config.vocabulary))
+    return SeedRun(plan.name, seed, DONE, run.id, read(study.measures, run.stages, config.vocabulary, config.objective))
 
 
 def _is_done(run: SavedRun, study: Study) -> bool:

@@ -5,12 +5,13 @@ value minus the lower one, paired by seed. Its interval over seeds is mean ± t 
 Student's t with n - 1 degrees of freedom. Where both arms keep the outcomes of the same items, a second interval is a
 bootstrap over these items, of their means over the seeds (train/evaluation/significance.py).
 
+    ``by`` below 0, both values at chance            at chance
     all intervals of a step above ``by``             confirmed
     all intervals of a step below ``by``             contradicted
     else, or fewer than two seeds                    undecided
-    the intervals of all values include chance       at chance
 
-A claim is confirmed if all steps are, contradicted if one is, else undecided.
+A claim is at chance if all its values are, whose intervals include chance or are worse; else confirmed if all steps
+are, contradicted if one is, else undecided. Any two models that guess are "not worse" than each other.
 """
 
 import dataclasses
@@ -112,7 +113,9 @@ def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float],
     over_seeds, over_items = over(differences), _over_items(lower[1], higher[1])
     intervals = [one for one in (over_seeds, over_items) if one is not None]
     verdict = UNDECIDED
-    if over_seeds is not None and all(low > by for low, _ in intervals):
+    if by < 0 and all(not isinstance(side, float) and is_at_chance(side) for _, side in (lower, higher)):
+        verdict = AT_CHANCE
+    elif over_seeds is not None and all(low > by for low, _ in intervals):
         verdict = CONFIRMED
     elif over_seeds is not None and all(high < by for _, high in intervals):
         verdict = CONTRADICTED

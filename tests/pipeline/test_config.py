@@ -273,6 +273,8 @@ def test_a_value_that_a_list_needs_is_named_as_it_is_given() -> None:
         ("gpt3_6_7b", 2e6, 300e9, 1.2e-4),
         ("gpt3_13b", 2e6, 300e9, 1.0e-4),
         ("gpt3_175b", 3.2e6, 300e9, 0.6e-4),
+        ("t5_base", 2**16, 2**35, 0.01),
+        ("bert_base", 2**17, 2**17 * 1e6, 1.0e-4),
         ("llama_7b", 4e6, 1.0e12, 3.0e-4),
         ("llama_13b", 4e6, 1.0e12, 3.0e-4),
         ("llama_65b", 4e6, 1.4e12, 1.5e-4),
@@ -281,7 +283,8 @@ def test_a_value_that_a_list_needs_is_named_as_it_is_given() -> None:
 def test_a_published_training_has_its_batch_length_and_rate(
     experiment: str, batch_tokens: float, tokens: float, learning_rate: float
 ) -> None:
-    """Radford et al. 2018, section 4.1; Brown et al. 2020, table 2.1; Touvron et al. 2023, table 2."""
+    """Radford et al. 2018, section 4.1; Brown et al. 2020, table 2.1; Touvron et al. 2023, table 2; Raffel et al. 2020,
+    section 3.1; Devlin et al. 2019, appendix A.2."""
     config = experiment_config(experiment)
     update_tokens = config.training.batch_rows * config.packing.row_tokens
     assert update_tokens == pytest.approx(batch_tokens, rel=0.05)

@@ -98,8 +98,11 @@ def loss(training: Points, validation: Points) -> Figure | None:
     return _figure("loss", [t for t in traces if len(t.x)], layout, "Training and validation loss by optimizer step")
 
 
-def losses(runs: Mapping[str, Points]) -> Figure | None:
-    """Returns the loss of each run (name → points) over optimizer steps in one figure; None without points."""
+def losses(runs: Mapping[str, Points], level: tuple[str, float] | None = None) -> Figure | None:
+    """Returns the loss of each run (name → points) over optimizer steps in one figure; None without points.
+
+    ``level`` is the name and the height of a dashed line to compare with.
+    """
     curves = {name: points for name, points in runs.items() if points}
     if not curves:
         return None
@@ -109,6 +112,11 @@ def losses(runs: Mapping[str, Points]) -> Figure | None:
         _curve(name, points, SERIES[number % len(SERIES)], 2, markers=True)
         for number, (name, points) in enumerate(curves.items())
     ]
+    if level is not None:
+        steps = [step for points in curves.values() for step, _ in points]
+        dashed = {"color": MUTED, "width": 1.5, "dash": "dash"}
+        ends = {"x": [min(steps), max(steps)], "y": [level[1]] * 2}
+        traces.append(go.Scatter(**ends, name=level[0], mode="lines", line=dashed, hovertemplate="%{y:.4~g}"))
     return _figure("losses", traces, layout, "Loss of each run by optimizer step")
 
 

@@ -1,9 +1,11 @@
 """A baseline for the loss on held-out text: a model that knows only how often each token occurs in training text.
 
-bits per byte = − Σ over held-out tokens of log2 p(token) / bytes of the held-out texts
+nats          = − Σ over held-out tokens of ln p(token)
 p(token)      = (occurrences in training documents + 1) / (training tokens + vocabulary)
 """
 
+import dataclasses
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -16,8 +18,26 @@ MAX_TOKENS = 20_000_000
 """No further shard is read after this number of tokens; rare tokens change the result little."""
 
 
-def unigram_bits_per_byte(inputs: Mapping[str, Artifact]) -> float | None:
-    """Returns the bits per byte of a unigram model on held-out documents, each with its end of text.
+@dataclasses.dataclass(frozen=True)
+class UnigramLoss:
+    """The loss of a unigram model on held-out documents, each with its end of text."""
+
+    nats: float
+    tokens: int
+    text_bytes: int
+
+    @property
+    def per_token(self) -> float:
+        """Nats per token."""
+        return self.nats / self.tokens
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.nats / math.log(2) / self.text_bytes
+
+
+def unigram_loss(inputs: Mapping[str, Artifact]) -> UnigramLoss | None:
+    """Returns the loss of a unigram model on the held-out documents of ``inputs``, a run's artifacts.
 
     It is computed from the first shards of ``tokens``; None when these hold no document of one of the splits.
     """
@@ -38,5 +58,5 @@ def unigram_bits_per_byte(inputs: Mapping[str, Artifact]) -> float | None:
         text_bytes += int(shards.text_bytes(shard)[is_held_out].sum())
     if not training.any() or not text_bytes:
         return None
-    bits = np.log2(training.sum() + vocabulary) - np.log2(training + 1)
-    return float(validation @ bits) / text_bytes
+    nats = np.log(training.sum() + vocabulary) - np.log(training + 1)
+    return UnigramLoss(float(validation @ nats), int(validation.sum()), text_bytes)

@@ -13,6 +13,7 @@ import pytest
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.variables import CONFIG_DIR
+from headrace.pipeline.report.figures.unigram import unigram_loss
 from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.series import carried_out
 from headrace.pipeline.study import study_list
@@ -101,13 +102,16 @@ def test_a_study_goes_on_where_it_was_interrupted_and_decides_its_claims(corpus,
     first = ["planted-tiny-slow-0", "planted-tiny-fast-0"]
     later = [f"planted-tiny-{arm}-{seed}" for seed in (1, 2) for arm in ("slow", "fast", "broken")]
     assert started == [*first, "planted-tiny-fast-0", "planted-tiny-broken-0", *later]
-    rows = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines() if line.startswith("| The ")]
+    table = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in capsys.readouterr().out.splitlines()]
+    arms = {row[0]: row for row in table if row[0] in ("slow", "fast")}
+    rows = [row for row in table if row[0].startswith("The ") and len(row) > 1]
     assert [(row[0], row[-1]) for row in rows] == [
         ("The higher rate is better.", "confirmed"),
         ("The higher rate is worse.", "contradicted"),
         ("The noise is higher at the higher rate.", "undecided"),
         ("The broken rate is worst.", "no result"),
     ]
+    assert ["at chance" in cell for cell in arms["fast"][5:8]] == [False, False, True]
     values = json.loads(file.read_text())
     assert [one["verdict"] for one in values["decisions"]] == [
         "confirmed", "contradicted", "undecided", "at chance", "no result",
@@ -115,6 +119,12 @@ def test_a_study_goes_on_where_it_was_interrupted_and_decides_its_claims(corpus,
     assert values["decisions"][0]["steps"][0]["difference"] == pytest.approx(0.9 - 0.009)
     assert [run["seconds"] for run in values["runs"] if run["arm"] != "broken"] == [40.0] * 6
     text = page.read_text()
+    unigram = unigram_loss({name: corpus.artifact(name) for name in ("tokenizer", "tokens", "packed")})
+    assert values["unigram"] == unigram.per_token
+    losses = json.loads(re.search(r'data-figure="figure-losses">(.*?)</script>', text, re.DOTALL)[1])
+    line = losses["data"][-1]
+    assert (line["name"], line["y"]) == ("frequencies of tokens alone", [unigram.per_token] * 2)
+    assert f"{unigram.per_token:.4f} nats per token of the held-out text, without any context" in text
     assert re.findall(r'id="figure-([\w-]+)"', text) == [
         "measure-validation_loss", "measure-noise", "measure-loss", "claims", "losses",
     ]  # fmt: skip

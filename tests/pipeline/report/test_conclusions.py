@@ -8,7 +8,7 @@ import pytest
 
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.report.conclusions import conclusions, first_sentence
-from headrace.pipeline.report.figures.unigram import unigram_bits_per_byte
+from headrace.pipeline.report.figures.unigram import unigram_loss
 from headrace.pipeline.report.score_table import ScoreTable
 from headrace.train.data.rows import Rows
 from tests.pipeline.report.test_report import Reader, empty_run, full_run, write_report
@@ -127,4 +127,6 @@ def test_the_unigram_baseline_is_that_of_the_packed_rows(line):
         counts[token] += 1
     bits = sum(-math.log2(counts[token] / counts.sum()) for token in targets("validation"))
     expected = bits / line["packed"].counts["validation_text_bytes"]
-    assert unigram_bits_per_byte(line) == pytest.approx(expected, rel=1e-12)
+    found = unigram_loss(line)
+    assert found.bits_per_byte == pytest.approx(expected, rel=1e-12)
+    assert found.per_token == pytest.approx(bits * math.log(2) / len(targets("validation")), rel=1e-12)

@@ -8,6 +8,7 @@ import hydra
 import pytest
 from omegaconf import DictConfig, OmegaConf
 
+from headrace.data_prep.sources.installed_docs import InstalledDocs
 from headrace.pipeline import composition
 from headrace.pipeline.conf_folder import CONF, groups, studies
 from headrace.pipeline.core.errors import ConfigError
@@ -15,6 +16,7 @@ from headrace.pipeline.overrides import parsed
 from headrace.pipeline.study import arm_plans as plans
 from headrace.pipeline.study.findings import Findings
 from headrace.pipeline.study.settings import decoded_study, read_study
+from headrace.train.objectives.masked import Masked
 
 STUDIES = studies()
 STUDY = """title: Two rates
@@ -54,13 +56,13 @@ def cheaply_composed(overrides: Sequence[str]) -> dict[str, object]:
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_decodes_and_its_arms_are_equal_in_what_is_held_equal(name, monkeypatch):
     monkeypatch.setattr(plans, "compose", cheaply_composed)
-    found = plans.arm_plans(name, read_study(name), "tiny", [])
+    found = plans.arm_plans(name, read_study(name).at("tiny"), "tiny", [])
     assert name != "architectures" or {plan.config.text_packing.row_tokens for plan in found} == {568}
 
 
 def test_arms_without_their_files_are_left_out(tmp_path, monkeypatch):
     monkeypatch.setattr(plans, "compose", cheaply_composed)
-    study = read_study("cleaning")
+    study = read_study("cleaning").at("tiny")
     (tmp_path / "domains.json").write_text("{}")
     (tmp_path / "urls.txt").write_text("https://a.example\n")
     typed = [f"realnews_like:cleaning.filters.1.path={tmp_path}/domains.json",
@@ -98,23 +100,84 @@ def test_an_override_of_no_arm_is_refused(typed, message):
 @pytest.mark.parametrize("name", STUDIES)
 def test_arms_of_larger_sizes_are_valid(name, size, monkeypatch):
     monkeypatch.setattr(plans, "compose", cheaply_composed)
-    plans.arm_plans(name, read_study(name), size, [])
+    plans.arm_plans(name, read_study(name).at(size), size, [])
+
+
+ADAFACTOR = ("adafactor", 0.01, "inverse_sqrt", 10_000, None)
+"""Optimizer, rate, schedule, warm-up and clip of T5 (Raffel et al. 2020, section 3.1.2)."""
+BERT = ("adamw", 1e-4, "linear", 10_000, 1.0)
+"""Devlin et al. 2019, appendix A.2."""
+PAPER = {
+    "architectures": (*ADAFACTOR, 128, 512, 2**19),
+    "bart": ("adamw", 4e-4, "linear", 10_000, 0.1, 256, 512, 1_000_000),
+    "canaries": ("adamw", 2e-4, "cosine", 715, 1.0, 512, 1024, 100_000),
+    "cleaning": (*ADAFACTOR, 128, 512, 2**19),
+    "copying": ("adamw", 1e-5, "linear", 300, 1.0, 64, 64, 100_000),
+    "corruption": (*ADAFACTOR, 128, 512, 2**19),
+    "history": ("adamw", 3e-4, "cosine", 16_000, 0.1, 72, 1024, 1400),
+    "induction": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 128, 100_000),
+    "masks_static": (*BERT, 256, 512, 1_000_000),
+    "mlm_size": (*BERT, 256, 512, 1_000_000),
+    "objectives": (*ADAFACTOR, 128, 512, 2**19),
+    "positions": ("adamw", 3e-4, "cosine", 16_000, 0.1, 72, 1024, 286_000),
+    "pre_post_norm": ("adamw", 1e-3, "linear", 4000, None, 48, 512, 100_000),
+    "repeats": (*ADAFACTOR, 128, 512, 2**19),
+    "tokenizers": ("adamw", 6e-4, "cosine", 715, 1.0, 256, 384, 200_000),
+}
+"""Study → the recipe of its first arm at size paper: optimizer, rate, schedule, warm-up, clip, rows, context, steps."""
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_size_paper_has_the_recipe_of_the_publication_and_no_value_of_a_demo(name, monkeypatch):
+    monkeypatch.setattr(plans, "compose", cheaply_composed)
+    study = read_study(name).at("paper")
+    config = plans.arm_plan(name, study, "paper", next(iter(study.arms)), []).config
+    optimizer, schedule, training = config.optimizer, config.schedule, config.training
+    found = (optimizer.type, optimizer.learning_rate, schedule.type, schedule.warmup_steps, training.gradient_clip)
+    assert (*found, training.batch_rows, config.packing.row_tokens, training.steps) == PAPER[name]
+    assert training.precision == "bf16"
+    assert config.packing.validation_fraction == 0.01
+    assert not isinstance(config.source, InstalledDocs)
+    if isinstance(config.objective, Masked):
+        assert (config.objective.rate, config.model.norm_place) == (0.15, "post")
+    if config.source.type != "synthetic":
+        assert "source.paths" in study.needs
+
+
+def test_a_size_may_change_what_arms_are_and_what_is_measured(tmp_path):
+    file = tmp_path / "own.yaml"
+    more = """at_size:
+  paper:
+    needs: {source.paths: a crawl}
+    arms: {fast: [optimizer.learning_rate=1e-2, schedule.warmup_steps=9]}
+    measures: {loss: bits_per_byte}
+"""
+    file.write_text(STUDY + more)
+    whole = decoded_study(file)
+    paper, tiny = whole.at("paper"), whole.at("tiny")
+    assert paper.arms == {**whole.arms, "fast": ("optimizer.learning_rate=1e-2", "schedule.warmup_steps=9")}
+    assert paper.overrides == ("experiment=demo", "training.steps=2000")
+    assert (paper.needs, paper.measures) == ({"source.paths": "a crawl"}, {"loss": "bits_per_byte"})
+    assert (tiny.arms, tiny.needs, tiny.measures) == (whole.arms, {}, whole.measures)
+    file.write_text(STUDY + more.replace("{fast:", "{faster:"))
+    with pytest.raises(ConfigError) as error:
+        decoded_study(file)
+    assert str(error.value) == f"{file}: at_size.paper.arms: unknown arm 'faster'; did you mean 'fast'?"
 
 
 @pytest.mark.parametrize(("size", "layers"), [("tiny", (4, 2)), ("paper", (12, 6))])
 def test_an_arm_has_overrides_of_a_size(size, layers, monkeypatch):
     """Raffel et al. 2020, table 2: 12 and 6 layers in each stack of T5-base."""
     monkeypatch.setattr(plans, "compose", cheaply_composed)
-    study = read_study("architectures")
+    study = read_study("architectures").at(size)
     found = [plans.arm_plan("architectures", study, size, arm, []) for arm in ("encdec", "half")]
     assert tuple(plan.config.model.layers for plan in found) == layers
-    assert study.of_arm("half", "paper") == ["model.context=512", "model.layers=6"]
     with pytest.raises(ConfigError, match=r"model.layers: is what makes the arms half"):
         plans.arm_plans("architectures", study, size, ["model.layers=3"])
 
 
 def test_arms_are_composed_cheaply_in_these_tests_as_the_command_does():
-    study = read_study("repeats")
+    study = read_study("repeats").at("tiny")
     arm = plans.arm_plan("repeats", study, "tiny", "denoise_32", ["training.seed=3"])
     assert cheaply_composed(arm.overrides) == arm.values
 
@@ -125,8 +188,6 @@ def test_arms_are_composed_cheaply_in_these_tests_as_the_command_does():
         ("fast, slow]", "fats, slow]", "claims.0.rising: unknown arm 'fats'; did you mean 'fast'?"),
         ("fast, slow]", "fast.lost, slow]", "claims.0.rising: unknown measure 'lost'; did you mean 'loss'?"),
         ("question", "questoin", "questoin: unknown key 'questoin'; did you mean 'question'?"),
-        ("held_equal:", "arm_sizes: {fats: {tiny: []}}\nheld_equal:",
-         "arm_sizes: unknown arm 'fats'; did you mean 'fast'?"),
         ("[fast, slow]", "[fast]", "claims.0.rising: has 1 value, and a claim orders two or more; add a value"),
         ("[parameters,", "[params,", "held_equal.0: must be 'parameters', 'flops', 'tokens' or 'steps' (got 'params');"
          " correct the value"),
@@ -156,7 +217,7 @@ def test_an_arm_without_the_measured_stage_is_refused(tmp_path, measure, more, m
     file = tmp_path / "own.yaml"
     file.write_text(STUDY.replace("validation_loss", measure))
     with pytest.raises(ConfigError) as error:
-        plans.arm_plan("own", decoded_study(file), "tiny", "slow", more)
+        plans.arm_plan("own", decoded_study(file).at("tiny"), "tiny", "slow", more)
     assert str(error.value) == f"own.arms.slow: {message}"
 
 
@@ -164,9 +225,9 @@ def test_what_differs_is_not_held_equal(tmp_path):
     file = tmp_path / "own.yaml"
     file.write_text(STUDY.replace("slow: [", "slow: [training.steps=10,"))
     with pytest.raises(ConfigError) as error:
-        plans.arm_plans("own", decoded_study(file), "tiny", [])
+        plans.arm_plans("own", decoded_study(file).at("tiny"), "tiny", [])
     wrong = "own.held_equal: tokens is held equal, and differs between arms: slow 20,480, fast 40,960"
     assert str(error.value).partition(";")[0] == wrong
     with pytest.raises(ConfigError) as error:
-        plans.arm_plan("own", decoded_study(file), "tiny", "slow", ["model.layer=3"])
+        plans.arm_plan("own", decoded_study(file).at("tiny"), "tiny", "slow", ["model.layer=3"])
     assert str(error.value) == "own.arms.slow: model.layer: unknown key 'layer'; did you mean 'model.layers'?"

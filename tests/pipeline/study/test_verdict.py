@@ -66,6 +66,25 @@ def test_values_that_are_all_at_chance_decide_nothing(first, second, higher_is_b
     assert decided("", ["a", "b"], 0.0, found).verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("rising", "by", "verdict", "steps"),
+    [
+        (["guess", "luck"], -0.1, "at chance", ["at chance"]),
+        (["guess", "luck", "known"], -0.1, "undecided", ["at chance", "confirmed"]),
+        (["known", "luck", "guess"], -0.1, "contradicted", ["contradicted", "at chance"]),
+        (["unlucky", "luck", "known"], 0.0, "confirmed", ["confirmed", "confirmed"]),
+        (["luck", "known"], -0.1, "confirmed", ["confirmed"]),
+    ],
+)
+def test_two_values_at_chance_are_not_confirmed_as_not_worse(rising, by, verdict, steps):
+    """A difference beyond its interval counts all the same: a model that overfits is worse than a guess."""
+    values = {"guess": (0.49, 0.51, 0.5), "luck": (0.5, 0.52, 0.49), "known": (0.8, 0.81, 0.83)}
+    values["unlucky"] = (0.31, 0.3, 0.29)
+    found = {name: of(*each, chance=0.5, higher_is_better=True) for name, each in values.items()}
+    decision = decided("", rising, by, found)
+    assert (decision.verdict, [step.verdict for step in decision.steps]) == (verdict, steps)
+
+
 def with_items(values: list[float], shift: float) -> dict[int, Measured]:
     items = {str(number): (value + shift, 1.0) for number, value in enumerate(values)}
     return {seed: Measured(float(np.mean(values)) + shift + seed / 100, items=items) for seed in range(3)}

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
@@ -12,6 +13,7 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Stage
 from headrace.train.engine.engine import Engine
+from headrace.train.finetune.session import Material
 from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tuning import check_tuning
 from headrace.train.training_config import ZeroConfig
@@ -95,6 +97,26 @@ def test_a_training_ends_early_without_a_better_evaluation(files, tokenizer, run
     tuning = stage(ENCODER, files, epochs=20, patience=2, evaluate_every=5)
     result = read_json(run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "tuned").path("seed_1/result.json"))
     assert result["steps"] == result["best_step"] + 10 < 120
+
+
+LAYER_RATES = {"classifier.": 1.0, "bert.pooler.": 1.0, "bert.encoder.layer.1.": 0.5, "bert.encoder.layer.0.": 0.25}
+LAYER_RATES |= {"bert.embeddings.": 0.125}
+
+
+def test_each_layer_moves_by_its_own_rate(files, tokenizer, run_stage, tmp_path) -> None:
+    """The first update of AdamW is the learning rate, wherever there is a gradient; a key's bias has none."""
+    adam = {"type": "adamw", "learning_rate": 1e-2, "weight_decay": 0.0, "epsilon": 1e-12}
+    tuning = stage(ENCODER, files, steps=1, optimizer=adam, layer_decay=0.5)
+    artifact = run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "tuned")
+    network = Material.read(tuning, tokenizer.path("tokenizer.json"), None, None).network
+    network.export(network.first_weights(1), tokenizer.path("tokenizer.json"), tmp_path / "first")
+    first, last = (load_file(folder / "model.safetensors") for folder in (tmp_path / "first", artifact.folder / "hf"))
+    moved = {name: float((last[name] - value).abs().max()) for name, value in first.items()}
+    for layer, rate in LAYER_RATES.items():
+        of_layer = [size for name, size in moved.items() if name.startswith(layer) and not name.endswith("key.bias")]
+        assert of_layer == pytest.approx([1e-2 * rate] * len(of_layer), rel=0.01), layer
+        moved = {name: size for name, size in moved.items() if not name.startswith(layer)}
+    assert not moved
 
 
 def said(tuning: Stage) -> str:
