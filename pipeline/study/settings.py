@@ -75,7 +75,7 @@ class Sizes:
 
 @settings
 class AtSize:
-    """What a study has at one size in addition to the rest of its file, or in its place."""
+    """The part of a study that differs at one size: it is added to the rest of the file, or takes its place."""
 
     needs: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Further ``needs``."""
