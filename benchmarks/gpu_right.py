@@ -33,6 +33,7 @@ from torch.nn import functional
 
 from benchmarks.gpu_item import Item, Setting, Work
 from benchmarks.train_step import CAUSAL, MODELS, Case, fresh, random_batches, synchronize
+from headrace.pipeline.core.artifact import Artifact
 from headrace.train import config
 from headrace.train.config import ModelConfig
 from headrace.train.engine.engine import Engine
@@ -42,6 +43,7 @@ from headrace.train.model.attention import BlockAttention, DenseAttention
 from headrace.train.model.visibility import CAUSAL as CAUSAL_VISIBILITY
 from headrace.train.model.visibility import block_mask, logit_mask, within_documents
 from headrace.train.training_config import TrainingConfig, ZeroConfig
+from tests.train.training import specify
 
 ROOT = Path(__file__).parents[1]
 LIBRARIES = ("torch", "deepspeed", "triton", "numpy")
@@ -223,12 +225,10 @@ def trained(setting: Setting, folder: Path, kill: list[Any] | None, cache: str, 
         "tracking": {"wandb": "off"}, "evaluation": {"benchmarks": {"validation": {"type": "validation", "limit": 2}}},
     }  # fmt: skip
     names = ("tokenizer", "tokens", "packed")
-    inputs = {name: str((setting.inputs / name).resolve()) for name in names}
-    if not all(Path(path).is_dir() for path in inputs.values()):
+    inputs = {name: Artifact((setting.inputs / name).resolve()) for name in names}
+    if not all(artifact.folder.is_dir() for artifact in inputs.values()):
         make_inputs(setting.inputs)
-    spec = setting.scratch / "gpu_session.json"
-    runs = [[str(folder), kill]]
-    spec.write_text(json.dumps({"name": "weights", "inputs": inputs, "stage": values, "runs": runs, "ranks": 1}))
+    spec = specify(setting.scratch, inputs, values, [[str(folder), kill]])
     ranks = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
     caches = {"TORCHINDUCTOR_CACHE_DIR": str((setting.scratch / f"gpu_cache_{cache}").resolve())}
     command = [sys.executable, "-m", "tests.train.training", str(spec)]
