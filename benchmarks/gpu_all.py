@@ -7,88 +7,139 @@
     ledger    124M parameters: the speed of one change each                                  (gpu_ledger.py)
     scale     350M and 1.3B parameters, recomputation, planned and measured memory, snapshots  (gpu_scale.py)
 
-One JSON line an item goes to the output and to ``<out>/gpu_<part>.jsonl`` at once: its seconds, and its result or its
-error. An item that fails, or takes longer than its limit, does not stop the others; one for which no time is left is
-skipped. The exit status is 1 when one failed. ``--tiny`` takes tiny models and few updates; it shows that all runs.
-``right`` trains on tokens and rows; ``--inputs`` is the folder that they are in, or are made in.
+Each item runs in a process of its own, which is killed at the item's limit: no item is disturbed by an error of CUDA,
+by the memory or by the compiled shapes of another. The process of the next item starts at once and waits, so that
+importing takes no time. One JSON line an item goes to the output and to ``<out>/gpu_<part>.jsonl`` at once: its
+seconds, and its result or its error. What the items print goes to ``<out>/gpu_<part>.log``. An item for which no time
+is left is skipped. The exit status is 1 when one failed.
+
+``--tiny`` takes tiny models and few updates; it shows that all runs. ``right`` trains on tokens and rows of
+``--inputs`` (gpu_carry.py makes them); without it they are made, which needs the packages of the data stages.
 """
 
 import argparse
-import dataclasses
-import gc
+import contextlib
+import importlib
 import json
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from headrace.pipeline.core.errors import HeadraceError
+from benchmarks.gpu_item import Item, Setting
 from headrace.train.distributed import processes
-from headrace.train.distributed.processes import Ranks
 
 PART_SECONDS = 480.0
-FAILURES = (
-    *(HeadraceError, AssertionError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError),
-    ZeroDivisionError,
-)
-"""What a failing item raises; errors of torch are RuntimeErrors, and its time limit an OSError."""
+PRINTED_CHARACTERS = 1000
+"""The end of what a failing item printed: in its line. All is in the log."""
+END_SECONDS = 10.0
+"""The time for a killed process to end: one that hangs in the driver of the GPU may not."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """What the items of a part are given."""
+class Worker:
+    """A process that waits for the name of an item, runs it, and prints its line to its stdout."""
 
-    ranks: Ranks
-    is_tiny: bool
-    inputs: Path
-    out: Path
+    def __init__(self, command: Sequence[str], log: Path) -> None:
+        """``command`` reads the name from its stdin; its stderr is added to ``log`` after it ended."""
+        self._log, self._errors = log, tempfile.TemporaryFile("w+")  # noqa: SIM115  # closed when the worker is stopped
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            preexec_fn=os.setpgrp,  # its group is killed, and not this process
+        )
 
-    @property
-    def device(self) -> torch.device:
-        return self.ranks.device
+    def line(self, name: str, limit_seconds: float) -> dict[str, Any]:
+        """Returns the line of the item ``name``, after at most ``limit_seconds``."""
+        begun, answer, error = time.monotonic(), "", None
+        try:
+            answer = self._process.communicate(f"{name}\n", timeout=limit_seconds)[0]
+        except subprocess.TimeoutExpired:
+            error = f"not done after {limit_seconds:.0f} s"
+        status, printed = self._process.poll(), self.stop(name)
+        if status == 0:
+            return {"item": name, **json.loads(answer)}
+        failed = {"passed": False, "error": error or f"exit status {status}", "printed": printed[-PRINTED_CHARACTERS:]}
+        return {"item": name, "seconds": round(time.monotonic() - begun, 1), **failed}
+
+    def stop(self, name: str = "") -> str:
+        """Ends the process with all that it has started; returns its stderr, which the log has below ``name``."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_SECONDS)
+        self._errors.seek(0)
+        printed = self._errors.read()
+        self._errors.close()
+        if name:
+            with self._log.open("a") as log:
+                log.write(f"== {name}\n{printed}\n")
+        return printed
 
 
-Item = Callable[[Setting], Mapping[str, Any]]
-"""A measurement or a check: returns what its line holds. A check that fails raises an AssertionError."""
-
-
-def run(name: str, item: Item, setting: Setting, limit_seconds: float) -> dict[str, Any]:
-    """Returns the line of an item."""
-
-    def end(*_: object) -> None:
-        raise TimeoutError(f"not done after {limit_seconds:.0f} s")
-
-    begun = time.monotonic()
-    signal.signal(signal.SIGALRM, end)
-    signal.setitimer(signal.ITIMER_REAL, limit_seconds)
+def lines(items: Mapping[str, Item], command: Sequence[str], log: Path, seconds: float) -> Iterator[dict[str, Any]]:
+    """Yields the line of each item, run by a process of ``command``; all of them end after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    spare, names = Worker(command, log), list(items)
     try:
-        line: dict[str, Any] = {"passed": True, **item(setting)}
-    except FAILURES as error:
-        line = {"passed": False, "error": f"{type(error).__name__}: {error}"[:2000]}
+        for number, name in enumerate(names):
+            later = [items[each] for each in names[number + 1 :]]
+            left = deadline - time.monotonic() - sum(item.limit_seconds for item in later if item.is_reserved)
+            if left <= 1:
+                yield {"item": name, "passed": False, "error": "no time left"}
+                continue
+            worker, spare = spare, Worker(command, log)
+            yield worker.line(name, min(left, items[name].limit_seconds))
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-    gc.collect()
-    if setting.device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-    return {"item": name, "seconds": round(time.monotonic() - begun, 1), **line}
-
-
-def lines(items: Mapping[str, Item], setting: Setting, deadline: float) -> Iterator[dict[str, Any]]:
-    for name, item in items.items():
-        left = deadline - time.monotonic()
-        yield run(name, item, setting, left) if left > 1 else {"item": name, "passed": False, "error": "no time left"}
+        spare.stop()
 
 
 def items_of(part: str) -> Mapping[str, Item]:
-    from benchmarks import gpu_ledger, gpu_right, gpu_scale
+    items: Mapping[str, Item] = importlib.import_module(f"benchmarks.gpu_{part}").ITEMS
+    return items
 
-    return {"right": gpu_right.ITEMS, "ledger": gpu_ledger.ITEMS, "scale": gpu_scale.ITEMS}[part]
+
+def work(asked: argparse.Namespace) -> None:
+    """Runs the item whose name comes from stdin, and prints its line; ends this process."""
+    try:
+        answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries print, too
+        items = items_of(asked.part)
+        if name := sys.stdin.readline().strip():
+            begun = time.monotonic()
+            setting = Setting(processes.start(asked.device), asked.tiny, asked.inputs, asked.scratch)
+            found = items[name].work(setting)
+            json.dump({"seconds": round(time.monotonic() - begun, 1), "passed": True, **found}, answers)
+            answers.flush()
+        os._exit(0)
+    finally:  # threads of libraries do not delay the end
+        traceback.print_exc()
+        os._exit(1)
+
+
+def supervise(asked: argparse.Namespace) -> int:
+    """Runs the items of a part; returns the number of those that failed."""
+    items = {name: item for name, item in items_of(asked.part).items() if asked.only in (None, name)}
+    failures = 0
+    asked.out.mkdir(parents=True, exist_ok=True)
+    log, results = (asked.out / f"gpu_{asked.part}.{suffix}" for suffix in ("log", "jsonl"))
+    with tempfile.TemporaryDirectory(prefix="headrace_gpu_") as scratch, results.open("a") as out:
+        options = ["--device", asked.device, *(["--tiny"] if asked.tiny else []), "--scratch", scratch]
+        options += ["--inputs", str(asked.inputs or Path(scratch, "inputs"))]
+        for line in lines(items, [sys.executable, __file__, asked.part, *options], log, PART_SECONDS):
+            failures += not line["passed"]
+            text = json.dumps({"part": asked.part, **line})
+            print(text, file=out, flush=True)
+            print(text, flush=True)
+    return failures
 
 
 def main() -> None:
@@ -99,20 +150,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path())
     parser.add_argument("--inputs", type=Path)
     parser.add_argument("--only")
+    parser.add_argument("--scratch", type=Path, help="makes this process run one item: its name comes from stdin")
     asked = parser.parse_args()
-    deadline = time.monotonic() + PART_SECONDS
-    asked.out.mkdir(parents=True, exist_ok=True)
-    setting = Setting(processes.start(asked.device), asked.tiny, asked.inputs or asked.out / "gpu_inputs", asked.out)
-    items = {name: item for name, item in items_of(asked.part).items() if asked.only in (None, name)}
-    failures = 0
-    with (asked.out / f"gpu_{asked.part}.jsonl").open("a") as stream:
-        for line in lines(items, setting, deadline):
-            failures += not line["passed"]
-            text = json.dumps({"part": asked.part, **line})
-            print(text, file=stream, flush=True)
-            print(text, flush=True)
-    sys.stdout.flush()
-    os._exit(min(failures, 1))
+    if asked.scratch:
+        work(asked)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no process is left over
+    sys.exit(min(supervise(asked), 1))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,13 @@
 #   [PYTHON=python OUT=.] bash benchmarks/gpu_all.sh PART [--device cpu --tiny] [--inputs FOLDER]
 #   [PYTHON=python OUT=.] bash benchmarks/gpu_all.sh score MODEL FILE...
 #
-# Results are JSON lines in $OUT/gpu_PART.jsonl. `score` compares scoring with lm-evaluation-harness: MODEL is a Hugging
-# Face folder, FILEs are those of conf/evaluation/standard.yaml. `right` first: nothing is timed on kernels that compute
-# something else.
+# Results are JSON lines in $OUT/gpu_PART.jsonl. `right` first: nothing is timed on kernels that compute something else.
+# gpu_carry.py collects packages and the inputs FOLDER for a machine without a registry. `score` compares scoring with
+# lm-evaluation-harness: MODEL is a Hugging Face folder, FILEs are those of conf/evaluation/standard.yaml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python} out=${OUT:-.}
-export PYTHONPATH=src:. # where headrace is not installed
+export PYTHONPATH=src:.${PYTHONPATH:+:$PYTHONPATH} # where headrace is not installed
 
 if [ "$1" = score ]; then
   "$python" benchmarks/evaluation_parity.py "${@:2}" --limit 50 --minutes 3 --device cuda | tee -a "$out/gpu_score.jsonl"

@@ -1,22 +1,20 @@
-"""Items of gpu_all.py: the speed of 124M parameters, and of one change each; the baseline first and last.
+"""Items of gpu_all.py: the speed of 124M parameters, and of one change each; the baseline first and again at the end.
 
 The baseline has the settings of training=gpu, half a million tokens an update of 50,257 tokens, and one document a row,
 because MFU counts all pairs of a row. ``documents`` has three. ``plain`` is autograd and torch's AdamW without
-DeepSpeed. ``chunk_…`` is the number of logits at a time.
+DeepSpeed. ``chunk_…`` is the number of logits at a time. ``flash`` needs the package flash-attn-4. ``tuned`` is last,
+because its trials of kernels may take more than the time that is left.
 """
 
-import contextlib
 import dataclasses
-import functools
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-from unittest import mock
 
 import torch
 
 from benchmarks.deepspeed_overhead import Plain, seconds
-from benchmarks.gpu_all import Item, Setting
+from benchmarks.gpu_item import Item, Setting
 from benchmarks.train_step import Case, fresh, measure
 from headrace.train import config
 from headrace.train.model import execution
@@ -29,54 +27,39 @@ def base(setting: Setting) -> Case:
     return TINY if setting.is_tiny else BASE
 
 
-def changed(**changes: Any) -> Item:
+def changed(limit_seconds: float = 60.0, is_reserved: bool = False, **changes: Any) -> Item:
     """Returns the measurement of the baseline with other fields of Case; those of ``settings`` of TrainingConfig."""
-    return lambda setting: measure(dataclasses.replace(base(setting), **changes), setting.ranks)
+
+    def measured(setting: Setting) -> Mapping[str, Any]:
+        return measure(dataclasses.replace(base(setting), **changes), setting.ranks)
+
+    return Item(measured, limit_seconds, is_reserved)
 
 
 def rows(factor: float) -> Item:
     """Returns the measurement of micro-batches of ``factor`` times as many rows."""
 
-    def other(setting: Setting) -> Mapping[str, Any]:
+    def measured(setting: Setting) -> Mapping[str, Any]:
         case = base(setting)
         sizes = {"micro_rows": int(case.micro_rows * factor), "accumulation": int(case.accumulation / factor)}
         return measure(dataclasses.replace(case, **sizes), setting.ranks)
 
-    return other
-
-
-@contextlib.contextmanager
-def chunks_of(logits: int, device: torch.device) -> Iterator[None]:
-    before = config.CHUNK_LOGITS[device.type]
-    config.CHUNK_LOGITS[device.type] = logits
-    try:
-        yield
-    finally:
-        config.CHUNK_LOGITS[device.type] = before
+    return Item(measured)
 
 
 def chunk(logits: int) -> Item:
-    def other(setting: Setting) -> Mapping[str, Any]:
-        with chunks_of(logits, setting.device):
-            return measure(base(setting), setting.ranks)
-
-    return other
-
-
-def autotuned(setting: Setting) -> Mapping[str, Any]:
-    """Measures layers whose kernels are chosen by trials."""
-    options = {"max_autotune": True, "coordinate_descent_tuning": True}
-    with mock.patch.object(execution, "compile_lazily", functools.partial(torch.compile, options=options)):
+    def measured(setting: Setting) -> Mapping[str, Any]:
+        config.CHUNK_LOGITS[setting.device.type] = logits  # the item has a process of its own
         return measure(base(setting), setting.ranks)
+
+    return Item(measured)
 
 
 def plain(setting: Setting) -> Mapping[str, Any]:
     case, device = base(setting), setting.device
     model = fresh(case.config, case.tokens).to(device, torch.bfloat16 if device.type == "cuda" else torch.float32)
     training = case.training(device)
-    execution.prepare_blocks(model, training.compiles_on(device.type), training.recompute)
-    if training.pads_on(device.type):
-        execution.pad_vocabulary(model)
+    execution.prepare(model, training, device.type)
     loop, targets = Plain(model), training.batch_rows * case.config.context
     batches = case.batches(device)
     times = [seconds(lambda: loop.update(batches, targets), device) for _ in range(case.warm_up + case.steps)]
@@ -85,7 +68,7 @@ def plain(setting: Setting) -> Mapping[str, Any]:
 
 
 ITEMS: dict[str, Item] = {
-    "baseline": changed(),
+    "baseline": changed(limit_seconds=120),  # compiles for the first time
     "unpadded": changed(settings={"pad_vocabulary": "off"}),
     "chunk_2^27": chunk(2**27),
     "chunk_2^29": chunk(2**29),
@@ -94,9 +77,12 @@ ITEMS: dict[str, Item] = {
     "documents": changed(documents=3),
     "uncompiled": changed(settings={"compile": "off"}),
     "fp32_sums": changed(settings={"gradient_sums": "fp32"}),
-    "stage_2": changed(stage=2),
-    "plain": plain,
+    "plain": Item(plain),
     "recomputed": changed(settings={"recompute": "full"}),
-    "autotuned": autotuned,
-    "baseline_again": changed(),
+    "stage_2": changed(stage=2),
+    "stage_2_overlap": changed(stage=2, overlap=True),
+    "flash": changed(limit_seconds=90, settings={"attention_kernel": "flash"}),
+    "flash_documents": changed(limit_seconds=90, settings={"attention_kernel": "flash"}, documents=3),
+    "baseline_again": changed(is_reserved=True),
+    "tuned": changed(limit_seconds=180, settings={"compile": "tuned"}),
 }

@@ -31,8 +31,9 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 from torch.nn import functional
 
-from benchmarks.gpu_all import Item, Setting
+from benchmarks.gpu_item import Item, Setting, Work
 from benchmarks.train_step import CAUSAL, MODELS, Case, fresh, random_batches, synchronize
+from headrace.pipeline.core.artifact import Artifact
 from headrace.train import config
 from headrace.train.config import ModelConfig
 from headrace.train.engine.engine import Engine
@@ -42,6 +43,7 @@ from headrace.train.model.attention import BlockAttention, DenseAttention
 from headrace.train.model.visibility import CAUSAL as CAUSAL_VISIBILITY
 from headrace.train.model.visibility import block_mask, logit_mask, within_documents
 from headrace.train.training_config import TrainingConfig, ZeroConfig
+from tests.train.training import specify
 
 ROOT = Path(__file__).parents[1]
 LIBRARIES = ("torch", "deepspeed", "triton", "numpy")
@@ -133,7 +135,7 @@ def flex_attention(setting: Setting) -> dict[str, float]:
     return within(max(errors), 1e-2)
 
 
-def chunked_loss(dtype: torch.dtype, limit: float) -> Item:
+def chunked_loss(dtype: torch.dtype, limit: float) -> Work:
     def compare(setting: Setting) -> dict[str, float]:
         width, vocabulary, rows = (64, 1001, 2) if setting.is_tiny else (768, 50_257, 4)
         torch.manual_seed(0)
@@ -192,7 +194,7 @@ def zero_stages(setting: Setting) -> dict[str, Any]:
 
 
 def session(setting: Setting) -> dict[str, Any]:
-    whole, stopped = setting.out / "gpu_session_whole", setting.out / "gpu_session_stopped"
+    whole, stopped = setting.scratch / "gpu_session_whole", setting.scratch / "gpu_session_stopped"
     compiled = "off" if setting.is_tiny else "on"
     stop = ["headrace.train.engine.engine:Engine", "step", 5, "SIGTERM"]
     statuses = [
@@ -223,13 +225,12 @@ def trained(setting: Setting, folder: Path, kill: list[Any] | None, cache: str, 
         "tracking": {"wandb": "off"}, "evaluation": {"benchmarks": {"validation": {"type": "validation", "limit": 2}}},
     }  # fmt: skip
     names = ("tokenizer", "tokens", "packed")
-    inputs = {name: str((setting.inputs / name).resolve()) for name in names}
-    if not all(Path(path).is_dir() for path in inputs.values()):
+    inputs = {name: Artifact((setting.inputs / name).resolve()) for name in names}
+    if not all(artifact.folder.is_dir() for artifact in inputs.values()):
         make_inputs(setting.inputs)
-    spec = setting.out / "gpu_session.json"
-    spec.write_text(json.dumps({"inputs": inputs, "stage": values, "runs": [[str(folder), kill]], "ranks": 1}))
+    spec = specify(setting.scratch, inputs, values, [[str(folder), kill]])
     ranks = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-    caches = {"TORCHINDUCTOR_CACHE_DIR": str((setting.out / f"gpu_cache_{cache}").resolve())}
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str((setting.scratch / f"gpu_cache_{cache}").resolve())}
     command = [sys.executable, "-m", "tests.train.training", str(spec)]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | ranks | caches, stdout=subprocess.DEVNULL)
     return done.returncode
@@ -266,25 +267,25 @@ def kernels(setting: Setting) -> dict[str, Any]:
     return {"step_seconds": seconds, "kernel_ms": {name[:120]: round(times[name] / 1e3, 2) for name in heaviest}}
 
 
-def exactly(item: Item) -> Item:
-    """Returns ``item`` with exact products, and without kernels where everything is tiny."""
+def exactly(work: Work) -> Item:
+    """Returns an item of ``work`` with exact products, and without kernels where everything is tiny."""
 
     def checked(setting: Setting) -> Mapping[str, Any]:
         tiny = mock.patch.object(execution, "compile_lazily", EAGER) if setting.is_tiny else contextlib.nullcontext()
         with exact_products(), tiny:
-            return item(setting)
+            return work(setting)
 
-    return checked
+    return Item(checked)
 
 
 ITEMS: dict[str, Item] = {
-    "versions": versions,
-    "ceilings": ceilings,
+    "versions": Item(versions),
+    "ceilings": Item(ceilings),
     "flex_attention": exactly(flex_attention),
     "chunked_loss_fp32": exactly(chunked_loss(torch.float32, 1e-5)),
     "chunked_loss_bf16": exactly(chunked_loss(torch.bfloat16, 1e-2)),
     "compiled_layers": exactly(compiled_layers),
-    "zero_stages": exactly(zero_stages),
-    "session": session,
-    "kernels": kernels,
+    "zero_stages": dataclasses.replace(exactly(zero_stages), limit_seconds=90),
+    "session": Item(session, limit_seconds=150),
+    "kernels": Item(kernels, limit_seconds=120, is_reserved=True),
 }

@@ -2,7 +2,7 @@
 
 1.3b, 350m, …      rate and MFU, and the planned beside the measured peak of memory
 snapshots          seconds that training waits for the first and for a later snapshot of a checkpoint
-stage_1, stage_3   the same updates; stage 3 last, because DeepSpeed's hooks stay
+stage_1, …         the same updates at each stage
 """
 
 import dataclasses
@@ -10,9 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
-from benchmarks.gpu_all import Item, Setting
+from benchmarks.gpu_item import Item, Setting
 from benchmarks.train_step import Case, measure, synchronize
 from headrace.train.cost.memory import Footprint
 from headrace.train.engine.optimizers.adamw import AdamW
@@ -32,16 +30,14 @@ def planned(case: Case, setting: Setting) -> float:
     return round(footprint.memory(case.micro_rows).peak / 2**30, 2)
 
 
-def updates(case: Case) -> Item:
+def updates(case: Case, limit_seconds: float = 60.0) -> Item:
     """Returns the measurement of ``case``, or of a tiny model with its stage and settings."""
 
     def measured(setting: Setting) -> Mapping[str, Any]:
         own = dataclasses.replace(TINY, stage=case.stage, settings=case.settings) if setting.is_tiny else case
-        if setting.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
         return measure(own, setting.ranks) | {"planned_gib": planned(own, setting)}
 
-    return measured
+    return Item(measured, limit_seconds)
 
 
 def snapshots(setting: Setting) -> Mapping[str, Any]:
@@ -57,10 +53,10 @@ def snapshots(setting: Setting) -> Mapping[str, Any]:
 
 RECOMPUTED = {"recompute": "full"}
 ITEMS: dict[str, Item] = {
-    "1.3b": updates(Case("gpt2_1.3b", micro_rows=8, accumulation=8, **SHORT)),
-    "1.3b_recomputed": updates(Case("gpt2_1.3b", micro_rows=16, accumulation=4, settings=RECOMPUTED, **SHORT)),
+    "1.3b": updates(Case("gpt2_1.3b", micro_rows=8, accumulation=8, **SHORT), 120),
+    "1.3b_recomputed": updates(Case("gpt2_1.3b", micro_rows=16, accumulation=4, settings=RECOMPUTED, **SHORT), 120),
     "350m": updates(Case("gpt2_350m", micro_rows=16, accumulation=8, **SHORT)),
-    "snapshots": snapshots,
+    "snapshots": Item(snapshots),
     "stage_1": updates(Case(micro_rows=32, accumulation=4, **SHORT)),
     "stage_2": updates(Case(micro_rows=32, accumulation=4, stage=2, **SHORT)),
     "stage_3": updates(Case(micro_rows=32, accumulation=4, stage=3, **SHORT)),

@@ -95,6 +95,7 @@ OPTIMIZERS: Mapping[str, Optimizer] = {
     "stable_adamw": StableAdamW(learning_rate=1e-3),
     "muon": Muon(learning_rate=1e-3),
     "adafactor": Adafactor(learning_rate=1e-3),
+    "ema": AdamW(learning_rate=1e-3, ema_decay=0.999),
 }
 """The optimizer of a case is the one that its name begins with, else AdamW."""
 MMAP_THRESHOLD = -3
@@ -117,8 +118,15 @@ class Case:
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Other fields of TrainingConfig."""
 
+    @property
+    def sequence_ranks(self) -> int:
+        ranks: int = self.settings.get("sequence_ranks", 1)
+        return ranks
+
 
 RECOMPUTED, SELECTIVE, SUMS = {"recompute": "full"}, {"recompute": "selective"}, {"gradient_sums": "fp32"}
+PARTS = {"sequence_ranks": 2}
+"""For an even number of ranks."""
 CASES = {
     **{f"states-{stage}": Case(STATES, stage=stage, rows=1) for stage in (0, 1, 2, 3)},
     **{f"states-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1) for stage in (1, 2, 3)},
@@ -166,6 +174,10 @@ CASES = {
     "bloom-selective": Case(BLOOM, settings=SELECTIVE),
     "t5-selective": Case(T5, settings=SELECTIVE),
     "gemma2-selective": Case(GEMMA2, settings=SELECTIVE),
+    "gpt2-parts": Case(GPT2, settings=PARTS),
+    "gpt2-parts-3": Case(GPT2, stage=3, settings=PARTS),
+    "llama-grouped-parts": Case(GROUPED, settings=PARTS),
+    "llama-parts-recomputed": Case(LLAMA, rows=32, settings=PARTS | RECOMPUTED),
 }
 
 
@@ -198,7 +210,7 @@ def footprint(name: str, ranks: int, device: str) -> Footprint:
     case = CASES[name]
     training = TrainingConfig(
         steps=2,
-        batch_rows=case.rows * case.accumulation * ranks,
+        batch_rows=case.rows * case.accumulation * ranks // case.sequence_ranks,
         micro_batch_rows=case.rows,
         precision=case.precision,
         **case.settings,
@@ -281,7 +293,8 @@ def main() -> None:
     os.environ["LOCAL_RANK"] = "0"
     if asked.only:
         run(asked.only, asked.device)
-    for name in CASES:  # not in forks: DeepSpeed's import initializes CUDA, which a fork cannot use
+    alone = [name for name, case in CASES.items() if case.sequence_ranks == 1]
+    for name in alone:  # not in forks: DeepSpeed's import initializes CUDA, which a fork cannot use
         if subprocess.run([sys.executable, __file__, "--device", asked.device, "--only", name]).returncode:
             sys.exit(f"{name} failed")
 

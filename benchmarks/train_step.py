@@ -1,7 +1,7 @@
 """Measures updates by the engine: tokens per second, MFU, peak memory, wait for data. Prints one JSON line.
 
     python benchmarks/train_step.py --model gpt2_124m|gpt2_350m|gpt2_1.3b|demo|tiny [--micro-rows 16] [--accumulation 1]
-                                    [--stage 1] [--steps 20] [--warm-up 5] [--documents 3] [--compile auto|on|off]
+                                    [--stage 1] [--steps 20] [--warm-up 5] [--documents 3] [--compile auto|on|off|tuned]
 
 One rank; random tokens in packed rows of ``--documents`` documents each, read ahead as in training. The first updates
 (``--warm-up``, compilation among them) are left out; rate and MFU are those of the median update. MFU is
@@ -32,9 +32,10 @@ from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.adamw import AdamW
+from headrace.train.loop.opening import open_engine
 from headrace.train.loop.throughput import peak_flops
-from headrace.train.model.execution import pad_vocabulary, prepare_blocks
-from headrace.train.model.transformer import Transformer, initialize
+from headrace.train.model.pair import build_empty
+from headrace.train.model.transformer import Transformer, first_weights, initialize
 from headrace.train.objectives.causal import Causal
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
@@ -70,6 +71,8 @@ class Case:
     micro_rows: int = 16
     accumulation: int = 1
     stage: int = 1
+    overlap: bool = False
+    """ZeroConfig.overlap."""
     steps: int = 20
     warm_up: int = 5
     documents: int = 3
@@ -95,12 +98,10 @@ class Case:
 
     def engine(self, ranks: Ranks) -> Engine:
         """Builds the model as a training does."""
-        training, device = self.training(ranks.device), ranks.device.type
-        model = fresh(self.config, self.tokens)
-        prepare_blocks(model, training.compiles_on(device), training.recompute)
-        if training.pads_on(device):
-            pad_vocabulary(model)
-        return Engine(model, AdamW(learning_rate=1e-3), training, ZeroConfig(stage=self.stage), ranks)
+        training, zero = self.training(ranks.device), ZeroConfig(stage=self.stage, overlap=self.overlap)
+        engine = open_engine(build_empty(self.config, self.tokens), AdamW(learning_rate=1e-3), training, zero, ranks)
+        engine.begin(first_weights(build_empty(self.config, self.tokens), 0))
+        return engine
 
     def batches(self, device: torch.device, seed: int = 0) -> list[Tensors]:
         sizes = (self.micro_rows, self.accumulation)
@@ -183,7 +184,7 @@ def measure(case: Case, ranks: Ranks) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=MODELS, default="gpt2_124m")
-    parser.add_argument("--compile", choices=("auto", "on", "off"), default="auto")
+    parser.add_argument("--compile", choices=("auto", "on", "off", "tuned"), default="auto")
     numbers = {"micro-rows": 16, "accumulation": 1, "stage": 1, "steps": 20, "warm-up": 5, "documents": 3}
     for name, value in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=value)

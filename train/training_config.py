@@ -37,6 +37,8 @@ def _branch_point(value: str) -> str:
     return value
 
 
+AttentionKernel = Literal["auto", "flash"]
+"""What computes fused attention; train/model/attention.py."""
 Recompute = Literal["none", "selective", "full"]
 """Activations that are computed again; each keeps less than the one before and takes longer."""
 BranchPoint = Annotated[str, AfterValidator(_branch_point)]
@@ -125,8 +127,13 @@ class TrainingConfig:
     for attention (Ulysses, Jacobs et al. 2023): for long rows. It divides the ranks, ``model.heads`` and the row."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
     """auto: CUDA if it is available."""
-    compile: Literal["auto", "on", "off"] = unhashed("auto")
-    """Compilation of each layer to one graph of fused kernels (torch.compile); auto: only on a GPU."""
+    compile: Literal["auto", "on", "off", "tuned"] = unhashed("auto")
+    """Compilation of each layer to one graph of fused kernels (torch.compile); auto: only on a GPU. tuned: on, with the
+    kernels that are the fastest in trials, which take minutes at each start. Another start may choose others, so the
+    last bits of a resumed training may differ from those of one that was not interrupted."""
+    attention_kernel: AttentionKernel = unhashed("auto")
+    """The kernel of attention in packed rows on a GPU. auto: that of FlexAttention; flash: FlashAttention 4, which
+    needs a GPU, the package flash-attn-4, and a model without dropout and without a learned bias of positions."""
     pad_vocabulary: Literal["auto", "on", "off"] = unhashed("auto")
     """Padding of the output layer's matrix products to a multiple of 128 tokens, which are faster on a GPU; auto: only
     there. Weights, checkpoints and exports have no padding, and a padding token has no probability."""
@@ -178,7 +185,7 @@ class TrainingConfig:
 
     def compiles_on(self, device: str) -> bool:
         """Whether to compile for a ``device`` of this type."""
-        return self.compile == "on" or (self.compile == "auto" and device == "cuda")
+        return self.compile in ("on", "tuned") or (self.compile == "auto" and device == "cuda")
 
     def pads_on(self, device: str) -> bool:
         """Whether the output layer pads its vocabulary on a ``device`` of this type."""
@@ -195,6 +202,8 @@ class ZeroConfig:
     time."""
     bucket_elements: Positive = 50_000_000
     """The number of values in one message between ranks."""
+    overlap: bool = False
+    """Whether gradients are sent while the backward pass goes on, from a second buffer of ``bucket_elements``."""
     secondary_ranks: Positive = 1
     """The number of ranks, those of a node, over which stage 3 divides a second copy of the parameters from the forward
     to the backward pass, which then gathers them inside the node (hpZ of ZeRO++, Wang et al. 2023). 1: no copy."""

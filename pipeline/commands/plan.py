@@ -55,9 +55,20 @@ def show(config: RunConfig, hardware: Hardware) -> None:
         copied = checkpoint_bytes(config.optimizer, shapes_by_role(config.model, vocabulary)) / hardware.gpus
         text = f"{own.memory(micro_rows).cpu / GB:,.1f} GB for each rank, and {copied / GB:,.1f} GB from the first"
         terminal().print(f"\nCPU memory: {text} checkpoint on, for the copy that it is written from")
+    if config.training.evaluate_every is not None:
+        terminal().print(f"\nEvaluation while training: {evaluated_copy(config, vocabulary)}")
     if remedy := advice(own, micro_rows, hardware.memory_gb * GB):
         needed = f"{own.memory(micro_rows).peak / GB:,.1f} GB do not fit in {hardware.memory_gb:g} GB"
         terminal().print(f"\n{needed}: {remedy}")
+
+
+def evaluated_copy(config: RunConfig, vocabulary: int) -> str:
+    """Returns the memory of the copy of the weights that each rank scores."""
+    precision, device = config.evaluation.precision, config.evaluation.device
+    copy_bytes = config.model.parameters(vocabulary) * (2 if precision == "bf16" else 4)
+    needed = f"{copy_bytes / GB:,.1f} GB more of {'CPU ' if device == 'cpu' else ''}memory on each rank"
+    halved = "; evaluation.precision=bf16 halves it" if precision == "fp32" else ""
+    return f"{needed}, for a copy of the weights in {precision}{halved}"
 
 
 def compute_facts(config: RunConfig, vocabulary: int, hardware: Hardware) -> Iterator[Fact]:

@@ -10,7 +10,7 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.train.distributed import processes
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers import AdamW
-from headrace.train.model.execution import prepare_blocks
+from headrace.train.model.execution import prepare
 from headrace.train.model.transformer import Transformer
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 from tests.train import updates
@@ -18,17 +18,21 @@ from tests.train.test_weights import stage
 
 
 def test_auto_compiles_on_a_gpu_alone():
-    for setting, expected in {"auto": (False, True), "on": (True, True), "off": (False, False)}.items():
+    both = {"auto": (False, True), "on": (True, True), "off": (False, False), "tuned": (True, True)}
+    for setting, expected in both.items():
         training = TrainingConfig(steps=1, batch_rows=1, compile=setting)
         assert (training.compiles_on("cpu"), training.compiles_on("cuda")) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("zero_stage", "recompute"),
-    [(0, "none"), (0, "selective"), (1, "full"), (2, "none"), (3, "none"), (3, "selective"), (3, "full")],
-)
-def test_twelve_layers_are_one_graph(monkeypatch, zero_stage, recompute):
+    ("zero_stage", "recompute", "compiling"),
+    [
+        (0, "none", "on"), (0, "none", "tuned"), (0, "selective", "on"), (1, "full", "on"), (2, "none", "on"),
+        (3, "none", "on"), (3, "selective", "on"), (3, "full", "on"),
+    ],
+)  # fmt: skip
+def test_twelve_layers_are_one_graph(monkeypatch, zero_stage, recompute, compiling):
     """More layers than torch.compile makes graphs of one function. Graphs are recorded here, and run as they are."""
     settings = []
 
@@ -40,14 +44,18 @@ def test_twelve_layers_are_one_graph(monkeypatch, zero_stage, recompute):
     torch.compiler.reset()
     counters.clear()
     model = Transformer(dataclasses.replace(updates.SHAPES["llama-untied"], layers=12), updates.VOCABULARY)
-    prepare_blocks(model, compiles=True, recompute=recompute)
-    training = TrainingConfig(steps=1, batch_rows=updates.ROWS, micro_batch_rows=updates.ROWS, precision="fp32")
+    training = TrainingConfig(
+        steps=1, batch_rows=updates.ROWS, micro_batch_rows=updates.ROWS, precision="fp32", recompute=recompute,
+        compile=compiling,
+    )  # fmt: skip
+    prepare(model, training, "cpu")
     engine = Engine(model, AdamW(learning_rate=1e-2), training, ZeroConfig(stage=zero_stage), processes.start("cpu"))
     whole = updates.batch(0)
     for _ in range(2):
         updates.update(engine, updates.CAUSAL, [whole], updates.counts(updates.CAUSAL, whole), 1e-2)
     assert counters["graph_break"] == {}
-    assert settings == [{"deterministic": True}]
+    by_trials = {"max_autotune": True, "coordinate_descent_tuning": True}
+    assert settings == [by_trials if compiling == "tuned" else {"deterministic": True}]
 
 
 @pytest.mark.slow

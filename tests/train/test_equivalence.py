@@ -55,6 +55,7 @@ OFFLOADED = {
         Case("gpt2-tied", 3, 4, "fp32", CLIP, steps=3, offload="optimizer"),
     ],
 }
+OVERLAPPING = [dataclasses.replace(case, overlap=True) for case in COVERING[2] if case.stage in (1, 2)]
 OTHER_PARTS = Case("gemma2", 3, 4, "fp32", CLIP)
 FAMILIES = ("gpt2", "llama")
 FOREIGN_TOLERANCE = 1e-4
@@ -115,7 +116,7 @@ def learnt(tmp_path_factory, foreign) -> Learnt:
     cases = {
         world: each + OTHER_OPTIMIZERS.get(world, []) + OFFLOADED.get(world, []) for world, each in COVERING.items()
     }
-    cases[2] += [foreign_case(folder) for folder in foreign.values()]
+    cases[2] += [*OVERLAPPING, *(foreign_case(folder) for folder in foreign.values())]
     return launch(tmp_path_factory.mktemp("learnt"), cases)
 
 
@@ -134,6 +135,13 @@ def test_the_engine_learns_what_plain_pytorch_learns(world, case, learnt):
     assert all(torch.equal(values, plainly.first[name]) for name, values in found.first.items())
     apart = distance(found, plainly)
     assert not apart.exceeded(TOLERANCES[case.precision]), apart
+
+
+@pytest.mark.parametrize("case", OVERLAPPING, ids=_id)
+def test_sending_during_the_backward_pass_changes_no_bit(case, learnt):
+    found, alone = learnt[2, case], learnt[2, dataclasses.replace(case, overlap=False)]
+    assert (found.losses, found.norms) == (alone.losses, alone.norms)
+    assert all(torch.equal(values, alone.weights[name]) for name, values in found.weights.items())
 
 
 @pytest.mark.slow

@@ -83,12 +83,14 @@ class Case:
     loss_scale: float | None = None
     """The factor of the first loss in fp16; None: that of every training."""
     offload: str = "none"
+    overlap: bool = False
 
     @property
     def name(self) -> str:
         clip = "unclipped" if self.gradient_clip is None else f"clip{self.gradient_clip}"
         half = f"{self.precision}-{self.gradient_sums}-{self.loss_scale or ''}"
-        engine = f"zero{self.stage}-{self.offload}-by{self.accumulation}-{half}-{clip}"
+        zero = f"zero{self.stage}-{self.offload}{'-overlap' if self.overlap else ''}"
+        engine = f"{zero}-by{self.accumulation}-{half}-{clip}"
         return f"{Path(self.shape).name}-{self.optimizer}-{engine}"
 
 
@@ -156,7 +158,7 @@ def learn(case: Case, ranks: Ranks) -> Curve:
         gradient_sums=case.gradient_sums,
     )
     optimizer = OPTIMIZERS[case.optimizer](learning_rate=LEARNING_RATE, epsilon=case.epsilon)
-    zero = ZeroConfig(stage=case.stage, offload=case.offload)
+    zero = ZeroConfig(stage=case.stage, offload=case.offload, overlap=case.overlap)
     engine = Engine(first_model(case.shape), optimizer, training, zero, ranks)
     assert engine.plan.accumulation == case.accumulation
     if case.loss_scale is not None:

@@ -20,6 +20,8 @@ class LayerMemory:
     row_tokens: int
     """Positions of a row that attention reads; of cross-attention, those of the encoder."""
     device: Device
+    parts: int = 1
+    """Ranks that compute a row together, each the positions of a part of it."""
 
     def kept_bytes(self, recompute: Recompute) -> int:
         """Returns the bytes that stay from the forward to the backward pass, without cross-attention: all that is
@@ -51,6 +53,7 @@ class LayerMemory:
         rotated = POSITIONS[model.positions].rotates
         grouped = model.kv_heads < model.heads
         widths = (3 if rotated else 4 + 2 * shared) if grouped else (5 if rotated else 3)
+        widths += self.parts > 1  # the output of attention at all positions, and at those of this rank
         attention = size * model.heads * model.head_width * (widths + 1) + FP32 * model.heads
         attention += self._qk_norm_bytes(model.heads + model.kv_heads) + self._mask_bytes()
         mlp = size * model.mlp_width * ACTIVATIONS[model.activation].kept_values
@@ -77,12 +80,13 @@ class LayerMemory:
 
     def _mask_bytes(self) -> int:
         """Returns the bytes of the mask, which a CPU keeps as numbers: for each head where heads have their own bias.
+        Each of several ranks has the mask of whole rows.
 
         With dropout, the attention weights before and after it are added. Capped logits without FlexAttention are kept
         as they are and as fp32 weights. A learned bias is one mask for all layers; each layer keeps its weights, and in
         a narrower precision its queries, keys and values, in fp32.
         """
-        heads = self.model.heads if POSITIONS[self.model.positions].biases_logits else 1
+        heads = self.model.heads if POSITIONS[self.model.positions].biases_logits else self.parts
         seen = self.value_bytes * self.row_tokens * heads if self.device == "cpu" else 0
         if self.model.attention_cap is not None and (self.device == "cpu" or self.model.dropout):
             seen = (self.value_bytes + FP32) * self.row_tokens * self.model.heads

@@ -20,8 +20,9 @@ ranks (ZeRO: Rajbhandari et al. 2020, section 3; what DeepSpeed 0.19 does beyond
 m may differ by the role of a parameter; statistics, of which every rank has all, are added to the optimizer states.
 Activations are the tensors that the backward pass of train/model needs, layer by layer; with recomputation the inputs
 of the layers, with selective also the results that are kept (layer_memory.py). Ranks that compute rows together have
-equal parts of them. With ``zero.offload`` the states are in CPU memory: train/cost/offload.py. Neither a CUDA context
-nor what an allocator loses between tensors is counted.
+equal parts of them, but for two copies of what attention reads, and on a CPU each the whole mask. With
+``zero.offload`` the states are in CPU memory: train/cost/offload.py. Neither a CUDA context nor what an allocator loses
+between tensors is counted.
 """
 
 import dataclasses
@@ -166,7 +167,8 @@ class Footprint:
 
     @property
     def _layer(self) -> LayerMemory:
-        return LayerMemory(self.model, self.value_bytes, self.row_tokens, self.device)
+        parts = self.training.sequence_ranks
+        return LayerMemory(self.model, self.value_bytes, self.row_tokens, self.device, parts)
 
     @property
     def _stacks(self) -> "tuple[Footprint, Footprint]":

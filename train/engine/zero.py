@@ -173,7 +173,7 @@ def deepspeed_config(plan: BatchPlan, training: TrainingConfig, zero: ZeroConfig
             "stage": stage,
             # This copies gradients into the buffer that is sent; one rank sends nothing.
             "contiguous_gradients": plan.world > 1,
-            "overlap_comm": False,
+            "overlap_comm": zero.overlap,
             "reduce_scatter": True,
             "reduce_bucket_size": zero.bucket_elements,
             "allgather_bucket_size": zero.bucket_elements,

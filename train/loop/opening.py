@@ -11,7 +11,7 @@ from headrace.train.checkpoint.state import State
 from headrace.train.distributed.processes import Ranks, on_first
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.base import Optimizer
-from headrace.train.model.execution import pad_vocabulary, prepare_blocks
+from headrace.train.model.execution import prepare
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 
@@ -24,9 +24,7 @@ def open_engine(
     rate_factors: Mapping[str, float] | None = None,
 ) -> Engine:
     """Prepares ``model``, which is on the meta device, as ``training`` says, and spreads it over ``ranks``."""
-    prepare_blocks(model, training.compiles_on(ranks.device.type), training.recompute)
-    if training.pads_on(ranks.device.type):
-        pad_vocabulary(model)
+    prepare(model, training, ranks.device.type)
     return Engine(model, optimizer, training, zero, ranks, rate_factors)
 
 

@@ -15,19 +15,23 @@ and ``LayerMemory`` of cache.py keeps them.
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask, FlexKernelOptions, flex_attention
 
 from headrace.train.config import ModelConfig
 from headrace.train.model.compilation import compiled
 from headrace.train.model.norms import build_norm
 from headrace.train.model.positions import Rotation, rotate
 from headrace.train.model.visibility import Bias, LogitMask, score_mod
+from headrace.train.training_config import AttentionKernel
+
+KERNEL_OPTIONS: Mapping[AttentionKernel, FlexKernelOptions | None] = {"auto": None, "flash": {"BACKEND": "FLASH"}}
+"""FlexAttention's options."""
 
 
 class Attending(Protocol):
@@ -59,12 +63,20 @@ class DenseAttention:
 class BlockAttention:
     """FlexAttention. It has no dropout, so ``attend`` ignores it."""
 
-    def __init__(self, blocks: BlockMask, bias: Bias | None, cap: float | None = None) -> None:
-        self._blocks, self._score_mod = blocks, score_mod(bias, cap)
+    def __init__(
+        self, blocks: BlockMask, bias: Bias | None, cap: float | None = None, kernel: AttentionKernel = "auto"
+    ) -> None:
+        self._blocks, self._score_mod, self._options = blocks, score_mod(bias, cap), KERNEL_OPTIONS[kernel]
 
     def attend(self, q_BNTD: Tensor, k_BGTD: Tensor, v_BGTD: Tensor, dropout: float) -> Tensor:
         output = compiled(flex_attention)(
-            q_BNTD, k_BGTD, v_BGTD, score_mod=self._score_mod, block_mask=self._blocks, enable_gqa=True
+            q_BNTD,
+            k_BGTD,
+            v_BGTD,
+            score_mod=self._score_mod,
+            block_mask=self._blocks,
+            enable_gqa=True,
+            kernel_options=self._options,
         )
         assert isinstance(output, Tensor)  # no log-sum-exp was asked for
         return output

@@ -10,6 +10,12 @@ compile_lazily = functools.partial(torch.compile, options={"deterministic": True
 """Compiles at the first call. A kernel's way to add up does not depend on which one was the fastest in a trial, so a
 resumed training has the same bits as one that was not interrupted."""
 
+compile_with_trials = functools.partial(
+    torch.compile, options={"max_autotune": True, "coordinate_descent_tuning": True}
+)
+"""Compiles at the first call to the kernels that are the fastest in trials: torch's mode
+``max-autotune-no-cudagraphs``."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -10,6 +10,7 @@ random numbers of the first. Only what runs inside a block is computed again; ma
 """
 
 import functools
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -18,13 +19,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts, noop_context_fn
 
+from headrace.pipeline.core.errors import ConfigError
 from headrace.train.distributed.processes import Ranks
-from headrace.train.model.compilation import compile_lazily
+from headrace.train.model.compilation import compile_lazily, compile_with_trials
 from headrace.train.model.head import Head
 from headrace.train.model.layers import Block
 from headrace.train.model.row_parts import RowPart
 from headrace.train.model.stack import Stack
-from headrace.train.training_config import Recompute
+from headrace.train.training_config import Recompute, TrainingConfig
 
 PRODUCTS = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]
 """Matrix products with weights. Those of attention in plain operations are bmm: its logits are as large as a row is
@@ -39,15 +41,46 @@ FUSED_ATTENTION = [
 """Attention in one operation, which makes no logits."""
 
 
-def prepare_blocks(model: nn.Module, compiles: bool, recompute: Recompute) -> None:
-    """Prepares the blocks of ``model`` for packed rows, before DeepSpeed adds its hooks."""
+def prepare(model: nn.Module, training: TrainingConfig, device: str) -> None:
+    """Prepares ``model`` as ``training`` says for a ``device`` of this type, before DeepSpeed adds its hooks.
+
+    Raises:
+        ConfigError: when there is no such kernel of attention.
+    """
+    if training.attention_kernel == "flash":
+        use_flash_attention(model, device)
+    prepare_blocks(model, training.compiles_on(device), training.recompute, training.compile == "tuned")
+    if training.pads_on(device):
+        pad_vocabulary(model)
+
+
+def use_flash_attention(model: nn.Module, device: str) -> None:
+    """Makes the stacks of ``model`` compute attention by FlashAttention.
+
+    Raises:
+        ConfigError: where it cannot be computed.
+    """
+    setting, else_auto = "training.attention_kernel", "or attention_kernel=auto"
+    if device != "cuda":
+        raise ConfigError(setting, f"is flash, and the device is {device}", f"give a GPU, {else_auto}")
+    if not (importlib.util.find_spec("flash_attn") and importlib.util.find_spec("flash_attn.cute")):
+        raise ConfigError(
+            setting, "is flash, and there is no module flash_attn.cute", f"install flash-attn-4, {else_auto}"
+        )
+    for stack in model.modules():
+        if isinstance(stack, Stack):
+            stack.attention_kernel = "flash"
+
+
+def prepare_blocks(model: nn.Module, compiles: bool, recompute: Recompute, with_trials: bool = False) -> None:
+    """Prepares the blocks of ``model`` for packed rows, compiled ``with_trials`` of kernels or without."""
     for module in model.modules():
         if isinstance(module, Stack):
             module.reads_packed_rows = True
     if recompute == "selective":  # inside the graph, whose operations are seen only while it is compiled
         recompute_cheap_operations(model)
     if compiles:
-        compile_blocks(model)
+        compile_blocks(model, with_trials)
     if recompute == "full":
         recompute_blocks(model)
 
@@ -77,12 +110,13 @@ def share_rows(model: nn.Module, ranks: Ranks, sequence_ranks: int) -> RowPart |
     return part
 
 
-def compile_blocks(model: nn.Module) -> None:
+def compile_blocks(model: nn.Module, with_trials: bool = False) -> None:
     """Compiles one graph for all blocks with torch.compile at their first call. Names and weights do not change.
 
     What DeepSpeed's stage 3 runs before and after a block, to gather its weights, stays outside of the graph.
     """
-    _replace_forward(model, lambda block: compile_lazily(block.forward))
+    compiling = compile_with_trials if with_trials else compile_lazily
+    _replace_forward(model, lambda block: compiling(block.forward))
 
 
 def recompute_blocks(model: nn.Module) -> None:

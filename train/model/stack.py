@@ -39,6 +39,7 @@ from headrace.train.model.visibility import (
 )
 from headrace.train.parts import NORM_PLACES, AttentionName
 from headrace.train.parts import POSITIONS as POSITION_FACTS
+from headrace.train.training_config import AttentionKernel
 
 
 class Stack(nn.Module):
@@ -46,6 +47,8 @@ class Stack(nn.Module):
 
     reads_packed_rows = False
     """True in a training and its validation, whose rows have one length: FlexAttention compiles for each length."""
+    attention_kernel: AttentionKernel = "auto"
+    """The kernel of FlexAttention."""
     row_part: RowPart | None = None
     """The part of each row that it gets, if several ranks compute a row together."""
 
@@ -166,7 +169,7 @@ class Stack(nn.Module):
             visibility, bias, heads = self._of_own_heads(visibility)
             rows, positions = tokens_BT.shape
             blocks = block_mask(visibility, rows, heads, positions, tokens_BT.device)
-            attending = BlockAttention(blocks, bias, self.config.attention_cap)
+            attending = BlockAttention(blocks, bias, self.config.attention_cap, self.attention_kernel)
         return attending if self.row_part is None else ExchangedAttention(attending, self.row_part)
 
     def _of_own_heads(self, visibility: Visibility) -> tuple[Visibility, Bias | None, int]:

@@ -72,6 +72,24 @@ def test_states_in_cpu_memory_are_a_row_of_their_own(capsys) -> None:
 
 
 @pytest.mark.parametrize(
+    ("precision", "line"),
+    [
+        (
+            "fp32",
+            "0.5 GB more of memory on each rank, for a copy of the weights in fp32; evaluation.precision=bf16 halves",
+        ),
+        ("bf16", "0.3 GB more of memory on each rank, for a copy of the weights in bf16"),
+    ],
+)
+def test_the_copy_that_is_scored_while_training_is_named(capsys, precision, line) -> None:
+    overrides = [*OVERRIDES, "evaluation=demo", f"evaluation.precision={precision}"]
+    plan.show(decoded(compose([*overrides, "training.evaluate_every=100"])), Hardware())
+    assert f"Evaluation while training: {line}" in capsys.readouterr().out.replace("\n", " ")
+    plan.show(decoded(compose(overrides)), Hardware())
+    assert "while training" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (("0", "", "", ""), "--gpus: must be at least 1 (got '0'); correct the value"),

@@ -78,11 +78,15 @@ def test_a_second_copy_of_the_parameters():
     assert more.memory(1).weights - case.memory(1).weights == -(-2 * MODEL.parameters(1000) // 4)
 
 
-def test_ranks_that_compute_rows_together_have_parts_of_activations():
-    alone = footprint(3, 8, "bf16")
+@pytest.mark.parametrize(("device", "masks"), [("cuda", 0), ("cpu", 3)])
+def test_ranks_that_compute_rows_together_have_parts_of_activations(device, masks):
+    """Besides, they have what attention reads twice, and on a CPU each the mask of whole rows."""
+    alone = dataclasses.replace(footprint(3, 8, "bf16"), device=device)
     together = dataclasses.replace(alone, training=dataclasses.replace(alone.training, sequence_ranks=4))
-    for name, parts in {"activations": 4, "weights": 1, "gradients": 1}.items():
-        assert getattr(together.memory(4), name) * parts == getattr(alone.memory(4), name)
+    for name in ("weights", "gradients"):
+        assert getattr(together.memory(4), name) == getattr(alone.memory(4), name)
+    more = 2 * 4 * 64 * MODEL.layers * (MODEL.width + masks * 64)
+    assert together.memory(4).activations * 4 == alone.memory(4).activations + more
     share = alone.training.batch_rows // 8
     assert (alone.largest_micro_rows(1e15), together.largest_micro_rows(1e15)) == (share, 4 * share)
 

@@ -67,6 +67,12 @@ def test_stage_0_in_half_precision_is_refused(precision):
     )
 
 
+@pytest.mark.parametrize("overlap", [False, True])
+def test_gradients_are_sent_during_the_backward_pass_where_it_is_asked_for(overlap):
+    config = deepspeed_config(plan_batches(training(), 2), training(), ZeroConfig(stage=2, overlap=overlap))
+    assert config["zero_optimization"]["overlap_comm"] is overlap
+
+
 def test_ranks_that_compute_rows_together_are_dealt_rows_once():
     settings = training(sequence_ranks=4, micro_batch_rows=3)
     plan = plan_batches(settings, 16)

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.attention.flex_attention import create_mask
 
+from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
+from headrace.train.model import attention, execution
 from headrace.train.model.attention import BlockAttention, CrossAttention, DenseAttention, Memory, WeightRecorder
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.positions import POSITIONS, Positions
@@ -24,6 +26,7 @@ from headrace.train.model.visibility import (
     logit_mask,
     within_documents,
 )
+from headrace.train.training_config import TrainingConfig
 from tests.train.model.test_transformer import GEMMA2, GPT1, LLAMA, VOCABULARY, random_model
 
 
@@ -104,7 +107,8 @@ def test_every_way_to_compute_attention_is_the_naive_one(has_prefix, has_bias):
     mask = logit_mask(visibility, bias, 2, 4, torch.arange(9)[None], 9)
     with torch.no_grad(), torch.compiler.set_stance("force_eager"):
         blocks = BlockAttention(block_mask(visibility, 2, 4, 9, torch.device("cpu")), bias)
-        for way in (DenseAttention(mask), WeightRecorder(mask), blocks):
+        other = BlockAttention(block_mask(visibility, 2, 4, 9, torch.device("cpu")), bias, kernel="flash")
+        for way in (DenseAttention(mask), WeightRecorder(mask), blocks, other):
             torch.testing.assert_close(way.attend(*qkv, 0.0), expected, rtol=0, atol=1e-5)
 
 
@@ -324,3 +328,35 @@ def test_packed_rows_on_a_gpu_are_attended_in_blocks_unless_dropout_is_applied(c
     model.eval()
     assert isinstance(chosen(), BlockAttention), "validation needs no mask of all pairs of positions"
     assert isinstance(Transformer(config, VOCABULARY)._attending(CAUSAL, tokens_BT, torch.float32), DenseAttention)
+
+
+@pytest.mark.parametrize(("kernel", "options"), [("auto", None), ("flash", {"BACKEND": "FLASH"})])
+def test_the_kernel_of_the_training_reaches_flex_attention(monkeypatch, kernel, options):
+    """On a CPU, FlexAttention accepts the option and computes without it."""
+    found = []
+
+    def recorded(*qkv: Tensor, kernel_options: dict | None, **_) -> Tensor:
+        found.append(kernel_options)
+        return qkv[0]
+
+    monkeypatch.setattr(attention, "compiled", lambda _: recorded)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: True)
+    model = Transformer(LLAMA, VOCABULARY)
+    execution.prepare(model, TrainingConfig(steps=1, batch_rows=1, compile="off", attention_kernel=kernel), "cuda")
+    tokens_BT = torch.zeros(2, 8, dtype=torch.long).as_subclass(OnGpu)
+    model._attending(CAUSAL, tokens_BT, torch.float32).attend(*random_qkv(2, 8), 0.0)
+    assert found == [options]
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cpu", "is flash, and the device is cpu; give a GPU, or attention_kernel=auto"),
+        ("cuda", "is flash, and there is no module flash_attn.cute; install flash-attn-4, or attention_kernel=auto"),
+    ],
+)
+def test_a_kernel_that_is_not_there_is_refused(device, message):
+    training = TrainingConfig(steps=1, batch_rows=1, attention_kernel="flash")
+    with pytest.raises(ConfigError) as error:
+        execution.prepare(Transformer(LLAMA, VOCABULARY), training, device)
+    assert str(error.value) == f"training.attention_kernel: {message}"
