@@ -200,7 +200,7 @@ class Cache:
         slots = rounded_up(used, SLOT_MULTIPLE)
         parts = self._slots_L2BGSD[:, :, :, :, :slots]
         config = self.config
-        seen = [in_layer(visibility, attention, config.window) for attention in config.layer_attention]
+        seen = [in_layer(visibility, attention, config) for attention in config.layer_attention]
         return [
             LayerCache(keys, values, new, seen_in_layer, bias, config.attention_cap)
             for (keys, values), seen_in_layer in zip(parts, seen, strict=True)

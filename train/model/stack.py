@@ -121,7 +121,7 @@ class Stack(nn.Module):
             seen = with_prefixes(seen, prefix_BT)
         seen = within_documents(seen, documents_BT)
         attending = {
-            attention: self._attending(in_layer(seen, attention, self.config.window), documents_BT, x_BTM.dtype)
+            attention: self._attending(in_layer(seen, attention, self.config, documents_BT), documents_BT, x_BTM.dtype)
             for attention in rotations
         }
         for block, attention in zip(self.layers, self.config.layer_attention, strict=True):

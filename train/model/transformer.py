@@ -211,7 +211,7 @@ class Transformer(Stack):
         of_contexts = BIDIRECTIONAL if self.context_form.looks_ahead else OF_STACK[self.config.stack]
         seen = visibility or of_contexts
         for block, attention in zip(self.layers, self.config.layer_attention, strict=True):
-            recorder = WeightRecorder(self.dense_mask(in_layer(seen, attention, self.config.window), tokens_BT))
+            recorder = WeightRecorder(self.dense_mask(in_layer(seen, attention, self.config), tokens_BT))
             x_BTM = block(x_BTM, rotations[attention], recorder)
             yield recorder.weights_BNTT
 
