@@ -36,7 +36,7 @@ class Causal(Smoothed):
     section 5) and T5; 0: none. The term ``z_loss`` is trained and logged, but is no part of the printed loss."""
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     frame_tokens: ClassVar[int] = 0
-    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate")
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
 
     @property
     def weights(self) -> Mapping[str, float]:

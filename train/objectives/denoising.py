@@ -58,7 +58,7 @@ class Restoring(abc.ABC):
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder_decoder")
     frame_tokens: ClassVar[int] = 0
-    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate")
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
     sentinels: int
     """The number of sentinels in the tokenizer."""
 

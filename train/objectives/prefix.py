@@ -34,7 +34,7 @@ class Prefix:
     type: Literal["prefix"] = "prefix"
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     frame_tokens: ClassVar[int] = 0
-    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate")
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
 
     @property
     def weights(self) -> Mapping[str, float]:

@@ -44,7 +44,7 @@ class Reconstruction(Smoothed):
     type: Literal["reconstruction"] = "reconstruction"
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
     frame_tokens: ClassVar[int] = 2
-    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit",)
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "padded")
     permute_sentences: Fraction = 1.0
     """The share of a document's sentences that change their places."""
     kind: Literal["infilling", "masking", "deletion", "none"] = "infilling"
