@@ -90,7 +90,8 @@ class ModelConfig(ModelShape):
         """The parameters of positions, segments and the norm of the embeddings."""
         positions = (self.position_offset + self.context) * POSITIONS[self.positions].vectors_per_position
         vectors = positions + self.segments + self.embedding_norm * NORMS[self.norm].vectors
-        biases = POSITIONS[self.positions].biases_per_head * self.heads
+        facts = POSITIONS[self.positions]
+        biases = facts.tables(self.layers) * facts.biases_per_head * self.heads
         return vectors * (self.embedding_width or self.width) + biases
 
     @property

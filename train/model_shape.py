@@ -64,7 +64,7 @@ class ModelShape:
     """learned: a table of ``context`` vectors (GPT-2); sinusoidal: fixed vectors of sines and cosines (Vaswani et al.
     2017); rope: rotary embedding of queries and keys (Su et al. 2021); alibi: a bias of attention that falls with the
     distance (Press et al. 2022); t5: a learned bias of attention for each range of distances (Raffel et al. 2020);
-    none: nothing."""
+    t5_by_layer: the same with other numbers in each layer (UMT5); none: nothing."""
     rope_theta: PositiveNumber = 10_000.0
     """Base of the rotary frequencies; only rope uses it."""
     rotary_fraction: PositiveFraction = 1.0

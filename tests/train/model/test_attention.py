@@ -373,9 +373,11 @@ def test_packed_rows_on_a_gpu_are_attended_in_blocks_unless_dropout_is_applied(c
     tokens_BT = torch.zeros(2, 8, dtype=torch.long).as_subclass(OnGpu)
 
     def chosen() -> object:
-        return model._attending(CAUSAL, tokens_BT, torch.float32)
+        return model._attending(CAUSAL, None, tokens_BT, torch.float32)
 
     assert isinstance(chosen(), kind)
     model.eval()
     assert isinstance(chosen(), BlockAttention), "validation needs no mask of all pairs of positions"
-    assert isinstance(Transformer(config, VOCABULARY)._attending(CAUSAL, tokens_BT, torch.float32), DenseAttention)
+    assert isinstance(
+        Transformer(config, VOCABULARY)._attending(CAUSAL, None, tokens_BT, torch.float32), DenseAttention
+    )

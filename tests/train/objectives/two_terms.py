@@ -220,7 +220,7 @@ CASES = (
     Case(
         "ul2",
         UL2,
-        functools.partial(built, TWO_STACKS),
+        functools.partial(built, dataclasses.replace(TWO_STACKS, positions="t5_by_layer")),
         functools.partial(denoising_batch, UL2, UL2_VOCABULARY),
         (0, 3),
     ),
