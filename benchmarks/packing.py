@@ -7,6 +7,7 @@ its UTF-8 bytes without one, draws ``documents`` lengths from them with replacem
 
     best_fit               the stage's, by counting lengths: best fit decreasing
     concatenate            the stage's other method, GPT's: one after the other, cut wherever a row ends
+    padded                 the stage's third method: one document in a row, the rest is padding
     one_by_one             best fit decreasing as in "Fewer Truncations" (Ding et al., ICML 2024): one piece after
                            another into the row with the least room that holds it; plain Python
     cut_in_a_loop          concatenate and cut as scripts do it, one document after another; plain Python

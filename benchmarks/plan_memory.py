@@ -86,6 +86,7 @@ T5 = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, positions="t5", attention_scale_width=1,
     norm="rmsnorm", activation="relu", bias=False, stack="encoder_decoder", scaled_output=True,
 )  # fmt: skip
+UMT5 = dataclasses.replace(T5, positions="t5_by_layer")
 BART = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, position_offset=2, norm_place="post",
     embedding_norm=True, activation="gelu_exact", stack="encoder_decoder",
@@ -148,6 +149,7 @@ CASES = {
     "bloom": Case(BLOOM),
     "gpt_neox": Case(GPT_NEOX),
     "t5": Case(T5),
+    "umt5": Case(UMT5),
     "t5-bf16": Case(T5, precision="bf16"),
     "bart": Case(BART),
     **{f"sums-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1, settings=SUMS) for stage in (1, 2, 3)},
@@ -165,6 +167,7 @@ CASES = {
     "bert-recomputed": Case(BERT, rows=32, settings=RECOMPUTED),
     "bloom-recomputed": Case(BLOOM, settings=RECOMPUTED),
     "t5-recomputed": Case(T5, settings=RECOMPUTED),
+    "umt5-recomputed": Case(UMT5, settings=RECOMPUTED),
     "gemma2-recomputed": Case(GEMMA2, settings=RECOMPUTED),
     "gpt2-selective": Case(GPT2, settings=SELECTIVE),
     "gpt2-selective-dropout": Case(dataclasses.replace(GPT2, dropout=0.1), settings=SELECTIVE),
@@ -173,6 +176,7 @@ CASES = {
     "bert-selective": Case(BERT, settings=SELECTIVE),
     "bloom-selective": Case(BLOOM, settings=SELECTIVE),
     "t5-selective": Case(T5, settings=SELECTIVE),
+    "umt5-selective": Case(UMT5, settings=SELECTIVE),
     "gemma2-selective": Case(GEMMA2, settings=SELECTIVE),
     "gpt2-parts": Case(GPT2, settings=PARTS),
     "gpt2-parts-3": Case(GPT2, stage=3, settings=PARTS),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from headrace.data_prep.shuffle.records import save_array
-from headrace.data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, split_documents
+from headrace.data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, padded, split_documents
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
 from headrace.pipeline.core.errors import ConfigError
@@ -33,7 +33,7 @@ from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 
 SPLITS = ("train", "validation")
 
-METHODS = {"best_fit": best_fit, "concatenate": concatenate}
+METHODS = {"best_fit": best_fit, "concatenate": concatenate, "padded": padded}
 
 Keys = NDArray[np.uint64]
 """Hashes of documents' ids, as in ``keys/*.npy`` of stage ``tokens``."""
@@ -49,8 +49,9 @@ class Packing:
     """Share of the documents held out for validation, selected by a hash of their ids."""
     group_shards: Positive = 64
     """Number of token shards that one task packs together."""
-    method: Literal["best_fit", "concatenate"] = "best_fit"
-    """``best_fit`` splits only documents longer than a row; ``concatenate`` fills every row, as GPT did."""
+    method: Literal["best_fit", "concatenate", "padded"] = "best_fit"
+    """``best_fit`` splits only documents longer than a row; ``concatenate`` fills every row, as GPT did; ``padded`` has
+    one document in a row, or a piece of one that is longer, and pads the rest."""
     forget: FilePath | None = None
     """A file with ids of documents to leave out of all rows, one a line. ``headrace forget`` writes it."""
 
@@ -68,8 +69,8 @@ class Packed(Stage):
 
     packing: Packing
     frame_tokens: int = 0
-    """Positions that the objective of the run needs besides the spans: for each span of ``best_fit``, for each row of
-    ``concatenate``. They count as padding."""
+    """Positions that the objective of the run needs besides the spans: for each row of ``concatenate``, else for each
+    span. They count as padding."""
 
     def raw_files(self) -> tuple[RawFile, ...]:
         if self.packing.forget is None:

@@ -99,7 +99,8 @@ class ModelConfig(ModelShape):
         last_norm = NORM_PLACES[self.norm_place].at_end * self.width * NORMS[self.norm].vectors
         width = self.embedding_width or self.width
         projection = (width + 1) * self.width if width != self.width else 0
-        biases = POSITIONS[self.positions].biases_per_head * self.heads
+        facts = POSITIONS[self.positions]
+        biases = facts.tables(self.layers) * facts.biases_per_head * self.heads
         return self._embedding_parameters + biases + projection + self._block_parameters + last_norm
 
     @property

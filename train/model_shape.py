@@ -27,6 +27,8 @@ from headrace.train.parts import (
 AttentionPattern = Annotated[tuple[AttentionName, ...], Field(min_length=1)]
 PositiveFraction = Annotated[float, Field(gt=0, le=1)]
 Epsilon = PositiveFraction
+Draws = Annotated[int, Field(ge=0, le=64)]
+"""A number of draws that each pair of positions is compared with."""
 BelowOne = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -62,9 +64,9 @@ class ModelShape:
     """learned: a table of ``context`` vectors (GPT-2); sinusoidal: fixed vectors of sines and cosines (Vaswani et al.
     2017); rope: rotary embedding of queries and keys (Su et al. 2021); alibi: a bias of attention that falls with the
     distance (Press et al. 2022); t5: a learned bias of attention for each range of distances (Raffel et al. 2020);
-    none: nothing."""
+    t5_by_layer: the same with other numbers in each layer (UMT5); none: nothing."""
     two_sided_bias: bool | None = None
-    """Whether half of the ranges of positions t5 are for tokens after the query, in a decoder or a discriminator; an
+    """Whether half of the ranges of T5's positions are for tokens after the query, in a decoder or a discriminator; an
     encoder always has them. null: a run sets true where tokens see later ones, as in a prefix LM."""
     rope_theta: PositiveNumber = 10_000.0
     """Base of the rotary frequencies; only rope uses it."""
@@ -124,6 +126,12 @@ class ModelShape:
     2 [window, full], ModernBERT [full, window, window]."""
     window: Positive | None = None
     """A layer with the attention ``window`` sees only tokens at distances below this number; null: no layer has one."""
+    global_tokens: Natural = 0
+    """The first tokens of each document that all its tokens see in layers with a window (Longformer, Beltagy et al.
+    2020). In a stack that looks ahead they see all tokens, too."""
+    random_keys: Draws = 0
+    """Random tokens before the window that each token sees in addition, in layers with one (BigBird, Zaheer et al.
+    2020). In a stack that looks ahead each of these sees it, too. They depend on positions in a document alone."""
     window_theta: PositiveNumber | None = None
     """Base of the rotary frequencies in layers with a window; null: ``rope_theta``."""
     attention_cap: PositiveNumber | None = None
@@ -165,7 +173,7 @@ class ModelShape:
     @property
     def chooses_bias(self) -> bool:
         """Whether ``two_sided_bias`` decides anything."""
-        return self.positions == "t5" and self.stack in ("decoder", "discriminator")
+        return self.positions in ("t5", "t5_by_layer") and self.stack in ("decoder", "discriminator")
 
     @property
     def blocks(self) -> int:
@@ -189,7 +197,7 @@ class ModelShape:
 
     def seen_tokens(self, row_tokens: int) -> int:
         """Returns the keys in reach of one query in a row of this length, summed over the layers."""
-        reach = self.window or row_tokens
+        reach = (self.window or row_tokens) + self.global_tokens + self.random_keys
         both_sides = reach if self.stack in WRITING else 2 * reach - 1
         seen = {"full": row_tokens, "window": min(row_tokens, both_sides)}
         return sum(seen[attention] for attention in self.layer_attention)

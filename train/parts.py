@@ -1,7 +1,8 @@
 """The interchangeable parts of a model: their names, and what each one costs. Free of torch.
 
     part          names                                                classes
-    positions     learned, sinusoidal, rope, alibi, t5, none           train/model/positions.py
+    positions     learned, sinusoidal, rope, alibi, t5, t5_by_layer,   train/model/positions.py
+                  none
     norm          layernorm, layernorm_no_bias, rmsnorm, rmsnorm_1p    train/model/norms.py
     norm place    pre, post, sandwich, after, parallel                 train/model/layers.py
     activation    relu, gelu, gelu_exact, reglu, geglu, geglu_exact,   train/model/layers.py
@@ -17,7 +18,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
-PositionsName = Literal["learned", "sinusoidal", "rope", "alibi", "t5", "none"]
+PositionsName = Literal["learned", "sinusoidal", "rope", "alibi", "t5", "t5_by_layer", "none"]
 NormName = Literal["layernorm", "layernorm_no_bias", "rmsnorm", "rmsnorm_1p"]
 NormPlaceName = Literal["pre", "post", "sandwich", "after", "parallel"]
 ActivationName = Literal["relu", "gelu", "gelu_exact", "reglu", "geglu", "geglu_exact", "swiglu"]
@@ -48,7 +49,13 @@ class PositionsFacts:
     biases_logits: bool = False
     """Whether each head adds a number to each logit of attention; then a CPU has a mask of numbers for each head."""
     biases_per_head: int = 0
-    """Parameters: the numbers for each head that the stack's layers share. A gradient reaches them through the mask."""
+    """Parameters: the numbers for each head, in one table. A gradient reaches them through the mask."""
+    has_table_per_layer: bool = False
+    """Whether each layer has a table, and so a mask, of its own; else the stack's layers share one."""
+
+    def tables(self, layers: int) -> int:
+        """Returns the number of tables of ``biases_per_head`` in a stack of that many layers."""
+        return (layers if self.has_table_per_layer else 1) if self.biases_per_head else 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +104,9 @@ POSITIONS: Mapping[PositionsName, PositionsFacts] = {
     "rope": PositionsFacts(vectors_per_position=0, rotates=True),
     "alibi": PositionsFacts(vectors_per_position=0, biases_logits=True),
     "t5": PositionsFacts(vectors_per_position=0, biases_logits=True, biases_per_head=T5_BUCKETS),
+    "t5_by_layer": PositionsFacts(
+        vectors_per_position=0, biases_logits=True, biases_per_head=T5_BUCKETS, has_table_per_layer=True
+    ),
     "none": PositionsFacts(vectors_per_position=0),
 }
 NORMS: Mapping[NormName, NormFacts] = {

@@ -3,10 +3,11 @@
     documents   ▁▁▁▁▁▁▁▁▁▁▁▁▁▁▁ ▂▂▂▂ ▃▃▃▃▃▃ ▄▄ ▅▅▅▅▅
     cut         ▁▁▁▁▁▁▁▁ ▁▁▁▁▁▁▁ ▂▂▂▂ ▃▃▃▃▃▃ ▄▄ ▅▅▅▅▅        only documents longer than a row are cut
     best fit    ▁▁▁▁▁▁▁▁ | ▁▁▁▁▁▁▁  | ▂▂▂▂     | ▃▃▃▃▃▃▄▄ | ▅▅▅▅▅
+    padded      ▁▁▁▁▁▁▁▁ | ▁▁▁▁▁▁▁  | ▂▂▂▂     | ▃▃▃▃▃▃   | ▄▄       | ▅▅▅▅▅
 
 Best-fit decreasing is the method of "Fewer Truncations Improve Language Modeling" (Ding et al., ICML 2024): each piece,
 from the longest to the shortest, goes into the row with the least free space that still holds it. Concatenation is the
-method of GPT: all documents one after the other, cut every ``row_tokens`` positions.
+method of GPT: all documents one after the other, cut every ``row_tokens`` positions. A padded row has one piece.
 """
 
 import math
@@ -65,6 +66,15 @@ def concatenate(documents: Spans, row_tokens: int, frame_tokens: int = 0) -> tup
     spans["length"] = np.diff(starts, append=total)
     offsets = np.append(np.searchsorted(starts, np.arange(0, total, row_tokens)), len(starts))
     return spans, offsets
+
+
+def padded(documents: Spans, row_tokens: int, frame_tokens: int = 0) -> tuple[Spans, Index]:
+    """Puts each document into a row of its own; one longer than a row has several. The rest of a row is padding.
+
+    The other arguments and the result are those of ``best_fit``. Rows are in the order of the documents.
+    """
+    pieces = cut(documents, row_tokens - frame_tokens)
+    return pieces, np.arange(len(pieces) + 1)
 
 
 def cut(documents: Spans, row_tokens: int) -> Spans:

@@ -41,7 +41,7 @@ def spans_of(packed: Artifact, split: str) -> list[tuple[int, int, int]]:
     return [span for row in range(len(rows)) for span in rows.spans(row).tolist()]
 
 
-@pytest.mark.parametrize("method", ["best_fit", "concatenate"])
+@pytest.mark.parametrize("method", ["best_fit", "concatenate", "padded"])
 def test_every_token_but_the_first_of_a_shard_is_a_target_once(tokens, tmp_path, run_stage, method):
     packed = run_stage(Packed(packing=settings(method=method)), {"tokens": tokens}, tmp_path / "packed")
     spans = spans_of(packed, "train") + spans_of(packed, "validation")
@@ -73,6 +73,14 @@ def test_the_split_does_not_depend_on_sharding(tokens, tmp_path, run_stage):
     for what in ("documents", "text_bytes", "tokens", "split_documents"):
         for split in ("train", "validation"):
             assert counts[0][f"{split}_{what}"] == counts[1][f"{split}_{what}"] > 0
+
+
+def test_padding_is_counted(tokens, tmp_path, run_stage):
+    packed = run_stage(Packed(packing=settings(method="padded"), frame_tokens=2), {"tokens": tokens}, tmp_path)
+    rows = -(-(LENGTHS + 1) // 62)
+    assert packed.counts["train_rows"] + packed.counts["validation_rows"] == rows.sum()
+    padding = packed.counts["train_padding"] + packed.counts["validation_padding"]
+    assert padding == 64 * rows.sum() - (LENGTHS + 1).sum()
 
 
 def test_counts_and_files(tokens, tmp_path, run_stage):

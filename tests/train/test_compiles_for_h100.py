@@ -33,6 +33,7 @@ CASES: dict[str, tuple[str, dict[str, Any], int]] = {
     "grouped": ("qwen3_0_6b", {}, MASK + BLOCK + LOSS),
     "256": ("gemma2_2b", {"window": 256}, 2 * (MASK + BLOCK) + LOSS),
     "windows": ("modernbert_base", {}, 2 * MASK + 3 * BLOCK + LOSS),  # its first block has no norm of attention
+    "global, random": ("modernbert_base", {"global_tokens": 2, "random_keys": 3}, 2 * MASK + 3 * BLOCK + LOSS),
     "bias": ("bloom_560m", {}, MASK + BLOCK + LOSS),
     "parallel": ("pythia_160m", {}, MASK + BLOCK + LOSS),
     "qk_norm": ("olmo2_1b", {}, MASK + BLOCK + LOSS),

@@ -5,10 +5,10 @@
 
 The first is PaLM's count of forward and backward pass (Chowdhery et al. 2022, appendix B): two operations for each
 parameter's multiplication and addition, three such passes; and the products of queries, keys and values, counted as if
-every position saw every other. In a layer with a window, T is the window: every position is counted as if it saw all of
-it. In an encoder–decoder each stack has its own N, L and T, cross-attention is counted as attention to all positions of
-the encoder, and the sum is divided by these positions, which are the tokens. A petaflop/s-day is 8.64e19 operations
-(Brown et al. 2020, table D.1).
+every position saw every other. In a layer with a window, T is the window with global tokens and random keys: every
+position is counted as if it saw all of them. In an encoder–decoder each stack has its own N, L and T, cross-attention
+is counted as attention to all positions of the encoder, and the sum is divided by these positions, which are the
+tokens. A petaflop/s-day is 8.64e19 operations (Brown et al. 2020, table D.1).
 """
 
 import dataclasses

@@ -215,13 +215,14 @@ class Footprint:
         return model.layers * layer + mask + size * model.width + norms * norm + last
 
     def _mask_of_layers_bytes_per_token(self) -> int:
-        """Returns the bytes of the mask with a bias that all layers share, and of its gradient if the bias is learned.
-        Without recomputation what each layer keeps of it is more."""
+        """Returns the bytes of the masks with a bias, one of all layers or one of each, and of the gradient of one if
+        the bias is learned. Without recomputation what each layer keeps of it is more."""
         positions = POSITIONS[self.model.positions]
         is_dense = self.device == "cpu" or positions.biases_per_head > 0
         if not (positions.biases_logits and is_dense):
             return 0
-        return self.value_bytes * self.row_tokens * self.model.heads * (2 if positions.biases_per_head else 1)
+        masks = positions.tables(self.model.layers) + 1 if positions.biases_per_head else 1
+        return self.value_bytes * self.row_tokens * self.model.heads * masks
 
     def _output_layer_bytes(self, tokens: int) -> int:
         width = self.model.embedding_width or self.model.width

@@ -33,8 +33,8 @@ def embeddings(model: ModelConfig, vocabulary: int) -> Iterator[Shape]:
             yield model.position_offset + model.context, width
         if model.segments:
             yield model.segments, width
-    if facts.biases_per_head:
-        yield from ((facts.biases_per_head, stack.heads) for stack in _stacks(model))
+    for stack in _stacks(model):
+        yield from [(facts.biases_per_head, stack.heads)] * facts.tables(stack.layers)
 
 
 def heads(model: ModelConfig, vocabulary: int) -> Iterator[Shape]:

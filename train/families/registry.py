@@ -21,12 +21,13 @@ from headrace.train.families.qwen3 import Qwen3
 from headrace.train.families.roberta import Roberta
 from headrace.train.families.starcoder2 import Starcoder2
 from headrace.train.families.t5 import T5
+from headrace.train.families.umt5 import Umt5
 
 OWN = Own()
 FAMILIES: tuple[Family, ...] = (
     *(Gpt1(), Gpt2(), Opt(), Bloom(), GptNeoX(), Starcoder2(), Llama(), Qwen3(), Olmo2(), Gemma2()),
     *(Bert(), Roberta(), ModernBert(), Electra(), Albert()),
-    *(T5(), Bart()),
+    *(T5(), Umt5(), Bart()),
 )
 """The families that have a class in ``transformers``."""
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.families.family import Family, Preset, WeightNames, common_fields, has_parts, require
-from headrace.train.parts import T5_BUCKETS, ActivationName, StackName
+from headrace.train.parts import T5_BUCKETS, ActivationName, PositionsName, StackName
 
 VOCABULARY = 32128
 SELF = {
@@ -34,19 +34,25 @@ ACTIVATIONS: Mapping[bool, tuple[ActivationName, str]] = {True: ("relu", "relu")
 """Whether it is version 1.0 → the activation, under our name and that of ``feed_forward_proj``."""
 SHARED: Mapping[str, Any] = {
     "stack": "encoder_decoder",
-    "positions": "t5",
     "norm": "rmsnorm",
     "norm_place": "pre",
     "bias": False,
     "attention_scale_width": 1,
 }
-"""The settings of both versions."""
+"""The settings of both versions, and of UMT5."""
+
+
+def bias_name(layer: int) -> str:
+    """Returns the name of a layer's table of biases in its stack at Hugging Face."""
+    return f"block.{layer}.layer.0.SelfAttention.relative_attention_bias"
 
 
 class T5(Family):
     """Two stacks with one embedding, a learned bias by distance for each stack, RMSNorm, no biases, unscaled logits."""
 
     model_type = "t5"
+    architecture: ClassVar[str] = "T5ForConditionalGeneration"
+    positions: ClassVar[PositionsName] = "t5"
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
     defaults: ClassVar[Mapping[str, Any]] = {"feed_forward_proj": "relu"}
     presets: ClassVar[Mapping[str, Preset]] = {
@@ -66,7 +72,8 @@ class T5(Family):
         """Returns the names of the weights; a gated activation has two matrices where the other has one."""
         ups = ("wi",) if config.activation == "relu" else ("wi_0", "wi_1")
         stacks = {}
-        for stack, attention, layer in (("encoder", SELF, 1), ("decoder", SELF | CROSS, 2)):
+        parts = (("encoder", SELF, 1, config.encoder.layers), ("decoder", SELF | CROSS, 2, config.layers))
+        for stack, attention, layer, layers in parts:
             dense = f"layer.{layer}.DenseReluDense"
             feed_forward = {
                 "mlp_norm": (f"layer.{layer}.layer_norm",),
@@ -74,13 +81,17 @@ class T5(Family):
                 "mlp.down": (f"{dense}.wo",),
             }
             outer = {
+                **{ours: f"{stack}.{theirs}" for ours, theirs in self.bias_names(layers).items()},
                 "embedding": "shared",
-                "positions.table": f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias",
                 "norm": f"{stack}.final_layer_norm",
                 "head": "lm_head",
             }
             stacks[stack] = WeightNames(block=f"{stack}.block", inner=attention | feed_forward, outer=outer)
         return dataclasses.replace(stacks["decoder"], encoder=stacks["encoder"])
+
+    def bias_names(self, layers: int) -> Mapping[str, str]:
+        """Returns the names of a stack's tables of biases, ours → at Hugging Face."""
+        return {"positions.table": bias_name(0)}
 
     def context_form(self, start: int, ids: Mapping[str, int]) -> ContextForm:
         """Returns the form in which the continuation is the span of the first sentinel, if the tokenizer has any."""
@@ -92,7 +103,7 @@ class T5(Family):
 
     def computes(self, config: ModelConfig) -> bool:
         free = ("rope_theta", "attention_width", "encoder_layers", "initialization", "scaled_output")
-        parts = {**SHARED, "activation": ACTIVATIONS[config.scaled_output][0]}
+        parts = {**SHARED, "positions": self.positions, "activation": ACTIVATIONS[config.scaled_output][0]}
         return (
             config.kv_heads == config.heads
             and config.tied == config.scaled_output
@@ -101,7 +112,7 @@ class T5(Family):
 
     def to_hf_config(self, config: ModelConfig) -> dict[str, Any]:
         return {
-            **common_fields(self.model_type, "T5ForConditionalGeneration", config),
+            **common_fields(self.model_type, self.architecture, config),
             "is_encoder_decoder": True,
             "num_layers": config.encoder.layers,
             "num_decoder_layers": config.layers,
@@ -128,6 +139,7 @@ class T5(Family):
         require(folder, hf_config, {**buckets, "feed_forward_proj": feed_forward, "is_encoder_decoder": True})
         return ModelConfig(
             **SHARED,
+            positions=self.positions,
             activation=activation,
             tied=is_first,
             scaled_output=is_first,

@@ -193,17 +193,17 @@ class Cache:
         if slots > self.capacity_tokens:
             self._slots_L2BGSD = functional.pad(self._slots_L2BGSD, (0, 0, 0, slots - self.capacity_tokens))
 
-    def layers(self, new: NewTokens, visibility: Visibility, bias: Bias | None) -> list[LayerCache]:
-        """Returns each layer's part, for ``new`` tokens and what they see."""
+    def layers(self, new: NewTokens, visibility: Visibility, biases: Sequence[Bias | None]) -> list[LayerCache]:
+        """Returns each layer's part, for ``new`` tokens, what they see and each layer's bias."""
         used = int(new.lengths_B.max())
         self.reserve(used)
         slots = rounded_up(used, SLOT_MULTIPLE)
         parts = self._slots_L2BGSD[:, :, :, :, :slots]
         config = self.config
-        seen = [in_layer(visibility, attention, config.window) for attention in config.layer_attention]
+        seen = [in_layer(visibility, attention, config) for attention in config.layer_attention]
         return [
             LayerCache(keys, values, new, seen_in_layer, bias, config.attention_cap)
-            for (keys, values), seen_in_layer in zip(parts, seen, strict=True)
+            for (keys, values), seen_in_layer, bias in zip(parts, seen, biases, strict=True)
         ]
 
     def read_source(self, new: NewTokens, keys_and_values: Iterable[tuple[Tensor, Tensor]]) -> None:

@@ -7,13 +7,14 @@ Shapes: B rows, T positions, M model width, N heads, D head width, K half of a h
     rope          a rotation of queries and keys (RoPE, Su et al. 2021)
     alibi         a bias of the logits that falls with the distance (Press et al. 2022)
     t5            a learned bias of the logits for each range of distances (Raffel et al. 2020)
+    t5_by_layer   the same with other numbers in each layer (UMT5, Chung et al. 2023)
     none          nothing: a decoder learns the order from what its tokens cannot see (Haviv et al. 2022)
 
 A scheme can change the embeddings, rotate queries and keys, and add a bias to the logits of attention.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +46,10 @@ class Positions(nn.Module):
     def bias(self) -> Bias | None:
         """Returns what is added to the logits of attention; None adds nothing."""
         return None
+
+    def biases(self) -> Sequence[Bias | None]:
+        """Returns the bias of each layer, the same one unless a scheme has others."""
+        return [self.bias()] * self.config.layers
 
 
 class LearnedPositions(Positions):
@@ -144,6 +149,17 @@ class T5Positions(Positions):
         return bias
 
 
+class T5PositionsByLayer(Positions):
+    """T5's scheme with a table for each layer."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(T5Positions(config) for _ in range(config.layers))
+
+    def biases(self) -> Sequence[Bias | None]:
+        return [layer.bias() for layer in self.layers if isinstance(layer, T5Positions)]
+
+
 def distance_buckets(query: Tensor, key: Tensor, looks_ahead: bool) -> Tensor:
     """Returns the bucket of each distance, an int64 tensor from 0 to T5_BUCKETS - 1.
 
@@ -164,6 +180,7 @@ POSITIONS: Mapping[PositionsName, Callable[[ModelConfig], Positions]] = {
     "rope": RotaryPositions,
     "alibi": AlibiPositions,
     "t5": T5Positions,
+    "t5_by_layer": T5PositionsByLayer,
     "none": Positions,
 }
 

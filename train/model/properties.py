@@ -6,6 +6,8 @@ Each deviation is the largest difference of two values that are equal in exact a
 fp32 it is rounding.
 """
 
+import dataclasses
+
 import torch
 from torch import Tensor
 
@@ -77,7 +79,8 @@ def cache_bytes(config: ModelConfig, tokens: int) -> int:
 
 def visible_pairs(stack: StackName, attention: AttentionName, window: int | None, tokens: int) -> int:
     """Returns the number of pairs of a query and a key that it sees in a row of ``tokens``, of ``tokens``² pairs."""
-    visibility = in_layer(OF_STACK[stack], attention, window)
+    shape = dataclasses.replace(_config(stack), attention_pattern=(attention,), window=window)
+    visibility = in_layer(OF_STACK[stack], attention, shape)
     visible_BNTS = logit_mask(visibility, None, 1, 1, torch.arange(tokens)[None], tokens).visible_BNTS
     return int(visible_BNTS.expand(1, 1, tokens, tokens).sum())
 

@@ -123,12 +123,9 @@ class Stack(nn.Module):
         if prefix_BT is not None:
             seen = with_prefixes(seen, prefix_BT)
         seen = within_documents(seen, documents_BT)
-        attending = {
-            attention: self._attending(in_layer(seen, attention, self.config.window), documents_BT, x_BTM.dtype)
-            for attention in rotations
-        }
-        for block, attention in zip(self.layers, self.config.layer_attention, strict=True):
-            x_BTM = block(x_BTM, rotations[attention], attending[attention], memory)
+        attendings = self._attendings(seen, documents_BT, x_BTM.dtype)
+        for block, attention, attending in zip(self.layers, self.config.layer_attention, attendings, strict=True):
+            x_BTM = block(x_BTM, rotations[attention], attending, memory)
         return x_BTM
 
     def extended(self, x_PM: Tensor, new: NewTokens, cache: Cache, visibility: Visibility | None = None) -> Tensor:
@@ -138,7 +135,7 @@ class Stack(nn.Module):
         """
         positions_1P = functional.pad(new.positions_P, new.padding)[None]
         x_1PM, rotations = self.embedded(functional.pad(x_PM, (0, 0, *new.padding))[None], positions_1P)
-        layers = cache.layers(new, visibility or OF_STACK[self.config.stack], self.positions.bias())
+        layers = cache.layers(new, visibility or OF_STACK[self.config.stack], self.positions.biases())
         parts = zip(self.layers, self.config.layer_attention, layers, cache.memories(new), strict=True)
         for block, attention, layer, memory in parts:
             x_1PM = block(x_1PM, rotations[attention], layer, memory)
@@ -150,31 +147,44 @@ class Stack(nn.Module):
         normed_BTM: Tensor = self.last_dropout(self.norm(x_BTM))
         return normed_BTM
 
-    def dense_mask(self, visibility: Visibility, tokens_BT: Tensor) -> LogitMask:
-        """Returns the mask of all pairs of the positions of ``tokens_BT``, with the positions' bias."""
+    def dense_mask(self, visibility: Visibility, bias: Bias | None, tokens_BT: Tensor) -> LogitMask:
+        """Returns the mask of all pairs of the positions of ``tokens_BT``."""
         rows, positions = tokens_BT.shape
         queries_1T = torch.arange(positions, device=tokens_BT.device)[None]
-        visibility, bias, heads = self._of_own_heads(visibility)
+        visibility, bias, heads = self._of_own_heads(visibility, bias)
         return logit_mask(visibility, bias, rows, heads, queries_1T, positions, self.config.attention_cap)
 
-    def _attending(self, visibility: Visibility, tokens_BT: Tensor, dtype: torch.dtype) -> Attending:
+    def _attendings(self, visibility: Visibility, documents_BT: Tensor, dtype: torch.dtype) -> Iterator[Attending]:
+        """Yields how each layer computes attention: one way for all layers with the same mask and bias. A layer's own
+        bias is computed when it is needed and not kept."""
+        made: dict[AttentionName, Attending] = {}
+        made_with: Bias | None = None
+        for attention, bias in zip(self.config.layer_attention, self.positions.biases(), strict=True):
+            if bias is not made_with:
+                made, made_with = {}, bias
+            if attention not in made:
+                seen = in_layer(visibility, attention, self.config, documents_BT)
+                made[attention] = self._attending(seen, bias, documents_BT, dtype)
+            yield made[attention]
+
+    def _attending(self, visibility: Visibility, bias: Bias | None, tokens_BT: Tensor, dtype: torch.dtype) -> Attending:
         """Chooses how to compute attention of queries of ``dtype``: FlexAttention for packed rows on a GPU, where there
         is no dropout to apply and no bias to learn."""
         learns_bias = POSITION_FACTS[self.config.positions].biases_per_head > 0
         drops = self.training and self.config.dropout
         attending: Attending
         if not (tokens_BT.is_cuda and self.reads_packed_rows) or drops or learns_bias:
-            attending = DenseAttention(self.dense_mask(visibility, tokens_BT), dtype)
+            attending = DenseAttention(self.dense_mask(visibility, bias, tokens_BT), dtype)
         else:
-            visibility, bias, heads = self._of_own_heads(visibility)
+            visibility, bias, heads = self._of_own_heads(visibility, bias)
             rows, positions = tokens_BT.shape
             blocks = block_mask(visibility, rows, heads, positions, tokens_BT.device)
             attending = BlockAttention(blocks, bias, self.config.attention_cap, self.attention_kernel)
         return attending if self.row_part is None else ExchangedAttention(attending, self.row_part)
 
-    def _of_own_heads(self, visibility: Visibility) -> tuple[Visibility, Bias | None, int]:
-        """Returns ``visibility``, the positions' bias and the number of the heads that this rank computes."""
-        part, bias, heads = self.row_part, self.positions.bias(), self.config.heads
+    def _of_own_heads(self, visibility: Visibility, bias: Bias | None) -> tuple[Visibility, Bias | None, int]:
+        """Returns visibility, bias and number of the heads that this rank computes."""
+        part, heads = self.row_part, self.config.heads
         if part is None:
             return visibility, bias, heads
         own = heads // part.parts

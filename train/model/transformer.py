@@ -210,8 +210,9 @@ class Transformer(Stack):
         x_BTM, rotations = self.embedded(self.embedding(tokens_BT), positions_1T)
         of_contexts = BIDIRECTIONAL if self.context_form.looks_ahead else OF_STACK[self.config.stack]
         seen = visibility or of_contexts
-        for block, attention in zip(self.layers, self.config.layer_attention, strict=True):
-            recorder = WeightRecorder(self.dense_mask(in_layer(seen, attention, self.config.window), tokens_BT))
+        layers = zip(self.layers, self.config.layer_attention, self.positions.biases(), strict=True)
+        for block, attention, bias in layers:
+            recorder = WeightRecorder(self.dense_mask(in_layer(seen, attention, self.config), bias, tokens_BT))
             x_BTM = block(x_BTM, rotations[attention], recorder)
             yield recorder.weights_BNTT
 
@@ -289,8 +290,10 @@ def _draw_as_gpt(name: str, role: RoleName, parameter: Tensor, config: ModelConf
 def _draw_as_t5(name: str, role: RoleName, parameter: Tensor, config: ModelConfig, generator: torch.Generator) -> None:
     """Draws a matrix as T5 does: with standard deviation 1/sqrt(inputs), the embedding with 1, the bias by distance
     with 1/sqrt(M). Queries are divided by sqrt(D) here, because T5 does not divide its logits by it."""
-    inputs = {"embedding.weight": 1, "positions.table.weight": config.width}
     name = name.removeprefix("encoder.")
-    parameter.normal_(0.0, inputs.get(name, parameter.shape[1]) ** -0.5, generator=generator)
+    inputs = 1 if name == "embedding.weight" else parameter.shape[1]
+    if name.startswith("positions."):
+        inputs = config.width
+    parameter.normal_(0.0, inputs**-0.5, generator=generator)
     if name.endswith(("attention.qkv.weight", "cross.query.weight")):
         parameter[: config.heads * config.head_width] *= config.head_width**-0.5

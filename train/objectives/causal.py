@@ -34,7 +34,7 @@ class Causal(CrossEntropy):
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     frame_tokens: ClassVar[int] = 0
     looks_ahead: ClassVar[bool] = False
-    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate")
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
 
     @property
     def weights(self) -> Mapping[str, float]:

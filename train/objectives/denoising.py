@@ -59,7 +59,7 @@ class Restoring(CrossEntropy, abc.ABC):
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder", "encoder_decoder")
     frame_tokens: ClassVar[int] = 0
-    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate")
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
     sentinels: Sentinels = 100
     """The number of sentinels <extra_id_0>, <extra_id_1>, … in the tokenizer; the first one is also the mask."""
     input_mask: Literal["full", "causal"] = "full"

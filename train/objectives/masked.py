@@ -86,8 +86,8 @@ class Masked:
     """Static masks: a row has this many masks, and each time it is read one of them is drawn (BERT: 10 copies); null: a
     new mask each time (RoBERTa)."""
     documents: Literal["separate", "joined"] = "separate"
-    """separate: documents of a row do not see each other (packing.method=best_fit); joined: a row is one sequence over
-    the ends of documents (packing.method=concatenate)."""
+    """separate: documents of a row do not see each other (packing.method=best_fit or padded); joined: a row is one
+    sequence over the ends of documents (packing.method=concatenate)."""
 
     pairs: PairsName = "none"
     """none: each document is one text. The others divide it in two at the beginning of a sentence, and add a term of
@@ -122,7 +122,7 @@ class Masked:
 
     @property
     def packing_methods(self) -> tuple[str, ...]:
-        return ("best_fit",) if self.documents == "separate" else ("concatenate",)
+        return ("best_fit", "padded") if self.documents == "separate" else ("concatenate",)
 
     def special_tokens(self) -> tuple[str, ...]:
         return (CLASS, SEPARATOR, MASK)

@@ -45,7 +45,7 @@ class Reconstruction(CrossEntropy):
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
     frame_tokens: ClassVar[int] = 2
     looks_ahead: ClassVar[bool] = False
-    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit",)
+    packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "padded")
     permute_sentences: Fraction = 1.0
     """The share of a document's sentences that change their places."""
     kind: Literal["infilling", "masking", "deletion", "none"] = "infilling"

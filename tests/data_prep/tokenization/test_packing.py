@@ -7,10 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.tokenization.packing import SPAN, Spans, best_fit, concatenate, cut, fit, split_documents
+from headrace.data_prep.tokenization.packing import (
+    SPAN,
+    Spans,
+    best_fit,
+    concatenate,
+    cut,
+    fit,
+    padded,
+    split_documents,
+)
 
 LENGTHS = st.lists(st.integers(1, 60), max_size=80)
-METHODS = [best_fit, concatenate]
+METHODS = [best_fit, concatenate, padded]
 
 
 def documents(lengths: list[int], shards: int = 3) -> Spans:
@@ -65,6 +74,15 @@ def test_concatenation_pads_only_the_last_row_and_keeps_the_order(lengths, row_t
     whole = documents(lengths)
     spans, offsets = concatenate(whole, row_tokens)
     assert len(offsets) - 1 == -(-sum(lengths) // row_tokens)
+    assert positions(spans) == positions(whole)
+
+
+@given(lengths=LENGTHS, row_tokens=st.integers(1, 40))
+def test_a_padded_row_holds_one_document_or_a_piece_of_it(lengths, row_tokens):
+    whole = documents(lengths)
+    spans, offsets = padded(whole, row_tokens)
+    assert (np.diff(offsets) == 1).all()
+    assert len(spans) == sum(-(-length // row_tokens) for length in lengths)
     assert positions(spans) == positions(whole)
 
 

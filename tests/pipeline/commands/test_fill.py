@@ -83,7 +83,8 @@ def test_all_places_are_filled_together(folders):
         ),
         (
             [*ENCODER, "packing.method=concatenate", "packing.row_tokens=128"],
-            "packing.method: concatenate makes no rows for this objective (masked); give packing.method=best_fit",
+            "packing.method: concatenate makes no rows for this objective (masked); give packing.method=best_fit or "
+            "padded",
         ),
         (
             [*ENCODER, "packing.row_tokens=2"],

@@ -42,6 +42,16 @@ def test_layers_with_a_window_have_a_mask_of_their_own() -> None:
     assert (window.visible_TS == full.visible_TS & (distances < 3)).all()
 
 
+def test_a_mask_with_global_tokens_and_random_keys_is_drawn() -> None:
+    sparse = ("model=bert_demo", "objective=masked", "model.attention_pattern=[window]", "model.window=2")
+    (mask,) = example(*sparse, "model.global_tokens=1", "model.random_keys=1").masks
+    (near,) = example(*sparse).masks
+    assert (mask.visible_TS == mask.visible_TS.T).all()
+    assert (mask.visible_TS & near.visible_TS == near.visible_TS).all()
+    assert mask.visible_TS.sum() > near.visible_TS.sum()
+    assert not mask.visible_TS.all()
+
+
 def test_a_decoder_sees_the_tokens_before_and_its_whole_encoder() -> None:
     found = example("model=t5_small", "objective=span_corruption", "packing.row_tokens=512")
     encoder, decoder, cross = found.masks

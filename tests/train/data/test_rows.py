@@ -102,7 +102,7 @@ def test_a_row_tells_its_spans(built):
     assert len(Rows(packed, tokens, "train")) == 5
 
 
-@pytest.mark.parametrize("method", ["best_fit", "concatenate"])
+@pytest.mark.parametrize("method", ["best_fit", "concatenate", "padded"])
 def test_an_epoch_over_real_text_holds_every_byte_of_it(tmp_path, run_stage, data_folder, method):
     pages = json_texts(data_folder("web/dclm_keep_drop_labels.jsonl.zst"), 120)
     artifacts = {"unique": unique_documents(tmp_path / "unique", [pages[:50], pages[50:]])}

@@ -23,6 +23,7 @@ CASES = {
     "roberta": (ENCODERS["roberta"], transformers.AutoModelForMaskedLM, ()),
     "t5": (TWO_STACKS["v1.0"], transformers.AutoModelForSeq2SeqLM, T5_PLACES),
     "t5_v1_1": (TWO_STACKS["v1.1"], transformers.AutoModelForSeq2SeqLM, T5_PLACES),
+    "umt5": (TWO_STACKS["umt5"], transformers.AutoModelForSeq2SeqLM, T5_PLACES),
     "bart": (TWO_STACKS["bart"], transformers.AutoModelForSeq2SeqLM, ()),
     "bart-feed_forward": (TWO_STACKS["bart"], transformers.AutoModelForSeq2SeqLM, BART_PLACES),
 }

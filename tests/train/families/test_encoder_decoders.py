@@ -17,12 +17,14 @@ from headrace.train.config import ModelConfig
 from headrace.train.data.batches import Source
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.registry import OWN, family_of
+from headrace.train.families.umt5 import Umt5
 from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.queries import Tokens
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.transformer import Transformer, initialize
 from tests.command_line import headrace_here
+from tests.train.families.test_families import preset_config
 from tests.train.model.test_transformer import VOCABULARY, random_model
 
 T5 = ModelConfig(
@@ -37,6 +39,7 @@ BART = ModelConfig(
 SHAPES = {
     "v1.0": T5,
     "v1.1": dataclasses.replace(T5, encoder_layers=None, activation="geglu", tied=False, scaled_output=False),
+    "umt5": dataclasses.replace(T5, positions="t5_by_layer", activation="geglu", tied=False, scaled_output=False),
     "bart": BART,
 }
 GENERATOR = torch.Generator().manual_seed(1)
@@ -51,7 +54,7 @@ def pair(request, tmp_path_factory):
     """A random model of ours, and the one that transformers opens in its exported folder."""
     folder = tmp_path_factory.mktemp("t5")
     tokenizer_file = folder / "tokenizer.json"
-    special_tokens, start = ("t5", 0) if request.param.positions == "t5" else ("roberta", 2)
+    special_tokens, start = ("t5", 0) if request.param.positions.startswith("t5") else ("roberta", 2)
     trained = Trained(vocabulary_size=400, special_tokens=special_tokens).train(["a mill"])
     tokenizer_file.write_text(trained, encoding="utf-8")
     ours = random_model(request.param)
@@ -306,13 +309,40 @@ def test_a_mixture_of_two_stacks_has_our_format_and_its_number_of_parameters():
     torch.testing.assert_close(alone[1], packed[1])
 
 
-def test_t5s_first_weights_have_its_deviations():
-    model = Transformer(T5, 1000)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tie_word_embeddings": True}, "umt5: has tie_word_embeddings=True in config.json; only False is computed"),
+        (
+            {"scale_decoder_outputs": True},
+            "umt5: has scale_decoder_outputs=True in config.json; only False is computed",
+        ),
+        (
+            {"feed_forward_proj": "relu"},
+            "umt5: has feed_forward_proj='relu' in config.json; only 'gated-gelu' is computed",
+        ),
+    ],
+)
+def test_a_umt5_with_a_scaled_output_or_another_activation_is_refused(changes, message):
+    """The published config.json of umt5-base, which leaves the activation out, is read."""
+    sizes = {"d_model": 768, "d_kv": 64, "d_ff": 2048, "num_layers": 12, "num_heads": 12, "num_decoder_layers": 12}
+    published = {"model_type": "umt5", "is_encoder_decoder": True, "tie_word_embeddings": False, **sizes}
+    config = Umt5().from_hf_config(published, Path("umt5"))
+    assert family_of(config).model_type == "umt5"
+    assert config == dataclasses.replace(preset_config("umt5_base"), dropout_places=())
+    with pytest.raises(ArtifactError) as error:
+        Umt5().from_hf_config(published | changes, Path("umt5"))
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("table", ["positions.table", "positions.layers.2.table"])
+def test_t5s_first_weights_have_its_deviations(table):
+    model = Transformer(SHAPES["umt5"] if "layers" in table else T5, 1000)
     initialize(model, 0)
     weights = dict(model.named_parameters())
     expected = {
         "embedding.weight": 1.0,
-        "encoder.positions.table.weight": 32**-0.5,
+        f"encoder.{table}.weight": 32**-0.5,
         "blocks.0.cross.query.weight": (32 * 16) ** -0.5,
         "blocks.0.cross.key_value.weight": 32**-0.5,
         "encoder.blocks.2.attention.output.weight": 64**-0.5,

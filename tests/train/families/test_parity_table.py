@@ -100,6 +100,7 @@ ROWS = {
     "ALBERT, both heads": Row(BOTH_HEADS, "albert", "albert_base"),
     "T5 1.0": Row(TWO_STACKS, "v1.0", "t5_small"),
     "T5 1.1": Row(TWO_STACKS, "v1.1", "t5_v1_1_small"),
+    "UMT5": Row(TWO_STACKS, "umt5", "umt5_small"),
     "BART": Row(TWO_STACKS, "bart", "bart_base"),
     "Transformer of 2017": Row(MARIAN, "", "transformer_base"),
 }

@@ -48,9 +48,11 @@ GEMMA2 = ModelConfig(
     attention_pattern=("window", "full"), window=6, attention_cap=5.0, logit_cap=8.0,
 )  # fmt: skip
 BANDED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=7)
+LINKED = dataclasses.replace(GPT2, attention_pattern=("full", "window"), window=2, global_tokens=1, random_keys=2)
 SHAPES = {
     "gpt1": GPT1, "gpt2": GPT2, "llama": LLAMA, "opt": OPT, "bloom": BLOOM, "qwen3": QWEN3, "olmo2": OLMO2,
     "gemma2": GEMMA2, "gpt_neox": GPT_NEOX, "starcoder2": STARCODER2, "banded": BANDED,
+    "linked": LINKED,
 }  # fmt: skip
 """Small models that have every part together."""
 VOCABULARY = 53
@@ -71,9 +73,12 @@ def test_every_preset_decodes():
 
 
 ENCODER = dataclasses.replace(GPT1, stack="encoder")
+LINKED_ENCODER = dataclasses.replace(LINKED, stack="encoder")
 
 
-@pytest.mark.parametrize("config", [*SHAPES.values(), ENCODER], ids=[*SHAPES, "encoder"])
+@pytest.mark.parametrize(
+    "config", [*SHAPES.values(), ENCODER, LINKED_ENCODER], ids=[*SHAPES, "encoder", "linked-encoder"]
+)
 def test_a_packed_row_gives_each_document_its_own_logits(config):
     model = random_model(config)
     lengths, generator = [5, 1, 9, 4], torch.Generator().manual_seed(0)
@@ -196,6 +201,16 @@ def test_first_weights_are_gpt2s_and_gpt1s(place, residual):
         (
             {"window": 8, "attention_pattern": ["window"], "window_theta": 1e4},
             "model: window_theta 10000.0 needs positions rope, not learned, and a window; correct the model's settings",
+        ),
+        (
+            {"global_tokens": 2},
+            "model: global_tokens 2 need a layer with a window, and attention_pattern [full] has none; "
+            "correct the model's settings",
+        ),
+        (
+            {"random_keys": 3},
+            "model: random_keys 3 need a layer with a window, and attention_pattern [full] has none; "
+            "correct the model's settings",
         ),
         (
             {"shared_stacks": True},

@@ -8,7 +8,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerFast
 
-from headrace.data_prep.tokenization.packing import SPAN, best_fit, concatenate
+from headrace.data_prep.tokenization.packing import SPAN, best_fit, concatenate, padded
 from headrace.data_prep.tokenizer import Trained
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.batches import IGNORED
@@ -198,7 +198,9 @@ def test_no_text_is_a_row_of_padding():
     assert set(arrays["documents"]) == {-1}
 
 
-@pytest.mark.parametrize(("method", "documents"), [(best_fit, "separate"), (concatenate, "joined")])
+@pytest.mark.parametrize(
+    ("method", "documents"), [(best_fit, "separate"), (concatenate, "joined"), (padded, "separate")]
+)
 def test_packed_rows_have_room_for_the_frame(method, documents):
     lengths = np.random.default_rng(0).integers(1, 90, 60)
     spans = np.zeros(60, SPAN)

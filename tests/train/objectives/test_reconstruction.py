@@ -159,7 +159,7 @@ def test_a_model_is_trained_scored_and_exported_with_the_form_of_its_contexts(tm
         (
             ("packing=concatenate",),
             "packing.method: concatenate makes no rows for this objective (reconstruction); give "
-            "packing.method=best_fit, or other objective settings",
+            "packing.method=best_fit or padded, or other objective settings",
         ),
     ],
 )

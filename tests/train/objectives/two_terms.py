@@ -30,6 +30,7 @@ from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.encoder_decoder import of_stack
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR, Masked
+from headrace.train.objectives.prefix import Prefix
 from headrace.train.objectives.reconstruction import Reconstruction
 from headrace.train.objectives.replaced_tokens import ReplacedTokens
 from headrace.train.objectives.ul2 import Ul2
@@ -145,6 +146,17 @@ def denoising_batch(objective: Objective, vocabulary: Vocabulary) -> dict[str, t
     return {name: torch.from_numpy(array) for name, array in stacked(rows).items()}
 
 
+def prefix_batch() -> dict[str, torch.Tensor]:
+    """A global batch of rows of one or two documents with random prefixes, one of them empty."""
+    generator, vocabulary = np.random.default_rng(0), Vocabulary(updates.VOCABULARY, {})
+    rows = []
+    for number in range(updates.ROWS):
+        lengths = [] if number == updates.EMPTY_ROW else [5, *generator.integers(4, 15, number % 2)]
+        pieces = [generator.integers(0, updates.VOCABULARY, length) for length in lengths]
+        rows.append(Prefix().row(pieces, updates.TOKENS, vocabulary, row_generator(0, "test", number)))
+    return {name: torch.from_numpy(array) for name, array in stacked(rows).items()}
+
+
 def reconstruction_batch() -> dict[str, torch.Tensor]:
     """A global batch of rows of one or two documents, one of them empty."""
     generator, special = np.random.default_rng(0), {"<s>": 0, "</s>": 1, "<mask>": 2}
@@ -208,8 +220,16 @@ CASES = (
     Case(
         "ul2",
         UL2,
-        functools.partial(built, TWO_STACKS),
+        functools.partial(built, dataclasses.replace(TWO_STACKS, positions="t5_by_layer")),
         functools.partial(denoising_batch, UL2, UL2_VOCABULARY),
+        (0, 3),
+    ),
+    Case("prefix", Prefix(), functools.partial(updates.first_model, "gpt2-tied"), prefix_batch, ALL),
+    Case(
+        "one-stack",
+        Denoising(),
+        functools.partial(built, dataclasses.replace(updates.SHAPES["gpt2-tied"], context=2 * updates.TOKENS)),
+        functools.partial(denoising_batch, Denoising(), denoising_vocabulary()),
         (0, 3),
     ),
 )
