@@ -84,7 +84,7 @@ class ScoreTable:
     few_shot: Figure | None
     few_shot_groups: list[Figure]
     gains: list[ShotGain]
-    """What worked examples add, for benchmarks with several numbers of them."""
+    """The differences that worked examples make, for benchmarks with several numbers of them."""
     questions: list[AnsweredQuestion]
     written: list[WrittenTexts]
     sentences: dict[str, str]
