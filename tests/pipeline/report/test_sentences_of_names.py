@@ -1,0 +1,44 @@
+"""Every rule that drops pages, and every kind of benchmark, has a sentence that the report prints."""
+
+import re
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+
+from headrace.data_prep.filters import AnyFilter
+from headrace.data_prep.filters.explanations import RULES, WHOLE
+from headrace.pipeline.report.benchmark_sentences import sentence
+from headrace.train.evaluation.settings import AnyBenchmark
+
+ROOT = Path(__file__).parents[3]
+FILTERS = get_args(get_args(AnyFilter)[0])
+NO_DROPS = {"stripped_lines", "pii"}
+"""Filters that change documents and drop none."""
+
+
+def rule_types(filter_class: type) -> list[str]:
+    """Returns the types of the rules that a filter of this class may have."""
+    hint = get_type_hints(filter_class, include_extras=True).get("rules")
+    union = get_args(get_args(hint)[0])[0] if hint else None
+    return [rule.type for rule in get_args(union) or ([union] if union else [])]
+
+
+@pytest.mark.parametrize("filter_class", FILTERS, ids=lambda one: one.type)
+def test_each_filter_is_explained(filter_class: type) -> None:
+    rules = rule_types(filter_class)
+    assert set(rules) <= RULES.keys()
+    of_parts = any(reason.startswith(f"{filter_class.type}.") for reason in WHOLE)
+    assert rules or filter_class.type in WHOLE or of_parts or filter_class.type in NO_DROPS
+
+
+def test_each_reason_of_reading_is_explained() -> None:
+    texts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "data_prep").rglob("*.py"))
+    found = set(re.findall(r'Drop\(\s*"(\w+)"', texts))
+    assert {"broken_record", "not_json", "near_duplicate"} <= found
+    assert found <= WHOLE.keys()
+
+
+@pytest.mark.parametrize("kind", get_args(get_args(AnyBenchmark)[0]), ids=lambda one: one.type)
+def test_each_kind_of_benchmark_has_a_sentence(kind: type) -> None:
+    assert sentence("one of the user's own", kind.type).endswith(".")
