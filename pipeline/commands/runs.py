@@ -9,7 +9,8 @@ headrace runs --json               one JSON object per line, with numbers as num
 
 ``*`` marks your own runs. ``running`` after the stages: a command on a machine works on it now; ``headrace status``
 asks the cluster, too. The size is that of results and checkpoints, without logs. Artifacts that runs share are counted
-in the size of each (``headrace du`` lists them once, and counts every file).
+in the size of each (``headrace du`` lists them once, and counts every file). ``damaged`` as the best score: the metrics
+or the scores differ from their checksum, and ``headrace compare`` names the file.
 """
 
 import json
@@ -23,6 +24,7 @@ import click
 
 from headrace.pipeline.command_line.choice import root_of
 from headrace.pipeline.command_line.declaration import command
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.terminal import show_rows
 from headrace.pipeline.report.formatting import byte_size, decimal
 from headrace.pipeline.run.results import accuracies, best, validation_loss
@@ -30,6 +32,7 @@ from headrace.pipeline.run.run_files import run_files
 from headrace.pipeline.run.saved import SavedRun, saved_runs
 from headrace.pipeline.run.storage import result_bytes
 
+DAMAGED = "damaged"
 COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "loss", "best score")
 
 
@@ -54,6 +57,10 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
     for step in run.steps:
         if step.folder not in sizes:
             sizes[step.folder] = result_bytes(step.folder)
+    try:
+        loss, best_score = validation_loss(run.steps), best(accuracies(run.steps))
+    except ArtifactError:
+        loss, best_score = None, DAMAGED
     return {
         "name": run.name,
         "id": run.id,
@@ -65,8 +72,8 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
         "running": bool(run.processes()),
         "where": str(run.values["config"].get("cluster", {}).get("type", "")),
         "bytes": sum(sizes[step.folder] for step in run.steps),
-        "loss": validation_loss(run.steps),
-        "best_score": best(accuracies(run.steps)),
+        "loss": loss,
+        "best_score": best_score,
         "folder": str(run.file.parent),
     }
 
