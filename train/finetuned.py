@@ -11,10 +11,8 @@ is the same, bit for bit, as without the interruption.
 """
 
 import dataclasses
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.pipeline.core.artifact import Balance, TaskOutput
@@ -23,6 +21,7 @@ from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.train.config import ModelConfig
 from headrace.train.distributed.watchdog import TRAINING
+from headrace.train.finetune.seed_files import SeedFiles
 from headrace.train.finetune.seed_scores import RESULT, best_seed, seed_scores
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.tuning import Tuning
@@ -88,10 +87,9 @@ class Finetuned(Tuning):
 
         with processes.alone(ranks, out.folder), device_errors(self.training, ranks, out.folder):
             facts = train_seeds(self, inputs, out, ranks)
-        if not ranks.first:
-            return Counter()
-        results = [read_json(out.folder / f"seed_{seed}" / RESULT) for seed in self.finetune.seeds]
-        self._register(out, results, facts)
+            if not ranks.first:
+                return Counter()
+            results = self._register(out, facts)
         return Counter(
             seeds=len(results),
             examples=facts["examples"]["train"],
@@ -100,21 +98,23 @@ class Finetuned(Tuning):
             tokens=sum(one["tokens"] for one in results),
         )
 
-    def _register(self, out: TaskOutput, results: list[dict[str, Any]], facts: Mapping[str, Any]) -> None:
-        """Writes the table of scores, and makes the files of the seeds and the best model files of the artifact."""
+    def _register(self, out: TaskOutput, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Makes the files of the seeds, the best model and the table of scores files of the artifact.
+
+        Returns the result of each seed.
+
+        Raises:
+            RetryableError: when a file of a seed is damaged.
+        """
+        seeds = {seed: SeedFiles(out, seed) for seed in self.finetune.seeds}
+        for files in seeds.values():
+            files.register(files.folder, files.folder.name)
+        results: list[dict[str, Any]] = [read_json(files.folder / RESULT) for files in seeds.values()]
         metric = self.finetune.task.metric
         best = best_seed(results, metric)
+        seeds[best].register(seeds[best].exported, "hf")
         with out.file(SCORES) as path:
             scores = {one.metric: one.row() for one in seed_scores(results)}
             head = {"task": self.finetune.task.type, "metric": metric, "best_seed": best, "scores": scores}
             write_json(path, {**head, "seeds": results, **facts})
-        sources: dict[str, Path] = {}
-        for seed in self.finetune.seeds:
-            folder = out.folder / f"seed_{seed}"
-            sources |= {f"seed_{seed}/{path.name}": path for path in sorted(folder.glob("*.json*"))}
-        exported = out.own_scratch(f"hf_{best}")
-        files = (path for path in sorted(exported.rglob("*")) if path.is_file())
-        sources |= {f"hf/{path.relative_to(exported).as_posix()}": path for path in files}
-        for name, source in sources.items():
-            with out.file(name) as path:
-                shutil.copyfile(source, path)
+        return results

@@ -61,10 +61,9 @@ class Scores(Stage):
             from headrace.train.evaluation import scoring_session
             from headrace.train.inference.inference_model import open_exported
 
-        weights = inputs["weights"]
-        encoder = Encoder.load(weights.path("hf/tokenizer.json"))
+        folder = inputs["weights"].verified_folder("hf")
+        encoder = Encoder.load(folder / "tokenizer.json")
         held_out = HeldOut(inputs["tokens"], inputs["packed"], encoder)
-        folder = weights.path("hf/model.safetensors").parent
         found = read_json(inputs["overlaps"].path("items.json"))["benchmarks"]
         overlaps = {
             name: Overlap.of(found[texts]) for name, texts in self.evaluation.same_texts().items() if texts in found

@@ -22,8 +22,9 @@ from headrace.pipeline.api.history import DocumentHistory
 from headrace.pipeline.api.tables import Record, Table
 from headrace.pipeline.commands.runs import facts_of
 from headrace.pipeline.commands.status import states_of
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.tracker import EVALUATION
 from headrace.pipeline.report.figures.score_history import points
@@ -187,7 +188,7 @@ class Run:
             ArtifactError: when the training is not finished.
         """
         inference = {"device": device, "precision": precision}
-        return open_model(need("weights", self._saved.stages).folder / "hf", decode(Inference, inference))
+        return open_model(need("weights", self._saved.stages).verified_folder("hf"), decode(Inference, inference))
 
     @cached_property
     def _drops(self) -> Drops:
@@ -209,13 +210,13 @@ class Run:
 
     @property
     def _metric_rows(self) -> list[Record]:
-        return read_metrics(self._training / "metrics.jsonl")
+        return read_metrics(metrics_path(self._training))
 
     def _final_scores(self) -> Iterator[Record]:
         folder = next((step.folder for step in self._saved.stages if step.name == "scores" and step.is_whole), None)
         if folder is not None:
             step = max(row["step"] for row in self._metric_rows)
-            for one in sorted(read_scores(folder / "scores.json"), key=lambda one: one.order):
+            for one in sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda one: one.order):
                 for metric in one.metrics:
                     yield _score(one.base_name, one.shots, metric, step, AFTER_TRAINING)
 

@@ -29,6 +29,8 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.tracing.lookup import whole
+from headrace.train.finetuned import Finetuned
 from headrace.train.inference.chat_template import ChatTemplate
 from headrace.train.inference.generate import open_chat
 
@@ -75,13 +77,13 @@ def model_of(root: str, run: str) -> Path:
 
     Raises:
         ConfigError: when there is none.
-        ArtifactError: when the training of the run is not finished.
+        ArtifactError: when the training of the run is not finished, or a file of the model is damaged.
     """
     if run:
         steps = SavedRun.read(named_file(root, run)).stages
-        tuned = [step.folder / "hf" for step in steps if step.name == "finetuned"]
-        if tuned and (tuned[0] / "config.json").is_file() and ChatTemplate.of_folder(tuned[0]) is not None:
-            return tuned[0]
+        tuned = whole(steps).get(Finetuned.name)
+        if tuned is not None and ChatTemplate.of_folder(folder := tuned.verified_folder("hf")) is not None:
+            return folder
     return weights_of(root, run, "RUN")
 
 

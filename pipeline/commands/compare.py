@@ -35,7 +35,7 @@ from headrace.pipeline.conf_folder import NOT_DECISIVE
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.report import compare_page
 from headrace.pipeline.report.figures.forest import Interval
 from headrace.pipeline.report.formatting import decimal, flat
@@ -104,8 +104,8 @@ class Contestant:
 
     @property
     def metrics_log(self) -> Path:
-        """The metrics of the training; the file may not exist."""
-        return self.weights / "metrics.jsonl"
+        """The metrics of the training; the file may not exist. See ``metrics_path``."""
+        return metrics_path(self.weights)
 
     def metric(self, benchmark: str, name: str) -> Metric | None:
         """Returns the metric ``name`` of the whole ``benchmark``; None when this run lacks it."""
@@ -231,7 +231,7 @@ def training_lines(runs: Sequence[Contestant]) -> list[list[str]]:
     """Returns a line for each of MEASURES that a run has: its name, then the value that each run logged last."""
     last: list[dict[str, float]] = []
     for run in runs:
-        rows = read_metrics(run.metrics_log) if run.metrics_log.is_file() else []
+        rows = read_metrics(run.metrics_log)
         last.append({key: row[key] for row in rows for key in MEASURES if key in row})
     known = [key for key in MEASURES if any(key in values for values in last)]
     return [[MEASURES[key], *(_measured(values.get(key)) for values in last)] for key in known]

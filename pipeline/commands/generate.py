@@ -23,6 +23,7 @@ import click
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.config import RunConfig
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
 from headrace.pipeline.report.formatting import visible
@@ -145,15 +146,15 @@ def weights_of(root: str, run: str, where: str = "--model") -> Path:
 
     Raises:
         ConfigError: at ``where``, when there is none.
-        ArtifactError: when the training of the run is not finished.
+        ArtifactError: when the training of the run is not finished, or a file of the model is damaged.
     """
     if run:
-        return need("weights", SavedRun.read(named_file(root, run)).stages).folder / "hf"
+        return need("weights", SavedRun.read(named_file(root, run)).stages).verified_folder("hf")
     own = filter(is_own, Path(root).glob("weights/*/manifest.json"))
     finished = sorted(own, key=lambda path: path.stat().st_mtime_ns)
     if not finished:
         raise ConfigError(where, f"no training is finished below {root!r}", "name a folder with a model, or train")
-    return finished[-1].parent / "hf"
+    return Artifact(finished[-1].parent).verified_folder("hf")
 
 
 def prompts_of(prompt: str, file: str, samples: str) -> list[str]:

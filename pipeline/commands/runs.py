@@ -10,7 +10,9 @@ headrace runs --json               one JSON object per line, with numbers as num
 ``*`` marks your own runs. ``running`` after the stages: a command on a machine works on it now; ``headrace status``
 asks the cluster, too. The size is that of results and checkpoints, without logs. Artifacts that runs share are counted
 in the size of each (``headrace du`` lists them once, and counts every file). A column ``notes`` follows where a run has
-``tracking.notes``. A line on stderr counts the artifacts that no run uses and that you may remove with ``headrace gc``.
+``tracking.notes``. ``damaged`` as the best score: the metrics or the scores differ from their checksum, and ``headrace
+compare`` names the file. A line on stderr counts the artifacts that no run uses and that you may remove with
+``headrace gc``.
 """
 
 import json
@@ -34,6 +36,7 @@ from headrace.pipeline.run.saved import SavedRun, saved_runs
 from headrace.pipeline.run.storage import result_bytes
 
 COLUMNS = ("name", "id", "started", "user", "stages", "where", "size", "loss", "best score", "notes")
+DAMAGED = "damaged"
 NOTES_CHARACTERS = 60
 """The most characters of the notes that the table has; ``--json`` has all."""
 
@@ -72,6 +75,10 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
     for step in run.steps:
         if step.folder not in sizes:
             sizes[step.folder] = result_bytes(step.folder)
+    try:
+        loss, best_score = validation_loss(run.steps), best(accuracies(run.steps))
+    except ArtifactError:
+        loss, best_score = None, DAMAGED
     return {
         "name": run.name,
         "id": run.id,
@@ -83,8 +90,8 @@ def facts_of(run: SavedRun, sizes: dict[Path, int]) -> dict[str, Any]:
         "running": bool(run.processes()),
         "where": str(run.values["config"].get("cluster", {}).get("type", "")),
         "bytes": sum(sizes[step.folder] for step in run.steps),
-        "loss": validation_loss(run.steps),
-        "best_score": best(accuracies(run.steps)),
+        "loss": loss,
+        "best_score": best_score,
         "notes": str(run.values["config"].get("tracking", {}).get("notes") or ""),
         "folder": str(run.file.parent),
     }

@@ -19,7 +19,7 @@ from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.lineage import Product
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.wandb_run import errors_explained, replaced
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
 from headrace.pipeline.run.planner import Run
@@ -72,7 +72,7 @@ def _facts(step: Step, checkpoint: Product, place: str) -> Iterator[Fact]:
     """Yields the id of the training's wandb run, its place, its steps and the scored checkpoints."""
     yield "run", wandb_id(checkpoint)
     yield "now at", place
-    rows = read_metrics(step.folder / "metrics.jsonl")
+    rows = read_metrics(metrics_path(step.folder))
     yield "steps", f"{rows[-1]['step'] if rows else 0:,} in {len(rows):,} rows"
     if watched := checkpoint_artifacts(step.folder):
         yield "watched", f"scores of {len(watched)} checkpoints"

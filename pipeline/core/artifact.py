@@ -47,6 +47,12 @@ class FileRecord:
     def of(cls, path: Path) -> "FileRecord":
         return cls(*_measured(path, hashlib.sha256()))
 
+    def fits(self, path: Path) -> bool:
+        """Whether the file at ``path`` has this size and SHA-256; not if it is missing, or is removed meanwhile."""
+        with contextlib.suppress(FileNotFoundError):
+            return path.stat().st_size == self.bytes and FileRecord.of(path) == self
+        return False
+
 
 @dataclasses.dataclass(frozen=True)
 class HandedFile:
@@ -228,6 +234,16 @@ class Artifact:
     def shards(self, kind: str) -> list[Path]:
         """Returns the files of ``kind`` in the order of their numbers, each verified."""
         return [self.path(name) for name in sorted(self.manifest["files"]) if name.startswith(f"{kind}/")]
+
+    def verified_folder(self, name: str) -> Path:
+        """Returns the path of the folder ``name``, after all its files were verified as ``path`` does.
+
+        Raises:
+            ArtifactError: when the manifest lists no file in it, or one is damaged or missing.
+        """
+        if not self.shards(name):
+            raise ArtifactError(str(self.folder), f"has no folder {name!r}", "check the name against manifest.json")
+        return self.folder / name
 
     def shard(self, kind: str, number: int, suffix: str) -> Path:
         """Returns shard ``number`` of ``kind``, verified."""

@@ -13,7 +13,10 @@ from typing import Any
 
 import orjson
 
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError
+
+METRICS = "metrics.jsonl"
 
 
 class MetricsFile:
@@ -30,6 +33,7 @@ class MetricsFile:
         Raises:
             ArtifactError: when these rows have another SHA-256.
         """
+        self._path = path
         self._sha256 = hashlib.sha256(_cut(path, resume_step, sha256))
         self._file = path.open("ab")
 
@@ -45,8 +49,30 @@ class MetricsFile:
         os.fsync(self._file.fileno())
         return self._sha256.hexdigest()
 
+    def verify(self) -> None:
+        """Flushes all rows to the disk, and compares the file with them.
+
+        Raises:
+            ArtifactError: when it has other rows.
+        """
+        found = self._path.read_bytes() if self._path.is_file() else b""
+        if self.flush() != hashlib.sha256(found).hexdigest():
+            raise _damaged(self._path, "its rows")
+
     def close(self) -> None:
         self._file.close()
+
+
+def metrics_path(training: Path) -> Path:
+    """Returns the path of the metrics.jsonl of a training, which may not exist. Once the training is finished, the file
+    is compared with its checksum.
+
+    Raises:
+        ArtifactError: when it is damaged.
+    """
+    if (training / "manifest.json").is_file():
+        return Artifact(training).path(METRICS)
+    return training / METRICS
 
 
 def copy_metrics(source: Path, target: Path, last_step: int) -> None:
@@ -96,10 +122,14 @@ def _cut(path: Path, last_step: int, sha256: str | None) -> bytes:
     """
     kept = _rows_until(path, last_step)
     if sha256 and path.is_file() and hashlib.sha256(kept).hexdigest() != sha256:
-        wrong = f"is damaged: its rows up to step {last_step} are not those that were written"
-        raise ArtifactError(str(path), wrong, "restore it, or remove it and run again to continue without these rows")
+        raise _damaged(path, f"its rows up to step {last_step}")
     _replace(path, kept)
     return kept
+
+
+def _damaged(path: Path, rows: str) -> ArtifactError:
+    remedy = "restore it, or remove it and run again to continue without these rows"
+    return ArtifactError(str(path), f"is damaged: {rows} are not those that were written", remedy)
 
 
 def _rows_until(path: Path, last_step: int) -> bytes:

@@ -23,7 +23,7 @@ from typing import Any
 
 from headrace.pipeline.core.background import Background
 from headrace.pipeline.core.lineage import Media, Product
-from headrace.pipeline.core.metrics_file import MetricsFile, read_metrics
+from headrace.pipeline.core.metrics_file import MetricsFile, metrics_path, read_metrics
 from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.core.wandb_run import (
     CLOSING_SECONDS,
@@ -104,6 +104,14 @@ class Tracker:
         """Flushes all rows to the disk (fsync), and returns their SHA-256. A checkpoint is written only after this."""
         return self._metrics.flush()
 
+    def verify(self) -> None:
+        """Flushes all rows to the disk, and compares metrics.jsonl with them. The end of a training calls it.
+
+        Raises:
+            ArtifactError: when the file has other rows.
+        """
+        self._metrics.verify()
+
     def close(self) -> None:
         self._metrics.close()
         if self._wandb is not None:
@@ -182,7 +190,7 @@ def rebuild(
         run = replaced(folder, tracking, run_id, facts)
         if tracking.lineage:
             record_inputs(run, inputs)
-        for row in read_metrics(folder / "metrics.jsonl"):
+        for row in read_metrics(metrics_path(folder)):
             values = dict(row)
             scores = curves(values.pop(EVALUATION, {}))
             run.log({"global_step": values.pop("step"), **values, **scores})

@@ -63,8 +63,10 @@ def export_model(overrides: Sequence[str], asked: str, to: str, ema: bool) -> It
         (temporary / CARD).write_text(model_card(run, step, paths, ema), encoding="utf-8")
         for file in temporary.rglob("*.safetensors"):  # safetensors lets only their owner read them
             shutil.copymode(temporary / CARD, file)
-        sync(temporary)
+        for path in [*temporary.rglob("*"), temporary]:
+            sync(path)
         temporary.rename(folder)
+        sync(folder.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     shown = ", ".join(f"{step:,}" for step in paths)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.report.formatting import decimal, short
 from headrace.pipeline.run.planner import Run
 from headrace.pipeline.run.step import Step
@@ -68,13 +68,13 @@ def _lines(run: Run, weights: Step, paths: Mapping[int, Path], ema: bool) -> Ite
             yield from (f"| {label} | {counts[key]:,} |" for key, label in DATA[step.name].items() if key in counts)
     scores = next((step for step in run.steps if step.name == Scores.name and step.is_whole), None)
     if scores is not None and not ema and len(paths) == 1 and last == config.training.steps:
-        yield from ("", "## Scores", "", (scores.folder / "scores.md").read_text(encoding="utf-8").rstrip())
+        yield from ("", "## Scores", "", scores.finish().path("scores.md").read_text(encoding="utf-8").rstrip())
 
 
 def _losses(folder: Path, last: int) -> dict[str, str]:
     """Returns the losses that were logged last up to the step ``last``."""
     found: dict[str, str] = {}
-    for row in read_metrics(folder / "metrics.jsonl"):
+    for row in read_metrics(metrics_path(folder)):
         if row["step"] <= last:
             named = {"loss": "training loss", "validation_loss": "validation loss", "bits_per_byte": "bits per byte"}
             found |= {label: decimal(row[key]) for key, label in named.items() if key in row}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from headrace.pipeline.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.ladder.grid import BRANCH, Rung
 from headrace.pipeline.ladder.optima import Arm
 from headrace.pipeline.run.results import validation_loss
@@ -71,5 +71,5 @@ def _training(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> Trai
     run = carried_out(compose(overrides), overrides, starts)
     if (state := state_of(run)) != DONE:
         return Training(rung, state)
-    last = read_metrics(step_of(run, "weights").folder / "metrics.jsonl")[-1]
+    last = read_metrics(metrics_path(step_of(run, "weights").folder))[-1]
     return Training(rung, DONE, validation_loss(run.steps), float(last.get("epoch", 0.0)))

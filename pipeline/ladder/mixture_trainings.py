@@ -9,7 +9,7 @@ import numpy as np
 from headrace.pipeline.composition import compose
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import HeadraceError, TaskError
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.ladder.mixing_law import Floats
 from headrace.pipeline.ladder.proxies import Proxy, Search
 from headrace.pipeline.series.carried_out import DONE, all_carried_out, carried_out, state_of, step_of
@@ -57,7 +57,7 @@ def _training(proxy: Proxy, names: Sequence[str], starts: bool) -> ProxyTraining
     run = carried_out(compose(overrides), overrides, starts)
     if (state := state_of(run)) != DONE:
         return ProxyTraining(proxy, state)
-    rows = read_metrics(step_of(run, "weights").folder / "metrics.jsonl")
+    rows = read_metrics(metrics_path(step_of(run, "weights").folder))
     last: Mapping[str, Any] = next((row for row in reversed(rows) if "validation_loss" in row), {})
     for name in names:
         if f"source_loss:{name}" not in last:

@@ -1,6 +1,7 @@
 """The main results of a run in a few numbers: the validation loss of its training, and the accuracies of its model.
 
-Only metrics.jsonl and scores.json are read, so a table of many runs takes a fraction of a second.
+Only metrics.jsonl and scores.json are read, so a table of many runs takes a fraction of a second. Those of finished
+stages are compared with their checksums.
 """
 
 from collections.abc import Sequence
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import orjson
 
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.metrics_file import metrics_path
 from headrace.pipeline.run.saved import AnyStep
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
 
@@ -19,9 +22,13 @@ Accuracy = tuple[BenchmarkScores, Metric]
 
 
 def validation_loss(steps: Sequence[AnyStep]) -> float | None:
-    """Returns the last validation loss in nats per token; None before the first one. The training may still run."""
+    """Returns the last validation loss in nats per token; None before the first one. The training may still run.
+
+    Raises:
+        ArtifactError: when the training is finished and its metrics.jsonl is damaged.
+    """
     folder = _folder(steps, "weights")
-    path = None if folder is None else folder / "metrics.jsonl"
+    path = None if folder is None else metrics_path(folder)
     if path is None or not path.is_file():
         return None
     size = path.stat().st_size
@@ -43,11 +50,15 @@ def _last_loss(path: Path, start: int) -> float | None:
 
 
 def accuracies(steps: Sequence[AnyStep]) -> list[Accuracy]:
-    """Returns the accuracies of the finished scores, by the benchmarks' names and shots; none before."""
+    """Returns the accuracies of the finished scores, by the benchmarks' names and shots; none before.
+
+    Raises:
+        ArtifactError: when scores.json is damaged.
+    """
     folder = _folder(steps, "scores")
     if folder is None or not (folder / "manifest.json").is_file():
         return []
-    benchmarks = sorted(read_scores(folder / "scores.json"), key=lambda one: one.order)
+    benchmarks = sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda one: one.order)
     firsts = ((one, next((metric for metric in one.whole if metric.kind.is_share), None)) for one in benchmarks)
     return [(one, metric) for one, metric in firsts if metric is not None]
 

@@ -6,17 +6,18 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import Any
 
 import orjson
 
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.json_files import read_json
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import METRICS, read_metrics
 from headrace.pipeline.report.figures.unigram import unigram_loss
 from headrace.pipeline.run.saved import AnyStep
 from headrace.pipeline.study.settings import FINETUNED
 from headrace.pipeline.study.verdict import Measured
+from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
 from headrace.train.finetuned import SCORES
 from headrace.train.objectives.base import Objective
@@ -26,7 +27,6 @@ from headrace.train.objectives.masked import Masked
 Points = Sequence[tuple[float, float]]
 Items = dict[str, tuple[float, float]]
 """Item → (outcome, size), as of ``Measured.items``."""
-METRICS = "metrics.jsonl"
 CURVE = "validation_loss"
 """The key of metrics.jsonl whose course is drawn."""
 LOSSES = ("loss", CURVE)
@@ -58,34 +58,33 @@ def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int, 
 
     Args:
         sources: measure → where it is read (settings.py).
-        steps: the stages of the run.
+        steps: the stages of the run; results of finished ones are compared with their checksums.
         vocabulary: the number of tokens.
         objective: the objective of the training.
     """
-    folders = {step.name: step.folder for step in steps}
-    rows = read_metrics(folders["weights"] / METRICS) if "weights" in folders else []
+    artifacts = whole(steps)
+    rows = read_metrics(artifacts["weights"].path(METRICS)) if "weights" in artifacts else []
     last = {key: value for row in rows for key, value in row.items() if isinstance(value, int | float)}
     found: dict[str, Measured] = {}
     for name, source in sources.items():
         stage, _, metric = source.partition(".")
         if stage == FINETUNED:
-            one = _of_finetuning(metric, folders[FINETUNED])
+            one = _of_finetuning(metric, artifacts[FINETUNED])
         elif metric:
-            one = _of_scores(source, folders["scores"])
+            one = _of_scores(source, artifacts["scores"])
         else:
             chance = math.log(vocabulary) if source in LOSSES else None
             one = Measured(float(last[source]), chance, False if source in LOSSES else None) if source in last else None
         if one is not None:
             found[name] = one
     curve = [(row["step"], row[CURVE]) for row in rows if row.get(CURVE) is not None]
-    tuned = sorted(folders[FINETUNED].glob(f"seed_*/{METRICS}")) if FINETUNED in folders else []
-    seconds = _seconds(rows) + sum(_seconds(read_metrics(path)) for path in tuned)
+    tuned = _curves_of_seeds(artifacts[FINETUNED]) if FINETUNED in artifacts else []
     unigram = None
     is_of_tokens = isinstance(objective, Causal) or (isinstance(objective, Masked) and not objective.has_pairs)
-    data = [step.folder for step in steps if step.name in DATA and step.is_whole]
+    data = [artifacts[name].folder for name in DATA if name in artifacts]
     if curve and is_of_tokens and len(data) == len(DATA):
         unigram = _unigram(*data)
-    return Reading(found, curve, seconds, unigram)
+    return Reading(found, curve, _seconds(rows) + sum(map(_seconds, tuned)), unigram)
 
 
 @functools.cache
@@ -93,6 +92,11 @@ def _unigram(*data: Path) -> float | None:
     """Returns the loss of the frequencies of tokens in these artifacts, which most runs of a study share."""
     loss = unigram_loss({folder.parent.name: Artifact(folder) for folder in data})
     return None if loss is None else loss.per_token
+
+
+def _curves_of_seeds(finetuned: Artifact) -> list[list[dict[str, Any]]]:
+    """Returns the rows of the metrics.jsonl of each seed."""
+    return [read_metrics(finetuned.path(name)) for name in finetuned.manifest["files"] if name.endswith(f"/{METRICS}")]
 
 
 def _seconds(rows: Sequence[Mapping[str, float]]) -> float:
@@ -104,30 +108,30 @@ def _seconds(rows: Sequence[Mapping[str, float]]) -> float:
     return seconds
 
 
-def _of_scores(source: str, folder: Path) -> Measured | None:
-    """Returns the metric ``source`` of the scores in ``folder``; None when they lack it."""
+def _of_scores(source: str, artifact: Artifact) -> Measured | None:
+    """Returns the metric ``source`` of the scores in ``artifact``; None when they lack it."""
     benchmark, _, name = source.partition(".")
     name, _, group = name.partition("@")
-    for scores in read_scores(folder / "scores.json"):
+    for scores in read_scores(artifact.path("scores.json")):
         metric = next((one for one in scores.metrics if (one.name, one.group) == (name, group)), None)
         if scores.name == benchmark and metric is not None:
-            items = _items(folder, scores, metric)
+            items = _items(artifact, scores, metric)
             return Measured(metric.value, metric.random, metric.kind.higher_is_better, items)
     return None
 
 
-def _of_finetuning(name: str, folder: Path) -> Measured | None:
-    """Returns the metric ``name`` of the fine-tuning in ``folder``, the mean over its seeds; None when it lacks it.
+def _of_finetuning(name: str, artifact: Artifact) -> Measured | None:
+    """Returns the metric ``name`` of the fine-tuning in ``artifact``, the mean over its seeds; None when it lacks it.
 
     A model that knows nothing answers with the class that most examples have. All metrics are better when higher.
     """
-    found = read_json(folder / SCORES)
+    found = read_json(artifact.path(SCORES))
     if name not in found["scores"]:
         return None
     value = found["scores"][name]["mean"]
     if name != ACCURACY:
         return Measured(value, 0.0 if name in CORRELATIONS else None, True)
-    paths = [folder / f"seed_{one['seed']}" / "predictions.jsonl" for one in found["seeds"]]
+    paths = [artifact.path(f"seed_{one['seed']}/predictions.jsonl") for one in found["seeds"]]
     seeds = [{row["id"]: row for row in map(orjson.loads, path.read_bytes().splitlines())} for path in paths]
     labels = Counter(row["label"] for row in seeds[0].values())
     right: Items = {
@@ -137,10 +141,11 @@ def _of_finetuning(name: str, folder: Path) -> Measured | None:
     return Measured(value, max(labels.values()) / labels.total(), True, _adding_up(right, value))
 
 
-def _items(folder: Path, scores: BenchmarkScores, metric: Metric) -> Items:
+def _items(artifact: Artifact, scores: BenchmarkScores, metric: Metric) -> Items:
     """Returns the outcomes of the items that ``metric`` sums up; none where they do not add up to its value."""
-    path, kind = folder / "samples" / f"{scores.name}.jsonl", metric.kind
-    rows = [orjson.loads(line) for line in path.read_bytes().splitlines()] if path.is_file() else []
+    name, kind = f"samples/{scores.name}.jsonl", metric.kind
+    lines = artifact.path(name).read_bytes().splitlines() if name in artifact.manifest["files"] else []
+    rows = [orjson.loads(line) for line in lines]
     found: Items = {}
     for row in rows:
         outcome = row["outcome"]

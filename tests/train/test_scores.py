@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ import yaml
 
 from headrace.data_prep.decontamination.config import Decontamination
 from headrace.data_prep.overlaps import Overlaps
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import decode
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.rows import Rows
@@ -44,6 +47,17 @@ def metric(entry, name: str) -> dict:
 
 def samples(artifact, name: str) -> list[dict]:
     return [json.loads(row) for row in artifact.path(f"samples/{name}.jsonl").read_text().splitlines()]
+
+
+def test_a_damaged_config_of_the_model_is_named(line, run_stage, tmp_path):
+    """A digit of config.json is another one: the weights would fit, and the scores would be wrong."""
+    copy = tmp_path / "weights"
+    shutil.copytree(line["weights"].folder, copy)
+    config = copy / "hf/config.json"
+    config.write_text(config.read_text().replace('"n_head": 2', '"n_head": 4'))
+    with pytest.raises(ArtifactError) as error:
+        run_stage(Scores(evaluation=evaluation("demo")), {**line, "weights": Artifact(copy)}, tmp_path / "scores")
+    assert str(error.value) == f"{config}: is damaged or missing; remove {copy} and run again"
 
 
 def test_the_demo_scores_everything_without_a_file(demo, line):

@@ -179,9 +179,13 @@ def test_a_damaged_checkpoint_is_passed_over_loudly(tmp_path, inputs, run_stage,
     content[len(content) // 2] ^= 1
     newest.write_bytes(content)
     capfd.readouterr()
+    (folder / "manifest.json").unlink()
+    (folder / "scratch/hf").mkdir(parents=True)
+    (folder / "scratch/hf/tmp-config.json").write_text("{")  # a kill in the middle of the export leaves it
     run_stage(stage(), inputs, folder)
     assert f"{newest}: is damaged or missing; remove {newest.parents[1]} (passed over)" in capfd.readouterr().err
     same(folder, whole)
+    assert Artifact(folder).manifest["files"].keys() == Artifact(whole).manifest["files"].keys()
 
 
 def test_a_second_training_of_the_same_folder_is_refused(tmp_path, inputs, run_stage):

@@ -119,17 +119,9 @@ def verify(path: Path, part: int = 0, parts: int = 1) -> State:
         ArtifactError: when a file is missing, or has another size or checksum.
     """
     for file, record in sorted(_manifest(path)["files"].items())[part::parts]:
-        if not _is(path / file, FileRecord(**record)):
+        if not FileRecord(**record).fits(path / file):
             raise ArtifactError(str(path / file), "is damaged or missing", f"remove {path}")
     return read_state(path)
-
-
-def _is(path: Path, record: FileRecord) -> bool:
-    """Whether the file at ``path`` has the size and the checksum of ``record``; not if its training removes it now."""
-    try:
-        return FileRecord.of(path) == record
-    except FileNotFoundError:
-        return False
 
 
 def read_state(path: Path) -> State:

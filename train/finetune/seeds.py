@@ -11,17 +11,14 @@ from headrace.pipeline.core.stage import Inputs
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first
 from headrace.train.families.hf_config import read_model_config
-from headrace.train.finetune.seed_scores import RESULT
+from headrace.train.finetune.seed_files import SeedFiles
 from headrace.train.finetune.session import Material, SeedTraining
 from headrace.train.finetune.tuning import Tuning
 from headrace.train.loop import preflight
 
 
 def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -> dict[str, Any]:
-    """Trains every seed that has no result yet, and returns facts about the examples.
-
-    The model of a seed is in ``hf_<seed>`` below the task's scratch folder.
-    """
+    """Trains every seed whose files are not whole yet, and returns facts about the examples."""
     material = _material(tuning, inputs)
     finetune = tuning.finetune
     training = tuning.training_of(finetune.seeds[0], len(material.rows))
@@ -36,15 +33,15 @@ def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -
             progress = opened.enter_context(Progress("finetuned", whole, "steps", trail, out.folder / LATEST))
         stop = opened.enter_context(StopRequest())
         for seed in finetune.seeds:
-            folder = out.folder / f"seed_{seed}"
-            if on_first(ranks, (folder / RESULT).is_file):
+            files = SeedFiles(out, seed)
+            if on_first(ranks, files.are_whole):
                 if progress:
                     progress.skip(training.steps)
                 continue
-            folder.mkdir(parents=True, exist_ok=True)
-            session = SeedTraining.open(material, seed, folder, ranks)
+            files.folder.mkdir(parents=True, exist_ok=True)
+            session = SeedTraining.open(material, seed, files.folder, ranks)
             state = session.train(progress, stop)
-            session.finish(state, out.own_scratch(f"hf_{seed}"))
+            session.finish(state, files)
             if progress:
                 progress.skip(training.steps - state.step)  # those of an early end
             del session
@@ -60,7 +57,7 @@ def _material(tuning: Tuning, inputs: Inputs) -> Material:
     tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
     if finetune.from_scratch:
         return Material.read(tuning, tokenizer_file, None, None)
-    return Material.read(tuning, tokenizer_file, inputs["weights"].path("hf/model.safetensors").parent, None)
+    return Material.read(tuning, tokenizer_file, inputs["weights"].verified_folder("hf"), None)
 
 
 def _facts(material: Material) -> dict[str, Any]:

@@ -3,12 +3,12 @@
     seed_1/
         metrics.jsonl           one row per logged step; losses and scores of the validation where it is evaluated
         checkpoints/step_*/     while it trains: the newest one, and the best one
-        result.json             written last: the scores of the best checkpoint, and its step
+        result.json             the scores of the best checkpoint, and its step
         predictions.jsonl       of the best checkpoint: one line for each validation example
         test_predictions.jsonl  the same for the test examples
 
-A fine-tuning that is started again skips the seeds that have a result.json, and resumes the next one from its newest
-checkpoint.
+A fine-tuning that is started again skips the seeds whose files are whole (seed_files.py), and resumes the next one from
+its newest checkpoint.
 """
 
 import dataclasses
@@ -31,6 +31,7 @@ from headrace.train.distributed.processes import Ranks, StopRequest, on_first, w
 from headrace.train.distributed.watchdog import FINETUNING, Watchdog
 from headrace.train.finetune.evaluation import Examination, RowsOfExamples
 from headrace.train.finetune.network import Network
+from headrace.train.finetune.seed_files import PREDICTIONS, TEST_PREDICTIONS, SeedFiles
 from headrace.train.finetune.seed_scores import RESULT
 from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tasks.sequences import Form
@@ -41,8 +42,6 @@ from headrace.train.loop.selection import Selection
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import Job, train
-
-PREDICTIONS, TEST_PREDICTIONS = "predictions.jsonl", "test_predictions.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,13 +146,15 @@ class SeedTraining:
                 state = train(job, self.state, tracker, progress, stop)
                 if state.best_step not in (None, state.step):
                     job.engine.load(job.saver.saved(state.best_step))
-                return state
+            if tracker:
+                tracker.verify()
+            return state
         finally:
             if tracker:
                 tracker.close()
 
-    def finish(self, state: State, exported: Path) -> None:
-        """Writes the predictions, the model to the folder ``exported``, and then the result; all ranks call it."""
+    def finish(self, state: State, files: SeedFiles) -> None:
+        """Writes the model, the predictions and the result, and commits these ``files``; all ranks call it."""
         material, ranks = self.material, self.job.engine.ranks
         predictions = self.examination.predictions()
         test = material.splits.test
@@ -164,12 +165,14 @@ class SeedTraining:
             for _ in weights:
                 pass
             return
-        material.network.export(weights, material.tokenizer_file, exported)
+        if files.exported.exists():
+            shutil.rmtree(files.exported)  # a start that was killed may have left temporary files
+        material.network.export(weights, material.tokenizer_file, files.exported)
         write_lines(self.folder / PREDICTIONS, predictions)
         if test:
             write_lines(self.folder / TEST_PREDICTIONS, test_predictions)
         write_json(self.folder / RESULT, self._result(state, predictions))
-        shutil.rmtree(self.folder / CHECKPOINTS)
+        files.commit()
 
     def _result(self, state: State, predictions: list[Prediction]) -> dict[str, Any]:
         scores = self.material.task.scores(self.material.splits.validation, predictions)

@@ -33,6 +33,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, RetryableError
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.stage import Inputs, Stage
+from headrace.train.checkpoint.names import CHECKPOINTS
 from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 from headrace.train.engine.optimizers.base import Optimizer, Shapes, checkpoint_bytes
 from headrace.train.loop.links import link_seconds, slow_links
@@ -147,7 +148,7 @@ def check_room(training: TrainingConfig, optimizer: Optimizer, shapes: Shapes, f
     if training.spike_rollback_every:
         kept += 1 + (training.keep_last - 1) * training.save_every // training.spike_rollback_every
     saved = min(kept, -(-training.steps // training.save_every)) + 1
-    present = sum(path.stat().st_size for path in folder.glob("checkpoints/**/*") if path.is_file())
+    present = sum(path.stat().st_size for path in folder.rglob(f"{CHECKPOINTS}/**/*") if path.is_file())
     values = sum(math.prod(shape) for each in shapes.values() for shape in each)
     needed = max(0, saved * checkpoint_bytes(optimizer, shapes) - present) + FP32 * values
     free = shutil.disk_usage(folder).free

@@ -1,6 +1,7 @@
 """Opens a training from the stage's settings and inputs, and resumes from a checkpoint if there is one."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 
 from headrace.data_prep.tokenization.encode import Encoder
@@ -139,7 +140,9 @@ class Session:
             try:
                 with watchdog, self.job.saver, Progress("weights", steps, "steps", latest=latest) as progress:
                     progress.skip(self.state.step)
-                    return train(self.job, self.state, tracker, progress, stop)
+                    state = train(self.job, self.state, tracker, progress, stop)
+                tracker.verify()
+                return state
             finally:
                 addresses = {name: artifact.folder.name for name, artifact in self.inputs.items()}
                 if checkpoint := newest_product(self.folder, addresses):
@@ -159,6 +162,8 @@ class Session:
         """Writes the Hugging Face folder on rank 0; all ranks contribute their share of the weights."""
         weights = self.job.engine.weights()
         if self.job.engine.ranks.first:
+            if folder.exists():
+                shutil.rmtree(folder)  # a start that was killed may have left temporary files
             export(weights, self.stage.model, self.vocabulary, self.tokenizer_file, folder, self.form)
         else:
             for _ in weights:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.artifact import Artifact, has_older_format
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import digest
 from headrace.pipeline.core.tracker import EVALUATION, Scores
 from headrace.train.evaluation.score_rows import Metric, read_scores
@@ -36,7 +36,7 @@ class Point:
 
 def points(training: Path) -> list[Point]:
     """Returns all scores of the training in the folder ``training``, by source and step."""
-    found = list(loop_points(read_metrics(training / "metrics.jsonl")))
+    found = list(loop_points(read_metrics(metrics_path(training))))
     return found + [point for artifact in checkpoint_artifacts(training) for point in checkpoint_points(artifact)]
 
 

@@ -4,6 +4,7 @@ checkpoints/*/manifest.json of all weights ── origins ──> trunk ──�
                                                                      └── branch
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import plotly.graph_objects as go
 
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.pipeline.core.metrics_file import read_metrics
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.core.settings import shown
 from headrace.pipeline.report.figures.drawing import BLUE, INK, MUTED, Figure, base_layout
 from headrace.pipeline.report.formatting import decimal
@@ -37,7 +38,7 @@ class Training:
     changed: str
     """The settings that differ from those of its parent, with their values here."""
     loss: str
-    """The last validation loss; empty when there is none."""
+    """The last validation loss; empty when there is none, or its file is damaged."""
 
 
 def training_tree(weights: Path) -> dict[str, Any] | None:
@@ -87,7 +88,10 @@ def _trunk(folder: Path, state: State) -> str:
 
 def _training(folder: Path, state: State) -> Training:
     origin: Mapping[str, Any] = state.origins[-1] if state.origins else {"weights": "", "step": 0, "changed": {}}
-    losses = [row["validation_loss"] for row in read_metrics(folder / "metrics.jsonl") if "validation_loss" in row]
+    rows: list[dict[str, Any]] = []
+    with contextlib.suppress(ArtifactError):  # a report does not fail because another training is damaged
+        rows = read_metrics(metrics_path(folder))
+    losses = [row["validation_loss"] for row in rows if "validation_loss" in row]
     changed = ", ".join(
         f"{name}: {'default' if ours is None else shown(ours)}" for name, (_, ours) in origin["changed"].items()
     )

@@ -9,13 +9,14 @@ import pytest
 from headrace.data_prep.document import read_documents
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
+from headrace.pipeline.core.artifact import Artifact, finish
 from headrace.pipeline.run.planner import plan, save
 from headrace.pipeline.run.step import Step
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from headrace.train.families.hf_folder import export
 from headrace.train.model.transformer import Transformer, initialize
+from tests.finished import write_part
 from tests.small_runs import Corpus, build
 
 METRICS = [
@@ -75,5 +76,5 @@ def _train(steps: dict[str, Step]) -> None:
     (scores / "scores.json").write_text(json.dumps({"benchmarks": [piqa.row()]}))
     for step in (steps["weights"], steps["scores"]):
         (phase,) = step.phases
-        TaskOutput(step.folder, phase.name, 0).done({})
+        write_part(step.folder, phase.name)
         finish(step.folder, step.description, {phase.name: 1})

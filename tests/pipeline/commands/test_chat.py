@@ -21,6 +21,7 @@ from headrace.train.inference.chat_template import DEFAULT_STOPS
 from headrace.train.inference.language_model import LanguageModel
 from headrace.train.inference.settings import Inference
 from headrace.train.model.transformer import Transformer, initialize
+from tests.finished import finished
 from tests.train.small_models import story
 
 TEMPLATE = (
@@ -137,15 +138,20 @@ def test_ctrl_c_ends_the_answer_and_not_the_command(chat, monkeypatch):
 
 def test_a_run_that_learned_conversations_talks_with_that_model(folder, tmp_path, monkeypatch):
     """Without a template, as a classifier has none, it is the model of the weights."""
-    steps = [SimpleNamespace(name="weights", folder=tmp_path), SimpleNamespace(name="finetuned", folder=tmp_path / "f")]
-    (tmp_path / "manifest.json").write_text("{}")
-    shutil.copytree(folder, tmp_path / "f" / "hf")
+    tuned = SimpleNamespace(name="finetuned", folder=tmp_path / "plain", is_whole=True)
     monkeypatch.setattr(command, "named_file", lambda root, run: tmp_path)
-    monkeypatch.setattr(command.SavedRun, "read", lambda path: SimpleNamespace(stages=steps))
+    monkeypatch.setattr(command.SavedRun, "read", lambda path: SimpleNamespace(stages=[tuned]))
     monkeypatch.setattr(command, "weights_of", lambda root, run, where: tmp_path / "hf")
+    shutil.copytree(folder, tmp_path / "plain" / "hf")
+    finished(tmp_path / "plain")
     assert command.model_of("runs", "small") == tmp_path / "hf"
-    (tmp_path / "f" / "hf" / "chat_template.jinja").write_text(TEMPLATE)
-    assert command.model_of("runs", "small") == tmp_path / "f" / "hf"
+    tuned.folder = tmp_path / "talks"
+    shutil.copytree(folder, tmp_path / "talks" / "hf")
+    (tmp_path / "talks" / "hf" / "chat_template.jinja").write_text(TEMPLATE)
+    finished(tmp_path / "talks")
+    assert command.model_of("runs", "small") == tmp_path / "talks" / "hf"
+    tuned.is_whole = False
+    assert command.model_of("runs", "small") == tmp_path / "hf"
 
 
 def test_unknown_commands_are_named(chat):

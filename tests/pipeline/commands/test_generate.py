@@ -1,6 +1,8 @@
 """``headrace generate``, as a person calls it."""
 
 import json
+import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,11 +10,14 @@ import torch
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenizer import Tokenizer
 from headrace.pipeline.__main__ import main
-from headrace.pipeline.commands.generate import to_terminal
+from headrace.pipeline.api.run import Run
+from headrace.pipeline.commands.generate import to_terminal, weights_of
+from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
 from headrace.train.families.hf_folder import export
 from headrace.train.model.transformer import Transformer, initialize
 from tests.command_line import understood
+from tests.finished import finished
 from tests.train.small_models import story
 from tests.unique_documents import unique_documents
 
@@ -34,7 +39,7 @@ def root(tmp_path_factory, run_stage):
             parameter.mul_(6 if parameter.dim() >= 2 else 1)
     weights = root / "weights" / "0123456789ab"
     export(model.named_parameters(), config, 300, tokenizer.path("tokenizer.json"), weights / "hf")
-    (weights / "manifest.json").write_text("{}")
+    finished(weights)
     return root
 
 
@@ -68,6 +73,19 @@ def test_one_text_and_a_file_of_prompts(generate, root, tmp_path):
     assert "cache: 256 bytes a token = 2 · 2 layers · 2 key/value heads · 8 wide · 4 bytes; " in alone.err
     assert "16,384 bytes for the longest sequence" in found.err
     assert "cut on the left, to fit the window with the new tokens: 1 prompts" in found.err
+
+
+def test_a_damaged_model_of_a_run_is_named(root, tmp_path):
+    """A digit of config.json is another one: the shape would still be one that the weights fit."""
+    folder = tmp_path / "weights" / "0123456789ab"
+    shutil.copytree(root / "weights" / "0123456789ab", folder)
+    config = folder / "hf" / "config.json"
+    config.write_text(config.read_text().replace('"rms_norm_eps": 1e-05', '"rms_norm_eps": 1e-03'))
+    saved = SimpleNamespace(stages=[SimpleNamespace(name="weights", folder=folder)])
+    for opened in (lambda: weights_of(str(tmp_path), ""), lambda: Run(saved).model("cpu")):
+        with pytest.raises(ArtifactError) as error:
+            opened()
+        assert str(error.value) == f"{config}: is damaged or missing; remove {folder} and run again"
 
 
 def test_beam_search_draws_no_random_token(generate, capsys):

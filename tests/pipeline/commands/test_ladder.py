@@ -19,6 +19,7 @@ from headrace.pipeline.ladder.ladder_results import climb, flops_of
 from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.series import carried_out
 from tests.command_line import headrace_here
+from tests.finished import finished
 from tests.small_runs import TRAINING, Corpus, build
 
 GRID = ("16,32", "4e-3,1.6e-2,6.4e-2", "")
@@ -38,7 +39,7 @@ def leave_weights(run: Run) -> None:
     step.folder.mkdir(parents=True)
     row = {"step": config.training.steps, "validation_loss": loss, "epoch": 5.5}
     (step.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
-    (step.folder / "manifest.json").write_text("{}")
+    finished(step.folder)
     save(config, run.values, run.steps, run.overrides)
 
 

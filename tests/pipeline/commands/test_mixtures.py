@@ -20,6 +20,7 @@ from headrace.pipeline.ladder.proxies import shares_of
 from headrace.pipeline.run.planner import save
 from headrace.pipeline.series import carried_out
 from tests.command_line import headrace_here
+from tests.finished import finished
 from tests.pipeline.ladder.test_mixing_law import NOISE
 from tests.small_runs import TRAINING, Corpus, build, trained
 
@@ -63,7 +64,7 @@ def started(monkeypatch) -> list[str]:
         row = {"step": 2, "validation_loss": web, "source_loss:web": web, "source_loss:wiki": wiki}
         row |= {"epoch:web": 0.5, "epoch:wiki": 4.5}
         (step.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({"step": 2}) + "\n")
-        (step.folder / "manifest.json").write_text("{}")
+        finished(step.folder)
         save(run.config, run.values, run.steps, run.overrides)
 
     monkeypatch.setattr(carried_out, "carry_out", carry_out)

@@ -19,6 +19,7 @@ from headrace.pipeline.series import carried_out
 from headrace.pipeline.study import study_list
 from headrace.pipeline.study.study_results import carry_out_study
 from tests.command_line import headrace_here
+from tests.finished import finished
 from tests.small_runs import TRAINING, Corpus, build
 
 STUDY = """title: Planted rates
@@ -79,7 +80,7 @@ def leave_weights(run: Run) -> None:
     row = {"step": 8, "validation_loss": 3 - 1000 * rate + 0.01 * seed + 10 * rate * seed, "tokens_seen": 4000}
     row |= {"noise": (7 * seed + 1000 * rate) % 3, "loss": 6 + 0.01 * seed, "tokens_per_second": 100.0}
     (step.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
-    (step.folder / "manifest.json").write_text("{}")
+    finished(step.folder)
     save(run.config, run.values, run.steps, run.overrides)
 
 
@@ -161,7 +162,7 @@ def leave_tuned(run: Run) -> None:
     (folder / f"seed_{seed}/metrics.jsonl").write_text('{"step": 20, "tokens_seen": 500, "tokens_per_second": 50}\n')
     scores = {"accuracy": {"mean": right / 10, "half_width": None, "values": [right / 10]}}
     (folder / "scores.json").write_text(json.dumps({"scores": scores, "seeds": [{"seed": seed}]}))
-    (folder / "manifest.json").write_text("{}")
+    finished(folder)
     save(run.config, run.values, run.steps, run.overrides)
 
 

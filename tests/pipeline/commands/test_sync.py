@@ -20,6 +20,7 @@ from headrace.pipeline.run.step import Step
 from headrace.pipeline.series import start
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric
 from tests.command_line import headrace_here
+from tests.finished import write_part
 from tests.pipeline.core.wandb_records import offline_runs
 from tests.pipeline.report.figures.test_score_history import scored_checkpoint
 
@@ -73,7 +74,7 @@ def test_a_rebuilt_run_of_a_finished_training_is_the_only_one_to_upload(run: Run
     other = weights.folder / "wandb" / "offline-run-20260101_000000-another"
     for path in (weights.folder / "wandb" / "offline-run-20260101_000000-id10", other):
         path.mkdir(parents=True)
-    TaskOutput(weights.folder, "weights", 0).done({})
+    write_part(weights.folder, "weights")
     finish(weights.folder, weights.description, {"weights": 1})
     found = dict(sync.explain(run, []))
     assert set(weights.folder.glob("wandb/offline-run-*")) == {other, Path(found["now at"])}
@@ -96,7 +97,8 @@ def test_the_final_scores_reach_the_run_of_the_training_without_sync(run: Run) -
     metric = Metric("acc", 0.75, 0.2, (0.4, 1.0), 0.5, 4)
     piqa = BenchmarkScores("piqa", "multiple_choice", items=4, metrics=(metric,))
     files = {"scores.json": json.dumps({"benchmarks": [piqa.row()]}), "samples/piqa.jsonl": ""}
-    for step, texts in ((weights, {}), (scores, files)):
+    curve = {"metrics.jsonl": (weights.folder / "metrics.jsonl").read_text()}
+    for step, texts in ((weights, curve), (scores, files)):
         out = TaskOutput(step.folder, step.phases[0].name, 0)
         for name, text in texts.items():
             with out.file(name) as path:

@@ -91,6 +91,17 @@ def test_damage_is_found_before_use(artifact: Artifact, damage: str) -> None:
     assert str(raised.value) == f"{path}: is damaged or missing; remove {artifact.folder} and run again"
 
 
+def test_a_folder_is_verified_with_all_its_files(artifact: Artifact) -> None:
+    assert artifact.verified_folder("letters") == artifact.folder / "letters"
+    CHECKSUMS.clear()
+    (artifact.folder / "letters/00001.txt").write_text("dE")
+    with pytest.raises(ArtifactError, match=r"letters/00001\.txt: is damaged or missing; remove "):
+        artifact.verified_folder("letters")
+    with pytest.raises(ArtifactError) as raised:
+        artifact.verified_folder("letter")
+    assert str(raised.value) == f"{artifact.folder}: has no folder 'letter'; check the name against manifest.json"
+
+
 def test_the_same_work_in_another_order_gives_the_same_bytes(tmp_path: Path) -> None:
     for name, order in (("a", (0, 1)), ("b", (1, 0, 0))):
         for task in order:

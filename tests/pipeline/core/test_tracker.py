@@ -278,6 +278,20 @@ def test_a_damaged_row_before_the_checkpoint_is_named(tmp_path: Path, at: int | 
     assert path.read_bytes() == rows[:22]
 
 
+@pytest.mark.parametrize("damaged", [b'{"step":3}\n', b"", None])
+def test_a_damaged_curve_is_found_at_the_end_of_a_training(tmp_path: Path, damaged: bytes | None) -> None:
+    tracker, path = Tracker(tmp_path, Tracking(wandb="off"), "run", 0, {}), tmp_path / "metrics.jsonl"
+    tracker.log(1, {})
+    tracker.verify()
+    if damaged is None:
+        path.unlink()
+    else:
+        path.write_bytes(damaged)
+    with pytest.raises(ArtifactError, match=r"metrics\.jsonl: is damaged: its rows are not those that were written; "):
+        tracker.verify()
+    tracker.close()
+
+
 def test_a_training_continues_without_its_curve(tmp_path: Path) -> None:
     Tracker(tmp_path, Tracking(wandb="off"), "run", 2, {}, "a hash").close()
     assert read_metrics(tmp_path / "metrics.jsonl") == []

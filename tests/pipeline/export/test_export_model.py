@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
+from headrace.pipeline.core.artifact import sync
 from headrace.pipeline.export import export_model
 from headrace.train.families.hf_folder import load
 from tests.command_line import headrace_here
@@ -44,8 +45,14 @@ def exported(corpus: Corpus, folder: Path, *arguments: str) -> dict[str, torch.T
     return weights_in(folder)
 
 
-def test_the_last_step_is_the_artifacts_own_model(corpus, tmp_path):
+def test_the_last_step_is_the_artifacts_own_model(corpus, tmp_path, monkeypatch):
+    flushed: list[Path] = []
+    monkeypatch.setattr(export_model, "sync", lambda path: (flushed.append(path), sync(path)))
     printed = export(corpus, "small", "--to", tmp_path / "model")
+    *inside, folder, parent = flushed
+    assert sorted(path.name for path in inside) == sorted(path.name for path in (tmp_path / "model").iterdir())
+    assert {path.parent for path in inside} == {folder}, "before it gets its name"
+    assert (folder.parent, parent) == (tmp_path, tmp_path)
     own = small_weights(corpus) / "hf"
     assert f"weights           {own.parent}, step 6\n" in printed
     for name in ("model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"):

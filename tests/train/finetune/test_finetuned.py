@@ -88,7 +88,11 @@ def test_a_killed_one_goes_on_at_its_seed_and_step(call, learned, files, tokeniz
         patch.setattr(Engine, "step", killed)
         with pytest.raises(Killed):
             run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "killed")
+    for folder in ("seed_2", "scratch/hf_1", "scratch/hf_2"):  # what a kill in the middle of a write leaves
+        (tmp_path / "killed" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "killed" / folder / "tmp-result.json").write_text("{")
     again = run_stage(tuning, {"tokenizer": tokenizer}, tmp_path / "killed")
+    assert again.manifest["files"].keys() == learned.manifest["files"].keys()
     for name in ("scores.json", "seed_1/predictions.jsonl", "seed_2/predictions.jsonl", "hf/model.safetensors"):
         assert again.path(name).read_bytes() == learned.path(name).read_bytes(), name
 

@@ -132,9 +132,11 @@ def test_a_disk_without_room_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         f"{tmp_path}: 0.06 GB are free, the checkpoints to be kept and the export need 0.06 GB;"
         " free disk, or keep fewer (training.keep_last, training.keep_every)"
     )
-    (tmp_path / "checkpoints/step_00000100/state").mkdir(parents=True)
-    (tmp_path / "checkpoints/step_00000100/state/00000.safetensors").write_bytes(b"1")
-    preflight.check_room(TRAINING, ADAMW, {"matrix": [(1000, 1000)]}, tmp_path)
+    for parent in ("weights", "finetuned/seed_2"):
+        (tmp_path / parent / "checkpoints/step_00000100/state").mkdir(parents=True)
+        (tmp_path / parent / "checkpoints/step_00000100/state/00000.safetensors").write_bytes(b"1")
+    for stage in ("weights", "finetuned"):
+        preflight.check_room(TRAINING, ADAMW, {"matrix": [(1000, 1000)]}, tmp_path / stage)
 
 
 def test_a_short_training_needs_no_room_for_checkpoints_that_it_never_saves(

@@ -1,0 +1,111 @@
+"""The files that the training from one seed leaves, and the record that makes them whole.
+
+    seed_1/                 metrics.jsonl, result.json, predictions.jsonl, test_predictions.jsonl
+    scratch/hf_1/           the model as a Hugging Face folder
+    scratch/seed_1.json     size and SHA-256 of all these files; sealed, and written last
+
+Seeds are trained one after the other, so hours may pass until the files are copied to the artifact. They are compared
+with the record before a later start skips the seed, and when they are copied. A damaged seed is trained again.
+"""
+
+import dataclasses
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from headrace.pipeline.core.artifact import FileRecord, TaskOutput, refuse_outside, sync
+from headrace.pipeline.core.errors import ArtifactError, RetryableError
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
+from headrace.train.checkpoint.names import CHECKPOINTS
+from headrace.train.finetune.seed_scores import RESULT
+
+PREDICTIONS, TEST_PREDICTIONS = "predictions.jsonl", "test_predictions.jsonl"
+FILES = ("metrics.jsonl", RESULT, PREDICTIONS, TEST_PREDICTIONS)
+"""The files in the folder of a seed; the last one only with ``finetune.test``. A kill may leave others there."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SeedFiles:
+    """The files of ``seed`` below the folder of the artifact that ``out`` writes."""
+
+    out: TaskOutput
+    seed: int
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its training."""
+        return self.out.folder / f"seed_{self.seed}"
+
+    @property
+    def exported(self) -> Path:
+        """The folder of its model."""
+        return self.out.own_scratch(f"hf_{self.seed}")
+
+    @property
+    def record(self) -> Path:
+        return self.out.own_scratch(f"seed_{self.seed}.json")
+
+    def commit(self) -> None:
+        """Flushes all files to the disk, and writes the record: the seed is trained. Its checkpoints are removed."""
+        found = [*(self.folder / name for name in FILES), *sorted(self.exported.rglob("*"))]
+        paths = [path for path in found if path.is_file()]
+        for path in [*paths, *sorted({path.parent for path in paths}), self.out.folder]:
+            sync(path)
+        files = {str(path.relative_to(self.out.folder)): dataclasses.asdict(FileRecord.of(path)) for path in paths}
+        write_sealed(self.record, {"files": files})
+        sync(self.record.parent)
+        self._remove_checkpoints()
+
+    def are_whole(self) -> bool:
+        """Whether the seed is trained and all its files are whole. Files of a damaged seed are removed, and the first
+        damaged one is named on stderr."""
+        if not self.record.is_file():
+            return False
+        try:
+            for path, record in self._recorded():
+                if not record.fits(path):
+                    raise self._damaged(path)
+        except (ArtifactError, RetryableError) as error:
+            print(f"{error.where}: {error.wrong}; seed {self.seed} is trained again", file=sys.stderr, flush=True)
+            self._remove()
+            return False
+        self._remove_checkpoints()  # those of a start that was killed after its commit
+        return True
+
+    def register(self, folder: Path, name: str) -> None:
+        """Makes the files in ``folder`` (one of the two) files of the artifact, in its folder ``name``.
+
+        Raises:
+            RetryableError: when one is damaged; the next start trains the seed again.
+        """
+        for path, record in self._recorded():
+            if path.is_relative_to(folder):
+                with self.out.file(f"{name}/{path.relative_to(folder).as_posix()}") as copy:
+                    if path.is_file():
+                        shutil.copyfile(path, copy)
+                    if not record.fits(copy):
+                        self._remove()
+                        raise self._damaged(path)
+
+    def _recorded(self) -> Iterator[tuple[Path, FileRecord]]:
+        """Yields path and record of each file.
+
+        Raises:
+            ArtifactError: when the record is damaged.
+        """
+        files = read_sealed(self.record)["files"]
+        refuse_outside(self.record, files)
+        return ((self.out.folder / name, FileRecord(**record)) for name, record in files.items())
+
+    def _damaged(self, path: Path) -> RetryableError:
+        return RetryableError(str(path), "is damaged or missing", f"run again: seed {self.seed} is trained again")
+
+    def _remove(self) -> None:
+        self.record.unlink(missing_ok=True)
+        for folder in (self.folder, self.exported):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _remove_checkpoints(self) -> None:
+        if (self.folder / CHECKPOINTS).exists():
+            shutil.rmtree(self.folder / CHECKPOINTS)
