@@ -24,8 +24,8 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
 from headrace.pipeline.core.system_errors import explained
+from headrace.train.families.folder_checks import check_layers, check_memory
 from headrace.train.families.hf_config import is_ours, read_model_config
-from headrace.train.families.hf_folder import check_layers, check_memory
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
 from headrace.train.parts import WRITING, StackName
