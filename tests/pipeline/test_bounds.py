@@ -376,6 +376,13 @@ def test_what_does_not_go_together_is_found_before_anything_runs(
         ["generate", "--prompt", "a", "--top-k", "0"],
         ["generate", "--prompt", "a", "--top-p", "0"],
         ["generate", "--prompt", "a", "--seed", str(2**64)],
+        ["generate", "--prompt", "a", "--beams", "100000"],
+        ["chat", "--max-tokens", "0"],
+        ["fill", "a", "--top", "0"],
+        ["fill", "a", "--method", "gibbs", "--temperature", "0"],
+        ["ladder", "--show", "--budget", "0"],
+        ["mixtures", "--show", "--runs", "0"],
+        ["study", "pre_post_norm", "--show", "--seeds", "0"],
     ],
 )
 def test_numbers_of_the_command_line_have_bounds(words: list[str]) -> None:
