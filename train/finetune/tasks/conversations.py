@@ -6,7 +6,7 @@
                           ‾‾‾‾‾‾‾‾‾‾‾‾‾‾              the loss is that of these tokens, in every turn of the assistant
 
 A conversation that does not fit the context is cut at its end. Without a token of an answer in the rest it is left out.
-Messages far behind the cut are not written: their cost would grow with the square of their number.
+Messages long after the cut are not written: their cost would grow with the square of their number.
 """
 
 import dataclasses
