@@ -21,7 +21,7 @@ import fsspec
 from headrace.data_prep.sources.locations import Locations, NamedPath, is_url
 from headrace.data_prep.sources.source import ListedFile, Source
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.settings import SomePaths
+from headrace.pipeline.core.settings import FilePaths
 from headrace.pipeline.core.stage import RawFile, changed, file_state
 
 READ_BYTES = 1 << 20
@@ -39,7 +39,7 @@ TIMES = ("created", "mtime", "LastModified")
 class FileSource(Source):
     """A source that reads the files that ``paths`` name."""
 
-    paths: SomePaths
+    paths: FilePaths
     """Files, folders (searched recursively), patterns (``*``, ``?``, ``[…]``, ``**``) and fsspec URLs (``s3://…``)."""
 
     @functools.cached_property
@@ -56,6 +56,8 @@ class FileSource(Source):
             for location, size in _matches(path, named, self.suffixes()):
                 name = self._locations.checked_name(location, named)
                 found[name] = ListedFile(name, size)
+        if not found:
+            raise ConfigError("source.paths", "names no file", "give it files, folders or patterns")
         return tuple(found[name] for name in sorted(found))
 
     def files(self) -> tuple[RawFile, ...]:

@@ -154,6 +154,7 @@ NONE_MEANS = {
     "Evaluation.tasks": "no task of lm-evaluation-harness",
     "Fields.choices": "no choices",
     "Fields.names": "those of the fields",
+    "FileSource.paths": "named where the command is typed; a run without a file is refused",
     "FewShotBenchmark.rewrites": "questions stay as they are",
     "FileTask.texts": "all texts",
     "Finetune.test": "nothing else is predicted",

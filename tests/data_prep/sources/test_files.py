@@ -113,6 +113,12 @@ def test_a_file_name_that_is_no_utf8_is_refused(tmp_path, monkeypatch):
     assert str(error.value) == wanted
 
 
+def test_no_paths_are_refused():
+    with pytest.raises(ConfigError) as error:
+        Warc(paths=()).files()
+    assert str(error.value) == "source.paths: names no file; give it files, folders or patterns"
+
+
 def test_a_file_that_is_gone_is_named(tmp_path):
     with pytest.raises(ArtifactError) as error:
         open_raw(str(tmp_path / "x"))
