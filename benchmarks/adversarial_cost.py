@@ -34,6 +34,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.data_prep.adversarial import JUNK, TEXTS
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts
+from tests.train.finetune.files.hostile import readers_of_texts
 
 BAR = 2.5
 """The greatest growth: 2 is linear, the rest is for caches, n log n and other work on the machine."""
@@ -100,8 +101,9 @@ def tables(only: str, seconds: float, largest: int) -> Iterator[tuple[str, list[
     """Each function with what was measured of it, one entry for each input."""
     with tempfile.TemporaryDirectory() as name:
         settings = settings_of(Path(name))
-        of_text = itertools.chain(filters(settings), rules(settings), extractors(), texts())
-        for functions, inputs in ((of_text, TEXTS), (readers(Path(name)), JUNK)):
+        folder = Path(name)
+        of_text = itertools.chain(filters(settings), rules(settings), extractors(), texts(), readers_of_texts(folder))
+        for functions, inputs in ((of_text, TEXTS), (readers(folder), JUNK)):
             for title, function in functions:
                 if only in title:
                     yield title, row(function, inputs, seconds, largest)

@@ -8,8 +8,8 @@ Inputs come from tests/data_prep/sources/malformed.py, the same for the same see
     stages     ``texts`` and ``clean`` with conf/cleaning/c4.yaml (or no filters), by the executor of users' runs
 
 and the two must agree on every record. For each input one of the functions of tests/data_prep/measured.py, drawn at
-random (a filter, a rule, a decoder, training and encoding of a tokenizer, marking), also gets a text or bytes made to
-be slow, in a process of its own: ``calls`` that returned.
+random (a filter, a rule, a decoder, training and encoding of a tokenizer, marking, a reader of examples to fine-tune
+on), also gets a text or bytes made to be slow, in a process of its own: ``calls`` that returned.
 
 ``crashes``: a reader or call died or raised, or the executor lost a worker. ``hangs``: no record for HANG_SECONDS.
 ``unaccounted``: files whose records are not numbered 0, 1, 2 … among kept and dropped together (of a Parquet row group,
@@ -57,6 +57,7 @@ from headrace.pipeline.run.workers import Workers
 from tests.data_prep.adversarial import hostile_bytes, hostile_text
 from tests.data_prep.measured import extractors, filters, readers, rules, settings_of, texts
 from tests.data_prep.sources.malformed import KINDS, LIMIT_BYTES, Malformed, malformed
+from tests.train.finetune.files.hostile import readers_of_texts
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 HANG_SECONDS = 150
@@ -191,7 +192,7 @@ def call(pipe: Connection, numbers: range, seed: int) -> None:
     """Calls one function after the other with a hostile input, and reports each: name, seconds."""
     with tempfile.TemporaryDirectory() as name:
         settings = settings_of(Path(name))
-        of_text = [*filters(settings), *rules(settings), *extractors(), *texts()]
+        of_text = [*filters(settings), *rules(settings), *extractors(), *texts(), *readers_of_texts(Path(name))]
         of_bytes = list(readers(Path(name)))
         for number in numbers:
             chance = random.Random(f"{seed}:{number}:call")

@@ -16,7 +16,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, above, below, filter_settings, ratio
 from headrace.data_prep.filters.gopher.page_statistics import PageStatistics, count_repeats
 from headrace.data_prep.filters.page_rules import PageRule, first_failure
-from headrace.pipeline.core.settings import Fraction, Natural, NaturalNumber, Texts, settings
+from headrace.pipeline.core.settings import Fraction, Natural, NaturalNumber, SomeTexts, settings
 
 MARKS = tuple(sorted(TERMINAL_PUNCTUATION))
 """Terminal punctuation of all scripts, from datatrove's list."""
@@ -34,7 +34,7 @@ class LinePunctuation(PageRule):
     type: Literal["line_punctuation"] = "line_punctuation"
     min_fraction: Fraction = 0.12
     """Lowest fraction of lines (FineWeb: 0.12)."""
-    marks: Texts | None = None
+    marks: SomeTexts | None = None
     """Accepted line ends; None: datatrove's list of terminal punctuation in all scripts."""
 
     def failure(self, page: PageStatistics) -> str | None:

@@ -17,7 +17,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.c4.rules import FewWords
 from headrace.data_prep.filters.filter import above, count_removed, filter_settings, ratio
 from headrace.data_prep.filters.line_rules import LineFilter, LineRule, apply_rules
-from headrace.pipeline.core.settings import Fraction, Positive, Texts, settings
+from headrace.pipeline.core.settings import Fraction, Positive, SomeTexts, settings
 
 COUNTED = (
     "likes",
@@ -63,7 +63,7 @@ class CounterLine(LineRule):
     """Removes lines that consist of a counter: ``3 likes``, ``1.2K views``."""
 
     type: Literal["counter_line"] = "counter_line"
-    counted: Texts = COUNTED
+    counted: SomeTexts = COUNTED
     """Nouns that are counted, in lower case (DCLM's list)."""
 
     def apply(self, line: str) -> str | None:

@@ -19,6 +19,7 @@ import __future__
 import ast
 import importlib.util
 import itertools
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from click.shell_completion import CompletionItem
 from headrace.pipeline.command_line.help_layout import docstring
 from headrace.pipeline.command_line.usage_errors import plain_errors
 from headrace.pipeline.conf_folder import completions, names_setting
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.imports import uncollected
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
 
@@ -118,6 +120,30 @@ def module_of(name: str) -> str:
     return name.replace("-", "_")
 
 
+class NewFile(click.Path):
+    """The path of a file that the command writes when it has its results. It is checked before the command begins."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Returns ``value`` as a path.
+
+        Raises:
+            ConfigError: when no file can be written there.
+        """
+        path = Path(value)
+        if path.is_dir():
+            wrong = f"{str(path)!r} is a folder"
+        elif not path.parent.is_dir():
+            wrong = f"there is no folder {str(path.parent)!r}"
+        elif not os.access(path.parent, os.W_OK | os.X_OK):
+            wrong = f"the folder {str(path.parent)!r} cannot be written to"
+        else:
+            return path
+        raise ConfigError(param.opts[0] if param else "file", wrong, "name another file")
+
+
 def run_items(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Returns the names of runs, or their ids, that begin with ``incomplete``, for completion."""
     roots = [argument.removeprefix(ROOT) for argument in ctx.args if argument.startswith(ROOT)]
@@ -142,6 +168,7 @@ def run_option(function: Callable[..., None]) -> Callable[..., None]:
 
 DECORATORS: dict[str, Any] = {
     "click": click,
+    "NewFile": NewFile,
     "command": command,
     "run_argument": run_argument,
     "run_option": run_option,

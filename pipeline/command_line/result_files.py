@@ -1,22 +1,57 @@
-"""Writes the results of a ladder, a search or a study to files: a page with figures, and plain values."""
+"""Writes the results of a command to files: a page with figures, plain values as JSON, a picture.
+
+The path of such a file is a ``NewFile`` (declaration.py), which is checked before the command begins.
+"""
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
+from headrace.pipeline.core.errors import TaskError
+from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.report import html_page
 
 
 def write_files(
     json_file: Path | None,
-    values: Mapping[str, object],
+    values: object,
     page: Path | None,
     page_values: Callable[[], Mapping[str, object]],
 ) -> None:
     """Writes ``values`` to the JSON file, and those of the template findings.html to the page, if they are wanted."""
     if json_file is not None:
-        json_file.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+        write_file(json_file, json.dumps(without_nan(values), indent=1, allow_nan=False) + "\n")
         print(f"\njson: {json_file}")
     if page is not None:
-        page.write_text(html_page.render("findings.html", page_values()), encoding="utf-8")
+        write_file(page, html_page.render("findings.html", page_values()))
         print(f"\npage: {page}")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Writes ``text`` to ``path``: the whole file or nothing. What is no regular file, /dev/stdout say, is written to.
+
+    Raises:
+        TaskError: when the system refuses.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        whole = path.resolve()
+        temporary = temporary_path(whole)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(whole)
+    except OSError as error:
+        remedy = "name another file; nothing is computed twice"
+        raise TaskError(str(path), f"cannot be written ({error.strerror})", remedy) from None
+
+
+def without_nan(value: Any) -> Any:
+    """Returns JSON values with null in the place of NaN and infinity, which JSON has not."""
+    if isinstance(value, Mapping):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -27,6 +27,7 @@ from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.commands.generate import sampling_of, to_file, to_terminal, weights_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.signals import Stop
+from headrace.pipeline.core.threads import let_threads_sleep
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun
 from headrace.pipeline.tracing.lookup import whole
@@ -66,6 +67,7 @@ def chat(
     sampling = sampling_of(numbers, stop)
     is_folder = bool(run) and (Path(run) / "config.json").is_file()
     folder = Path(run) if is_folder else model_of(config.root, run)
+    let_threads_sleep()
     conversation = open_chat(folder, config.evaluation, sampling, system)
     if not conversation.has_own_template:
         print(f'{folder} has no chat template: lines "User: …" and "Assistant: …" are used', file=sys.stderr)

@@ -28,9 +28,10 @@ from typing import Any
 
 import click
 
-from headrace.pipeline.command_line.declaration import command
+from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.command_line.facts import show_lines
 from headrace.pipeline.command_line.request import config_of
+from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.conf_folder import NOT_DECISIVE
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
@@ -72,13 +73,13 @@ MEASURES = {
 @click.argument("second", metavar="RUN")
 @click.argument("others", metavar="[RUN ...]", nargs=-1)
 @click.option("--only", metavar="NAMES", default="", help="Compare these benchmarks only, separated by commas.")
-@click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures, too.")
+@click.option("--page", metavar="FILE", type=NewFile(), help="Write a page with figures, too.")
 def compare(
-    overrides: Sequence[str], first: str, second: str, others: Sequence[str], only: str, page: str | None
+    overrides: Sequence[str], first: str, second: str, others: Sequence[str], only: str, page: Path | None
 ) -> None:
     """Prints the scores of runs (names, ids or folders) side by side, with tests of the differences from the first."""
     wanted = [name.strip() for name in only.split(",") if name.strip()]
-    show(config_of(overrides), [first, second, *others], wanted, Path(page) if page else None)
+    show(config_of(overrides), [first, second, *others], wanted, page)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,7 +168,7 @@ def show(config: RunConfig, wanted: Sequence[str], only: Sequence[str], page: Pa
         shares, others = intervals(runs, rows, True), intervals(runs, rows, False)
         figures = compare_page.Figures.of(_scores(runs), {run.name: run.metrics_log for run in runs}, shares, others)
         text = compare_page.render([run.name for run in runs], settings, [head, *body], nothing or NOTE, figures)
-        page.write_text(text, encoding="utf-8")
+        write_file(page, text)
         print(f"\npage: {page}")
 
 

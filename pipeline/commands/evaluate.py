@@ -17,8 +17,9 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import command
+from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.command_line.request import config_of
+from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import Positive, value_of
@@ -36,8 +37,8 @@ from headrace.train.scores import FolderScores
 @click.argument("folder", metavar="FOLDER", type=click.Path())
 @click.option("--limit", metavar="N", default="", help="Score the first N items of each benchmark.")
 @click.option("--only", metavar="NAMES", default="", help="Score these benchmarks only, separated by commas.")
-@click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures and answers, too.")
-def evaluate(overrides: Sequence[str], folder: str, limit: str, only: str, page: str | None) -> None:
+@click.option("--page", metavar="FILE", type=NewFile(), help="Write a page with figures and answers, too.")
+def evaluate(overrides: Sequence[str], folder: str, limit: str, only: str, page: Path | None) -> None:
     """Prints the scores of the model in FOLDER (Hugging Face's format) on the benchmarks of evaluation=…."""
     config = config_of(overrides)
     evaluation = config.evaluation
@@ -45,7 +46,7 @@ def evaluate(overrides: Sequence[str], folder: str, limit: str, only: str, page:
         evaluation = dataclasses.replace(evaluation, limit=value_of(Positive, limit, "--limit"))
     if only:
         evaluation = evaluation.expanded().only({name.strip() for name in only.split(",")})
-    show(dataclasses.replace(config, evaluation=evaluation), folder, Path(page) if page else None)
+    show(dataclasses.replace(config, evaluation=evaluation), folder, page)
 
 
 def scored(config: RunConfig, folder: str) -> Artifact:
@@ -81,5 +82,5 @@ def show(config: RunConfig, folder: str, page: Path | None) -> None:
         console.print("", summary.gains(table), shot_gains.NOTE, sep="\n")
     console.print(f"\nscores: {artifact.path('scores.md')}")
     if page is not None:
-        page.write_text(score_page.render(folder, artifact.folder.name, table), encoding="utf-8")
+        write_file(page, score_page.render(folder, artifact.folder.name, table))
         print(f"page: {page}")

@@ -24,6 +24,7 @@ from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.commands.generate import weights_of
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
+from headrace.pipeline.core.threads import let_threads_sleep
 from headrace.pipeline.report.formatting import visible
 from headrace.train.inference.generate import fill as filled
 from headrace.train.inference.generate import fill_together
@@ -59,6 +60,7 @@ def fill(
     folder = Path(model) if model else weights_of(config.root, run)
     if not (folder / "config.json").is_file():
         raise ConfigError("--model", f"{str(folder)!r} has no config.json", "give the folder of a Hugging Face model")
+    let_threads_sleep()
     if decoding:
         whole = fill_together(folder, config.evaluation, text, decoding)
         print(visible(whole, len(whole)))

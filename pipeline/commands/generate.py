@@ -26,6 +26,7 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, decode, value_of
+from headrace.pipeline.core.threads import let_threads_sleep
 from headrace.pipeline.report.formatting import visible
 from headrace.pipeline.run.run_files import is_own, named_file
 from headrace.pipeline.run.saved import SavedRun
@@ -89,6 +90,7 @@ def show(config: RunConfig, prompts: Sequence[str], folder: Path, sampling: Samp
     """
     if not (folder / "config.json").is_file():
         raise ConfigError("--model", f"{str(folder)!r} has no config.json", "give the folder of a Hugging Face model")
+    let_threads_sleep()
     is_one = len(prompts) == 1
     shown = to_terminal if sys.stdout.isatty() else to_file
     begin = time.perf_counter()

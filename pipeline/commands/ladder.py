@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import command, load
+from headrace.pipeline.command_line.declaration import NewFile, command, load
 from headrace.pipeline.run.fork_server import start_fork_server
 
 
@@ -28,8 +28,8 @@ from headrace.pipeline.run.fork_server import start_fork_server
 @click.option("--budget", metavar="FLOP|HOURSh", default="", help="Recommend a training of these FLOP, or GPU hours.")
 @click.option("--gpu", metavar="NAME", default="", help="The GPU of the hours; H100 without it.")
 @click.option("--mfu", metavar="FRACTION", default="", help="Share of its peak that is reached; 0.4 without it.")
-@click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures.")
-@click.option("--json", "json_file", metavar="FILE", type=click.Path(), help="Write the results as JSON.")
+@click.option("--page", metavar="FILE", type=NewFile(), help="Write a page with figures.")
+@click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the results as JSON.")
 @click.option("--show", is_flag=True, help="Start nothing; show the grid, its cost and what is finished.")
 def ladder(
     overrides: Sequence[str],
@@ -39,13 +39,12 @@ def ladder(
     budget: str,
     gpu: str,
     mfu: str,
-    page: str | None,
-    json_file: str | None,
+    page: Path | None,
+    json_file: Path | None,
     show: bool,
 ) -> None:
     """Trains a grid of sizes, learning rates and token counts; fits the loss, and recommends for a budget."""
     if not show:
         start_fork_server()  # it loads our modules while this process does the same
     climb = load("ladder.ladder_results").climb
-    files = (Path(page) if page else None, Path(json_file) if json_file else None)
-    climb(overrides, (sizes, rates, tokens), (budget, gpu, mfu), *files, starts=not show)
+    climb(overrides, (sizes, rates, tokens), (budget, gpu, mfu), page, json_file, starts=not show)

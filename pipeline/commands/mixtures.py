@@ -16,21 +16,20 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import command, load
+from headrace.pipeline.command_line.declaration import NewFile, command, load
 from headrace.pipeline.run.fork_server import start_fork_server
 
 
 @command
 @click.option("--runs", metavar="NUMBER", default="24", show_default=True, help="Trainings.")
 @click.option("--target", metavar="WEIGHTS", default="", help="NAME=WEIGHT of held-out losses, with commas.")
-@click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures.")
-@click.option("--json", "json_file", metavar="FILE", type=click.Path(), help="Write the results as JSON.")
+@click.option("--page", metavar="FILE", type=NewFile(), help="Write a page with figures.")
+@click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the results as JSON.")
 @click.option("--show", is_flag=True, help="Start nothing; show the mixtures, their cost and what is finished.")
 def mixtures(
-    overrides: Sequence[str], runs: str, target: str, page: str | None, json_file: str | None, show: bool
+    overrides: Sequence[str], runs: str, target: str, page: Path | None, json_file: Path | None, show: bool
 ) -> None:
     """Trains small models on mixtures of the run's sources, and proposes the best mixture."""
     if not show:
         start_fork_server()  # it loads our modules while this process does the same
-    search = load("ladder.mixture_results").search
-    search(overrides, runs, target, Path(page) if page else None, Path(json_file) if json_file else None, not show)
+    load("ladder.mixture_results").search(overrides, runs, target, page, json_file, not show)

@@ -17,10 +17,10 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT
-from headrace.pipeline.command_line.declaration import command, run_option
+from headrace.pipeline.command_line.declaration import NewFile, command, run_option
 from headrace.pipeline.command_line.request import config_of, run_of
+from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.commands.order import INPUTS
-from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, value_of
 from headrace.pipeline.report.figures.row_picture import svg
 from headrace.pipeline.run.planner import Run
@@ -35,10 +35,10 @@ SENTENCES = ("The old mill stands by the river .", "Water turns the wheel all da
 
 
 @command
-@click.option("--to", metavar="FILE", default="picture.svg", type=click.Path(), help="The SVG file to write.")
+@click.option("--to", metavar="FILE", default="picture.svg", type=NewFile(), help="The SVG file to write.")
 @click.option("--tokens", metavar="N", default="24", help="The most positions of the row.")
 @run_option
-def picture(overrides: Sequence[str], to: str, tokens: str, run: str) -> None:
+def picture(overrides: Sequence[str], to: Path, tokens: str, run: str) -> None:
     """Draws who sees whom in the model, and one row of its objective."""
     positions = value_of(Positive, tokens, "--tokens")
     found = run_of(overrides, run) if run else None
@@ -48,7 +48,7 @@ def picture(overrides: Sequence[str], to: str, tokens: str, run: str) -> None:
     length = min(positions, config.model.context)
     example = row_example(config.model, objective, pieces, length, tokenizer, config.training.seed)
     title = f"objective.type={config.objective.type}, model.stack={config.model.stack}"
-    _write(Path(to), svg(title, example))
+    write_file(to, svg(title, example))
     print(to)
 
 
@@ -70,10 +70,3 @@ def first_row(run: Run) -> tuple[Pieces, Tokenizer]:
     rows, order = training_data(training.seed, inputs, mix, training.unique_rows)
     tokenizer = Tokenizer.from_file(str(inputs["tokenizer"].path("tokenizer.json")))
     return rows.pieces(int(order.batch(0, 1)[0])), tokenizer
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError("--to", f"cannot write {str(path)!r} ({error.strerror})", "name another file") from None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 
-from headrace.pipeline.command_line.declaration import command, load
+from headrace.pipeline.command_line.declaration import NewFile, command, load
 from headrace.pipeline.run.fork_server import start_fork_server
 
 
@@ -26,8 +26,8 @@ from headrace.pipeline.run.fork_server import start_fork_server
 @click.option("--size", metavar="SIZE", default="tiny", help="tiny, small or paper; tiny without it.")
 @click.option("--arm", metavar="ARM:KEY=VALUE", multiple=True, help="An override of one arm; may be given often.")
 @click.option("--show", is_flag=True, help="Start nothing; show the arms, the rule and the cost.")
-@click.option("--page", metavar="FILE", type=click.Path(), help="Write a page with figures.")
-@click.option("--json", "json_file", metavar="FILE", type=click.Path(), help="Write the results as JSON.")
+@click.option("--page", metavar="FILE", type=NewFile(), help="Write a page with figures.")
+@click.option("--json", "json_file", metavar="FILE", type=NewFile(), help="Write the results as JSON.")
 def study(
     overrides: Sequence[str],
     name: str,
@@ -35,16 +35,17 @@ def study(
     size: str,
     arm: Sequence[str],
     show: bool,
-    page: str | None,
-    json_file: str | None,
+    page: Path | None,
+    json_file: Path | None,
 ) -> None:
     """Carries out the arms of a study and decides its claims; lists the studies without a NAME."""
-    files = (Path(page) if page else None, Path(json_file) if json_file else None)
     if not name:
         load("study.study_list").show_studies(overrides)
     elif name == "exact":
-        load("study.exact_study").show_exact(*files)
+        load("study.exact_study").show_exact(page, json_file)
     else:
         if not show:
             start_fork_server()  # it loads our modules while this process does the same
-        load("study.study_results").carry_out_study(name, overrides, seeds, size, *files, starts=not show, of_arms=arm)
+        load("study.study_results").carry_out_study(
+            name, overrides, seeds, size, page, json_file, starts=not show, of_arms=arm
+        )

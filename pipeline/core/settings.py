@@ -53,6 +53,8 @@ def _listed(value: Any) -> Any:
 
 Texts = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 """Texts in a list. A single text is read as a list of one: ``source.paths=crawl``."""
+SomeTexts = Annotated[Texts, Field(min_length=1)]
+"""``Texts`` of which there is at least one."""
 
 
 def anchored(path: str, info: ValidationInfo) -> str:
@@ -64,6 +66,8 @@ FilePath = Annotated[str, AfterValidator(anchored)]
 """The path of a file or folder, or a URL. A relative path is joined to the ``folder`` that ``decode`` receives."""
 FilePaths = Annotated[tuple[FilePath, ...], BeforeValidator(_listed)]
 """Paths in a list. A single one is read as a list of one."""
+SomePaths = Annotated[FilePaths, Field(min_length=1)]
+"""``FilePaths`` of which there is at least one."""
 AnyPath = Annotated[AnyText, AfterValidator(anchored)]
 """A ``FilePath`` that may be empty, which means the folder itself."""
 

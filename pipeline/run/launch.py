@@ -27,17 +27,13 @@ from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import TRAIL
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.stage import Stage
+from headrace.pipeline.core.threads import PASSIVE_THREADS
 from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.run.fork_server import own_packages
 
 POLL_SECONDS = 0.5
 RANK = "headrace.pipeline.run.rank"
 """The module of a rank."""
-
-PASSIVE_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Threads of the ranks sleep while they wait for each other. OpenMP's default lets them spin. On a machine with other
-work, spinning takes cores from the threads that they wait for. The number of threads does not follow the load, because
-results are bitwise equal only with the same number of threads."""
 
 SINGLE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
 """The variables that torchrun would set. Without them a rank inside a SLURM allocation would take SLURM's numbers."""

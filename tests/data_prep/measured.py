@@ -7,6 +7,7 @@ a new one; one that cannot be built without settings must be named in ``settings
 import importlib.util
 import io
 import itertools
+import json
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,17 +40,28 @@ from headrace.data_prep.sources.docstrings import docstrings
 from headrace.data_prep.sources.extraction import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth, looks_like_html
 from headrace.data_prep.sources.html import canonical_url
 from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.parquet import Parquet
 from headrace.data_prep.sources.prose import unwrap
 from headrace.data_prep.sources.warc_payload import parse, payload
 from headrace.data_prep.sources.warc_records import warc_records
 from headrace.data_prep.tokenization.byte_level import Trained
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.data_prep.tokenization.encode import parse as parse_tokenizer
+from headrace.data_prep.tokenization.made import Sampled
 from headrace.pipeline.report.documents.marking import marked_lines
+from headrace.train.config import ModelConfig
+from headrace.train.finetune.files.examples import Example
+from headrace.train.finetune.tasks.conversations import Conversations
+from headrace.train.finetune.tasks.sequences import Form
+from headrace.train.inference.chat_template import DEFAULT_TEMPLATE, Message
+from headrace.train.inference.chat_template import ChatTemplate as Template
 from tests.data_prep.adversarial import TEXTS
 from tests.data_prep.sources.warc_bytes import http, record
+from tests.data_prep.tokenization.kinds import KINDS
+from tests.train.finetune.files.hostile import readers_of_bytes
 
 Function = Callable[[str], object]
+MODEL = ModelConfig(layers=1, width=8, heads=1, kv_heads=1, context=64, mlp_width=8)
 RECORD_BYTES = 20_000_000
 
 LISTS = {
@@ -163,6 +175,29 @@ def texts() -> Iterator[tuple[str, Function]]:
     yield "encoder: gigatoken", lambda text: fast.encode([text])
     yield "encoder: tokenizers", lambda text: slow.encode_batch_fast([text], add_special_tokens=False)
     yield "marking", marking
+    yield from other_tokenizers()
+    yield "chat template", lambda text: Template(DEFAULT_TEMPLATE, {}).answers(turns([text, text]))
+    talks = Conversations().fitted([], Form(fast, MODEL, 64))
+    yield "conversation of many turns", lambda text: talks.rows([talk(text.splitlines())], False)
+
+
+def other_tokenizers() -> Iterator[tuple[str, Function]]:
+    """Yields training and encoding of the other kinds of tokenizers."""
+    for name, kind in KINDS.items():
+        if isinstance(kind, Sampled) and name != "train":
+            yield f"tokenizer {name}: training", lambda text, kind=kind: kind.train([text])
+            encoder = Encoder(parse_tokenizer(kind.train([TEXTS["mixture"](20_000)]), "benchmark"))
+            yield f"tokenizer {name}: encoding", lambda text, encoder=encoder: encoder.encode([text])
+
+
+def turns(contents: list[str]) -> list[Message]:
+    """Returns a conversation of user and assistant in turn."""
+    return [{"role": ("user", "assistant")[n % 2], "content": content} for n, content in enumerate(contents)]
+
+
+def talk(contents: list[str]) -> Example:
+    """Returns the same as an example, with an answer at the beginning."""
+    return Example(id="a:1", texts={"messages": json.dumps(turns(["a", "b", *contents]))})
 
 
 LABELS = ("utf-8", "utf-16", "cp1252", "gb18030", "shift_jis", "euc-jp", "iso-2022-jp", "euc-kr", "big5", "koi8-u")
@@ -201,11 +236,18 @@ def readers(folder: Path) -> Iterator[tuple[str, Callable[[bytes], object]]]:
     for header in (b"Transfer-Encoding: chunked\r\n", b"Content-Encoding: gzip\r\n"):
         yield f"WARC payload, {header.split()[1].decode()}", lambda data, header=header: payload_of(data, header)
     yield "JSON lines", lambda data: lines_of(data, folder / "lines.jsonl")
+    yield "Parquet", lambda data: table_of(data, folder / "table.parquet")
+    yield from readers_of_bytes(folder)
 
 
 def lines_of(data: bytes, path: Path) -> int:
     path.write_bytes(b"{" + data)
     return exhausted(Jsonl(paths=(str(path),)).read(str(path)))
+
+
+def table_of(data: bytes, path: Path) -> int:
+    path.write_bytes(b"PAR1" + data + b"PAR1")
+    return exhausted(Parquet(paths=(str(path),)).read(str(path)))
 
 
 def payload_of(data: bytes, header: bytes) -> object:

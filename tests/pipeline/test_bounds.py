@@ -25,7 +25,7 @@ from headrace.train.loop.schedule import Constant, Cosine, InverseSquareRoot, Li
 from tests.command_line import headrace_here
 
 PAGE = "The mill stands by the river.\nIt has stood there, people say, for 300 years.\n\n- Mail: a@example.org"
-EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "")
+EDGES = (0, -1, math.nan, math.inf, -math.inf, 2**64, "", ())
 
 ZERO_MEANS = {
     "FieldSource.extra_field_bytes": "no extra field is kept",
@@ -145,6 +145,36 @@ EMPTY_MEANS = {
 }
 """The texts that may be empty."""
 
+NONE_MEANS = {
+    "BadWords.allowed": "every word of the list counts",
+    "Canaries.copies": "nothing is planted",
+    "Continuations.prompts": "held-out beginnings only",
+    "Dedup.against": "no other corpus",
+    "Evaluation.shots": "each benchmark has its own",
+    "Evaluation.tasks": "no task of lm-evaluation-harness",
+    "Fields.choices": "no choices",
+    "Fields.names": "those of the fields",
+    "FileSource.paths": "named where the command is typed; a run without a file is refused",
+    "FewShotBenchmark.rewrites": "questions stay as they are",
+    "FileTask.texts": "all texts",
+    "Finetune.test": "nothing else is predicted",
+    "GenerationBenchmark.stops": "the answer is as long as it may be",
+    "InstalledDocs.packages": "all packages",
+    "ModelShape.dropout_places": "the common places",
+    "PhoneNumber.regions": "numbers with + only",
+    "PythonFilter.files": "no other file",
+    "Sampling.stops": "a text is as long as it may be",
+    "Slurm.data_options": "no further option",
+    "Slurm.launcher": "no launcher",
+    "Slurm.options": "no further option",
+    "Slurm.srun_options": "no further option",
+    "Slurm.train_options": "no further option",
+    "TextToText.metrics": "those of the benchmark",
+    "Tracking.tags": "no tag",
+    "TrainingConfig.evaluate": "all benchmarks",
+}
+"""The lists that may be empty."""
+
 
 def classes_of(hint: Any) -> list[type]:
     """The settings classes in a type hint, through Annotated, unions, tuples and mappings."""
@@ -187,7 +217,7 @@ def accepted(hint: Any) -> Iterator[tuple[Any, Any]]:
     """The edges that ``hint`` takes, with the value that holds the edge: alone or as the innermost part."""
     adapter = TypeAdapter(hint, config=STRICT)
     for edge in EDGES:
-        for value in (edge, [edge], {"name": edge}, [["a", edge]], [[edge, "a"]]):
+        for value in (edge, [edge], {"en": edge}, [["a", edge]], [[edge, "a"]]):
             try:
                 adapter.validate_python(value)
             except ValidationError:
@@ -229,7 +259,7 @@ def work(made: Any) -> None:
 def test_an_edge_is_refused_or_means_something(cls: type, name: str, hint: Any) -> None:
     if hint == dict[str, Any]:
         return  # arguments of a datatrove filter: its own constructor judges them
-    meant = {0: ZERO_MEANS, "": EMPTY_MEANS}
+    meant = {0: ZERO_MEANS, "": EMPTY_MEANS, (): NONE_MEANS}
     for edge, value in accepted(hint):
         assert edge in meant, f"{edge!r} is taken"
         assert owner(cls, name) in meant[edge], f"{edge!r} is taken, and nobody says what it means"
@@ -240,7 +270,8 @@ def test_the_tables_hold_nothing_else() -> None:
     taken = {
         (edge, owner(cls, name)) for cls, name, hint in (one.values for one in FIELDS) for edge, _ in accepted(hint)
     }
-    assert {(0, field) for field in ZERO_MEANS} | {("", field) for field in EMPTY_MEANS} <= taken
+    meant = {0: ZERO_MEANS, "": EMPTY_MEANS, (): NONE_MEANS}
+    assert {(edge, field) for edge, fields in meant.items() for field in fields} <= taken
 
 
 @pytest.mark.parametrize(
@@ -264,12 +295,16 @@ def test_the_tables_hold_nothing_else() -> None:
         ("evaluation.limit=-1", "evaluation.limit: must be at least 1 (got -1); correct the value"),
         ("source.task_bytes=0", "source.task_bytes: must be at least 1 (got 0); correct the value"),
         ("root=''", "root: must not be empty (got ''); correct the value"),
+        (
+            "finetune=sst2 finetune.train=[] finetune.validation=a",
+            "finetune.train: must not be empty (got []); correct the value",
+        ),
         ("training.evaluate_every=0", "training.evaluate_every: must be at least 1 (got 0); correct the value"),
     ],
 )
 def test_it_is_found_before_anything_runs(override: str, message: str, tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
-    done = headrace_here(override)
+    done = headrace_here(*override.split())
     assert (done.returncode, done.stderr) == (2, f"headrace: {message}\n")
     assert not list(tmp_path.iterdir())
 
@@ -342,6 +377,13 @@ def test_what_does_not_go_together_is_found_before_anything_runs(
         ["generate", "--prompt", "a", "--top-k", "0"],
         ["generate", "--prompt", "a", "--top-p", "0"],
         ["generate", "--prompt", "a", "--seed", str(2**64)],
+        ["generate", "--prompt", "a", "--beams", "100000"],
+        ["chat", "--max-tokens", "0"],
+        ["fill", "a", "--top", "0"],
+        ["fill", "a", "--method", "gibbs", "--temperature", "0"],
+        ["ladder", "--show", "--budget", "0"],
+        ["mixtures", "--show", "--runs", "0"],
+        ["study", "pre_post_norm", "--show", "--seeds", "0"],
     ],
 )
 def test_numbers_of_the_command_line_have_bounds(words: list[str]) -> None:

@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -146,7 +147,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     with path.open("rb") as file:
         try:
             yield _decompressed(path, file)
-        except (zstandard.ZstdError, EOFError, gzip.BadGzipFile) as error:
+        except (zstandard.ZstdError, zlib.error, EOFError, gzip.BadGzipFile) as error:
             raise ArtifactError(str(path), f"cannot be decompressed ({error})", "fetch it again") from None
 
 

@@ -15,7 +15,6 @@ The model's family (registry.py) translates the names. A mixture of several fami
 import contextlib
 import dataclasses
 import functools
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -34,6 +33,7 @@ from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.family import Family, WeightNames
+from headrace.train.families.folder_checks import check_layers, check_memory
 from headrace.train.families.hf_config import CONTEXT, GENERATOR, read_context_form, read_family, read_model_config
 from headrace.train.families.registry import OWN, family_of
 from headrace.train.families.task_heads import TaskKind
@@ -141,38 +141,6 @@ def load(folder: Path) -> Transformer:
     model.context_form = read_context_form(folder)
     load_into(model, folder)
     return model.eval()
-
-
-def check_memory(folder: Path, parameters: int) -> None:
-    """Checks that a model of this many fp32 ``parameters`` fits into the memory of this machine.
-
-    Raises:
-        ArtifactError: naming ``folder``, when it does not.
-    """
-    needed, there = 4 * parameters, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > there:
-        wrong = f"needs {needed / 1e9:,.1f} GB by its config.json, this machine has {there / 1e9:,.1f} GB of memory"
-        raise ArtifactError(str(folder), wrong, "give a smaller model, or take a larger machine")
-
-
-def check_layers(folder: Path, layers: int) -> None:
-    """Checks that ``folder`` has at least as many weights as its config.json has ``layers``.
-
-    With a wrong number there, building the layers would not end.
-
-    Raises:
-        ArtifactError: naming both numbers.
-    """
-    weights = 0
-    for file in sorted(folder.glob("*.safetensors")):
-        try:
-            with safe_open(file, "pt") as opened:
-                weights += len(opened.keys())
-        except SafetensorError:  # loading the weights names the file, if the model needs it
-            return
-    if 0 < weights < layers:
-        wrong = f"has {layers:,} layers by its config.json and {weights:,} weights"
-        raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
 
 
 def load_into(model: Transformer | Pair, folder: Path) -> None:

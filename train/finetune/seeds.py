@@ -10,6 +10,7 @@ from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
 from headrace.pipeline.core.stage import Inputs
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first
+from headrace.train.families.folder_checks import check_memory
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.finetune.seed_files import SeedFiles
 from headrace.train.finetune.session import Material, SeedTraining
@@ -53,7 +54,9 @@ def _material(tuning: Tuning, inputs: Inputs) -> Material:
     finetune = tuning.finetune
     if finetune.folder is not None:
         folder = Path(finetune.folder)
-        return Material.read(tuning, folder / "tokenizer.json", folder, read_model_config(folder)[1])
+        model, vocabulary = read_model_config(folder)
+        check_memory(folder, model.parameters(vocabulary))
+        return Material.read(tuning, folder / "tokenizer.json", folder, vocabulary)
     tokenizer_file = inputs["tokenizer"].path("tokenizer.json")
     if finetune.from_scratch:
         return Material.read(tuning, tokenizer_file, None, None)

@@ -17,6 +17,7 @@ from headrace.pipeline.core.settings import (
     Positive,
     PositiveNumber,
     Seed,
+    SomePaths,
     settings,
     unhashed,
 )
@@ -36,9 +37,9 @@ class Finetune:
 
     task: AnyTask
     """The kind of task: its type, the format of its files, and its metrics."""
-    train: FilePaths
+    train: SomePaths
     """Files of the examples that are trained on."""
-    validation: FilePaths
+    validation: SomePaths
     """Files of the examples by which checkpoints are chosen, and which give the scores."""
     test: FilePaths = ()
     """Files of further examples to predict; their results are not read."""

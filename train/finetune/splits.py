@@ -16,6 +16,7 @@ from headrace.train.finetune.settings import Finetune
 
 MOST_OVERLAP = 0.5
 """The share of validation above which an overlap is refused."""
+REMEDY = "give files without common examples"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,10 @@ class Splits:
         except ArtifactError as error:
             raise ConfigError("finetune", f"{error.where} {error.wrong}", error.remedy) from None
         dropped = {"train": dropped_training, "validation": dropped_validation, "test": dropped_test}
+        for split, examples in (("train", training), ("validation", validation), ("test", test)):
+            if not examples and dropped[split]:
+                reasons = ", ".join(f"{reason}: {number}" for reason, number in dropped[split].items())
+                raise ConfigError(f"finetune.{split}", f"holds no example ({reasons})", "check format and task")
         left, overlapping = without_overlap(training, validation)
         chosen = limited(left, finetune.limit)
         task.check(chosen, validation)
@@ -55,7 +60,7 @@ def without_overlap(training: Sequence[Example], validation: Sequence[Example]) 
     """Returns the training examples whose texts and choices no validation example has, and the number of the others.
 
     Raises:
-        ConfigError: when more than half of validation is in training.
+        ConfigError: when more than half of validation is in training, or all of training in validation.
     """
     keys = {_key(example) for example in validation}
     left = [example for example in training if _key(example) not in keys]
@@ -63,7 +68,9 @@ def without_overlap(training: Sequence[Example], validation: Sequence[Example]) 
     shared = sum(_key(example) in found for example in validation)
     if shared > MOST_OVERLAP * len(validation):
         wrong = f"{shared} of its {len(validation)} examples are in finetune.train, too"
-        raise ConfigError("finetune.validation", wrong, "give files without common examples")
+        raise ConfigError("finetune.validation", wrong, REMEDY)
+    if not left:
+        raise ConfigError("finetune.train", f"all its {len(training)} examples are in finetune.validation, too", REMEDY)
     return left, len(training) - len(left)
 
 

@@ -10,6 +10,7 @@ from headrace.pipeline.core.stage import RawFile, Stage, raw_file
 from headrace.pipeline.core.tracking import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.engine.zero import check_offload, check_recomputation, deepspeed_config, plan_batches
+from headrace.train.families.folder_checks import check_layers, check_weights
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.splits import Splits, raw_files
@@ -51,11 +52,16 @@ class Tuning(Stage):
         """Returns the files of examples, and of the model where it is no run's.
 
         Raises:
-            ConfigError: when one is missing.
+            ConfigError: when one is missing, or the model has fewer weights than layers.
         """
         if self.finetune.folder is None:
             return raw_files(self.finetune)
         folder = Path(self.finetune.folder)
+        try:
+            check_weights(folder)
+            check_layers(folder, self.model.blocks)
+        except ArtifactError as error:
+            raise ConfigError("finetune.folder", f"{error.where} {error.wrong}", error.remedy) from None
         if not (folder / "tokenizer.json").is_file():
             remedy = "put the tokenizer of these weights there"
             raise ConfigError("finetune.folder", f"{folder} has no tokenizer.json", remedy)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json, write_json
 
 TOKENIZER_CONFIG, TEMPLATE_FILE = "tokenizer_config.json", "chat_template.jinja"
@@ -26,6 +26,9 @@ DEFAULT_TEMPLATE = (
 """The template of a model without one. It needs no special token but the end of text."""
 DEFAULT_STOPS = ("\nUser:",)
 """The texts that end an answer under ``DEFAULT_TEMPLATE``: a model that was not fine-tuned goes on with the user's."""
+
+FAULTS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""The errors that an expression of a template may end in, besides those of Jinja."""
 
 Message = dict[str, str]
 """``role`` (system, user or assistant) and ``content``."""
@@ -44,15 +47,22 @@ class ChatTemplate:
         """Returns the template of the tokenizer in a Hugging Face ``folder``; None where it has none.
 
         Of several named ones, the one with the name ``default``.
+
+        Raises:
+            ArtifactError: when a file is not JSON or UTF-8, or the template no text.
         """
-        path = folder / TOKENIZER_CONFIG
+        path, alone = folder / TOKENIZER_CONFIG, folder / TEMPLATE_FILE
         values = read_json(path) if path.is_file() else {}
-        alone = folder / TEMPLATE_FILE
-        text = alone.read_text(encoding="utf-8") if alone.is_file() else values.get("chat_template")
+        if not isinstance(values, dict):
+            raise ArtifactError(str(path), "holds no object", "fetch it again")
+        text = _template_file(alone) if alone.is_file() else values.get("chat_template")
         if isinstance(text, list):
-            text = next((one["template"] for one in text if one["name"] == "default"), None)
+            named = {one.get("name"): one.get("template") for one in text if isinstance(one, dict)}
+            text = named.get("default")
+        if not isinstance(text, str | None):
+            raise ArtifactError(str(path), "has a chat_template that is no text", "write it in Jinja")
         tokens = {name: value for name, value in values.items() if name.endswith("_token")}
-        special = {name: value["content"] if isinstance(value, dict) else value for name, value in tokens.items()}
+        special = {name: value.get("content") if isinstance(value, dict) else value for name, value in tokens.items()}
         return None if text is None else cls(text, {name: one for name, one in special.items() if isinstance(one, str)})
 
     def rendered(self, messages: Sequence[Message], begins_answer: bool) -> str:
@@ -61,7 +71,7 @@ class ChatTemplate:
         Raises:
             ConfigError: when the template refuses them.
         """
-        from jinja2 import TemplateError
+        from jinja2 import TemplateError, TemplateSyntaxError
         from transformers.utils.chat_template_utils import render_jinja_template
 
         special: dict[str, Any] = dict(self.special)
@@ -72,9 +82,12 @@ class ChatTemplate:
                 add_generation_prompt=begins_answer,
                 **special,
             )
-        except TemplateError as error:
+        except TemplateSyntaxError as error:
+            wrong = f"is no Jinja ({error.message}, line {error.lineno})"
+            raise ConfigError("the chat template", wrong, "correct it") from None
+        except (TemplateError, *FAULTS) as error:
             wrong = f"cannot write these messages ({error})"
-            raise ConfigError("the chat template", wrong, "correct the roles of the messages") from None
+            raise ConfigError("the chat template", wrong, "correct it, or the roles of the messages") from None
         return str(found[0][0])
 
     def answers(self, messages: Sequence[Message]) -> tuple[str, list[tuple[int, int]]]:
@@ -101,3 +114,11 @@ class ChatTemplate:
         """Adds the template and its special tokens to the tokenizer of the Hugging Face ``folder``."""
         path = folder / TOKENIZER_CONFIG
         write_json(path, read_json(path) | dict(self.special) | {"chat_template": self.text})
+
+
+def _template_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        wrong = f"is not UTF-8 (byte {error.object[error.start]:#04x})"
+        raise ArtifactError(str(path), wrong, "convert the file to UTF-8") from None

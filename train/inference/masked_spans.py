@@ -28,6 +28,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.masked_places import MASKS, Candidate
+from headrace.train.inference.settings import MOST_BEAMS
 from headrace.train.model.recomputing import AnyCache, extendable
 from headrace.train.model.transformer import Transformer
 
@@ -56,8 +57,12 @@ def filled_span(model: InferenceModel, folder: Path, text: str, candidates: int)
     """Returns the most likely spans for the masked place of ``text``, the most likely first.
 
     Raises:
-        ConfigError: when ``text`` has no masked place, or several, or does not fit the model's window.
+        ConfigError: when ``text`` has no masked place, or several, or does not fit the model's window, or the
+            candidates are more than a beam search keeps.
     """
+    if candidates > MOST_BEAMS:
+        wrong = f"is {candidates:,}, and the search for a span keeps at most {MOST_BEAMS:,}"
+        raise ConfigError("--top", wrong, "give a smaller number")
     parts = re.split("|".join(map(re.escape, PLACES)), text)
     if len(parts) != 2:
         wrong = f"has {len(parts) - 1} masked places: {text!r}" if len(parts) > 2 else f"has no masked place: {text!r}"

@@ -18,6 +18,11 @@ PseudoLikelihood = Literal["original", "within_word_l2r"]
 MaskedMethod = Literal["mask_predict", "gibbs"]
 
 
+MOST_BEAMS = 1024
+"""The most texts that a beam search keeps: each has its own cache, and logits of the whole vocabulary."""
+Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
+
+
 @settings
 class Inference:
     """The batch size, precision and device of a model's forward passes."""
@@ -54,7 +59,7 @@ class Sampling:
     """Decides every random choice, together with the prompt; other prompts have no influence."""
     stops: tuple[str, ...] = ()
     """A text ends before the first of these."""
-    beams: Positive = 1
+    beams: Beams = 1
     """Texts that beam search keeps at each token (Graves 2012; Sutskever et al. 2014); 1: no search."""
     length_penalty: NaturalNumber = 0.0
     """Beam search divides ln p of a text by ((5 + tokens) / 6) to the power of this (Wu et al. 2016, section 7).

@@ -24,8 +24,9 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
 from headrace.pipeline.core.system_errors import explained
+from headrace.train.families.folder_checks import check_layers, check_memory
 from headrace.train.families.hf_config import is_ours, read_model_config
-from headrace.train.families.hf_folder import check_layers, check_memory
+from headrace.train.inference.chat_template import FAULTS
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
 from headrace.train.parts import WRITING, StackName
@@ -86,7 +87,7 @@ class FolderTokenizer:
                 add_generation_prompt=True,
                 return_dict=False,
             )
-        except TemplateError as error:
+        except (TemplateError, *FAULTS) as error:
             wrong = f"cannot write these messages ({_first_line(error)})"
             raise ConfigError("the chat template", wrong, "leave out --system, or begin again with /reset") from None
         return [int(token) for token in ids]  # type: ignore[arg-type]  # a list of ids, without return_dict

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from headrace.data_prep.filters.c4.line_scan import ENDS, ENDS_NOT, RARE, WORD_COUNT, WORD_LENGTH, Check
 from headrace.data_prep.filters.line_rules import LineRule
-from headrace.pipeline.core.settings import Natural, Positive, Texts, settings
+from headrace.pipeline.core.settings import Natural, Positive, SomeTexts, settings
 
 POLICY_PHRASES = (
     "terms of use",
@@ -75,7 +75,7 @@ class EndMark(C4Rule):
     """Removes lines that do not end in one of ``marks``."""
 
     type: Literal["end_mark"] = "end_mark"
-    marks: Texts = (".", "?", "!", '"')
+    marks: SomeTexts = (".", "?", "!", '"')
     """Marks that end a sentence (Raffel et al. 2020: a terminal punctuation mark)."""
 
     def apply(self, line: str) -> str | None:
@@ -159,7 +159,7 @@ class Policy(C4Rule):
     """Removes lines with one of ``phrases`` in any case: notices about cookies and terms of use."""
 
     type: Literal["policy"] = "policy"
-    phrases: Texts = POLICY_PHRASES
+    phrases: SomeTexts = POLICY_PHRASES
     """Lower-case phrases (TFDS ``_POLICY_SUBSTRINGS``)."""
 
     def apply(self, line: str) -> str | None:

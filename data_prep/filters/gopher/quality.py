@@ -13,7 +13,15 @@ from headrace.data_prep.filters.filter import Filter, above, below, filter_setti
 from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
 from headrace.data_prep.filters.page_rules import Counting, PageRule, first_failure
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Fraction, Natural, NaturalNumber, Positive, PositiveNumber, Texts, settings
+from headrace.pipeline.core.settings import (
+    Fraction,
+    Natural,
+    NaturalNumber,
+    Positive,
+    PositiveNumber,
+    SomeTexts,
+    settings,
+)
 
 
 def check_bounds(where: str, lower: float, name: str, upper: float) -> None:
@@ -80,7 +88,7 @@ class BulletLines(PageRule):
     """Requires that at most ``max_fraction`` of the lines begin with one of ``bullets``."""
 
     type: Literal["bullet_lines"] = "bullet_lines"
-    bullets: Texts = ("•", "‣", "◦", "-", "*")
+    bullets: SomeTexts = ("•", "‣", "◦", "-", "*")
     """Characters that count as bullets (the paper does not list them)."""
     max_fraction: Fraction = 0.9
     """Highest fraction of lines (Gopher: 90 %)."""
@@ -124,7 +132,7 @@ class StopWords(PageRule):
     """
 
     type: Literal["stop_words"] = "stop_words"
-    words: Texts = ("the", "be", "to", "of", "and", "that", "have", "with")
+    words: SomeTexts = ("the", "be", "to", "of", "and", "that", "have", "with")
     """English stop words (the eight of Gopher)."""
     min_words: Natural = 2
     """Fewest different stop words (Gopher: 2)."""

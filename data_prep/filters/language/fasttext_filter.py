@@ -14,7 +14,7 @@ from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.fasttext_model import language_model, load
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.user_files import require_file, user_file
-from headrace.pipeline.core.settings import FilePath, Fraction, Positive, Texts
+from headrace.pipeline.core.settings import FilePath, Fraction, Positive, SomeTexts
 from headrace.pipeline.core.stage import RawFile
 
 
@@ -26,7 +26,7 @@ class LanguageFasttext(Filter):
     """
 
     type: Literal["language_fasttext"] = "language_fasttext"
-    languages: Texts | None = ("en",)
+    languages: SomeTexts | None = ("en",)
     """The languages to keep, in the model's codes; None: all."""
     min_score: Fraction = 0.65
     """Lowest probability of the language (FineWeb and RefinedWeb: 0.65)."""

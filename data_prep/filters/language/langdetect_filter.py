@@ -11,7 +11,7 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.language import compiled_langdetect
-from headrace.pipeline.core.settings import Fraction, Texts
+from headrace.pipeline.core.settings import Fraction, SomeTexts
 
 
 @filter_settings
@@ -22,7 +22,7 @@ class Language(Filter):
     """
 
     type: Literal["language"] = "language"
-    languages: Texts | None = ("en",)
+    languages: SomeTexts | None = ("en",)
     """The languages to keep, in langdetect's codes; None: all."""
     min_score: Fraction = 0.99
     """Lowest probability of the language (C4: 0.99)."""

@@ -106,6 +106,16 @@ def test_the_template_of_the_folder_is_that_of_transformers(chat, folder, tmp_pa
     assert prompt == "[system] Be short.<|endoftext|>[user] Hello<|endoftext|>[assistant]"
 
 
+@pytest.mark.parametrize("template", ["{{ messages | length + 'a' }}", "{% for m in messages %}", "{{ 1 // 0 }}"])
+def test_a_template_with_a_mistake_costs_one_line_a_message(template, chat, folder, tmp_path):
+    own = tmp_path / "own"
+    shutil.copytree(folder, own)
+    (own / "chat_template.jinja").write_text(template)
+    found = chat("Hello\n/quit\n", str(own), *SHORT)
+    assert found.err.startswith("headrace: the chat template: cannot write these messages (")
+    assert found.err.count("\n") == 1
+
+
 def test_the_oldest_exchanges_make_room(chat):
     """The window has 256 tokens. A message that does not fit alone is refused, and the conversation goes on."""
     lines = "".join(f"{story(number)[:100]}\n" for number in range(6))

@@ -143,7 +143,7 @@ def test_a_run_shows_the_first_row_of_its_training(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--tokens", "0"], "--tokens: "),
-        (["--to", "/nowhere/a.svg"], "--to: cannot write '/nowhere/a.svg' (No such file or directory)"),
+        (["--to", "/nowhere/a.svg"], "--to: there is no folder '/nowhere'; name another file"),
     ],
 )
 def test_wrong_options_are_refused_in_one_line(arguments: list[str], message: str) -> None:

@@ -108,7 +108,7 @@ def test_compressed_files_hold_the_same(tmp_path, suffix):
 def test_a_damaged_file(tmp_path, suffix):
     content = (GOOD + "\n").encode() * 1000
     compressed = gzip.compress(content) if suffix == ".gz" else zstandard.compress(content)
-    for damaged in (compressed[: len(compressed) // 2], b"\0" * 64):
+    for damaged in (compressed[: len(compressed) // 2], b"\0" * 64, compressed[:12] + b"\xff" * 20 + compressed[32:]):
         path = tmp_path / f"a.jsonl{suffix}"
         path.write_bytes(damaged)
         with pytest.raises(ArtifactError) as caught:

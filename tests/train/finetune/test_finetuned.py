@@ -17,7 +17,7 @@ from headrace.train.finetune.session import Material
 from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tuning import check_tuning
 from headrace.train.training_config import ZeroConfig
-from tests.train.finetune.small_tasks import ENCODER, SENTIMENT, sentiment, stage, tokenizer_artifact
+from tests.train.finetune.small_tasks import ENCODER, SENTIMENT, lines, sentiment, stage, tokenizer_artifact
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,8 @@ def test_each_seed_has_its_curve_its_predictions_and_its_best_step(learned) -> N
         curve = {row["step"]: row["validation_accuracy"] for row in rows if "validation_accuracy" in row}
         assert list(curve) == [10, 20, 30]
         assert result["best_step"] == min(step for step, value in curve.items() if value == max(curve.values()))
-        lines = [json.loads(line) for line in learned.path(f"seed_{seed}/predictions.jsonl").read_text().splitlines()]
-        right = [line["prediction"] == line["label"] for line in lines]
+        written = [json.loads(line) for line in learned.path(f"seed_{seed}/predictions.jsonl").read_text().splitlines()]
+        right = [line["prediction"] == line["label"] for line in written]
         assert sum(right) / len(right) == curve[result["best_step"]] == result["scores"]["accuracy"]
         test = learned.path(f"seed_{seed}/test_predictions.jsonl").read_text().splitlines()
         assert [json.loads(line)["prediction"] for line in test] == ["positive", "negative"]
@@ -152,6 +152,27 @@ def test_examples_that_do_not_fit_are_refused_before_any_stage(tmp_path) -> None
     named = {**task, "texts": ["title"]}
     assert said(stage(ENCODER, {"train": train, "validation": validation}, named)) == (
         "finetune.task.texts: the format has no text 'title'; give some of: sentence"
+    )
+    few = tsv(tmp_path / "few.tsv", "d e\tright")
+    assert said(stage(ENCODER, {"train": few, "validation": validation}, task)) == (
+        "finetune.train: all its 1 examples are in finetune.validation, too; give files without common examples"
+    )
+
+
+def test_a_split_without_an_example_is_refused_before_any_stage(tmp_path) -> None:
+    """A format finds examples, of which the task can use none."""
+    line = {"text": "Mark is here.", "idx": 0, "label": False}
+    words = {"span1_index": 0, "span1_text": "Mark", "span2_index": 1}
+    without = lines(tmp_path / "without.jsonl", [{**line, "target": {**words, "span2_text": "he"}}] * 2)
+    false = lines(tmp_path / "false.jsonl", [{**line, "target": {**words, "span2_text": "is"}}])
+    other = {**line, "text": "Ann is here.", "target": {**words, "span2_text": "is"}}
+    task = {"type": "text_to_text", "format": {"type": "superglue", "task": "wsc"}}
+    files = {"train": false, "validation": lines(tmp_path / "other.jsonl", [other])}
+    for split in ("train", "validation", "test"):
+        message = said(stage(ENCODER, {**files, split: without}, task))
+        assert message == f"finetune.{split}: holds no example (no_pronoun: 2); check format and task"
+    assert said(stage(ENCODER, files, task)) == (
+        "finetune.train: none of 1 examples of WSC has the label true, and only these are trained on; give some"
     )
 
 

@@ -123,6 +123,11 @@ def test_impossible_texts_are_refused(folders):
             filled_span(opened, folder, text, 2)
         assert str(error.value) == message
     with pytest.raises(ConfigError) as error:
+        filled_span(opened, folder, "a <mask>", 100_000)
+    assert str(error.value) == (
+        "--top: is 100,000, and the search for a span keeps at most 1,024; give a smaller number"
+    )
+    with pytest.raises(ConfigError) as error:
         fill_together(folder, SETTINGS, "a <mask>", MaskedDecoding(method="gibbs"))
     wrong = f"--method: is gibbs, which fills single tokens, and {str(folder)!r} holds a model that fills a span"
     assert str(error.value) == f"{wrong}; leave it out"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, Texts
+from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
 from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.held_out import HeldOut, HeldOutDocument
 from headrace.train.evaluation.prompt import shot_numbers, too_many_shots
@@ -139,7 +139,7 @@ class Benchmark(abc.ABC):
 class FileBenchmark(Benchmark, Generic[T]):
     """A benchmark whose items come from files."""
 
-    paths: Texts = dataclasses.field(metadata={"hashed": False})
+    paths: SomeTexts = dataclasses.field(metadata={"hashed": False})
     """Files, absolute or below ``evaluation.data``. Their content decides the artifact's address, not their path."""
 
     @property

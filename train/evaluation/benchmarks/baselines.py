@@ -88,13 +88,13 @@ class Ngram(Baseline):
     """Modified Kneser–Ney models that count the n-grams of training rows."""
 
     type: Literal["ngram"] = "ngram"
-    orders: tuple[Order, ...] = (3, 4, 5)
+    orders: Annotated[tuple[Order, ...], Field(min_length=1)] = (3, 4, 5)
     """The orders of the models, rising; the last one stands for the whole."""
     train_tokens: Positive | None = 10_000_000
     """At most this many positions of training rows are counted, those of random rows; null: all rows."""
 
     def __post_init__(self) -> None:
-        if not self.orders or list(self.orders) != sorted(set(self.orders)):
+        if list(self.orders) != sorted(set(self.orders)):
             raise ConfigError(WHERE, f"orders is {list(self.orders)}", "give rising numbers, such as [3,4,5]")
 
     @property

@@ -9,9 +9,10 @@ window may be longer than the trained context if the position scheme reads it.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
@@ -30,7 +31,7 @@ class Copying(Benchmark):
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     type: Literal["copying"] = "copying"
-    lengths: tuple[Positive, ...] = (10, 20, 30, 50, 100)
+    lengths: Annotated[tuple[Positive, ...], Field(min_length=1)] = (10, 20, 30, 50, 100)
     """Tokens of a sequence; each length has a score of its own."""
     sequences: Positive = 100
     """The number of sequences of each length."""
@@ -38,7 +39,7 @@ class Copying(Benchmark):
     """The text after a sequence, a single token: that of the source which the model was trained on."""
 
     def __post_init__(self) -> None:
-        if not self.lengths or len(set(self.lengths)) < len(self.lengths):
+        if len(set(self.lengths)) < len(self.lengths):
             raise ConfigError(WHERE, f"lengths is {list(self.lengths)}", "give different numbers")
 
     def items(self, sources: Sources) -> list[Item]:

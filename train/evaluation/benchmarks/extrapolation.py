@@ -16,9 +16,10 @@ B.1 there); sliding windows leave that out. All lengths score the same tokens, s
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
@@ -46,14 +47,14 @@ class Extrapolation(Benchmark):
     type: Literal["extrapolation"] = "extrapolation"
     limit: Positive | None = 100
     """At most this many documents."""
-    lengths: tuple[Positive, ...] = (128, 256, 512, 1024)
+    lengths: Annotated[tuple[Positive, ...], Field(min_length=1)] = (128, 256, 512, 1024)
     """Lengths of windows in tokens, rising, each a divisor of the last one; documents must be longer than that."""
     sliding_tokens: Positive = 64
     """The tokens at the end of a text that sliding windows score; at most the first length."""
 
     def __post_init__(self) -> None:
         lengths = list(self.lengths)
-        if not lengths or lengths != sorted(set(lengths)) or any(lengths[-1] % length for length in lengths):
+        if lengths != sorted(set(lengths)) or any(lengths[-1] % length for length in lengths):
             remedy = "give rising numbers that divide the last one, such as [128,256,512]"
             raise ConfigError(WHERE, f"lengths is {lengths}", remedy)
         if self.sliding_tokens > lengths[0]:

@@ -15,9 +15,10 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, Positive, settings
@@ -49,7 +50,7 @@ class LanguageModelling(FileBenchmark[str]):
 
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     type: Literal["language_modelling"] = "language_modelling"
-    scores: tuple[Score, ...] = ("word_perplexity", "token_perplexity", "bits_per_byte")
+    scores: Annotated[tuple[Score, ...], Field(min_length=1)] = ("word_perplexity", "token_perplexity", "bits_per_byte")
     """The metrics, the main one first."""
     documents: Literal["file", "article", "line"] = "file"
     """The unit that follows its own end-of-text token: a file, an article of WikiText, a line."""
@@ -67,8 +68,6 @@ class LanguageModelling(FileBenchmark[str]):
     """The end of the text; None: the end of the file."""
 
     def __post_init__(self) -> None:
-        if not self.scores:
-            raise ConfigError(WHERE, "scores is empty", f"name some of {', '.join(UNITS)}")
         if self.to_byte is not None and self.to_byte <= self.from_byte:
             wrong = f"bytes {self.from_byte} to {self.to_byte} are no part of a file"
             raise ConfigError(WHERE, wrong, "give a to_byte above from_byte")

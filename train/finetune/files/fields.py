@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import AnyText, Texts, settings
+from headrace.pipeline.core.settings import AnyText, SomeTexts, Texts, settings
 from headrace.train.finetune.files.examples import Answer, Example, Examples, RecordError
-from headrace.train.finetune.files.records import Record, collect, index_of, number_of, text_of, value_of
+from headrace.train.finetune.files.records import Record, collect, index_of, number_of, text_of, utf8, value_of
 
 
 @settings
@@ -16,7 +16,7 @@ class Fields:
     """Files of named fields: TSV, CSV or JSON lines."""
 
     type: Literal["fields"] = "fields"
-    texts: Texts = ("text",)
+    texts: SomeTexts = ("text",)
     """The fields with the texts, in the order in which a model reads them."""
     names: Texts = ()
     """Other names of these texts, for text-to-text; empty: those of the fields."""
@@ -68,12 +68,16 @@ class Fields:
 
     def _choices(self, record: Record) -> tuple[str, ...]:
         if len(self.choices) == 1 and isinstance(listed := value_of(record, self.choices[0]), list):
-            return tuple(text_of({"": text}, "") for text in listed)
-        return tuple(text_of(record, field) for field in self.choices)
+            found = tuple(text_of({"": text}, "") for text in listed)
+        else:
+            found = tuple(text_of(record, field) for field in self.choices)
+        if self.choices and len(found) < 2:
+            raise RecordError("too_few_choices")
+        return found
 
     def _label(self, record: Record) -> str:
         label = value_of(record, self.label)
-        if not isinstance(label, str | int) or not (name := str(label).strip()):
+        if not isinstance(label, str | int) or not (name := utf8(str(label)).strip()):
             raise RecordError("no_label")
         if self.labels and name not in self.labels:
             raise RecordError("unknown_label")

@@ -10,7 +10,6 @@ The first line of TSV and CSV names the fields; of a file without such a line th
 import csv
 import io
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,8 @@ from headrace.train.finetune.files.examples import Collection, Example, Examples
 
 KINDS = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
 """The end of a file's name → its format."""
+
+LARGEST_FP32 = (2 - 2**-23) * 2.0**127
 
 Record = Mapping[str, Any]
 """One record: values by the names of the fields."""
@@ -132,9 +133,18 @@ def text_of(record: Record, field: str) -> str:
     value = value_of(record, field)
     if not isinstance(value, str):
         raise RecordError("no_text")
-    if HALF_A_PAIR.search(value):
+    return utf8(value)
+
+
+def utf8(text: str) -> str:
+    """Returns ``text``.
+
+    Raises:
+        RecordError: when it is not UTF-8.
+    """
+    if HALF_A_PAIR.search(text):
         raise RecordError("not_utf8")
-    return value
+    return text
 
 
 def value_of(record: Record, field: str) -> Any:
@@ -152,13 +162,13 @@ def number_of(record: Record, field: str) -> float:
     """Returns the number in ``field``.
 
     Raises:
-        RecordError: when it is absent, no number, or not finite.
+        RecordError: when it is absent, no number, or not finite in fp32, in which models compute.
     """
     try:
         number = float(value_of(record, field))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise RecordError("no_number") from None
-    if not math.isfinite(number):
+    if not abs(number) <= LARGEST_FP32:
         raise RecordError("no_number")
     return number
 

@@ -2,10 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
@@ -28,7 +29,7 @@ class Classification(FileTask):
     """Predicts a class of one text or of a pair."""
 
     type: Literal["classification"] = "classification"
-    metrics: tuple[ClassMetric, ...] = ("accuracy",)
+    metrics: Annotated[tuple[ClassMetric, ...], Field(min_length=1)] = ("accuracy",)
     """The metrics; checkpoints and seeds are compared by the first one. f1 is that of the last class (MRPC, QQP)."""
 
     @property

@@ -6,6 +6,7 @@
                           ‾‾‾‾‾‾‾‾‾‾‾‾‾‾              the loss is that of these tokens, in every turn of the assistant
 
 A conversation that does not fit the context is cut at its end. Without a token of an answer in the rest it is left out.
+Messages long after the cut are not written: their cost would grow with the square of their number.
 """
 
 import dataclasses
@@ -53,7 +54,9 @@ class Conversations(Task):
         return merged(collect(Path(path), _conversation) for path in paths)
 
     def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
-        return
+        """Writes one conversation with the template of the settings, whose special tokens are not known yet."""
+        if self.template:
+            ChatTemplate(self.template, {}).rendered(json.loads(training[0].texts[MESSAGES]), False)
 
     def fitted(self, training: Sequence[Example], form: Form) -> "Dialogues":
         folder = form.tokenizer_folder
@@ -91,16 +94,29 @@ class Dialogues(TokenTask):
     def _row(self, index: int, example: Example) -> Row | None:
         messages = json.loads(example.texts[MESSAGES])
         self._check_text(example, messages)
-        text, spans = self.template.answers(messages)
+        context = self.form.context
+        text, spans = self.template.answers(self._first(messages))
         encoding = self.tokenizer.encode(text, add_special_tokens=False)
         tokens = np.array(encoding.ids, np.int64)
-        is_answer = np.array([any(s <= start < end for s, end in spans) for start, _ in encoding.offsets], bool)
-        context = self.form.context
+        is_answer = in_spans([start for start, _ in encoding.offsets], spans)
         if not is_answer[1:context].any():
             return None
         prompt_tokens = int(np.flatnonzero(is_answer)[0])
         cut_tokens = max(0, len(tokens) - context)
         return answer_row(index, tokens[:context], is_answer[:context], prompt_tokens, cut_tokens)
+
+    def _first(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Returns the first of ``messages`` that have more than twice the tokens of the context; all if they have not.
+
+        The tokens at the end of a text depend on what follows, but not those far from it.
+        """
+        number = 2
+        while number < len(messages):
+            text = self.template.rendered(messages[:number], False)
+            if len(self.tokenizer.encode(text, add_special_tokens=False).ids) > 2 * self.form.context:
+                break
+            number *= 2
+        return messages[:number]
 
     def _check_text(self, example: Example, messages: Sequence[Message]) -> None:
         """Refuses a message that spells a special token: it would end an answer, or begin another turn."""
@@ -124,6 +140,15 @@ class Dialogues(TokenTask):
     def scores(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> dict[str, float]:
         tokens = sum(one["tokens"] for one in predictions)
         return {"log_likelihood": sum(one["prediction"] * one["tokens"] for one in predictions) / tokens}
+
+
+def in_spans(places: Sequence[int], spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Returns for each of ``places`` whether it is in one of ``spans``: first place and end, rising."""
+    if not spans:
+        return np.zeros(len(places), bool)
+    firsts, ends = np.array(spans, np.int64).T
+    numbers = np.searchsorted(firsts, places, side="right") - 1
+    return (numbers >= 0) & (np.array(places, np.int64) < ends[numbers])
 
 
 def _conversation(name: str, record: Record) -> Iterator[Example]:

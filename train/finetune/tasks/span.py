@@ -11,6 +11,7 @@ the answer is empty where [CLS] has the higher sum in every window.
 Padding has no probability here. The classes of ``transformers`` give it some.
 """
 
+import bisect
 import dataclasses
 import operator
 from collections.abc import Mapping, Sequence
@@ -201,15 +202,15 @@ def windows_of(tokens: int, capacity: int, stride: int) -> list[Window]:
 
 def widest_window(windows: Sequence[Window], token: int) -> int:
     """Returns the number of the window in which ``token`` has the most tokens on its poorer side (run_squad.py,
-    ``_check_is_max_context``); of equal ones, the longest, then the first."""
+    ``_check_is_max_context``); of equal ones, the longest, then the first. It is in one of the windows at least."""
 
     def context(number: int) -> float:
         first, length = windows[number]
-        if not first <= token < first + length:
-            return -np.inf
         return min(token - first, first + length - 1 - token) + 0.01 * length
 
-    return max(range(len(windows)), key=context)
+    first = bisect.bisect_right(windows, token, key=sum)
+    end = bisect.bisect_right(windows, token, key=operator.itemgetter(0))
+    return max(range(first, end), key=context)
 
 
 def answer_tokens(example: Example, offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:

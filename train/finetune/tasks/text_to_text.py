@@ -97,6 +97,9 @@ class TextToText(Task):
             if without is not None:
                 remedy = "give files with results, and name their field (label, value, gold or answer) in the format"
                 raise ConfigError(f"finetune.{split}", f"example {without.id} has no result to write", remedy)
+        if self.benchmark == "wsc" and not any(example.label == "True" for example in training):
+            wrong = f"none of {len(training)} examples of WSC has the label true, and only these are trained on"
+            raise ConfigError("finetune.train", wrong, "give some")
         if set(self.used_metrics) & {"f1", "f1a"} and len(self.classes) != 2:
             wrong = f"f1 is that of two classes, and the format knows {len(self.classes)}"
             raise ConfigError("finetune.task.metrics", wrong, "give the classes as format.labels, or take macro_f1")

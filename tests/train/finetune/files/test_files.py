@@ -256,6 +256,26 @@ def test_fields_of_the_users_own(write):
     found = listed.read(path)
     assert [(one.choices, one.gold) for one in found.examples] == [(("a", "b"), 1), (("c", "d"), 0)]
     assert found.dropped == {"unknown_choice": 1}
+    unlabelled = write("test.jsonl", lines({"query": "Q", "choices": ["a", "b"]}, {"query": "Q", "choices": []}))
+    assert listed.read(unlabelled, labelled=False).dropped == {"too_few_choices": 1}
+
+
+def test_a_class_or_an_answer_that_is_not_utf8_is_dropped(write):
+    """Latin-1: the name of such a class would end the export of the first seed."""
+    found = Fields(label="label").read(write("own.tsv", b"text\tlabel\na\t\xe9\nb\tyes\nc\tno\n"))
+    assert [one.label for one in found.examples] == ["yes", "no"]
+    assert found.dropped == {"not_utf8": 1}
+    found = Fields(answer="answer").read(write("own.csv", b"text,answer\na,\xe9\nb,yes\n"))
+    assert [one.answers for one in found.examples] == [(Answer("yes"),)]
+    assert found.dropped == {"not_utf8": 1}
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e39", "-Infinity", '"3,5"', "null", "[1]", "{}"])
+def test_a_number_that_fp32_does_not_hold_is_dropped(number, write):
+    path = write("own.jsonl", '{"text": "a", "score": 3.4e38}\n{"text": "b", "score": ' + number + "}\n")
+    found = Fields(value="score").read(path)
+    assert [one.value for one in found.examples] == [3.4e38]
+    assert found.dropped == {"no_number": 1}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 
 import numpy as np
 import pytest
@@ -9,12 +10,12 @@ from transformers import AutoTokenizer
 
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.__main__ import main
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.settings import decode
 from headrace.train.data.batches import IGNORED
 from headrace.train.finetune.files.examples import Example
-from headrace.train.finetune.tasks.conversations import Conversations
+from headrace.train.finetune.tasks.conversations import Conversations, in_spans
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.inference.chat_template import ChatTemplate
 from tests.train.finetune.small_tasks import BAD, FILLERS, GOOD, stage
@@ -94,7 +95,7 @@ def test_a_long_conversation_is_cut_at_its_end():
         (
             "{{ raise_exception('no roles') }}",
             conversation("a", "nice"),
-            "the chat template: cannot write these messages (no roles); correct the roles of the messages",
+            "the chat template: cannot write these messages (no roles); correct it, or the roles of the messages",
         ),
     ],
 )
@@ -102,6 +103,74 @@ def test_what_cannot_be_masked_is_refused(template, talk, message):
     with pytest.raises(ConfigError) as caught:
         fitted(template).rows([example(talk)], True)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (
+            "{% for m in messages %}",
+            "is no Jinja (Unexpected end of template. Jinja was looking for the following tags: 'endfor' or 'else'. "
+            "The innermost block that needs to be closed is 'for'., line 1); correct it",
+        ),
+        (
+            "{{ messages | length + 'a' }}",
+            "cannot write these messages (unsupported operand type(s) for +: 'int' and 'str'); correct it, or the "
+            "roles of the messages",
+        ),
+    ],
+)
+def test_a_template_that_is_wrong_is_refused_before_any_stage(template, message, tmp_path):
+    files = {name: write(tmp_path / f"{name}.jsonl", [conversation(name, "nice")]) for name in ("train", "validation")}
+    with pytest.raises(ConfigError) as caught:
+        stage(DECODER, files, {"type": "conversations", "template": template}).check_start()
+    assert str(caught.value) == f"the chat template: {message}"
+
+
+def test_the_cost_of_a_conversation_does_not_grow_with_what_is_cut():
+    """Twenty thousand turns: each was written twice, with all before it (some 20 minutes)."""
+    talk = conversation(*["a", "nice"] * 10_000)
+    start = time.process_time()
+    (row,) = fitted(context=16).rows([example(talk)], True)
+    (short,) = fitted(context=16).rows([example(talk[:16])], True)
+    assert time.process_time() - start < 10
+    assert row.sequences[0].tokens.tolist() == short.sequences[0].tokens.tolist()
+    assert (row.facts["is_answer"] == short.facts["is_answer"]).all()
+    assert row.cut_tokens
+
+
+def test_places_in_spans():
+    spans = [(2, 4), (4, 5), (9, 12)]
+    wanted = [any(first <= place < end for first, end in spans) for place in range(14)]
+    assert in_spans(range(14), spans).tolist() == wanted
+    assert not in_spans(range(3), []).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wrong"),
+    [
+        ("chat_template.jinja", b"\xe9", "is not UTF-8 (byte 0xe9)"),
+        ("tokenizer_config.json", b'{"chat_template": 3}', "has a chat_template that is no text"),
+        (
+            "tokenizer_config.json",
+            b'{"chat_template": [{"name": "default", "template": [1]}]}',
+            "has a chat_template that",
+        ),
+        ("tokenizer_config.json", b"[]", "holds no object"),
+        ("tokenizer_config.json", b"{", "is not JSON"),
+    ],
+)
+def test_a_template_file_that_is_odd_is_named(name, content, wrong, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ArtifactError) as caught:
+        ChatTemplate.of_folder(tmp_path)
+    assert str(caught.value).startswith(f"{tmp_path / name}: {wrong}")
+
+
+@pytest.mark.parametrize("templates", ['[{"template": "a"}, {"name": "default"}]', '["a"]', "[]", "null"])
+def test_a_list_without_a_default_template_is_none(templates, tmp_path):
+    (tmp_path / "tokenizer_config.json").write_text(f'{{"chat_template": {templates}, "eos_token": {{}}}}')
+    assert ChatTemplate.of_folder(tmp_path) is None
 
 
 def test_lines_without_a_conversation_are_dropped(tmp_path):

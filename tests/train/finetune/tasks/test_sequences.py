@@ -4,6 +4,7 @@ import dataclasses
 import json
 import random
 import re
+import time
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,23 @@ def test_windows_cover_a_context_and_a_token_counts_where_it_has_most_context() 
     assert windows == [(0, 5), (3, 5), (6, 4)]
     assert [widest_window(windows, token) for token in range(10)] == [0, 0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert windows_of(4, capacity=5, stride=3) == [(0, 4)]
+
+
+def test_the_widest_window_is_found_among_those_that_hold_the_token() -> None:
+    """As by a look at all windows; for 20,000 windows that would take minutes."""
+
+    def plain(windows, token):
+        held = [(n, first, size) for n, (first, size) in enumerate(windows) if first <= token < first + size]
+        return max(held, key=lambda one: (min(token - one[1], one[1] + one[2] - 1 - token) + 0.01 * one[2], -one[0]))[0]
+
+    for tokens, room, stride in ((30, 7, 1), (30, 7, 3), (31, 8, 7), (29, 7, 9)):
+        windows = windows_of(tokens, room, stride)
+        found = [widest_window(windows, token) for token in range(tokens)]
+        assert found == [plain(windows, token) for token in range(tokens)]
+    windows, start = windows_of(200_000, room=20, stride=10), time.process_time()
+    for token in range(0, 200_000, 10):
+        widest_window(windows, token)
+    assert time.process_time() - start < 10
 
 
 def test_an_answer_is_found_in_the_tokens_and_given_back_from_them() -> None:

@@ -1,0 +1,50 @@
+"""Checks of a Hugging Face folder before its weights are read. Free of torch."""
+
+import os
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from headrace.pipeline.core.errors import ArtifactError
+
+
+def check_weights(folder: Path) -> None:
+    """Checks that ``folder`` has weights.
+
+    Raises:
+        ArtifactError: when it has none in the format of safetensors.
+    """
+    if not any(folder.glob("*.safetensors")):
+        raise ArtifactError(str(folder), "has no *.safetensors", "save the model in that format")
+
+
+def check_memory(folder: Path, parameters: int) -> None:
+    """Checks that a model of this many fp32 ``parameters`` fits into the memory of this machine.
+
+    Raises:
+        ArtifactError: naming ``folder``, when it does not.
+    """
+    needed, there = 4 * parameters, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        wrong = f"needs {needed / 1e9:,.1f} GB by its config.json, this machine has {there / 1e9:,.1f} GB of memory"
+        raise ArtifactError(str(folder), wrong, "give a smaller model, or take a larger machine")
+
+
+def check_layers(folder: Path, layers: int) -> None:
+    """Checks that ``folder`` has at least as many weights as its config.json has ``layers``.
+
+    With a wrong number there, building the layers would not end.
+
+    Raises:
+        ArtifactError: naming both numbers.
+    """
+    weights = 0
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, "np") as opened:
+                weights += len(opened.keys())
+        except SafetensorError:  # loading the weights names the file, if the model needs it
+            return
+    if 0 < weights < layers:
+        wrong = f"has {layers:,} layers by its config.json and {weights:,} weights"
+        raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
