@@ -11,6 +11,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from headrace.pipeline.core.errors import ArtifactError, suggestion
 
@@ -107,3 +108,18 @@ class Collection:
         if missing is None or not self._fields:
             return "check the format and the names of the fields"
         return f"field {missing!r} is missing, {suggestion(missing, self._fields)} (fields: {', '.join(self._fields)})"
+
+
+class Format(Protocol):
+    """The way that examples are written to a file."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Returns the classes, in the order of their numbers; none where only the files know them."""
+
+    def read(self, path: Path, labelled: bool = True) -> Examples:
+        """Returns the examples of ``path``; without ``labelled`` the results in it are not looked at.
+
+        Raises:
+            ArtifactError: when most of it holds no example, or it cannot be read.
+        """

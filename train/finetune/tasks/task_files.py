@@ -6,8 +6,8 @@ from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Texts, settings
-from headrace.train.finetune.files import AnyFormat, Format
-from headrace.train.finetune.files.examples import Example, Examples
+from headrace.train.finetune.files import AnyFormat
+from headrace.train.finetune.files.examples import Example, Examples, Format
 from headrace.train.finetune.tasks.task import Task
 
 
