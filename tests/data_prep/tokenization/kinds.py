@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.data_prep.tokenization.byte_level import Bytes, Trained
-from headrace.data_prep.tokenization.made import Made, Sampled
+from headrace.data_prep.tokenization.made import Sampled
 from headrace.data_prep.tokenization.subwords import Bpe, WordPiece
 from headrace.data_prep.tokenization.symbols import Characters, Words
 from headrace.data_prep.tokenization.unigram import Unigram
 from tests.unique_documents import json_texts
 
-KINDS: dict[str, Made] = {
+KINDS: dict[str, Sampled | Bytes] = {
     "train": Trained(vocabulary_size=600, special_tokens="roberta"),
     "byte": Bytes(special_tokens="t5"),
     "word": Words(vocabulary_size=1000),

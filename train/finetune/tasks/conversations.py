@@ -142,13 +142,14 @@ class Dialogues(TokenTask):
         return {"log_likelihood": sum(one["prediction"] * one["tokens"] for one in predictions) / tokens}
 
 
-def in_spans(places: Sequence[int], spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
-    """Returns for each of ``places`` whether it is in one of ``spans``: first place and end, rising."""
+def in_spans(offsets: Sequence[int], spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Returns for each of ``offsets`` whether it is in one of the ascending ``spans`` (start, end)."""
     if not spans:
-        return np.zeros(len(places), bool)
-    firsts, ends = np.array(spans, np.int64).T
-    numbers = np.searchsorted(firsts, places, side="right") - 1
-    return (numbers >= 0) & (np.array(places, np.int64) < ends[numbers])
+        return np.zeros(len(offsets), bool)
+    starts, ends = np.array(spans, np.int64).T
+    indices = np.searchsorted(starts, offsets, side="right") - 1
+    is_inside: NDArray[np.bool_] = (indices >= 0) & (np.array(offsets, np.int64) < ends[indices])
+    return is_inside
 
 
 def _conversation(name: str, record: Record) -> Iterator[Example]:
