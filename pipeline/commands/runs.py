@@ -12,8 +12,8 @@ asks the cluster, too. The size is that of results and checkpoints, without logs
 in the size of each (``headrace du`` lists them once, and counts every file). A column ``notes`` follows where a run has
 ``tracking.notes``. A line on stderr counts the artifacts that no run uses and that you may remove with ``headrace gc``.
 
-The best score is the accuracy that is furthest above chance, by (value - chance) / (1 - chance): 50 % where four choices
-are possible is better than 55 % where two are.
+The best score is the accuracy that is furthest above chance, by (value - chance) / (1 - chance): 50 % of four
+choices is better than 55 % of two.
 """
 
 import json
