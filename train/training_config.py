@@ -38,7 +38,7 @@ def _branch_point(value: str) -> str:
 
 
 AttentionKernel = Literal["auto", "flash"]
-"""What computes fused attention; train/model/attention.py."""
+"""The kernel of fused attention; train/model/attention.py."""
 Recompute = Literal["none", "selective", "full"]
 """Activations that are computed again; each keeps less than the one before and takes longer."""
 BranchPoint = Annotated[str, AfterValidator(_branch_point)]

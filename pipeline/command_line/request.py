@@ -9,6 +9,7 @@ A run that was started before is read from its run.json. Only settings that no r
 """
 
 import dataclasses
+import os
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -19,6 +20,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.conf_folder import setting_of
 from headrace.pipeline.config import RunConfig, decoded
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.run.branches import with_address
 from headrace.pipeline.run.opening import opened
 from headrace.pipeline.run.planner import Run, plan, run_folder, saved_before
@@ -77,7 +79,7 @@ def planned(values: Mapping[str, Any], overrides: Sequence[str]) -> Run:
     if config.name is None and (before := saved_before(config)) and before.name:
         values = {**values, "name": before.name}
         config = dataclasses.replace(config, name=before.name)
-    return Run(config, values, plan(config), overrides)
+    return Run(config, values, plan(config), overrides, config_dir=os.environ.get(CONFIG_DIR, ""))
 
 
 def changed(run: Run, overrides: Sequence[str], names: AbstractSet[str]) -> Run:

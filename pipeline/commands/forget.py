@@ -14,7 +14,6 @@ import dataclasses
 import hashlib
 import itertools
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.report.about import start_command
 from headrace.pipeline.run.line import carry_out
 from headrace.pipeline.run.planner import Run, plan
 from headrace.pipeline.run.step import Step
@@ -197,7 +197,7 @@ def without(run: Run, fates: Sequence[Fate]) -> Run:
     same = {step.name: step.description for step in itertools.takewhile(lambda step: step.name != "packed", run.steps)}
     kept = [one for one in run.overrides if one.lstrip("+").partition("=")[0] not in REPLACED]
     overrides = [*kept, f"packing.forget={quoted(str(path))}"]
-    return Run(config, values, plan(config, same), overrides, run.folder)
+    return Run(config, values, plan(config, same), overrides, run.folder, run.config_dir)
 
 
 def quoted(value: str) -> str:
@@ -215,7 +215,7 @@ def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fa
     yield "forgotten", f"{len(found):,} documents, {tokens:,} tokens"
     yield "list", str(run.config.packing.forget)
     yield "packed", str(artifacts["packed"].folder)
-    yield "train without", shlex.join(["headrace", *run.overrides])
+    yield "train without", start_command(run.overrides, run.config_dir)
     yield from (("seen by", weights) for weights in seen or [f"no weights below {run.config.root}"])
     stages = ", ".join(str(artifacts[stage].folder) for stage in (*DOCUMENT_STAGES, "tokens"))
     yield "still on disk", f"their texts, in {stages}"

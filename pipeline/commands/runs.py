@@ -10,9 +10,11 @@ headrace runs --json               one JSON object per line, with numbers as num
 ``*`` marks your own runs. ``running`` after the stages: a command on a machine works on it now; ``headrace status``
 asks the cluster, too. The size is that of results and checkpoints, without logs. Artifacts that runs share are counted
 in the size of each (``headrace du`` lists them once, and counts every file). A column ``notes`` follows where a run has
-``tracking.notes``. ``damaged`` as the best score: the metrics or the scores differ from their checksum, and ``headrace
-compare`` names the file. A line on stderr counts the artifacts that no run uses and that you may remove with
-``headrace gc``.
+``tracking.notes``. A line on stderr counts the artifacts that no run uses and that you may remove with ``headrace gc``.
+
+The best score is the accuracy that is furthest above chance, by (value - chance) / (1 - chance): 50 % of four
+choices is better than 55 % of two. ``damaged`` in its place: the metrics or the scores differ from their checksum, and
+``headrace compare`` names the file.
 """
 
 import json

@@ -10,7 +10,8 @@ headrace status experiment=demo      the run of these settings
     clean        RUNNING    3/12
     weights      RUNNING    0/1     120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200
 
-Below them are the states of jobs, and the last error of each stage that failed, with its remedy.
+A stage that was begun is ``stopped`` when no job and no process works on it. Below the rows are the states of jobs,
+and the last error of each stage that failed, with its remedy.
 
 The rows are read from run.json, the manifests and the part records alone, which takes a fraction of a second. Only
 settings that no run was started with are planned.
@@ -27,9 +28,10 @@ from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.command_line.declaration import command, load, run_argument
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.progress import latest_line
+from headrace.pipeline.core.progress import latest_count, latest_line
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.run.saved import AnyStep, SavedRun
+from headrace.pipeline.run.storage import Stored
 
 HEADLINES = {
     "texts": ("records_in", "kept"),
@@ -73,16 +75,22 @@ class Row:
     folder: Path
 
     @classmethod
-    def of(cls, step: AnyStep, job_state: str, has_failed: bool) -> "Row":
-        """Returns the row of ``step``: a finished one is read from its manifest."""
+    def of(cls, step: AnyStep, job_state: str, has_failed: bool, is_running: bool) -> "Row":
+        """Returns the row of ``step``: a finished one is read from its manifest.
+
+        A command works on the run if it ``is_running``, perhaps on another stage.
+        """
         if step.is_whole:
             artifact = Artifact(step.folder)
             tasks = sum(artifact.manifest["phases"].values())
             return cls(step.name, "done", tasks, tasks, headline(step.name, artifact.counts), step.folder)
         tasks = sum(phase.tasks for phase in step.phases)
         done = tasks - sum(len(step.missing(phase)) for phase in step.phases)
-        begun = "failed" if has_failed else "begun" if done or step.folder.is_dir() else "to do"
-        return cls(step.name, (job_state or begun).split(",")[0], done, tasks, latest_line(step.folder), step.folder)
+        is_held = Stored(step.folder).is_in_use
+        begun = "begun" if is_held or is_running else "stopped"
+        state = job_state or ("failed" if has_failed else begun if done or step.folder.is_dir() else "to do")
+        result = latest_line(step.folder) if is_held or job_state else latest_count(step.folder)
+        return cls(step.name, state.split(",")[0], done, tasks, result, step.folder)
 
     @property
     def progress(self) -> str:
@@ -94,12 +102,15 @@ def states(overrides: Sequence[str], run: str) -> tuple[list[Row], list[str]]:
     """Returns one row per stage, and lines about jobs and failures."""
     file = chosen_file(overrides, run)
     if file is not None:
-        return states_of(SavedRun.read(file).stages)
+        saved = SavedRun.read(file)
+        return states_of(saved.stages, bool(saved.processes()))
     return states_of(load("command_line.request").with_settings(overrides).steps)
 
 
-def states_of(steps: Sequence[AnyStep]) -> tuple[list[Row], list[str]]:
+def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[Row], list[str]]:
     """Returns one row for each of ``steps``, and lines: the state of each job, else the last error of a stage.
+
+    A command works on their run if it ``is_running``.
 
     The state of a job has the error of its stage. Work on a stage begins with the removal of an earlier error.
     """
@@ -107,7 +118,7 @@ def states_of(steps: Sequence[AnyStep]) -> tuple[list[Row], list[str]]:
     job_states = load("run.jobs").states(steps) if unfinished else {}
     errors = {step.name: error_report.read(step.folder) for step in unfinished if step.name not in job_states}
     failures = {stage: error for stage, error in errors.items() if error is not None}
-    rows = [Row.of(step, job_states.get(step.name, ""), step.name in failures) for step in steps]
+    rows = [Row.of(step, job_states.get(step.name, ""), step.name in failures, is_running) for step in steps]
     jobs = [f"{stage}: {state}" for stage, state in job_states.items()]
     return rows, [*jobs, *(f"{stage} failed: {error}" for stage, error in failures.items())]
 

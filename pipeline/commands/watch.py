@@ -3,7 +3,7 @@
 headrace watch                                  the progress of the newest run, until it is done
 headrace watch small                            that of the run of this name, id, beginning of an id, or path
 headrace watch --score                          scores the checkpoints as they appear, until the training is done
-headrace watch --once                           scores the checkpoints that are there now
+headrace watch --score --once                   scores the checkpoints that are there now, then ends
 headrace watch --score evaluation=standard      … with another evaluation
 headrace watch --score experiment=demo ranks=2  … by two ranks
 
@@ -41,10 +41,12 @@ POLL_SECONDS = 2.0
 @command
 @run_argument
 @click.option("--score", is_flag=True, help="Score the checkpoints of the training as they appear.")
-@click.option("--once", is_flag=True, help="Score the checkpoints that are there now, then end.")
+@click.option("--once", is_flag=True, help="With --score: end after the checkpoints that are there now.")
 def watch(overrides: Sequence[str], run: str, score: bool, once: bool) -> None:
     """Follows a run until it is done; with --score, scores its checkpoints."""
-    if score or once:
+    if once and not score:
+        raise ConfigError("--once", "is given without --score", "write --score --once, or leave it out to follow a run")
+    if score:
         show(run_of(overrides, run, may_change=("evaluation", "ranks")), once)
     else:
         follow(run_of(overrides, run))

@@ -11,6 +11,7 @@ clean: 5 phases in 0:01:02                                                      
 """
 
 import contextlib
+import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -135,6 +136,11 @@ def latest_line(folder: Path) -> str:
     with contextlib.suppress(OSError):
         return (folder / LATEST).read_text()
     return ""
+
+
+def latest_count(folder: Path) -> str:
+    """Returns how far the work on the artifact in ``folder`` came, ``12/18 steps``; empty when that is unknown."""
+    return re.split(r", |  ", latest_line(folder))[0]
 
 
 class StageProgress:

@@ -62,7 +62,7 @@ def columns_of(rows: Iterable[Row]) -> dict[str, pyarrow.DataType]:
             found[name] = _common(found.get(name, pyarrow.null()), _type_of(value))
         if len(found) > MAX_COLUMNS:
             wrong = f"the documents have more than {MAX_COLUMNS:,} fields, such as {list(found)[-1]!r}"
-            raise ConfigError("export", wrong, "choose a --rule, or keep fewer fields (source.extra_fields)")
+            raise ConfigError("export", wrong, "choose a --rule, or keep fewer fields (source.extra_field_bytes)")
     rest = sorted(found.keys() - set(FIRST))
     return {name: found[name] for name in (*FIRST, *rest)}
 

@@ -1,6 +1,6 @@
 """The facts about a run on its page: name, command, typed settings, date, user; time and hardware of each stage.
 
-<root>/runs/<id>/run.json            the overrides as typed; its owner and date
+<root>/runs/<id>/run.json            the overrides and --config-dir as typed; its owner and date
 <stage>/<address>/logs/hosts/        time and hardware
 """
 
@@ -60,7 +60,7 @@ class About:
             return cls(run, name, "", "", "", [], times, total)
         saved = read_sealed(run_json)
         overrides = [str(override) for override in saved["overrides"]]
-        command = shlex.join(["headrace", *(overrides or ["run"])])
+        command = start_command(overrides, saved.get("config_dir", ""))
         typed = [override.partition("=") for override in overrides]
         return cls(
             id=run,
@@ -72,6 +72,12 @@ class About:
             times=times,
             total=total,
         )
+
+
+def start_command(overrides: Sequence[str], config_dir: str) -> str:
+    """Returns the command that starts the run of ``overrides``, with presets of the folder ``config_dir`` if given."""
+    presets = ["--config-dir", config_dir] if config_dir else []
+    return shlex.join(["headrace", *(overrides or ["run"]), *presets])
 
 
 def _stage_time(stage: str, found: Sequence[Attempt]) -> StageTime:

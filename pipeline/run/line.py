@@ -42,7 +42,7 @@ def carry_out(run: Run) -> None:
 def _start(run: Run) -> None:
     """Saves ``run`` and runs or submits its missing stages, which were checked."""
     try:
-        run_json = save(run.config, run.values, run.steps, run.overrides, run.folder)
+        run_json = save(run.config, run.values, run.steps, run.overrides, run.folder, run.config_dir)
     except HeadraceError as error:
         if not all(step.is_whole for step in run.steps[:-1]):
             raise

@@ -11,6 +11,7 @@ from typing import Any
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.planner import Run, plan
 from headrace.pipeline.run.run_files import is_trusted, newest_file
@@ -51,7 +52,9 @@ def opened(saved: SavedRun, values: Mapping[str, Any] | None = None, overrides: 
         config, descriptions = dataclasses.replace(config, until=until), {**descriptions, **later}
     shards = {step.name: step.phases[-1].tasks for step in saved.all_steps if step.phases}
     own_overrides = saved.values["overrides"] if overrides is None else overrides
-    return Run(config, values or saved.values["config"], plan(config, descriptions, shards), own_overrides, folder)
+    presets = os.environ.get(CONFIG_DIR, "") if overrides is not None else saved.values.get("config_dir", "")
+    steps = plan(config, descriptions, shards)
+    return Run(config, values or saved.values["config"], steps, own_overrides, folder, presets)
 
 
 def _later_descriptions(saved: SavedRun) -> dict[str, Mapping[str, Any]]:

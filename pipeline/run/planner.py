@@ -45,6 +45,8 @@ class Run:
     overrides: Sequence[str]
     folder: str | None = None
     """The folder that relative paths in ``values`` start from; None is the current one."""
+    config_dir: str = ""
+    """The folder of presets that ``--config-dir`` gave; empty without it."""
 
 
 def stages_up_to(config: RunConfig) -> tuple[Stage, ...]:
@@ -132,10 +134,12 @@ def save(
     steps: Sequence[Step],
     overrides: Sequence[str] = (),
     folder: str | None = None,
+    config_dir: str = "",
 ) -> Path:
     """Writes ``run.json`` and returns its path. Workers rebuild the steps from it: no Hydra, no raw file is read.
 
-    Relative paths in ``values`` start from ``folder``, by default the current one.
+    Relative paths in ``values`` start from ``folder``, by default the current one. The overrides need the presets in
+    ``config_dir``.
 
     Raises:
         ConfigError: when the root is not writable.
@@ -148,7 +152,7 @@ def save(
         saved: dict[str, Any] = {"config": explained_values, "descriptions": descriptions}
         saved |= {"steps": [_tasks(step) for step in steps], "overrides": list(overrides)}
         saved |= {"folder": folder or os.getcwd(), "later_steps": _later(saved_before(config), steps)}
-        saved |= {"group": os.environ.get(GROUP)}
+        saved |= {"group": os.environ.get(GROUP), "config_dir": config_dir}
         write_sealed(path, {"format": FORMAT, **saved})
         path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
     except OSError as error:

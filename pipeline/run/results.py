@@ -64,11 +64,17 @@ def accuracies(steps: Sequence[AnyStep]) -> list[Accuracy]:
 
 
 def best(found: Sequence[Accuracy]) -> str:
-    """Returns the highest of the accuracies as text, ``piqa acc 61.0 %``; an empty text when there are none."""
+    """Returns the accuracy that is furthest above chance as text, ``piqa acc 61.0 %``; empty when there are none."""
     if not found:
         return ""
-    benchmark, metric = max(found, key=lambda one: one[1].value)
+    benchmark, metric = max(found, key=lambda one: above_chance(one[1]))
     return f"{benchmark.name} {metric.name} {percent(metric)}"
+
+
+def above_chance(metric: Metric) -> float:
+    """Returns the share of the room above chance that a share of right answers reaches: 0 is chance, 1 all right."""
+    chance = metric.random or 0.0
+    return (metric.value - chance) / (1 - chance) if chance < 1 else 0.0
 
 
 def percent(metric: Metric) -> str:

@@ -17,8 +17,8 @@ document 00003:17   …returns the number of rows that
 
 run:    51df9dddc8c1 (small)
 report: runs/report/0f131b6e8625/report.html
-next:   headrace inspect clean --rule c4_lines.sentences
-        headrace why pages.jsonl:2
+next:   headrace inspect clean --rule c4_lines.sentences --run small
+        headrace why pages.jsonl:2 --run small
 """
 
 from collections import Counter

@@ -30,6 +30,8 @@ class Arm:
     """None when it could not be planned."""
     error: str
     """Why it failed or stopped; empty when it did not."""
+    name: str = ""
+    """Its name in the table when it could not be planned."""
 
     @property
     def id(self) -> str:
@@ -37,7 +39,12 @@ class Arm:
 
     @property
     def label(self) -> str:
-        return (self.run and self.run.config.name) or self.id
+        return (self.run and self.run.config.name) or self.id or self.name
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether ``headrace compare`` takes it now, or when its jobs are done: it trains, and has not failed."""
+        return self.run is not None and not self.error and any(step.name == "weights" for step in self.run.steps)
 
     @property
     def state(self) -> str:
@@ -64,11 +71,13 @@ def show(arms: Sequence[Arm]) -> None:
     root = f" root={shlex.quote(roots[0])}" if roots else ""
     labels = [arm.label for arm in arms]
     own = [arm.label if labels.count(arm.label) == 1 else arm.id for arm in arms]
-    compared = [shlex.quote(one) for one, found in zip(own, scores, strict=True) if found]
-    if len(compared) > 1:
-        print(f"\ncompare them: headrace compare {' '.join(compared)}{root}")
-    elif any(arm.state == "submitted" for arm in arms):
+    compared = [shlex.quote(one) for one, arm in zip(own, arms, strict=True) if arm.is_comparable]
+    is_submitted = any(arm.state == "submitted" for arm in arms)
+    if is_submitted:
         print(f"\nfollow them: headrace runs{root}")
+    if len(compared) > 1:
+        when = "when they are done" if is_submitted else "\ncompare them"
+        print(f"{when}: headrace compare {' '.join(compared)}{root}")
 
 
 def differing(arms: Sequence[Arm]) -> list[str]:

@@ -48,14 +48,15 @@ def _start_arm(values: Mapping[str, Any], own: Sequence[str], found: list[Arm]) 
     """
     if values["name"]:
         values = {**values, "name": f"{values['name']}-{len(found) + 1}"}
+    name = values["name"] or f"run {len(found) + 1}"
     one: Run | None = None
     try:
         one = planned(values, own)
         carry_out(one)
     except HeadraceError as error:
-        found.append(Arm(own, one, f"failed: {error}"))
+        found.append(Arm(own, one, f"failed: {error}", name))
         raise
     except Stop:
-        found.append(Arm(own, one, "stopped"))
+        found.append(Arm(own, one, "stopped", name))
         raise
-    found.append(Arm(own, one, ""))
+    found.append(Arm(own, one, "", name))

@@ -107,7 +107,7 @@ def test_an_unfinished_stage_is_planned(tmp_path: Path) -> None:
     manifest.unlink()
     _, texts, clean, _ = headrace_here("status", f"root={tmp_path}").stdout.splitlines()
     assert texts.split()[:3] == ["texts", "done", "1/1"]
-    assert clean.split()[:3] == ["clean", "begun", "1/1"]
+    assert clean.split()[:3] == ["clean", "stopped", "1/1"]
 
 
 def test_the_rows_of_the_status_follow_the_line() -> None:

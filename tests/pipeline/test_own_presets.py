@@ -77,6 +77,8 @@ def test_config_dir(folder: Path) -> None:
     for given in (["--config-dir", "presets"], ["--config-dir=presets"]):
         result = headrace_here(*settings, *given)
         assert result.returncode == 0, result.stderr
+        typed = next(line for line in result.stdout.splitlines() if line.endswith(" --config-dir presets"))
+        assert "headrace source=jsonl source.paths=pages.jsonl cleaning=mine" in typed
     (clean,) = (step for step in newest("runs").steps if step.name == "clean")
     assert Artifact(clean.folder).counts["dropped:page_length"] == 1
 

@@ -1,5 +1,6 @@
 """Saved runs in Python: their documents, tables and model, without the raw data and from any folder."""
 
+import dataclasses
 import shlex
 import sys
 from pathlib import Path
@@ -220,13 +221,28 @@ def test_the_next_command_generates_from_words_of_a_held_out_document(root: Root
     artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
     command = next(next_commands(run, artifacts))
     _, name, _, prompt, *others = shlex.split(command)
-    assert (name, others) == ("generate", [f"root={root.path}"])
+    assert (name, others) == ("generate", ["--run", "trained", f"root={root.path}"])
     kept = root.stored("unique", "documents")
     beginnings = {" ".join(one.text.split()[:4]) for one in kept if key_of("split", one.id) < 0.4 * 2**64}
     assert prompt in beginnings
     assert headrace_here(*shlex.split(command)[1:], "--max-tokens", "2").returncode == 0
     artifacts.pop("unique")
     assert shlex.split(next(next_commands(run, artifacts)))[3] == "The"
+
+
+def test_the_next_commands_name_their_run_and_its_presets(root: Root, pages: headrace.Run) -> None:
+    """They are about this run when another one has been started since, also one of the same name."""
+    run = opened(SavedRun.read(pages.folder / "run.json"))
+    artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
+    inspect, why, start = next_commands(run, artifacts)
+    for command in (inspect, why):
+        assert command.endswith(f" --run pages root={root.path}")
+    assert headrace_here(*shlex.split(why)[1:]).returncode == 0, "the newest run is another one"
+    of_mine = next_commands(dataclasses.replace(run, overrides=["cleaning=mine"], config_dir="my presets"), artifacts)
+    assert list(of_mine)[-1] == "headrace cleaning=mine --config-dir 'my presets'"
+    assert "--config-dir" not in start
+    shared = dataclasses.replace(run, config=dataclasses.replace(run.config, name="trained-too"))
+    assert f" --run {run.config.id} " in next(next_commands(shared, artifacts)), "no saved run has the name"
 
 
 def test_tables_become_arrow_tables_and_json(pages: headrace.Run) -> None:

@@ -87,7 +87,7 @@ def test_watch_finds_the_training_of_an_earlier_start(tmp_path: Path, monkeypatc
     long = planned(compose([*SETTINGS[1:], "until=weights"]), SETTINGS[1:])
     save(long.config, long.values, long.steps)
     assert headrace_here(*SETTINGS, "until=texts").returncode == 0
-    done = headrace_here("watch", "--once")
+    done = headrace_here("watch", "--score", "--once")
     assert done.returncode == 0, done.stderr
     training, report = long.steps[-2:]
     assert done.stderr.startswith(f"watching {training.folder}/checkpoints\n0 checkpoints scored")

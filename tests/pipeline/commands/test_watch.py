@@ -21,7 +21,7 @@ from headrace.pipeline.run.step import Step
 from headrace.train.engine import fragments
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import CheckpointScores
-from tests.command_line import understood
+from tests.command_line import headrace_here, understood
 from tests.train.conftest import make_inputs
 from tests.train.test_weights import BENCHMARKS, MODEL, stage
 
@@ -216,7 +216,13 @@ def test_the_evaluation_of_the_newest_run_may_be_another(run):
 
 
 def test_the_flag_stands_alone():
-    assert understood("watch", "--once", "ranks=2") == ({"once": True}, ["ranks=2"])
+    assert understood("watch", "--score", "--once", "ranks=2") == ({"score": True, "once": True}, ["ranks=2"])
     assert understood("watch", "--score", "ranks=2") == ({"score": True}, ["ranks=2"])
     with pytest.raises(ConfigError, match=r"^command line: Option '--once' does not take a value; usage: headrace wat"):
         understood("watch", "--once=yes")
+
+
+def test_once_alone_scores_nothing():
+    done = headrace_here("watch", "--once")
+    remedy = "write --score --once, or leave it out to follow a run"
+    assert (done.returncode, done.stderr) == (2, f"headrace: --once: is given without --score; {remedy}\n")

@@ -462,7 +462,7 @@ def test_the_page_has_the_name_command_time_and_machine_of_its_run(tmp_path: Pat
     inputs = full_run(tmp_path)
     overrides = ["experiment=demo", "source.paths=[my pages.jsonl]", f"tokenizer.path={HOSTILE}"]
     run_json = tmp_path / "runs" / "0123456789ab" / "run.json"
-    write_sealed(run_json, {"overrides": overrides, "config": {}})
+    write_sealed(run_json, {"overrides": overrides, "config": {}, "config_dir": "my presets"})
     attempt = Attempt("node7", "Fast CPU", 16, 64, ("NVIDIA H200", "NVIDIA H200"), 1000.0, 1090.0)
     killed, later = (
         dataclasses.replace(attempt, start=start, end=end) for start, end in ((1095.0, None), (1080, 1100))
@@ -473,6 +473,7 @@ def test_the_page_has_the_name_command_time_and_machine_of_its_run(tmp_path: Pat
     text = " ".join(Reader(write_report(inputs, tmp_path / "report", **about).read_text()).text.split())
     assert "Headrace report · run 0123456789ab · started 20" in text
     assert "headrace experiment=demo 'source.paths=[my pages.jsonl]'" in text
+    assert " --config-dir 'my presets'" in text
     assert "weights 1 min 40 s node7: 2 × NVIDIA H200, 16 × Fast CPU, 64 GiB 1970-01-01 " in text
     assert ", 1 attempts did not end" in text
     assert text.index("Typed experiment demo source.paths [my pages.jsonl]") < text.index("All, by stage")

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core import error_report, progress
+from headrace.pipeline.core import claim, error_report, progress
 from headrace.pipeline.core.artifact import TaskOutput, finish
 from headrace.pipeline.core.errors import RetryableError, TaskError
 from headrace.pipeline.core.progress import LATEST
@@ -34,7 +34,7 @@ def settings(tmp_path: Path) -> list[str]:
 
 @pytest.fixture
 def training(settings: list[str]) -> Step:
-    """A training that runs."""
+    """A training that has begun."""
     step = plan(decoded(compose(settings)))[-2]
     (step.folder / LATEST).parent.mkdir(parents=True)
     (step.folder / LATEST).write_text(LINE)
@@ -45,10 +45,23 @@ def test_status_shows_steps_time_left_loss_and_speed(
     settings: list[str], training: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
+    with claim.claimed(training.folder / "parts/weights-00000.claim"):
+        row = row_of_weights(settings)
+    assert row.startswith(f"weights begun 0/1 {' '.join(LINE.split())}")
+
+
+def test_status_of_a_killed_training_shows_no_speed(
+    settings: list[str], training: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    assert row_of_weights(settings) == f"weights stopped 0/1 120/5,000 steps {training.folder}"
+
+
+def row_of_weights(settings: list[str]) -> str:
     done = headrace_here("status", *settings)
     assert done.returncode == 0, done.stderr
     (row,) = [line for line in done.stdout.splitlines() if line.split()[:1] == ["weights"]]
-    assert " ".join(LINE.split()) in " ".join(row.split())
+    return " ".join(row.split())
 
 
 @pytest.fixture

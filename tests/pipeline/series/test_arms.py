@@ -11,20 +11,32 @@ from headrace.pipeline.series import arms
 from headrace.pipeline.series.arms import Arm
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
 @pytest.mark.parametrize(
     ("names", "compared"),
     [(["lr-1", "lr-2"], ["lr-1", "lr-2"]), (["lr", "lr"], ["ID", "ID"]), ([None, "lr-2"], ["ID", "lr-2"])],
 )
 def test_the_command_that_compares_has_names_if_they_are_unique(
-    names: list[str | None], compared: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    names: list[str | None],
+    compared: list[str],
+    is_whole: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    benchmark, metric = SimpleNamespace(name="piqa"), SimpleNamespace(name="acc")
-    monkeypatch.setattr(arms, "accuracies", lambda steps: [(benchmark, metric)])
-    monkeypatch.setattr(arms, "percent", lambda metric: "50.0 %")
+    """Also without scores; arms on a cluster are compared later."""
+    monkeypatch.setattr(arms, "accuracies", lambda steps: [])
     monkeypatch.setattr(arms, "validation_loss", lambda steps: None)
     config = decoded(compose([]))
-    runs = [SimpleNamespace(config=replace(config, name=name), steps=[]) for name in names]
+    steps = [SimpleNamespace(name="weights", is_whole=is_whole)]
+    runs = [SimpleNamespace(config=replace(config, name=name), steps=steps) for name in names]
     found = [Arm([f"ranks={number}"], run, "") for number, run in enumerate(runs)]
     arms.show(found)
     expected = [one.id if name == "ID" else name for one, name in zip(found, compared, strict=True)]
-    assert capsys.readouterr().out.splitlines()[-1] == f"compare them: headrace compare {' '.join(expected)}"
+    when = "compare them" if is_whole else "when they are done"
+    assert capsys.readouterr().out.splitlines()[-1] == f"{when}: headrace compare {' '.join(expected)}"
+
+
+def test_an_arm_that_could_not_be_planned_has_a_name_and_is_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    arms.show([Arm(["ranks=0"], None, "failed: ranks: 0", "lr-1"), Arm(["ranks=x"], None, "failed: ranks: x", "lr-2")])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line] == ["run", "lr-1", "lr-2"]
