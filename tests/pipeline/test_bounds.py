@@ -32,6 +32,8 @@ ZERO_MEANS = {
     "CrossEntropy.z_loss": "no z-loss",
     "CrossEntropy.label_smoothing": "no smoothing",
     "ModelShape.position_offset": "the table begins with position 0",
+    "ModelShape.global_tokens": "no token is seen by all",
+    "ModelShape.random_keys": "no random links",
     "ModelShape.segments": "there is no embedding of segments",
     "Masked.mask_share": "no token becomes the mask",
     "Masked.random_share": "no token becomes another",
@@ -209,7 +211,7 @@ FIELDS = [
     pytest.param(cls, name, hint, id=f"{cls.__name__}.{name}")
     for cls in all_classes(RunConfig, Sampling)
     for name, hint in hints_of(cls).items()
-    if not classes_of(hint) and typing.get_origin(hint) is not Literal and hint is not bool
+    if not classes_of(hint) and typing.get_origin(hint) is not Literal and hint not in (bool, bool | None)
 ]
 
 

@@ -18,6 +18,7 @@ class Umt5(T5):
     model_type = "umt5"
     architecture = "UMT5ForConditionalGeneration"
     positions: ClassVar[PositionsName] = "t5_by_layer"
+    defaults: ClassVar[Mapping[str, Any]] = {"feed_forward_proj": "gated-gelu"}
     presets: ClassVar[Mapping[str, Preset]] = {
         "umt5_small": Preset(VOCABULARY, 306_601_984),
         "umt5_base": Preset(VOCABULARY, 592_043_520),

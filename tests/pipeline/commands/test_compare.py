@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -153,7 +154,7 @@ def test_differences_for_the_figures(runs):
 
 def test_the_page_is_named_by_its_option_alone():
     for arguments in (["--page", "p.html", "a", "b", "c"], ["a", "b", "c", "--page=p.html"]):
-        found = {"first": "a", "second": "b", "others": ("c",), "page": "p.html"}
+        found = {"first": "a", "second": "b", "others": ("c",), "page": Path("p.html")}
         assert understood("compare", *arguments, "root=x") == (found, ["root=x"])
     assert understood("compare", "a", "root=x", "b")[0] == {"first": "a", "second": "b"}
 

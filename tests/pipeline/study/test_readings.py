@@ -13,6 +13,7 @@ from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.run.results import accuracies, validation_loss
 from headrace.pipeline.study.readings import Reading, read
 from headrace.train.evaluation.metrics import accuracy
+from headrace.train.objectives.causal import Causal
 from tests.finished import finished
 
 MEASURES = {"loss": "validation_loss", "quiz": "quiz.acc", "sst2": "finetuned.accuracy"}
@@ -54,7 +55,7 @@ def steps(tmp_path: Path) -> list[SimpleNamespace]:
 
 
 def reading(steps: list[SimpleNamespace]) -> Reading:
-    return read(MEASURES, steps, vocabulary=300)
+    return read(MEASURES, steps, 300, Causal())
 
 
 def test_all_measures_of_a_run_are_read(steps) -> None:

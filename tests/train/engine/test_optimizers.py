@@ -10,7 +10,7 @@ import transformers
 from torch import nn
 from torch.optim import _muon
 
-from headrace.pipeline.commands.request import config_of
+from headrace.pipeline.command_line.request import config_of
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.by_parameter import Piece, build, rounds
 from headrace.train.engine.optimizers.adafactor import Adafactor

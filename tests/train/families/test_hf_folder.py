@@ -76,7 +76,7 @@ MIXTURES = {
 """Shapes without a class in ``transformers``."""
 MODEL_TYPES = (
     "openai-gpt, gpt2, opt, bloom, gpt_neox, starcoder2, llama, qwen3, olmo2, gemma2, bert, roberta, modernbert, "
-    "electra, albert, t5 or bart"
+    "electra, albert, t5, umt5 or bart"
 )
 FULL, WINDOW = "full_attention", "sliding_attention"
 TOKENS = torch.randint(VOCABULARY, (2, 24), generator=torch.Generator().manual_seed(1))

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from tests.train.finetune.test_text_to_text import T5, TASK, WORDS, words_artifact
 
 from headrace.pipeline.command_line import request
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
@@ -20,6 +19,7 @@ from headrace.train.model.transformer import Transformer, first_weights
 from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, build
 from tests.train.finetune.small_tasks import ENCODER, of_kind, sentiment, stage, tokenizer_artifact
+from tests.train.finetune.tasks.test_text_to_text import T5, TASK, WORDS, words_artifact
 from tests.train.finetune.test_parity import CLASSES, theirs
 
 BATCH = 8

@@ -86,7 +86,7 @@ def test_the_widest_window_is_found_among_those_that_hold_the_token() -> None:
         windows = windows_of(tokens, room, stride)
         found = [widest_window(windows, token) for token in range(tokens)]
         assert found == [plain(windows, token) for token in range(tokens)]
-    windows, start = windows_of(200_000, room=20, stride=10), time.process_time()
+    windows, start = windows_of(200_000, capacity=20, stride=10), time.process_time()
     for token in range(0, 200_000, 10):
         widest_window(windows, token)
     assert time.process_time() - start < 10
