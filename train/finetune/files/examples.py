@@ -1,6 +1,6 @@
 """Examples of a task, and the lines of its files that are none.
 
-    file ── a format's rules (files.py) ──> Example, ...        one for each line, question or answer
+    file ── a format's rules (files/) ──> Example, ...        one for each line, question or answer
                                         └─> dropped: {reason: number}
 
 A broken line is dropped with a reason and counted. A file most of whose lines are broken is an error: it is probably in

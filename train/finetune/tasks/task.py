@@ -1,6 +1,6 @@
 """The protocol of a task: what a model learns from labelled examples. Free of torch at import.
 
-    files ── format (files.py) ──> examples ── Task.fitted ──> Fitted        knows the classes and the form of sequences
+    files ── format (files/) ──> examples ── Task.fitted ──> Fitted        knows the classes and the form of sequences
     examples ── Fitted.rows ──> rows ── Fitted.arrays ──> arrays of a batch ── Fitted.losses ──> sums of its terms
     rows, Fitted.outputs of the model ── Fitted.predictions ──> predictions ── Fitted.scores ──> metric → value
 

@@ -139,7 +139,7 @@ def test_the_cost_of_a_conversation_does_not_grow_with_what_is_cut():
     assert row.cut_tokens
 
 
-def test_places_in_spans():
+def test_offsets_in_spans():
     spans = [(2, 4), (4, 5), (9, 12)]
     wanted = [any(first <= place < end for first, end in spans) for place in range(14)]
     assert in_spans(range(14), spans).tolist() == wanted
