@@ -46,13 +46,20 @@ def train(spec: Path) -> tuple[list[int], str]:
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
+def owner_of(place: str) -> Any:
+    """The module or, of ``module:Class``, the class (or the module that this one imported)."""
+    module, _, inside = place.partition(":")
+    owner: Any = importlib.import_module(module)
+    for name in filter(None, inside.split(".")):
+        owner = getattr(owner, name)
+    return owner
+
+
 def kill_before(module: str, function: str, call: int, signal_name: str = "SIGKILL", rank: str = "0") -> None:
     """Makes this process, if it is ``rank``, send itself a signal before the ``call``-th call of ``function``."""
     if os.environ.get("RANK", "0") != rank:
         return
-    *_, owner = [importlib.import_module(module.partition(":")[0])]
-    for name in filter(None, module.partition(":")[2].split(".")):
-        owner = getattr(owner, name)
+    owner = owner_of(module)
     original: Callable = getattr(owner, function)
     calls = 0
 

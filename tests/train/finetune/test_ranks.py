@@ -5,19 +5,20 @@ import pytest
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from tests.train.finetune.small_tasks import ENCODER, sentiment, tokenizer_artifact, values_of
-from tests.train.training import specify, train
+from tests.train.training import owner_of, specify, train
 
 FILES = ("scores.json", "seed_1/predictions.jsonl", "seed_2/predictions.jsonl", "hf/model.safetensors")
 SESSION = "headrace.train.finetune.session"
+SEED_FILES = "headrace.train.finetune.seed_files"
 KILLS = {
     "the manifest of a checkpoint": ["headrace.train.checkpoint.store", "write_sealed", 1],
     "the evaluation": ["headrace.train.finetune.evaluation:Examination", "values", 2],
     "the export of the first seed": ["headrace.train.families.hf_folder", "save_file", 1],
     "the predictions": [SESSION, "write_lines", 1],
     "the result": [SESSION, "write_json", 1],
-    "the checkpoints after the result": [f"{SESSION}:shutil", "rmtree", 1],
+    "the checkpoints after the result": [f"{SEED_FILES}:SeedFiles", "_remove_checkpoints", 1],
     "an update of the second seed": ["headrace.train.engine.engine:Engine", "step", 3],
-    "the registration": ["headrace.train.finetuned:shutil", "copyfile", 2],
+    "the registration": [f"{SEED_FILES}:shutil", "copyfile", 2],
 }
 """In the order in which a fine-tuning comes to them: each start goes on where the kill before left it."""
 
@@ -30,6 +31,11 @@ def inputs(tmp_path_factory):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     return sentiment(tmp_path_factory.mktemp("files"), 32, 16)
+
+
+@pytest.mark.parametrize(("module", "function", "call"), KILLS.values(), ids=KILLS)
+def test_what_a_kill_waits_for_exists(module, function, call):
+    assert callable(getattr(owner_of(module), function))
 
 
 @pytest.mark.slow
