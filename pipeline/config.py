@@ -23,9 +23,7 @@ from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.setting_names import dotted, key_remedy, with_types
 from headrace.train.config import ModelConfig
 from headrace.train.data.mixture import Mixture
-from headrace.train.engine.optimizers import AnyOptimizer
-from headrace.train.engine.optimizers.adamw import AdamW
-from headrace.train.engine.optimizers.stable_adamw import StableAdamW
+from headrace.train.engine.optimizers import OPTIMIZERS, AnyOptimizer
 from headrace.train.engine.zero import (
     check_offload,
     check_recomputation,
@@ -37,11 +35,9 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.finetune.settings import Finetune
 from headrace.train.loop.schedule import Schedule
 from headrace.train.objectives import OBJECTIVES, AnyObjective
-from headrace.train.objectives.base import Objective, Vocabulary
+from headrace.train.objectives.base import Demanding, Objective, Vocabulary
 from headrace.train.objectives.causal import Causal
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
-from headrace.train.objectives.masked import Masked
-from headrace.train.objectives.pairs import check_sentences
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 RunName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
@@ -198,7 +194,7 @@ def check(config: RunConfig) -> None:
     if config.model.stack == "discriminator" and config.model.generator_width is None:
         wrong = f"is null, and objective={config.objective.type} trains a discriminator with its generator"
         raise ConfigError("model.generator_width", wrong, "give a width, a quarter of model.width, say")
-    if isinstance(config.objective, Masked):
+    if isinstance(config.objective, Demanding):
         config.objective.check_model(config.model)
     if config.training.unique_rows is not None and config.mixture.sources:
         wrong = f"is {config.training.unique_rows}, with {len(config.mixture.sources)} sources in mixture.sources"
@@ -206,9 +202,10 @@ def check(config: RunConfig) -> None:
     if config.training.source_rows and not config.mixture.sources:
         wrong = f"is {config.training.source_rows}, and mixture.sources names no source"
         raise ConfigError("training.source_rows", wrong, "name the sources, or give 0")
-    if config.model.base_width is not None and not isinstance(config.optimizer, AdamW | StableAdamW):
+    if config.model.base_width is not None and not config.optimizer.scales_with_width:
         wrong = f"is {config.model.base_width}, whose rules are those of Adam, and optimizer={config.optimizer.type}"
-        raise ConfigError("model.base_width", wrong, "give optimizer=adamw or stable_adamw, or base_width null")
+        scaling = " or ".join(kind.type for kind in OPTIMIZERS if kind.scales_with_width)
+        raise ConfigError("model.base_width", wrong, f"give optimizer={scaling}, or base_width null")
 
 
 def check_training(config: RunConfig) -> None:
@@ -218,9 +215,8 @@ def check_training(config: RunConfig) -> None:
         ConfigError: when a batch cannot be divided among the ranks, DeepSpeed does not support the settings, or the
             tokenizer has no sentences and the objective needs them.
     """
-    if isinstance(config.objective, Masked) and isinstance(config.tokenizer, Given):
-        vocabulary = Vocabulary.of_tokenizer(config.objective, config.tokenizer.tokenizer())
-        check_sentences(config.objective.pairs, vocabulary)
+    if isinstance(config.objective, Demanding) and isinstance(config.tokenizer, Given):
+        config.objective.check_vocabulary(Vocabulary.of_tokenizer(config.objective, config.tokenizer.tokenizer()))
     deepspeed_config(plan_batches(config.training, config.training_ranks), config.training, config.zero)
     check_offload(config.zero, config.optimizer)
     positions = config.row_objective.lengths(config.text_packing.row_tokens)["inputs"]

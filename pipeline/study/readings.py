@@ -22,8 +22,6 @@ from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores, split_filter
 from headrace.train.finetuned import SCORES
 from headrace.train.objectives.base import Objective
-from headrace.train.objectives.causal import Causal
-from headrace.train.objectives.masked import Masked
 
 Points = Sequence[tuple[float, float]]
 Items = dict[str, tuple[float, float]]
@@ -81,9 +79,8 @@ def read(sources: Mapping[str, str], steps: Sequence[AnyStep], vocabulary: int, 
     curve = [(row["step"], row[CURVE]) for row in rows if row.get(CURVE) is not None]
     tuned = _curves_of_seeds(artifacts[FINETUNED]) if FINETUNED in artifacts else []
     unigram = None
-    is_of_tokens = isinstance(objective, Causal) or (isinstance(objective, Masked) and not objective.has_pairs)
     data = [artifacts[name].folder for name in DATA if name in artifacts]
-    if curve and is_of_tokens and len(data) == len(DATA):
+    if curve and objective.predicts_text and len(data) == len(DATA):
         unigram = _unigram(*data)
     return Reading(found, curve, _seconds(rows) + sum(map(_seconds, tuned)), unigram)
 

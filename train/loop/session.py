@@ -39,10 +39,8 @@ from headrace.train.loop.trainer import Job, train
 from headrace.train.loop.validation import HeldOutRows
 from headrace.train.model.pair import build_empty
 from headrace.train.model.transformer import first_weights
-from headrace.train.objectives.base import Objective, Reader, Vocabulary
+from headrace.train.objectives.base import Demanding, Objective, Reader, Vocabulary
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
-from headrace.train.objectives.masked import Masked
-from headrace.train.objectives.pairs import check_sentences
 from headrace.train.row_example import RowExample, row_example
 
 EXAMPLE_TOKENS = 24
@@ -85,8 +83,8 @@ class Session:
         objective = of_stack(stage.objective, stage.model.stack)
         tokens = Vocabulary.read(objective, tokenizer_file)
         _check_rows(objective, train_rows, stage.model.context)
-        if isinstance(objective, Masked):
-            check_sentences(objective.pairs, tokens)
+        if isinstance(objective, Demanding):
+            objective.check_vocabulary(tokens)
         example = _example(stage, objective, train_rows, order, encoder) if ranks.first else None
         if stage.training.initial_weights is not None:
             initial_weights.check_tokenizer(Path(stage.training.initial_weights), tokenizer_file, vocabulary)

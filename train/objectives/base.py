@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from headrace.data_prep.tokenization.special_tokens import decoder_start, document_end, spelling
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import NaturalNumber, settings
-from headrace.train.config import BelowOne
+from headrace.train.config import BelowOne, ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.data.batches import Arrays, Tensors, stacked
 from headrace.train.data.order import row_generator
@@ -146,6 +146,11 @@ class Objective(Terms, Protocol):
         ...
 
     @property
+    def predicts_text(self) -> bool:
+        """Whether the printed loss is -ln p of tokens of the text: then the frequencies of tokens give a baseline."""
+        ...
+
+    @property
     def packing_methods(self) -> tuple[str, ...]:
         """The values of ``packing.method`` whose rows it reads."""
         ...
@@ -186,6 +191,27 @@ class Objective(Terms, Protocol):
 
 
 @runtime_checkable
+class Demanding(Protocol):
+    """A part of an objective that needs more of a model than its stack, or of a tokenizer than special tokens."""
+
+    def check_model(self, model: ModelConfig) -> None:
+        """Checks the parts of the model.
+
+        Raises:
+            ConfigError: naming the settings that do not fit.
+        """
+        ...
+
+    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
+        """Checks the tokens.
+
+        Raises:
+            ConfigError: when they lack what the objective needs.
+        """
+        ...
+
+
+@runtime_checkable
 class ReadsOtherRows(Protocol):
     """A part of an objective whose rows may have text of other rows of the same data."""
 
@@ -209,6 +235,8 @@ def combined(weights: Mapping[str, float], sums: Mapping[str, float], counts: Ma
 @settings
 class CrossEntropy:
     """Base of the objectives that predict tokens from left to right, with further terms of their loss."""
+
+    predicts_text: ClassVar[bool] = False
 
     z_loss: NaturalNumber = 0.0
     """Weight of (ln Z)², which keeps logits small; Z is the sum of exp(logit). 1e-4 in PaLM (Chowdhery et al. 2022,

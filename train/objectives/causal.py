@@ -34,6 +34,7 @@ class Causal(CrossEntropy):
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     frame_tokens: ClassVar[int] = 0
     looks_ahead: ClassVar[bool] = False
+    predicts_text: ClassVar[bool] = True
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
 
     @property

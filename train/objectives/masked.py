@@ -112,6 +112,11 @@ class Masked:
         return self.pairs != "none"
 
     @property
+    def predicts_text(self) -> bool:
+        """False with pairs, whose labels are part of the printed loss."""
+        return not self.has_pairs
+
+    @property
     def weights(self) -> Mapping[str, float]:
         """The terms of the loss; with ``pairs`` also the share of wrongly labelled pairs, which is only logged."""
         return {"mlm": 1.0} | ({self.pairs: 1.0, "errors": 0.0} if self.has_pairs else {})
@@ -141,6 +146,16 @@ class Masked:
         if self.has_pairs and model.segments < SEGMENTS:
             wrong = f"is {model.segments}, and objective.pairs={self.pairs} has texts of two parts"
             raise ConfigError("model.segments", wrong, f"give model.segments={SEGMENTS}, or objective.pairs=none")
+
+    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
+        """Checks that a token ends a sentence where texts are divided at sentences.
+
+        Raises:
+            ConfigError: when none does.
+        """
+        if self.has_pairs and not vocabulary.ends_sentence.any():
+            wrong = f"{self.pairs} divides texts at sentences, and no token of the tokenizer ends one"
+            raise ConfigError("objective.pairs", wrong, "give a tokenizer with a full stop, or objective.pairs=none")
 
     def text_tokens(self, row_tokens: int) -> int:
         return row_tokens

@@ -27,7 +27,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.rows import OtherPiece, Pieces
 from headrace.train.objectives.base import Vocabulary
@@ -105,14 +104,3 @@ def shortened(first: Ids, second: Ids, length: int, generator: np.random.Generat
         longer = 0 if len(texts[0]) > len(texts[1]) else 1
         texts[longer] = texts[longer][1:] if generator.random() < 0.5 else texts[longer][:-1]
     return texts
-
-
-def check_sentences(pairs: PairsName, vocabulary: Vocabulary) -> None:
-    """Checks that texts of these tokens have sentences.
-
-    Raises:
-        ConfigError: when no token ends one.
-    """
-    if pairs != "none" and not vocabulary.ends_sentence.any():
-        wrong = f"{pairs} divides texts at sentences, and no token of the tokenizer ends one"
-        raise ConfigError("objective.pairs", wrong, "give a tokenizer with a full stop, or objective.pairs=none")

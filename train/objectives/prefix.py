@@ -35,6 +35,7 @@ class Prefix(CrossEntropy):
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
     frame_tokens: ClassVar[int] = 0
     looks_ahead: ClassVar[bool] = True
+    predicts_text: ClassVar[bool] = True
     packing_methods: ClassVar[tuple[str, ...]] = ("best_fit", "concatenate", "padded")
 
     @property

@@ -19,7 +19,6 @@ from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.objectives.base import Reader, Vocabulary
 from headrace.train.objectives.hidden_units import NGRAM_SHARES, drawn_ngrams, words_of
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR, Masked
-from headrace.train.objectives.pairs import check_sentences
 from headrace.train.objectives.replaced_tokens import ReplacedTokens
 from tests.train.objectives.test_masked import CONTINUES, END, FIRST, HIDDEN, LAST, ROW, SIZE, unmasked
 
@@ -245,9 +244,9 @@ def test_settings_that_cannot_work_are_refused_before_any_stage(tmp_path):
 
 def test_pairs_need_sentences_and_documents_of_their_own():
     without = Vocabulary(SIZE, IDS, find_sentence_ends=lambda: np.zeros(SIZE, bool))
-    check_sentences("none", without)
+    Masked().check_vocabulary(without)
     with pytest.raises(ConfigError) as error:
-        check_sentences("next_sentence", without)
+        Masked(pairs="next_sentence").check_vocabulary(without)
     assert str(error.value) == (
         "objective.pairs: next_sentence divides texts at sentences, and no token of the tokenizer ends one; "
         "give a tokenizer with a full stop, or objective.pairs=none"

@@ -1,6 +1,6 @@
 """The union of optimizers."""
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import Field
 
@@ -11,3 +11,5 @@ from headrace.train.engine.optimizers.stable_adamw import StableAdamW
 
 AnyOptimizer = Annotated[Adafactor | AdamW | Muon | StableAdamW, Field(discriminator="type")]
 """The settings of any optimizer, chosen by their ``type``."""
+OPTIMIZERS = get_args(get_args(AnyOptimizer)[0])
+"""The classes of settings of all optimizers."""

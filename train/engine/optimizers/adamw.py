@@ -1,7 +1,7 @@
 """AdamW, with torch's own implementation."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.engine.optimizers.base import Adaptive, Group, Shapes
@@ -25,6 +25,7 @@ class AdamW(Adaptive):
     """
 
     type: Literal["adamw"] = "adamw"
+    scales_with_width: ClassVar[bool] = True
 
     def build(self, groups: Sequence[Group]) -> "torch.optim.Optimizer":
         """Builds torch's own AdamW, with one kernel for all of its steps on a GPU and on a CPU. DeepSpeed's variants

@@ -23,7 +23,7 @@ import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -73,6 +73,7 @@ class DecayFactors(RateFactors):
 class Decaying:
     """The learning rate and the decoupled weight decay of an optimizer, and their factors by role."""
 
+    scales_with_width: ClassVar[bool] = False
     learning_rate: Rate
     """The peak; the schedule scales it."""
     weight_decay: Decay = 0.1
@@ -141,6 +142,9 @@ class Optimizer(Protocol):
     def type(self) -> str:
         """The name by which settings choose it."""
         ...
+
+    scales_with_width: ClassVar[bool]
+    """Whether it has Adam's rules of muP, which ``model.base_width`` needs."""
 
     @property
     def learning_rate(self) -> float:

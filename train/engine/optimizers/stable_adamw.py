@@ -1,7 +1,7 @@
 """StableAdamW: AdamW with a smaller step for a parameter whose gradients have suddenly become larger."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.engine.optimizers.base import Adaptive, MatrixOptimizer
@@ -29,6 +29,7 @@ class StableAdamW(Adaptive, MatrixOptimizer):
     """
 
     type: Literal["stable_adamw"] = "stable_adamw"
+    scales_with_width: ClassVar[bool] = True
 
     def update(self, group: Mapping[str, Any], flat: "Flat") -> None:
         state, square = flat.state, self.epsilon**2
