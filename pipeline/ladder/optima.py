@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from headrace.pipeline.ladder.law import COVERAGE, MIN_SIZES
 
@@ -203,5 +203,5 @@ def _best_rate(
 
 def _around(value: float, variance: float, freedom: int) -> Interval:
     """Returns the 95 % interval around ``value``, whose logarithm has this ``variance``."""
-    factor = math.exp(float(student.ppf(COVERAGE[1] / 100, freedom)) * math.sqrt(max(0.0, variance)))
+    factor = math.exp(float(stdtrit(freedom, COVERAGE[1] / 100)) * math.sqrt(max(0.0, variance)))
     return value / factor, value * factor

@@ -6,7 +6,8 @@
     run.json, logs/hosts ──> the command, time and hardware        not part of any result
 
 A run that ends earlier (``until=unique``) has a report of its stages: each section needs only its own artifacts.
-sections.py collects the content, html_page.py renders it.
+sections.py collects the content, html_page.py renders it. Both are imported when the stage runs: they load libraries
+that no other process needs.
 """
 
 import dataclasses
@@ -20,8 +21,6 @@ from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.figures.score_history import checkpoint_artifacts
-from headrace.pipeline.report.html_page import render
-from headrace.pipeline.report.sections import sections
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,6 +61,9 @@ class Report(Stage):
         return (Phase("report", 1, self._run),)
 
     def _run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
+        from headrace.pipeline.report.html_page import render
+        from headrace.pipeline.report.sections import sections
+
         about = About.of(Path(self.root), self.run, self.run_name, inputs)
         page = render("template.html", sections(inputs, self.cleaning, about)).encode("utf-8", "replace")
         with out.file("report.html") as path:

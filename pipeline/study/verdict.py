@@ -21,7 +21,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from headrace.train.evaluation.significance import paired_bootstrap
 
@@ -128,7 +128,7 @@ def over(values: Sequence[float]) -> Interval | None:
     if len(values) < MIN_SEEDS:
         return None
     mean, error = statistics.fmean(values), statistics.stdev(values) / math.sqrt(len(values))
-    width = float(student.ppf(0.975, len(values) - 1)) * error
+    width = float(stdtrit(len(values) - 1, 0.975)) * error
     return mean - width, mean + width
 
 

@@ -9,8 +9,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scipy.stats import t as student
-
 COVERAGE = 0.95
 RESULT = "result.json"
 """The file of the scores of one seed, written last."""
@@ -33,7 +31,9 @@ class SeedScores:
         number = len(self.values)
         if number < 2:
             return None
-        quantile = float(student.ppf((1 + COVERAGE) / 2, number - 1))
+        from scipy.special import stdtrit
+
+        quantile = float(stdtrit(number - 1, (1 + COVERAGE) / 2))
         return quantile * statistics.stdev(self.values) / math.sqrt(number)
 
     def row(self) -> dict[str, Any]:
