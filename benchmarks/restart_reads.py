@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from headrace.pipeline.core.artifact import FileRecord
+from headrace.pipeline.core.file_records import FileRecord
 from headrace.train.checkpoint import store, together
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State

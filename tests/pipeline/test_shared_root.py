@@ -15,8 +15,9 @@ from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.clusters.slurm import SCRIPTS
 from headrace.pipeline.commands import inspect
 from headrace.pipeline.core import error_report
-from headrace.pipeline.core.artifact import Artifact, FileRecord
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.json_files import read_sealed, write_json, write_sealed
 from headrace.pipeline.report.documents.marking import pages
 from headrace.pipeline.run.opening import newest

@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from headrace.pipeline.core.artifact import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.file_records import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints
 from headrace.train.checkpoint.state import State, rollback_step
