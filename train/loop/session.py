@@ -39,8 +39,9 @@ from headrace.train.loop.trainer import Job, train
 from headrace.train.loop.validation import HeldOutRows
 from headrace.train.model.pair import build_empty
 from headrace.train.model.transformer import first_weights
-from headrace.train.objectives.base import Demanding, Objective, Reader, Vocabulary
+from headrace.train.objectives.base import Demanding, Objective, Vocabulary
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
+from headrace.train.objectives.row_reader import Reader
 from headrace.train.row_example import RowExample, row_example
 
 EXAMPLE_TOKENS = 24

@@ -31,7 +31,8 @@ from headrace.train.loop.selection import Selection
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter
 from headrace.train.loop.validation import Validation, losses, total_of
-from headrace.train.objectives.base import MicroBatch, Terms, combined
+from headrace.train.objectives.base import Terms, combined
+from headrace.train.objectives.row_reader import MicroBatch
 from headrace.train.training_config import TrainingConfig
 
 

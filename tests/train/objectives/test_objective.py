@@ -17,8 +17,9 @@ from headrace.train.data.order import Order, row_generator
 from headrace.train.data.rows import Rows
 from headrace.train.model.pair import Pair
 from headrace.train.model.transformer import Transformer, initialize
-from headrace.train.objectives.base import Reader, Vocabulary, combined
+from headrace.train.objectives.base import Vocabulary, combined
 from headrace.train.objectives.causal import Causal
+from headrace.train.objectives.row_reader import Reader
 from tests.train import fork_server, updates
 from tests.train.objectives import two_terms
 from tests.train.objectives.two_terms import LEARNING_RATE, WORLDS, TwoTerms
