@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 from pydantic.fields import FieldInfo
 
-from headrace.pipeline.core.settings import LARGEST, TAG, anchored, classes_of
+from headrace.pipeline.core.setting_classes import TAG, classes_of
+from headrace.pipeline.core.settings import LARGEST, anchored
 
 NAMES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 UNBOUNDED = {LARGEST, 1e9}

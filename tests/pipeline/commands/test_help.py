@@ -15,7 +15,7 @@ from headrace.pipeline.command_line.table import COMMANDS
 from headrace.pipeline.composition import compose
 from headrace.pipeline.conf_folder import about, groups, option_file
 from headrace.pipeline.config import RunConfig, decoded
-from headrace.pipeline.core.settings import TAG
+from headrace.pipeline.core.setting_classes import TAG
 from headrace.pipeline.core.variables import CONFIG_DIR
 from headrace.pipeline.run.planner import stages_up_to
 from tests.command_line import headrace_here
