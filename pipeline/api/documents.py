@@ -17,13 +17,13 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.explanations import Explanation, explained
 from headrace.pipeline.api.tables import Record, Table, data_frame
-from headrace.pipeline.commands.thresholds import number_in, thresholds_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.export.export_table import flat
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.documents.marking import matches
 from headrace.pipeline.tracing.lookup import DROPPED, KINDS, rule_of
+from headrace.pipeline.tracing.rule_numbers import number_in, thresholds_of
 
 if TYPE_CHECKING:
     import pandas
