@@ -43,7 +43,7 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True)
-class Drops:
+class DropExplanations:
     """Explains why documents were dropped, with the rules of ``cleaning``."""
 
     cleaning: Cleaning
@@ -96,7 +96,7 @@ class Documents:
     """
 
     artifact: Artifact
-    drops: Drops
+    drops: DropExplanations
     kept: bool | None
     """True for kept documents, False for dropped ones, None for both: the kept ones come first."""
     rule: str
@@ -175,7 +175,7 @@ class Documents:
         return {name: fields.get(name) for name in self.columns}
 
 
-def dropped_by_rule(stage: str, counts: Mapping[str, Any], drops: Drops) -> Iterator[Record]:
+def dropped_by_rule(stage: str, counts: Mapping[str, Any], drops: DropExplanations) -> Iterator[Record]:
     """Yields how many documents each rule of a finished ``stage`` dropped, the most frequent rule first."""
     numbers = {name.removeprefix(DROPPED): n for name, n in counts.items() if name.startswith(DROPPED) and n}
     documents = counts["kept"] + sum(numbers.values())

@@ -55,7 +55,7 @@ class Proxy:
 
 
 @dataclasses.dataclass(frozen=True)
-class Search:
+class ProxySearch:
     """The trainings around the run of ``overrides``, and the loss that they are compared by."""
 
     overrides: Sequence[str]
@@ -66,7 +66,7 @@ class Search:
     """Weights of the sources' held-out losses with the sum 1, (sources,)."""
 
     @classmethod
-    def of(cls, overrides: Sequence[str], number: int, target: str) -> "Search":
+    def of(cls, overrides: Sequence[str], number: int, target: str) -> "ProxySearch":
         """Checks the settings; ``target`` is NAME=WEIGHT with commas, empty for the weights of the given mixture.
 
         Raises:

@@ -52,7 +52,7 @@ class Fragment:
 
 
 @dataclasses.dataclass(frozen=True)
-class Snapshot:
+class HostCopy:
     """One rank's part of a checkpoint, in host memory."""
 
     tensors: dict[str, Tensor]

@@ -82,7 +82,7 @@ AnyBenchmark = Annotated[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkTexts:
-    """The texts of a benchmark's files, for decontamination (headrace.data_prep.decontamination.config.Benchmark).
+    """The texts of a benchmark's files, for decontamination (headrace.data_prep.decontamination.config.ItemTexts).
 
     The files and the way of reading decide them. Shots, delimiters and limits, which make prompts of them, do not: all
     lines of a file are searched for.

@@ -18,7 +18,7 @@ from headrace.train.objectives.row_reader import Reader
 Sums = dict[str, float]
 
 
-class Validation(Protocol):
+class TrainingValidation(Protocol):
     """The measurement after every ``training.validate_every`` steps of a training."""
 
     def values(self) -> dict[str, float]:

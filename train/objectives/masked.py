@@ -38,7 +38,7 @@ from headrace.train.data.batches import IGNORED, Arrays, Pairs, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.hidden_units import Ids, Units, drawn_ngrams, drawn_spans, drawn_words, words_of
-from headrace.train.objectives.pairs import PairsName, Texts, among, divided
+from headrace.train.objectives.pairs import PairsName, SequenceTexts, among, divided
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -222,13 +222,13 @@ class Masked:
 
     def _sequences(
         self, pieces: Pieces, vocabulary: Vocabulary, generator: np.random.Generator, others: OtherPiece
-    ) -> list[Texts]:
+    ) -> list[SequenceTexts]:
         """Returns the texts of each sequence of the row."""
         if self.documents == "joined":
-            return [Texts([vocabulary.text_of(piece) for piece in pieces])] if len(pieces) else []
+            return [SequenceTexts([vocabulary.text_of(piece) for piece in pieces])] if len(pieces) else []
         return [divided(self.pairs, pieces, number, vocabulary, generator, others) for number in range(len(pieces))]
 
-    def _framed(self, sequences: Sequence[Texts], row_tokens: int, vocabulary: Vocabulary) -> dict[str, Ids]:
+    def _framed(self, sequences: Sequence[SequenceTexts], row_tokens: int, vocabulary: Vocabulary) -> dict[str, Ids]:
         """Returns the arrays of the row before masking."""
         first, last = vocabulary.special_ids[CLASS], vocabulary.special_ids[SEPARATOR]
         padding = {"documents": -1, "targets": IGNORED, "labels": IGNORED}

@@ -19,7 +19,7 @@ from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, of_groups
 from headrace.train.evaluation.benchmarks.exact import exact_metrics, exact_outcome
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer, Tokens
+from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
 
 NEVER = 0
@@ -46,7 +46,7 @@ class Extraction(Benchmark):
         items = []
         for number, ids in enumerate(encoded):
             half = len(ids) // 2
-            query = Tokens(np.array([sources.start, *ids[:half]]), ids[half:])
+            query = TokenQuery(np.array([sources.start, *ids[:half]]), ids[half:])
             items.append(Item(f"canary:{copies}:{number}", (query,), group=f"copies_{copies}"))
         return items
 

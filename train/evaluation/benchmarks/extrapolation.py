@@ -27,7 +27,7 @@ from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, 
 from headrace.train.evaluation.held_out import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import exponential, ratio
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer, Tokens
+from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
 
 WHERE = "evaluation.benchmarks"
@@ -74,14 +74,14 @@ class Extrapolation(Benchmark):
             for document in documents
         ]
 
-    def _queries(self, document: HeldOutDocument, way: Way, length: int) -> Iterator[Tokens]:
+    def _queries(self, document: HeldOutDocument, way: Way, length: int) -> Iterator[TokenQuery]:
         for text in self._texts(document.tokens):
             if way == "windows":
                 for start in range(0, len(text) - 1, length):
-                    yield Tokens(text[start : start + 1], text[start + 1 : start + length + 1], (), length)
+                    yield TokenQuery(text[start : start + 1], text[start + 1 : start + length + 1], (), length)
             else:
                 window = text[-length - 1 :]
-                yield Tokens(window[: -self.sliding_tokens], window[-self.sliding_tokens :], (), length)
+                yield TokenQuery(window[: -self.sliding_tokens], window[-self.sliding_tokens :], (), length)
 
     def _texts(self, tokens: np.ndarray) -> Iterator[np.ndarray]:
         """Yields texts of the last length, each with the token before it, from the end of the document backwards."""
