@@ -22,7 +22,7 @@ from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.contamination import BenchmarkOverlap
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_config import is_ours
 from headrace.train.objectives import AnyObjective

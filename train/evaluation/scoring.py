@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.train.evaluation.benchmarks.base import Benchmark, FewShotBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.contamination import BenchmarkOverlap, metrics_by_part, parts_of, sizes
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.score_rows import BenchmarkScores
 from headrace.train.evaluation.settings import Evaluation

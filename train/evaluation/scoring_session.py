@@ -21,7 +21,7 @@ from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.distributed.watchdog import SCORING, Watchdog
 from headrace.train.evaluation.contamination import BenchmarkOverlap
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.lm_eval import file_format
 from headrace.train.evaluation.lm_eval import samples as logged_samples
 from headrace.train.evaluation.score_rows import BenchmarkScores

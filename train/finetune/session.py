@@ -37,8 +37,8 @@ from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.finetune.tuning import Tuning
-from headrace.train.loop.opening import load_checkpoint, newest_checkpoint, open_engine
-from headrace.train.loop.selection import CheckpointSelection
+from headrace.train.loop.beginning import load_checkpoint, newest_checkpoint, open_engine
+from headrace.train.loop.checkpoint_selection import CheckpointSelection
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train

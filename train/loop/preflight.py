@@ -36,7 +36,7 @@ from headrace.pipeline.core.stage import Inputs, Stage
 from headrace.train.checkpoint.names import CHECKPOINTS
 from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 from headrace.train.engine.optimizers.base import Optimizer, Shapes, checkpoint_bytes
-from headrace.train.loop.links import link_seconds, slow_links
+from headrace.train.loop.rank_links import link_seconds, slow_links
 from headrace.train.loop.stragglers import report, slow_ranks
 from headrace.train.parts import FP32
 from headrace.train.training_config import TrainingConfig

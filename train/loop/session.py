@@ -25,12 +25,12 @@ from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_weights
 from headrace.train.loop import origin, preflight
+from headrace.train.loop.beginning import load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
-from headrace.train.loop.opening import load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.stragglers import Stragglers

@@ -18,8 +18,8 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, PositiveNumber, Seed, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
-from headrace.train.evaluation.benchmarks.validation import document_queries
-from headrace.train.evaluation.held_out import HeldOut, sample
+from headrace.train.evaluation.benchmarks.validation_loss import document_queries
+from headrace.train.evaluation.held_out_documents import HeldOut, sample
 from headrace.train.evaluation.kneser_ney import KneserNey
 from headrace.train.evaluation.metrics import exponential, ratio
 from headrace.train.evaluation.score_rows import Metric

@@ -17,7 +17,7 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, not_possible, of_groups
-from headrace.train.evaluation.benchmarks.exact import exact_metrics, exact_outcome
+from headrace.train.evaluation.benchmarks.exact_continuation import exact_metrics, exact_outcome
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TextEncoder, TokenQuery
 from headrace.train.parts import StackName

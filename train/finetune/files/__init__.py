@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headrace.train.finetune.files.fields import NamedFields
 from headrace.train.finetune.files.glue import Glue
+from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
 from headrace.train.finetune.files.superglue import SuperGlue
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.finetune.files.examples import Examples
-from headrace.train.finetune.files.fields import NamedFields
+from headrace.train.finetune.files.named_fields import NamedFields
 
 
 def _same(*labels: str) -> dict[str, str]:

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.records import read_text
+from headrace.train.evaluation.benchmark_files import read_text
+from headrace.train.finetune.files.example_records import Record, index_of, objects_of, text_of
 from headrace.train.finetune.files.examples import AnswerSpan, Collection, Example, Examples, RecordError
-from headrace.train.finetune.files.records import Record, index_of, objects_of, text_of
 
 
 @settings

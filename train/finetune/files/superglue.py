@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
+from headrace.train.finetune.files.example_records import (
+    Record,
+    collect,
+    index_of,
+    object_of,
+    objects_of,
+    text_of,
+    value_of,
+)
 from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, RecordError
-from headrace.train.finetune.files.fields import NamedFields
 from headrace.train.finetune.files.glue import ENTAILMENT
-from headrace.train.finetune.files.records import Record, collect, index_of, object_of, objects_of, text_of, value_of
+from headrace.train.finetune.files.named_fields import NamedFields
 
 SuperGlueTask = Literal["boolq", "cb", "copa", "multirc", "record", "rte", "wic", "wsc"]
 TRUTH = ("False", "True")

@@ -6,10 +6,10 @@ from pydantic import Field
 
 from headrace.train.finetune.tasks.classification import Classification
 from headrace.train.finetune.tasks.conversations import Conversations
-from headrace.train.finetune.tasks.mixture import TaskMixture
 from headrace.train.finetune.tasks.multiple_choice import MultipleChoiceTask
 from headrace.train.finetune.tasks.regression import Regression
 from headrace.train.finetune.tasks.span import SpanTask
+from headrace.train.finetune.tasks.task_mixture import TaskMixture
 from headrace.train.finetune.tasks.text_to_text import TextToText
 
 AnyTask = Annotated[

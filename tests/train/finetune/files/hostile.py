@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.finetune.files.example_records import KINDS
 from headrace.train.finetune.files.examples import Format
-from headrace.train.finetune.files.fields import NamedFields
 from headrace.train.finetune.files.glue import GLUE, Glue
-from headrace.train.finetune.files.records import KINDS
+from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
 from headrace.train.finetune.files.superglue import FLAT, READERS, SuperGlue
 from headrace.train.finetune.tasks.conversations import Conversations

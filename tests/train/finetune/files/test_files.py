@@ -10,8 +10,8 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode, settings
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import AnswerSpan, Example
-from headrace.train.finetune.files.fields import NamedFields
 from headrace.train.finetune.files.glue import Glue
+from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
 from headrace.train.finetune.files.superglue import SuperGlue
 
@@ -218,8 +218,10 @@ def test_squad(write):
     )
     found = decode(Holder, {"format": {"type": "squad"}}).format.read(path)
     assert [(one.id, one.answers) for one in found.examples] == [
-        ("1", (AnswerSpan("Normans", 4), AnswerSpan("Nor", 4))), ("2", ()), ("5", (AnswerSpan("Normans", 4), AnswerSpan("Nor", 4)))
-    ]  # fmt: skip
+        ("1", (AnswerSpan("Normans", 4), AnswerSpan("Nor", 4))),
+        ("2", ()),
+        ("5", (AnswerSpan("Normans", 4), AnswerSpan("Nor", 4))),
+    ]
     assert found.examples[0].texts == {"question": "Who?", "context": "The Normans were in Normandy."}
     assert found.dropped == {"answer_elsewhere": 1, "no_answer": 1}
 

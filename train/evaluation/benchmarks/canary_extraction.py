@@ -17,7 +17,7 @@ import numpy as np
 from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, of_groups
-from headrace.train.evaluation.benchmarks.exact import exact_metrics, exact_outcome
+from headrace.train.evaluation.benchmarks.exact_continuation import exact_metrics, exact_outcome
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName

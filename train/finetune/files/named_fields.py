@@ -7,8 +7,8 @@ from typing import Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, SomeTexts, Texts, settings
+from headrace.train.finetune.files.example_records import Record, collect, index_of, number_of, text_of, utf8, value_of
 from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, RecordError
-from headrace.train.finetune.files.records import Record, collect, index_of, number_of, text_of, utf8, value_of
 
 
 @settings
