@@ -25,7 +25,7 @@ A run in six is killed before its first step, the others a few steps later, more
 After each kill the counts so far are printed to stderr, so an interrupted run shows its results, too.
 
     victims       the killed processes, by way of starting
-    moments       starting, training, saving (a checkpoint half written or half removed was left behind)
+    moments       starting, training, saving (a checkpoint half written or half removed was left)
     resumes       runs that found a checkpoint and resumed from it
     trainings     finished trainings, each compared
     differences   finished trainings whose weights or curve differ: must be 0

@@ -38,8 +38,8 @@ MMAP_THRESHOLD = -3
 
 
 def batch(rows: int, case: Footprint, device: torch.device) -> dict[str, torch.Tensor]:
-    """Random tokens; an encoder predicts as many of them as the objective hides, those at the beginning. An
-    encoder–decoder predicts as many as its decoder has positions."""
+    """Random tokens. An encoder predicts the number that the objective hides, at the beginning of the row. An
+    encoder–decoder predicts one token at each position of its decoder."""
     tokens, predicted = case.row_tokens, case.row_targets or case.row_tokens
     drawn = torch.randint(case.vocabulary, (rows, tokens + 1), device=device)
     places = torch.arange(tokens, device=device).repeat(rows, 1)

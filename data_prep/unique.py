@@ -46,7 +46,7 @@ class Unique(Stage):
     benchmarks: Mapping[str, ItemTexts] = dataclasses.field(default_factory=dict)
     """The benchmarks to remove, by name."""
     keep_duplicates: bool = False
-    """Whether duplicates stay."""
+    """Whether duplicates are kept."""
 
     @classmethod
     def of(

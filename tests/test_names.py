@@ -10,7 +10,7 @@ ROOMS = ("pipeline", "data_prep", "train")
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 NAMED_AS_TYPED = ("pipeline/commands", "pipeline/api")
-"""A module here has the name of a command or of a function of ``import headrace``, like the module that does its work."""
+"""A module here has the name of a command or of a function of ``import headrace``, as the module that does its work."""
 MODULES = {
     "base": "the protocol and the base classes of its folder",
     "config": "the settings of its room, or of one stage",

@@ -94,7 +94,7 @@ class Run:
     @property
     def stages(self) -> Table:
         """One row per stage: ``stage``, ``state`` (done, begun, stopped, failed, to do, or its job's), ``done`` of
-        ``tasks``, ``result`` (its most telling counts, or its progress) and ``folder``."""
+        ``tasks``, ``result`` (its main counts, or its progress) and ``folder``."""
         rows, _ = states_of(self._saved.stages, bool(self._saved.processes()))
         return Table(STAGE_COLUMNS, ({**vars(row), "folder": str(row.folder)} for row in rows))
 

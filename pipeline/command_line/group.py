@@ -29,7 +29,7 @@ MULTIRUN = ("-m", "--multirun")
 
 
 class CommandLine(click.Group):
-    """The commands of the table. An override in the place of a command starts a run."""
+    """The commands of the table. An override instead of a command starts a run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

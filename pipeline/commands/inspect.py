@@ -35,7 +35,7 @@ LINE_CHARACTERS = 160
 LOST = "lost"
 REMOVED_MARK = "- "
 COLUMNS = 100
-"""A terminal of this width has room for two pages."""
+"""A terminal of this width shows two pages side by side."""
 
 
 @command
@@ -75,8 +75,8 @@ def show(found: Pages) -> None:
         [(f"{kind:<{NAME_WIDTH}}", _label(number, pages, found), page) for number, page in enumerate(pages, 1)]
         for kind, pages in ((KEPT, found.kept), ("dropped", found.dropped))
     )
-    for place, (kind, label, page) in enumerate(alternately([kept, dropped])):
-        if place:
+    for index, (kind, label, page) in enumerate(alternately([kept, dropped])):
+        if index:
             console.print()
         console.print(Text.assemble((kind, "bold"), label))
         for name, value in facts_of(page, found.rule):

@@ -48,13 +48,13 @@ HEADLINES = {
     "scores": ("benchmarks", "items"),
     "report": (),
 }
-"""Each stage, in the order of the line, with its most telling counts."""
+"""Each stage, in the order of the line, with its main counts."""
 
 
 @command
 @run_argument
 def status(overrides: Sequence[str], run: str) -> None:
-    """Prints one row per stage: how far it is, its most telling counts, its folder."""
+    """Prints one row per stage: how far it is, its main counts, its folder."""
     rows, notes = states(overrides, run)
     view = Table("stage", "state", "tasks", "result", "folder", box=None, header_style="bold")
     for row in rows:
@@ -124,6 +124,6 @@ def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[
 
 
 def headline(stage: str, counts: Mapping[str, Any]) -> str:
-    """Returns the most telling counts of a finished stage."""
+    """Returns the main counts of a finished stage."""
     names = HEADLINES.get(stage, ())
     return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names if name in counts)

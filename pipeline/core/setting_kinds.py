@@ -1,4 +1,4 @@
-"""Describes the type of a setting in words, with the bounds that stand beside it, for help.
+"""Describes the type of a setting in words, with its bounds, for help.
 
 Annotated[int, Field(ge=1, le=LARGEST)]    whole number, at least 1
 Annotated[float, Field(ge=0, le=1)]        number from 0 to 1

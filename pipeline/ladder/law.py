@@ -78,7 +78,7 @@ class Law:
 
 
 def is_enough(points: Sequence[LossMeasurement]) -> bool:
-    """Whether ``points`` have as many sizes and numbers of tokens as the law needs."""
+    """Whether ``points`` have enough sizes and numbers of tokens for the law."""
     return all(len({point[axis] for point in points}) >= MIN_SIZES for axis in (0, 1))
 
 

@@ -58,7 +58,7 @@ class RateLaw:
     parameters_exponent: float
     tokens_exponent: float
     covariance: npt.NDArray[np.float64] | None
-    """The covariance of the three numbers, (3, 3); None when there are as many numbers as optima."""
+    """The covariance of the three numbers, (3, 3); None for three optima, which the numbers fit exactly."""
     freedom: int
 
     def rate(self, parameters: float, tokens: float) -> float:

@@ -1,4 +1,4 @@
-"""The exact study: published numbers that need no training, beside what Headrace's own code computes.
+"""The exact study: published numbers that need no training, and what Headrace's own code computes.
 
     row    topic, what, published, own, equal, source
 

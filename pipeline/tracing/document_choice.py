@@ -61,7 +61,7 @@ def chosen_documents(
     extreme: str | None = None,
     only: str | None = None,
 ) -> Pages:
-    """Returns up to ``number`` documents that ``stage`` kept and as many that it dropped, or ``only`` one kind.
+    """Returns up to ``number`` documents that ``stage`` kept and up to ``number`` that it dropped, or one kind.
 
     A ``rule`` selects the documents that it dropped, or kept documents that lost lines or sentences by it. The rule
     ``kept`` leaves the dropped ones out. The documents are the first ones of evenly spaced shards, or random ones for a
@@ -117,8 +117,8 @@ def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[L
     """Returns up to ``number`` documents that ``accept`` takes, from evenly spaced shards, then from the others."""
     chosen = spread(names(artifact, kind), number)
     groups: list[list[Located]] = []
-    for place, name in enumerate([*chosen, *(name for name in names(artifact, kind) if name not in chosen)]):
-        if place >= len(chosen) and sum(map(len, groups)) >= number:
+    for index, name in enumerate([*chosen, *(name for name in names(artifact, kind) if name not in chosen)]):
+        if index >= len(chosen) and sum(map(len, groups)) >= number:
             break
         accepted = itertools.islice(filter(accept, read_documents(artifact.path(name))), number)
         groups.append([(shard_of(name), document) for document in accepted])

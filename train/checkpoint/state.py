@@ -1,4 +1,4 @@
-"""The state of training beside its weights, and the step that a loss spike returns to. A checkpoint holds it."""
+"""The state of a training without its weights, and the step that a loss spike returns to. A checkpoint holds it."""
 
 import dataclasses
 from typing import Any

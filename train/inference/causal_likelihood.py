@@ -2,7 +2,7 @@
 
     whole sequence   c c c c t t t      context, continuation
     inputs           c c c c t t        all but the last token, at most ``window_tokens`` of them (cut on the left);
-                                        of an encoder–decoder at most as many c, and as many t
+                                        of an encoder–decoder at most window_tokens of c, and of t
     targets                t t t        predicted at the last positions, one target at each
 
     queries ── windows ──> inputs ── prefix_tree.tree ──> segments, level by level:

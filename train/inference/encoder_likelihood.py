@@ -109,12 +109,12 @@ class EncoderLikelihood(abc.ABC):
 
     def _windows(self, query: TokenQuery) -> Iterator[MaskedWindow]:
         """Yields the continuation after as much of its context as fits; a longer one is cut into parts."""
-        room = self.window_tokens - FRAME_TOKENS
+        capacity = self.window_tokens - FRAME_TOKENS
         context, continuation = self._context(query), query.continuation.astype(np.int64)
-        for start in range(0, len(continuation), room):
-            part = continuation[start : start + room]
+        for start in range(0, len(continuation), capacity):
+            part = continuation[start : start + capacity]
             before = np.concatenate([context, continuation[:start]])
-            before = before[len(before) - min(len(before), room - len(part)) :]
+            before = before[len(before) - min(len(before), capacity - len(part)) :]
             first = 1 + len(before)
             yield MaskedWindow(self.tokens.framed(np.concatenate([before, part])), first, first + len(part))
 

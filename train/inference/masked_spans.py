@@ -9,7 +9,7 @@ the tokens that end it: the next token of the text, or a sentinel or the end of 
     T5      encoder reads   the mill <extra_id_0> the wheel </s>
             decoder         <pad> <extra_id_0>  span  <extra_id_1>   or   span  </s>
 
-A beam search of as many beams as candidates extends spans token by token, and each span under way is a candidate. The
+A beam search, with one beam for each candidate, extends spans token by token; each span under way is a candidate. The
 search ends when no span under way is more likely than the last candidate: no longer span of it can be.
 
 Shapes: R spans under way, V vocabulary, M features.
@@ -134,7 +134,7 @@ class SpanSearch:
         return parents, longer
 
     def _add(self, extend: Callable[..., Tensor], cache: AnyCache, new: Sequence[Sequence[int]]) -> Tensor:
-        """Adds ``new`` tokens, as many for each row, to ``cache`` with ``extend``; returns x_RM after the last ones."""
+        """Adds the ``new`` tokens of each row to ``cache`` with ``extend``; returns x_RM after the last ones."""
         sizes_R = torch.tensor([len(ids) for ids in new], device=self._device)
         tokens_P = torch.tensor([token for ids in new for token in ids], dtype=torch.int64, device=self._device)
         x_PM = extend(cache, tokens_P, sizes_R)

@@ -40,7 +40,7 @@ class HeldOutRows:
     limit: int
     """The maximum number of rows."""
     sources: Mapping[str, Rows]
-    """Held-out rows of each source of a mixture by its name, as many as are evaluated; empty: none."""
+    """Held-out rows of each source of a mixture by its name: those that are evaluated; empty: none."""
     token_bytes: NDArray[np.int64] | None
     """UTF-8 bytes of each token, (vocabulary,); None if they differ from text to text."""
 

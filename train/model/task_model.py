@@ -1,4 +1,4 @@
-"""A model with a head for a task in the place of its output layer: classes, a number, choices, or answers in a text.
+"""A model with a head for a task instead of its output layer: classes, a number, choices, or answers in a text.
 
 Shapes: B rows, T positions, K positions of each row that the head reads, M model width, O outputs.
 

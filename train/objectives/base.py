@@ -159,7 +159,7 @@ class Objective(Terms, Protocol):
         ...
 
     def text_tokens(self, row_tokens: int) -> int:
-        """Returns the most tokens of text that become at most ``row_tokens`` positions; rows are packed with as many.
+        """Returns the most tokens of text, with which rows are packed, that become at most ``row_tokens`` positions.
 
         Raises:
             ConfigError: when the settings of the objective do not fit such a row.

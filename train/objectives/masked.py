@@ -71,7 +71,7 @@ class Masked:
     mask_share: Fraction = 0.8
     """Share of the predicted tokens that are replaced by [MASK]."""
     random_share: Fraction = 0.1
-    """Share of the predicted tokens that are replaced by a random token; the rest stays as it is."""
+    """Share of the predicted tokens that are replaced by a random token; the rest is kept as it is."""
     random_tokens: Literal["all", "ordinary"] = "all"
     """all: any token of the vocabulary (BERT); ordinary: no special token (RoBERTa)."""
     unit: Literal["token", "word", "span", "ngram"] = "token"

@@ -54,7 +54,7 @@ def training_tree(weights: Path) -> dict[str, Any] | None:
 
 
 def tree_of(weights: Path) -> list[Training]:
-    """Returns the trainings beside ``weights`` that have the same trunk."""
+    """Returns the other trainings that have the same trunk as ``weights``."""
     states = {path.parents[1]: state for path, state in _states(weights.parent)}
     if weights not in states:
         return []

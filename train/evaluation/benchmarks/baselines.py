@@ -33,7 +33,7 @@ Pieces = Sequence[np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Baseline(Benchmark):
-    """The loss of other language models on the held-out documents, beside that of the run's model."""
+    """The loss of other language models on the held-out documents, to compare with that of the run's model."""
 
     needs_run: ClassVar[bool] = True
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
@@ -120,7 +120,7 @@ class LstmBaseline(Baseline):
     width: Positive = 128
     """The width of the embedding and of all layers."""
     train_tokens: Positive = 1_000_000
-    """Tokens that it predicts in its training; as many as the run's model has read make both comparable."""
+    """Tokens that it predicts in its training. With the number that the run's model has read, both are comparable."""
     batch_tokens: Positive = 2048
     """Tokens of an update, at least."""
     learning_rate: PositiveNumber = 3e-3

@@ -37,7 +37,7 @@ class Extraction(Benchmark):
     """The canaries of the run, whatever is given here."""
 
     def items(self, sources: Sources) -> list[Item]:
-        """Returns an item for each canary, planted ones and as many of each kind that are not."""
+        """Returns an item for each planted canary, and for the same number of each kind that were not planted."""
         groups = [self._items(copies, sources) for copies in (NEVER, *self.canaries.copies)]
         return of_groups(groups, self.limit)
 

@@ -5,7 +5,7 @@
     windows, length 4            x a b c · d e f g     each token once, after 0 to 3 tokens besides the first
     windows, length 8            x a b c d e f g
     sliding, length 4                    d e f g       the last ``sliding_tokens`` of the text, each after at
-    sliding, length 8            x a b c d e f g       least as many tokens as the length leaves
+    sliding, length 8            x a b c d e f g       least the tokens that the length leaves
 
 A model that uses more context than it was trained with has a lower loss in longer windows; one whose position scheme
 does not extrapolate has a higher one (Press et al. 2022, "Train Short, Test Long", figures 1 and 4). In windows that do

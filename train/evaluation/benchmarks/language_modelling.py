@@ -61,7 +61,7 @@ class LanguageModelling(FileBenchmark[str]):
     Treebank; or every part between white space, with empty ones at both ends of a document (lm-evaluation-harness's
     wikitext)."""
     stride_tokens: Positive | None = None
-    """The tokens that each window predicts, except a document's first; None: as many as the window has."""
+    """The tokens that each window predicts, except a document's first; None: all tokens of the window."""
     from_byte: Natural = 0
     """The start of the text in each file."""
     to_byte: Positive | None = None
