@@ -133,7 +133,7 @@ def check_folder(folder: Path, ranks: Ranks) -> None:
     problem = _write(folder, token if ranks.first else None)
     if not any(gather(problem)) and not _shows(token):
         problem = "does not show what rank 0 writes"
-    found = gather((socket.gethostname(), problem))  # so all have looked for the token when it goes
+    found = gather((socket.gethostname(), problem))  # so all have looked for the token when it is removed
     if ranks.first:
         token.unlink(missing_ok=True)
     for rank, (host, problem) in enumerate(found):
