@@ -42,7 +42,7 @@ from tests.stage_run import texts_and_clean
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 Texts = dict[str, str]
-"""The text of each page that stays, by URL."""
+"""The text of each page that is kept, by URL."""
 
 
 def headrace(pages: Path, folder: Path, only: str | None) -> list[Path]:

@@ -5,7 +5,7 @@
 PAGES: JSONL with ``url`` and text; ENCODER, VOCAB: GPT-2's encoder.json and vocab.bpe, made into a tokenizer.json
 before the clock starts. Candidates take turns on the same pages, each in this process, as one worker, file to file.
 Figures: MB of text (UTF-8, of the pages that can be read) a second of CPU time, of threads and child processes too. A
-first run of each is reported apart: it loads what stays in the process, and compiles where numba's cache is empty.
+first run of each is reported apart: it loads what the process keeps, and compiles where numba's cache is empty.
 
     headrace        texts, clean (only c4_lines: what C4QualityFilter does), signatures, duplicates with exact
                     verification (one bucket, as there is one worker), unique, tokens, packed (2,048 positions)

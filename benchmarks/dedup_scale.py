@@ -10,8 +10,8 @@ candidates, which the stage computes from texts, are planted too.
     member in five is an exact copy of its cluster's text, the others have a similarity that is drawn for the cluster
     from 0.5 to 1: in their signatures as in their shingle sets.
 
-The keys of C4's global line deduplication (data_prep/filters/keys.py) are counted and timed as well: as many keys as
-documents, half of them on two or more pages.
+The keys of C4's global line deduplication (data_prep/filters/keys.py) are counted and timed as well: one key for each
+document, half of them on two or more pages.
 
     cpu_seconds            of the process, without start-up; all tasks of the phase together
     records_per_second     documents (or keys) per CPU second

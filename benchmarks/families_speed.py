@@ -3,10 +3,11 @@
     python benchmarks/families_speed.py pairs blimp_half.jsonl.zst [--model bert_base] [--limit 1] [--rounds 3]
     python benchmarks/families_speed.py choices piqa.jsonl.zst [--model t5_small] [--limit 12] [--rounds 3]
 
-pairs      pseudo-log-likelihoods of the sentences of minimal pairs: ours beside a plain loop over ``BertForMaskedLM``,
-           one sequence with one hidden token a call, as in the definition (Salazar et al. 2020)
-choices    log-likelihoods of the choices of a benchmark: ours beside lm-evaluation-harness's ``HFLM`` (seq2seq). The
-           model reads contexts in the harness's form, without sentinels: context, end of text; then the choice
+pairs      pseudo-log-likelihoods of the sentences of minimal pairs: ours and those of a plain loop over
+           ``BertForMaskedLM``, one sequence with one hidden token a call, as in the definition (Salazar et al. 2020)
+choices    log-likelihoods of the choices of a benchmark: ours and those of lm-evaluation-harness's ``HFLM``
+           (seq2seq). The model reads contexts in the harness's form, without sentinels: context, end of text; then the
+           choice
 
 Both sides have the same weights in fp32, the same texts and one process; they take turns, ``--rounds`` times. The
 tokenizer is trained on the texts, with at most 8,192 tokens; the model has the vocabulary of its authors. ``ratio`` is

@@ -13,7 +13,7 @@ on), also gets a text or bytes made to be slow, in a process of its own: ``calls
 
 ``crashes``: a reader or call died or raised, or the executor lost a worker. ``hangs``: no record for HANG_SECONDS.
 ``unaccounted``: files whose records are not numbered 0, 1, 2 … among kept and dropped together (of a Parquet row group,
-what is behind damage has one number), that differ between readers and stage, or that lost a record which no damage
+what follows damage has one number), that differ between readers and stage, or that lost a record which no damage
 touched. ``peak_rss_mb``: the most that any process held (workers are looked at every 20 ms, the readers' process knows
 its own). ``--first`` goes on with a later input: pieces of a large run. Exit status 1 when a figure that must be 0 is
 not.

@@ -1,6 +1,6 @@
 """Items of gpu_all.py: what fits on one card, and how fast it is; the largest model first.
 
-1.3b, 350m, …      rate and MFU, and the planned beside the measured peak of memory
+1.3b, 350m, …      rate and MFU, and the planned and the measured peak of memory
 snapshots          seconds that training waits for the first and for a later snapshot of a checkpoint
 stage_1, …         the same updates at each stage
 """

@@ -9,7 +9,7 @@ its UTF-8 bytes without one, draws ``documents`` lengths from them with replacem
     concatenate            the stage's other method, GPT's: one after the other, cut wherever a row ends
     padded                 the stage's third method: one document in a row, the rest is padding
     one_by_one             best fit decreasing as in "Fewer Truncations" (Ding et al., ICML 2024): one piece after
-                           another into the row with the least room that holds it; plain Python
+                           another into the row with the least free space that holds it; plain Python
     cut_in_a_loop          concatenate and cut as scripts do it, one document after another; plain Python
 
 The plain ones only count; ours make the index. Rates: documents a second of CPU time. ``avoidable_splits``: documents
@@ -79,15 +79,15 @@ def one_by_one(lengths: list[int], row_tokens: int) -> tuple[int, int]:
     """The number of split documents and of rows."""
     pieces = [length % row_tokens for length in lengths if length % row_tokens]
     rows = sum(length // row_tokens for length in lengths)
-    rooms: list[int] = []
+    free_spaces: list[int] = []
     for piece in sorted(pieces, reverse=True):
-        at = bisect_left(rooms, piece)
-        if at == len(rooms):
+        at = bisect_left(free_spaces, piece)
+        if at == len(free_spaces):
             rows += 1
-            room = row_tokens
+            free = row_tokens
         else:
-            room = rooms.pop(at)
-        insort(rooms, room - piece)
+            free = free_spaces.pop(at)
+        insort(free_spaces, free - piece)
     return sum(length > row_tokens for length in lengths), rows
 
 

@@ -16,7 +16,7 @@ from typing import Any, get_args
 
 import torch
 
-from benchmarks import plan_memory
+from benchmarks import memory_cases, plan_memory
 from benchmarks.kept_memory import Made
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.pair import build
@@ -31,7 +31,7 @@ class Passes:
 
     def __init__(self, shape: str, recompute: Recompute, rows: int) -> None:
         case = plan_memory.footprint(shape, 1, "cpu")
-        self._objective = plan_memory.OBJECTIVES[case.model.stack]
+        self._objective = memory_cases.OBJECTIVES[case.model.stack]
         self._batch = plan_memory.batch(rows, case, torch.device("cpu"))
         self._model = build(case.model, case.vocabulary).train()
         initialize(self._model, 0)

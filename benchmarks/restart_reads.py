@@ -25,14 +25,14 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from headrace.pipeline.core.artifact import FileRecord
+from headrace.pipeline.core.file_records import FileRecord
 from headrace.train.checkpoint import store, together
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
 from headrace.train.distributed.processes import Ranks, gather
 from headrace.train.engine import fragments
-from headrace.train.engine.fragments import MASTER, Fragment, Snapshot
+from headrace.train.engine.fragments import MASTER, Fragment, HostCopy
 from tests.train import forks
 
 LAYERS = 24
@@ -61,9 +61,9 @@ class Held:
     def __init__(self, ranks: Ranks) -> None:
         self.ranks = ranks
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> HostCopy:
         held = {fragments.key(one, kind): one.values[kind] for one in part_of(self.ranks) for kind in KINDS}
-        return Snapshot(held, updates=1)
+        return HostCopy(held, updates=1)
 
 
 def save(folder: Path, ranks: Ranks) -> None:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from headrace.data_prep.decontamination.config import Benchmark, Decontamination
+from headrace.data_prep.decontamination.config import Decontamination, ItemTexts
 from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.overlap import (
     Overlap,
@@ -43,10 +43,10 @@ class Overlaps(Stage):
     inputs: ClassVar[tuple[str, ...]] = ("unique",)
 
     ngram_words: int
-    benchmarks: Mapping[str, Benchmark] = dataclasses.field(default_factory=dict)
+    benchmarks: Mapping[str, ItemTexts] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, decontamination: Decontamination, benchmarks: Mapping[str, Benchmark]) -> "Overlaps":
+    def of(cls, decontamination: Decontamination, benchmarks: Mapping[str, ItemTexts]) -> "Overlaps":
         """Returns the stage for these settings."""
         searched = {} if decontamination.action == "none" else benchmarks
         return cls(ngram_words=decontamination.ngram_words, benchmarks=searched)

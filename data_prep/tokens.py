@@ -90,7 +90,7 @@ class Tokens(Stage):
 
 
 @dataclasses.dataclass
-class Written:
+class WrittenShard:
     """A shard of tokens after it was written."""
 
     bounds: list[int]
@@ -102,7 +102,7 @@ class Written:
 
 def write_tokens(
     encoder: Encoder, texts: Iterator[str], stream: BinaryIO, bytes_stream: BinaryIO | None = None
-) -> Written:
+) -> WrittenShard:
     """Writes the ids of ``texts`` with end of text before, between and after them.
 
     Args:
@@ -115,7 +115,7 @@ def write_tokens(
     stream.write(end_of_text)
     if bytes_stream is not None:
         bytes_stream.write(bytes(1))
-    written = Written(bounds=[0], long_tokens=[], unknown_tokens=0)
+    written = WrittenShard(bounds=[0], long_tokens=[], unknown_tokens=0)
     for batch in batches(texts):
         for ids, bytes_of in _encoded(encoder, batch, bytes_stream is not None):
             first = written.bounds[-1] + 1

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from datatrove.data import Document
 
-from headrace.data_prep.decontamination.config import NO_DECONTAMINATION, Benchmark, Decontamination
+from headrace.data_prep.decontamination.config import NO_DECONTAMINATION, Decontamination, ItemTexts
 from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.overlap import Overlap, save_tally, sum_tallies, write_overlaps
 from headrace.data_prep.decontamination.removal import Removal
@@ -43,14 +43,14 @@ class Unique(Stage):
     inputs: ClassVar[tuple[str, ...]] = ("clean", "duplicates")
 
     decontamination: Decontamination = NO_DECONTAMINATION
-    benchmarks: Mapping[str, Benchmark] = dataclasses.field(default_factory=dict)
+    benchmarks: Mapping[str, ItemTexts] = dataclasses.field(default_factory=dict)
     """The benchmarks to remove, by name."""
     keep_duplicates: bool = False
-    """Whether duplicates stay."""
+    """Whether duplicates are kept."""
 
     @classmethod
     def of(
-        cls, decontamination: Decontamination, benchmarks: Mapping[str, Benchmark], keep_duplicates: bool = False
+        cls, decontamination: Decontamination, benchmarks: Mapping[str, ItemTexts], keep_duplicates: bool = False
     ) -> "Unique":
         """Returns the stage for these settings. If nothing is removed, its address does not depend on benchmarks."""
         if decontamination.removes and benchmarks:

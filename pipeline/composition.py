@@ -27,7 +27,7 @@ from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
 from headrace.pipeline.filter_names import FILTERS, names_filter, numbered, split_removals
 from headrace.pipeline.overrides import as_typed, first_of_sweep, parsed, refuse_no_options, refuse_secrets_in, settable
 from headrace.pipeline.preset_files import option_values
-from headrace.pipeline.setting_names import beside, dotted, key_remedy
+from headrace.pipeline.setting_names import dotted, key_remedy, neighbours
 
 HYDRA_VERSION_BASE = "1.3"
 """Pins Hydra's behaviour, whatever its version changes."""
@@ -159,7 +159,7 @@ def _hydra(overrides: Sequence[str]) -> Iterator[None]:
     """Prepares Hydra, and turns what it finds wrong with ``overrides`` in the block into an error of ours.
 
     Raises:
-        ConfigError: in the place of an error of Hydra.
+        ConfigError: instead of an error of Hydra.
     """
     with hydra.initialize_config_dir(_search(), version_base=HYDRA_VERSION_BASE):
         try:
@@ -203,7 +203,7 @@ def _note(line: str) -> None:
 
 
 def with_numbers(overrides: Sequence[str]) -> list[str]:
-    """Returns ``overrides`` with numbers in the place of names of filters, by the list of the chosen preset.
+    """Returns ``overrides`` with numbers instead of names of filters, by the list of the chosen preset.
 
     Raises:
         ConfigError: when the list has no filter or rule of that name, or several presets are chosen.
@@ -269,7 +269,7 @@ def _refusal(error: Exception, overrides: Sequence[str]) -> ConfigError:
             benchmark = key.removeprefix(BENCHMARK).rpartition(".")[0]
             form = "a field at its default" if BENCHMARK + benchmark in known else "one of your own"
             added = f" ({form}: +{key}=…)" if key.startswith(BENCHMARK) else ""
-            remedy = key_remedy(key, known, beside(key, known))
+            remedy = key_remedy(key, known, neighbours(key, known))
             return ConfigError("command line", f"unknown key {key!r}", remedy + added)
     wrong = _in_typed_form(str(error).splitlines()[0], overrides).rstrip(".")
     if found := re.fullmatch(r"Error merging override [+]*([^=]+)=(.*)", wrong):

@@ -180,7 +180,7 @@ def check(config: RunConfig) -> None:
         wrong = f"{config.packing.method} makes no rows for this objective ({config.objective.type})"
         raise ConfigError("packing.method", wrong, f"give packing.method={methods}, or other objective settings")
     if config.packing.row_tokens <= config.objective.frame_tokens:
-        wrong = f"{config.packing.row_tokens} has no room for text: objective={config.objective.type} adds"
+        wrong = f"{config.packing.row_tokens} leaves no position for text: objective={config.objective.type} adds"
         wrong += f" {config.objective.frame_tokens} tokens"
         raise ConfigError("packing.row_tokens", wrong, "make rows longer")
     if config.model.stack not in config.objective.stacks:

@@ -20,7 +20,7 @@ def names_filter(override: str) -> bool:
 
 
 def numbered(override: str, filters: Any) -> str:
-    """Returns ``override`` with numbers in the place of names, by the list ``filters`` of the chosen preset.
+    """Returns ``override`` with numbers instead of names, by the list ``filters`` of the chosen preset.
 
     Raises:
         ConfigError: when the list has no filter or rule of that name, or several.

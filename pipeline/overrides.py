@@ -15,7 +15,7 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import refuse_secrets
 
 PLAIN = re.compile(r"(?!(?i:true|false|null|nan|inf)$)[A-Za-z_][\w./-]*")
-"""A text that Hydra reads as a text without quotes, in the place of an option, too."""
+"""A text that Hydra reads as a text without quotes, also as the option of a group."""
 
 
 def as_overrides(settings: str | Sequence[str] | Mapping[str, Any]) -> list[str]:

@@ -74,7 +74,7 @@ _OURS = {_plain(other): ours for ours, others in OTHER_NAMES.items() for other i
 def key_remedy(key: str, known: Collection[str], siblings: Collection[str]) -> str:
     """Returns the remedy for the unknown ``key``.
 
-    ``known`` are the dotted paths of all settings. ``siblings`` are the names that are possible in the place of the
+    ``known`` are the dotted paths of all settings. ``siblings`` are the names that are possible instead of the
     last part of ``key``; all of them are listed when nothing is near.
     """
     found = _meant(key, [name for name in known if not _contains(name, key)])
@@ -86,15 +86,15 @@ def _contains(name: str, key: str) -> bool:
     return f"{key}.".startswith(f"{name}.") or name.startswith(f"{key}.")
 
 
-def beside(key: str, known: Collection[str]) -> list[str]:
-    """Returns the last parts of the settings among ``known`` beside ``key``, else beside the group that it is in."""
+def neighbours(key: str, known: Collection[str]) -> list[str]:
+    """Returns the last parts of the settings among ``known`` in the group of ``key``, else of the group around it."""
     above = key.rpartition(".")[0]
     found = [name.rpartition(".")[2] for name in known if name.rpartition(".")[0] == above]
-    return found if found or not above else beside(above, known)
+    return found if found or not above else neighbours(above, known)
 
 
 def with_types(key: str, values: Mapping[Any, Any]) -> str:
-    """Returns ``key``, a dotted path into ``values``, with types in the place of the numbers of entries of lists."""
+    """Returns ``key``, a dotted path into ``values``, with types instead of the numbers of entries of lists."""
     names = list[str]()
     at: Any = values
     for part in key.split("."):

@@ -161,7 +161,7 @@ CHANGES = {
         {}, (("train/evaluation/score_rows.py", 'MetricKind("induction_heads"),', 'MetricKind("stub"),'),)
     ),
     "command": Change(
-        {"pipeline/commands/greet.py": COMMAND}, (("pipeline/command_line/table.py", '"sync",', '"greet",'),)
+        {"pipeline/commands/greet.py": COMMAND}, (("pipeline/command_line/command_table.py", '"sync",', '"greet",'),)
     ),
     "study": Change({"conf/study/stub.yaml": STUDY}),
     "name of the Python API": Change(

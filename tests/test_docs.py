@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.declaration import module_of
 from headrace.pipeline.command_line.help_text import EXAMPLES
-from headrace.pipeline.command_line.table import COMMANDS
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from tests.command_line import understood

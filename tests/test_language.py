@@ -34,19 +34,25 @@ BANNED = {
     "anew": "again",
     "at home": "ours",
     "behind": "after",
+    "beside": "in addition to, with",
     "goes? the same way": "the name of what happens",
     "gone through": "read",
     "in force": "committed, current",
+    "in the place of": "instead of",
     "nobody": "no process, no user",
     "slopes?": "gradient",
+    "room for": "space, capacity",
     "so far as": "if",
+    "tells|telling": "prints, reports, shows",
     "told": "printed, reported, known",
     "whoever": "the process, the user",
 }
-"""Terms → better ones, in comments, docstrings and messages."""
+"""Terms → better ones, in comments, docstrings and messages, and in conf/."""
 
 EXAMPLES = {"train/evaluation/benchmarks/agreement.py": ("behind the {}", "Nobody wants {} {} now")}
 """Text of benchmarks, which is not ours to write."""
+
+CONFIGURATION = {".yaml", ".sbatch", ".example", ".md"}
 
 TEXT = {tokenize.COMMENT, tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 
@@ -107,6 +113,18 @@ def test_docstrings_begin_with_a_sentence_or_a_noun_phrase(path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=str)
 def test_no_term_is_used_that_has_a_better_one(path: Path) -> None:
     assert list(banned_terms((ROOT / path).read_text(), EXAMPLES.get(path.as_posix(), ()))) == []
+
+
+def test_no_setting_is_described_with_a_term_that_has_a_better_one() -> None:
+    """The comments of conf/ and slurm/; studies also have sentences there."""
+    files = [
+        path for folder in ("conf", "slurm") for path in (ROOT / folder).rglob("*") if path.suffix in CONFIGURATION
+    ]
+    lines = ((path.relative_to(ROOT), line) for path in files for line in path.read_text(encoding="utf-8").splitlines())
+    found = [
+        (path, term) for path, line in lines for term in BANNED if re.search(rf"\b(?:{term})\b", line, re.IGNORECASE)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(

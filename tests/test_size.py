@@ -4,15 +4,18 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-SOURCES = [path for package in ("pipeline", "data_prep", "train") for path in (ROOT / package).rglob("*.py")]
-MODULE_LINES = 345
+SOURCES = [
+    path for package in ("pipeline", "data_prep", "train", "benchmarks") for path in (ROOT / package).rglob("*.py")
+]
+MODULE_LINES = 300
+"""A module has fewer."""
 FUNCTION_LINES = 65
-"""The longest ones of today; a change may lower both bounds and raises neither."""
+"""The longest one of today; a change may lower the bound and does not raise it."""
 
 
-def test_no_module_is_longer_than_the_bound() -> None:
+def test_every_module_is_shorter_than_the_bound() -> None:
     lines = {path.relative_to(ROOT): path.read_text(encoding="utf-8").count("\n") for path in SOURCES}
-    assert {path: count for path, count in lines.items() if count > MODULE_LINES} == {}
+    assert {path: count for path, count in lines.items() if count >= MODULE_LINES} == {}
 
 
 def test_no_function_is_longer_than_the_bound() -> None:

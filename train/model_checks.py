@@ -99,7 +99,7 @@ def _output_checks(shape: ModelShape) -> Iterator[Check]:
     )
     yield (
         shape.embedding_width is not None and (shape.scaled_embedding or shape.positions == "sinusoidal"),
-        f"{embedding} goes with neither scaled_embedding nor positions sinusoidal",
+        f"{embedding} works with neither scaled_embedding nor positions sinusoidal",
     )
     yield (
         shape.generator_width is not None and not (discriminates and shape.tied),

@@ -6,12 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from headrace.pipeline.core.settings import (
-    Natural,
-    Positive,
-    PositiveNumber,
-    settings,
-)
+from headrace.pipeline.core.settings import Natural, Positive, PositiveNumber, settings
 from headrace.train.parts import (
     WRITING,
     ActivationName,

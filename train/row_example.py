@@ -133,7 +133,7 @@ def _masks(config: ModelConfig, objective: Objective, batch: Arrays, vocabulary:
     """Returns each distinct mask of one head, with its layers; those of an encoder come first."""
     import torch
 
-    from headrace.train.model.attention import Attention, CrossAttention, DenseAttention, Memory
+    from headrace.train.model.attention import Attention, CrossAttention, DenseAttention, EncoderOutput
     from headrace.train.model.pair import build
 
     one_head = dataclasses.replace(
@@ -148,7 +148,7 @@ def _masks(config: ModelConfig, objective: Objective, batch: Arrays, vocabulary:
     )
     with torch.random.fork_rng(devices=[]):  # building a network draws its first weights
         model = build(one_head, vocabulary).eval()
-    given: list[tuple[str, DenseAttention | Memory]] = []
+    given: list[tuple[str, DenseAttention | EncoderOutput]] = []
     for name, module in model.named_modules():
         if isinstance(module, (Attention, CrossAttention)):
             module.register_forward_pre_hook(lambda _, arguments, name=name: given.append((name, arguments[-1])))
@@ -158,8 +158,8 @@ def _masks(config: ModelConfig, objective: Objective, batch: Arrays, vocabulary:
     found: dict[tuple[str, str, bytes], tuple[list[int], NDArray[np.bool_]]] = {}
     for name, attending in given:
         queries = f"{ENCODER}inputs" if name.startswith("encoder.") else "inputs"
-        keys = f"{ENCODER}inputs" if isinstance(attending, Memory) else queries
-        dense = attending.attending if isinstance(attending, Memory) else attending
+        keys = f"{ENCODER}inputs" if isinstance(attending, EncoderOutput) else queries
+        dense = attending.attending if isinstance(attending, EncoderOutput) else attending
         assert isinstance(dense, DenseAttention)  # on a CPU
         visible = dense.mask.visible_BNTS[0, 0].numpy()
         layers, _ = found.setdefault((queries, keys, visible.tobytes()), ([], visible))

@@ -21,8 +21,8 @@ from headrace.pipeline.core.imports import uncollected
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 from headrace.train.config import ModelConfig
-from headrace.train.evaluation.contamination import Overlap
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.contamination import BenchmarkOverlap
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_config import is_ours
 from headrace.train.objectives import AnyObjective
@@ -66,7 +66,9 @@ class Scores(Stage):
         held_out = HeldOut(inputs["tokens"], inputs["packed"], encoder)
         found = read_json(inputs["overlaps"].path("items.json"))["benchmarks"]
         overlaps = {
-            name: Overlap.of(found[texts]) for name, texts in self.evaluation.same_texts().items() if texts in found
+            name: BenchmarkOverlap.of(found[texts])
+            for name, texts in self.evaluation.same_texts().items()
+            if texts in found
         }
 
         def open_model(ranks: "Ranks") -> "InferenceModel":

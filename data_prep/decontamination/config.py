@@ -20,7 +20,7 @@ SHORTEST_WORDS = 8
 """Least words of an overlap: GPT-3's minimum, "due to spurious collisions at lower values"."""
 
 
-class Benchmark(Protocol):
+class ItemTexts(Protocol):
     """The texts of a benchmark: a dataclass whose hashed fields and raw files determine the result of ``texts``."""
 
     @property

@@ -18,7 +18,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from headrace.data_prep.decontamination.config import SHORTEST_WORDS, Benchmark
+from headrace.data_prep.decontamination.config import SHORTEST_WORDS, ItemTexts
 from headrace.data_prep.shuffle.records import save_array
 from headrace.data_prep.text.words import words
 from headrace.pipeline.core.artifact import TaskOutput
@@ -70,7 +70,7 @@ class NGrams:
         return numbers / np.maximum(self.sizes, 1)
 
     @classmethod
-    def of(cls, benchmarks: Mapping[str, Benchmark], ngram_words: int) -> "NGrams":
+    def of(cls, benchmarks: Mapping[str, ItemTexts], ngram_words: int) -> "NGrams":
         """Builds the n-grams of all items of ``benchmarks``, in the order of the benchmarks' names."""
         names: list[bytes] = []
         sizes: list[int] = []

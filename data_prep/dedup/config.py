@@ -43,7 +43,7 @@ class Dedup:
     threshold: Annotated[float, Field(gt=0, le=1)] = 0.8
     """Two documents are near duplicates when the exact Jaccard similarity of their shingle sets is at least this."""
     keep_duplicates: bool = False
-    """Whether duplicates are found and counted, and stay: to compare with a run that removes them."""
+    """Whether duplicates are found and counted, and kept: to compare with a run that removes them."""
     buckets: Buckets = 16
     """Number of tasks of each phase that works on buckets. A task holds its edges between duplicates, about
     100 bytes an edge."""

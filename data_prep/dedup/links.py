@@ -1,4 +1,4 @@
-"""Links: a document to remove, and the survivor that stays for it.
+"""Links: a document to remove, and the survivor that is kept for it.
 
 exact   copy → representative              for each copy of a text but one
 near    representative → survivor          found by ``selection`` in each component

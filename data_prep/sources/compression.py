@@ -17,21 +17,17 @@ from typing import BinaryIO, Protocol
 
 import zstandard
 
-from headrace.pipeline.core.amounts import count
+from headrace.data_prep.sources import raw_bytes
+from headrace.data_prep.sources.raw_bytes import MARK_BYTES, RawBytes
 
-PIECE_BYTES = 1 << 20
 SLICE_BYTES = 4096
 """Input that a decoder receives at a time. Decoders copy the bytes after the end of a member, and members may be as
 short as a slice. Also, zstd's streaming decoder has no output limit: 4 KiB of input expand to at most 128 MiB (RLE
 blocks)."""
 FIRST_BYTES = 512
 """The first slice of a member. In most junk that looks like a member the decoder fails within it."""
-HISTORY_BYTES = 2 * PIECE_BYTES
+HISTORY_BYTES = 2 * raw_bytes.PIECE_BYTES
 """Bytes of a broken member that are searched again for the start of the next member."""
-MAX_REREADS = 16
-"""The maximum number of times that the bytes of a file are read again, on average, to search a broken member for other
-members. Real damage needs one or two. The limit stops hostile files in which each member seems to begin inside the one
-before."""
 
 
 class Mark(enum.Enum):
@@ -67,7 +63,7 @@ class _Gzip:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         while data and not self._decoder.eof:
-            yield self._decoder.decompress(data, PIECE_BYTES)
+            yield self._decoder.decompress(data, raw_bytes.PIECE_BYTES)
             data = self._decoder.unconsumed_tail
 
     @property
@@ -80,9 +76,9 @@ class _Bz2:
         self._decoder = bz2.BZ2Decompressor()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        yield self._decoder.decompress(data, PIECE_BYTES)
+        yield self._decoder.decompress(data, raw_bytes.PIECE_BYTES)
         while not self._decoder.eof and not self._decoder.needs_input:
-            yield self._decoder.decompress(b"", PIECE_BYTES)
+            yield self._decoder.decompress(b"", raw_bytes.PIECE_BYTES)
 
     @property
     def rest(self) -> bytes | None:
@@ -123,22 +119,18 @@ CODECS = {
 ERRORS = (zlib.error, zstandard.ZstdError, OSError, ValueError)
 """The errors that the three decoders raise on damaged input."""
 SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
-MARK_BYTES = 8
-"""Enough to recognize the start of a member, and the header of zstd's skippable frames (magic, u32 size)."""
 DICTIONARY_BYTES = 100_000_000
 MAX_DICTIONARIES = 16
 """Frames of a file that are read as dictionaries; later ones are skipped, because a small frame can cause a large
 decompression. A WARC file has one dictionary, and a concatenation of WARC files has one per file."""
-PADDING = b"\0\r\n"
-"""Bytes that some tools write between members. They are no loss."""
 
 
 def pieces(stream: BinaryIO) -> Iterator[Piece]:
     """Yields the decompressed content of ``stream``, and marks where members end and where bytes were lost."""
-    reader = _Reader(stream)
+    reader = RawBytes(stream)
     codec = _codec_of(reader.peek(MARK_BYTES))
     if codec is None:
-        while block := reader.take(PIECE_BYTES):
+        while block := reader.take(raw_bytes.PIECE_BYTES):
             yield block
         return
     decompressor = _decompressor(None)  # one for all members: creating it takes longer than decoding a short member
@@ -170,7 +162,7 @@ def _codec_of(beginning: bytes) -> Codec | None:
     return next((codec for codec in CODECS.values() if codec.start.match(beginning)), None)
 
 
-def _member(reader: "_Reader", codec: Codec, decompressor: zstandard.ZstdDecompressor) -> Iterator[Piece]:
+def _member(reader: RawBytes, codec: Codec, decompressor: zstandard.ZstdDecompressor) -> Iterator[Piece]:
     """Yields one member up to its end or to its damage, and moves ``reader`` to the next member.
 
     A decoder notices a loss late, after it has read some of the bytes that follow. So the next member is searched for
@@ -202,7 +194,7 @@ def _decoded(decoder: _Decoder, block: bytes) -> Iterator[Piece]:
         yield Mark.DAMAGE
 
 
-def _skippable(reader: "_Reader", may_be_dictionary: bool) -> zstandard.ZstdCompressionDict | None:
+def _skippable(reader: RawBytes, may_be_dictionary: bool) -> zstandard.ZstdCompressionDict | None:
     """Skips a skippable frame (magic, u32 size, content). Returns the dictionary in it if it is usable.
 
     Source: IIPC, "Use of the Zstandard compression format in WARC files", frame magic 0x184D2A5D.
@@ -232,75 +224,3 @@ def _first_bytes(blocks: Iterator[bytes], wanted_bytes: int) -> bytes:
         if size >= wanted_bytes:
             break
     return b"".join(first)
-
-
-class _Reader:
-    """Reads raw bytes, with look-ahead and a way back to the bytes that were taken last."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._data = b""
-        self._position = 0
-        self._read_bytes = 0
-        self._reread_bytes = 0
-
-    def peek(self, wanted_bytes: int) -> bytes:
-        """Returns the next ``wanted_bytes``, fewer only at the end of the file, without taking them."""
-        while len(self._data) - self._position < wanted_bytes and self._read(0):
-            pass
-        return self._data[self._position : self._position + wanted_bytes]
-
-    def begins_with(self, pattern: re.Pattern[bytes]) -> bool:
-        """Whether the next bytes match ``pattern``."""
-        self.peek(MARK_BYTES)
-        return pattern.match(self._data, self._position) is not None
-
-    @property
-    def is_at_end(self) -> bool:
-        return not self.peek(1)
-
-    def take(self, max_bytes: int, history_bytes: int = 0) -> bytes:
-        """Takes up to ``max_bytes``, none only at the end. ``rewind`` can then return to ``history_bytes`` before."""
-        if self._position == len(self._data):
-            self._read(history_bytes)
-        block = self._data[self._position : self._position + max_bytes]
-        self._position += len(block)
-        return block
-
-    def unread(self, size: int) -> None:
-        """Puts the last ``size`` bytes back."""
-        self._position -= size
-
-    def rewind(self, size: int) -> None:
-        """Puts the last ``size`` bytes back to search them again, until MAX_REREADS is reached."""
-        if self._reread_bytes + size <= MAX_REREADS * (self._read_bytes + PIECE_BYTES):
-            self._reread_bytes += size
-            self._position -= size
-
-    def skip(self, size: int) -> None:
-        """Skips ``size`` bytes, fewer only at the end of the file."""
-        while size > 0 and (block := self.take(min(size, PIECE_BYTES))):
-            size -= len(block)
-
-    def skip_to(self, pattern: re.Pattern[bytes]) -> bool:
-        """Skips to the first match of ``pattern``, or to the end. Returns whether it skipped more than padding."""
-        loss = False
-        while len(self.peek(MARK_BYTES)) == MARK_BYTES:
-            found = pattern.search(self._data, self._position)
-            end = found.start() if found else len(self._data) - MARK_BYTES + 1
-            loss = bool(self._data[self._position : end].strip(PADDING)) or loss
-            self._position = end
-            if found:
-                return loss
-        rest = self.take(MARK_BYTES)
-        return bool(rest.strip(PADDING)) or loss
-
-    def _read(self, history_bytes: int) -> bool:
-        """Reads a block, and keeps ``history_bytes`` before the current position. Returns False at the end."""
-        block = self._stream.read(PIECE_BYTES)
-        count(raw_bytes=len(block))
-        first = self._position - history_bytes
-        self._data = self._data[first:] + block
-        self._position = history_bytes
-        self._read_bytes += len(block)
-        return bool(block)

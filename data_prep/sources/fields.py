@@ -29,7 +29,7 @@ from headrace.pipeline.core.settings import Natural, Positive
 from headrace.pipeline.core.stage import RawFile
 
 MAX_SECTIONS = 65_536
-"""Sections of one file. With the default section_bytes, a file of 4 TB has as many."""
+"""The most sections of one file: a file of 4 TB has this number with the default section_bytes."""
 MAX_DEPTH = 5
 """The depth of objects whose fields are listed in messages."""
 NAMES_SHOWN = 20
@@ -59,8 +59,8 @@ class FieldSource(FileSource):
     extractor: Extractor = "resiliparse"
     """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
     section_bytes: Positive = 64_000_000
-    """Size of a section, less for small inputs (``piece_bytes``). A file is read in as many sections of at least this
-    size as fit, each a task of its own."""
+    """Size of a section, less for small inputs (``piece_bytes``). A file is read in sections of at least this size,
+    each a task of its own."""
 
     def __post_init__(self) -> None:
         if self.html_field is not None:

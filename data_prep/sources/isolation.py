@@ -1,7 +1,7 @@
 """Reading in a separate process, because a page may crash the extractor, never end or take all memory.
 
     worker <── records in batches ── reader: a source, which calls isolated(function, text) for each page
-       │                                └─ the page ends the reader; its number stays in shared memory
+       │                                └─ the page ends the reader; its number is kept in shared memory
        └──> a new reader: passes over the records that the worker has, and drops this page
 
 For some pages the time of an HTML parser grows with the square of their size or faster, and C code may fault. Such a

@@ -12,8 +12,9 @@ import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.compression import PIECE_BYTES, Mark, Piece, is_compressed, pieces
+from headrace.data_prep.sources.compression import Mark, Piece, is_compressed, pieces
 from headrace.data_prep.sources.fields import FieldSource
+from headrace.data_prep.sources.raw_bytes import PIECE_BYTES
 from headrace.data_prep.sources.source import Record, Section
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.settings import settings

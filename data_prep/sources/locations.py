@@ -18,7 +18,7 @@ another common folder, and other names, than the path without the link:
     [data/link/a, big/other/b], data/link -> big/here    .      data/link/a, big/other/b
     [big/here/a, big/other/b]                            big    here/a, other/b
 
-URLs beside local paths, or of several kinds, are their own names. The query of a URL is a part of its name.
+URLs together with local paths, or URLs of several kinds, are their own names. The query of a URL is a part of its name.
 """
 
 import dataclasses

@@ -139,7 +139,7 @@ class _OpenRows:
         self._opened = 0
 
     def take(self, size: int, pieces: int) -> tuple[int, Index]:
-        """Takes rows with the least free space ≥ ``size``, at most as many as ``pieces`` of this size need.
+        """Takes rows with the least free space ≥ ``size``, at most the number that ``pieces`` of this size need.
 
         Returns:
             The free space of each of these rows, and their indices.

@@ -9,7 +9,6 @@ Everything that depends on an order is sorted and summed in one thread, so every
                 il  mill  ls  s  …     expected[piece] += count · exp(alpha[start] + score + beta[end] − alpha[last])
 """
 
-import dataclasses
 import math
 from collections.abc import Mapping
 
@@ -17,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.kernel import kernel
+from headrace.data_prep.tokenization.unigram_seeds import Edges, Floats, Integers, WordCorpus, corpus_of, seed_pieces
 
-LONGEST_PIECE = 16
-"""Most characters of a piece."""
 SEEDS = 20
 """Seed pieces for each piece of the result."""
 SHRINKING = 0.75
@@ -32,40 +30,6 @@ EM_STEPS = 2
 DIGITS = 6
 """Decimals of the scores."""
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-
-@dataclasses.dataclass(frozen=True)
-class Corpus:
-    """All distinct words, one after the other."""
-
-    text: str
-    codes_N: Integers
-    """The index of each character in the sorted alphabet."""
-    bounds_W: Integers
-    """The offset of each word, and the end of the last one: (words + 1,)."""
-    counts_W: Integers
-    """The number of times that each word occurs."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Edges:
-    """Every occurrence of every piece in the words, in the order of the offsets."""
-
-    starts: Integers
-    ends: Integers
-    pieces: Integers
-
-    def of(self, is_kept: NDArray[np.bool_]) -> "Edges":
-        """Returns the occurrences of the pieces that are kept."""
-        kept = is_kept[self.pieces]
-        return Edges(self.starts[kept], self.ends[kept], self.pieces[kept])
-
-    def first_at(self, offsets: Integers) -> Integers:
-        """Returns the index of the first occurrence from each of ``offsets`` on."""
-        return np.searchsorted(self.starts, offsets)
-
 
 def train_pieces(words: Mapping[str, int], size: int) -> list[tuple[str, float]]:
     """Returns at most ``size`` pieces with their scores (ln p), the most likely first; all characters are among them.
@@ -76,8 +40,8 @@ def train_pieces(words: Mapping[str, int], size: int) -> list[tuple[str, float]]
     """
     if not words:
         return []
-    corpus = _corpus(words)
-    texts, frequencies, edges = _seeds(corpus, SEEDS * size)
+    corpus = corpus_of(words)
+    texts, frequencies, edges = seed_pieces(corpus, SEEDS * size)
     is_character = np.array([len(text) == 1 for text in texts])
     is_kept = np.ones(len(texts), bool)
     scores = np.log(frequencies) - math.log(frequencies.sum())
@@ -100,67 +64,7 @@ def train_pieces(words: Mapping[str, int], size: int) -> list[tuple[str, float]]
     return [(texts[piece], float(rounded[piece])) for piece in ranked if piece not in left_out]
 
 
-def _corpus(words: Mapping[str, int]) -> Corpus:
-    ordered = sorted(words)
-    text = "".join(ordered)
-    points = np.frombuffer(text.encode("utf-32-le"), "<u4")
-    _, codes_N = np.unique(points, return_inverse=True)
-    bounds_W = np.concatenate([[0], np.cumsum([len(word) for word in ordered])])
-    return Corpus(text, codes_N.astype(np.int64), bounds_W, np.array([words[word] for word in ordered], np.int64))
-
-
-def _seeds(corpus: Corpus, number: int) -> tuple[list[str], Floats, Edges]:
-    """Returns the substrings that occur twice and are the longest and most frequent, frequency times length, and edges.
-
-    Substrings of each length are numbered by the substring without its last character, and that character.
-    """
-    words_N = np.repeat(np.arange(len(corpus.counts_W)), np.diff(corpus.bounds_W))
-    ends_N, counts_N = corpus.bounds_W[1:][words_N], corpus.counts_W[words_N]
-    starts, numbers = np.arange(len(corpus.text)), corpus.codes_N
-    characters = int(numbers.max()) + 1
-    found: list[tuple[str, int]] = []
-    edges: list[tuple[Integers, int, Integers]] = []
-    for length in range(1, LONGEST_PIECE + 1):
-        if length > 1:
-            fits = starts + length <= ends_N[starts]
-            starts, numbers = starts[fits], numbers[fits]
-            numbers = numbers * characters + corpus.codes_N[starts + length - 1]
-        _, first, numbers = np.unique(numbers, return_index=True, return_inverse=True)
-        frequencies = np.bincount(numbers, weights=counts_N[starts]).astype(np.int64)
-        edges.append((starts, length, numbers + len(found)))
-        where = starts[first].tolist() if len(starts) else []
-        found += [
-            (corpus.text[start : start + length], frequency)
-            for start, frequency in zip(where, frequencies.tolist(), strict=True)
-        ]
-        often = frequencies[numbers] >= 2
-        starts, numbers = starts[often], numbers[often]
-    return _most_frequent(found, edges, number)
-
-
-def _most_frequent(
-    found: list[tuple[str, int]], edges: list[tuple[Integers, int, Integers]], number: int
-) -> tuple[list[str], Floats, Edges]:
-    """Returns characters and the first ``number`` other substrings by frequency times length, and their edges."""
-    useful = [
-        (len(text) == 1, frequency * len(text), text, index)
-        for index, (text, frequency) in enumerate(found)
-        if len(text) == 1 or frequency >= 2
-    ]
-    useful.sort(key=lambda one: (not one[0], -one[1], one[2]))
-    chosen = useful[: number + sum(one[0] for one in useful)]
-    new_number = np.full(len(found), -1)
-    new_number[[one[3] for one in chosen]] = np.arange(len(chosen))
-    starts = np.concatenate([start for start, _, _ in edges])
-    ends = np.concatenate([start + length for start, length, _ in edges])
-    pieces = new_number[np.concatenate([piece for _, _, piece in edges])]
-    order = np.lexsort((ends, starts))
-    order = order[pieces[order] >= 0]
-    texts, weights = [one[2] for one in chosen], np.array([one[1] for one in chosen], np.float64)
-    return texts, weights, Edges(starts[order], ends[order], pieces[order])
-
-
-def _expected(corpus: Corpus, edges: Edges, scores: Floats) -> Floats:
+def _expected(corpus: WordCorpus, edges: Edges, scores: Floats) -> Floats:
     """Returns the expected number of times that each piece is used, over all segmentations of all words."""
     firsts = edges.first_at(corpus.bounds_W)
     result = np.zeros(len(scores))
@@ -169,7 +73,7 @@ def _expected(corpus: Corpus, edges: Edges, scores: Floats) -> Floats:
 
 
 def _pruned(
-    corpus: Corpus,
+    corpus: WordCorpus,
     edges: Edges,
     scores: Floats,
     is_kept: NDArray[np.bool_],

@@ -17,13 +17,13 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.explanations import Explanation, explained
 from headrace.pipeline.api.tables import Record, Table, data_frame
-from headrace.pipeline.commands.thresholds import number_in, thresholds_of
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.export.export_table import flat
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.documents.marking import matches
 from headrace.pipeline.tracing.lookup import DROPPED, KINDS, rule_of
+from headrace.pipeline.tracing.rule_numbers import number_in, thresholds_of
 
 if TYPE_CHECKING:
     import pandas
@@ -43,7 +43,7 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True)
-class Drops:
+class DropExplanations:
     """Explains why documents were dropped, with the rules of ``cleaning``."""
 
     cleaning: Cleaning
@@ -96,7 +96,7 @@ class Documents:
     """
 
     artifact: Artifact
-    drops: Drops
+    drops: DropExplanations
     kept: bool | None
     """True for kept documents, False for dropped ones, None for both: the kept ones come first."""
     rule: str
@@ -175,7 +175,7 @@ class Documents:
         return {name: fields.get(name) for name in self.columns}
 
 
-def dropped_by_rule(stage: str, counts: Mapping[str, Any], drops: Drops) -> Iterator[Record]:
+def dropped_by_rule(stage: str, counts: Mapping[str, Any], drops: DropExplanations) -> Iterator[Record]:
     """Yields how many documents each rule of a finished ``stage`` dropped, the most frequent rule first."""
     numbers = {name.removeprefix(DROPPED): n for name, n in counts.items() if name.startswith(DROPPED) and n}
     documents = counts["kept"] + sum(numbers.values())

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import escape
 
-from headrace.pipeline.api.documents import Drops
+from headrace.pipeline.api.documents import DropExplanations
 from headrace.pipeline.api.tables import Table
 from headrace.pipeline.command_line.facts import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.commands.why import of_record, path, records_named, texts_stage
@@ -41,7 +41,7 @@ class DocumentHistory:
         return self.texts[self.stages[-1]["stage"]]
 
     @classmethod
-    def of(cls, steps: Sequence[Step], name: str, drops: Drops) -> "DocumentHistory":
+    def of(cls, steps: Sequence[Step], name: str, drops: DropExplanations) -> "DocumentHistory":
         """Returns the history of the document that ``name``, an id or a URL, names.
 
         Raises:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import escape
 
 from headrace.data_prep.clean import Cleaning
-from headrace.pipeline.api.documents import COLUMNS, Documents, Drops, dropped_by_rule
+from headrace.pipeline.api.documents import COLUMNS, Documents, DropExplanations, dropped_by_rule
 from headrace.pipeline.api.history import DocumentHistory
 from headrace.pipeline.api.tables import Record, Table
 from headrace.pipeline.commands.runs import facts_of
@@ -94,7 +94,7 @@ class Run:
     @property
     def stages(self) -> Table:
         """One row per stage: ``stage``, ``state`` (done, begun, stopped, failed, to do, or its job's), ``done`` of
-        ``tasks``, ``result`` (its most telling counts, or its progress) and ``folder``."""
+        ``tasks``, ``result`` (its main counts, or its progress) and ``folder``."""
         rows, _ = states_of(self._saved.stages, bool(self._saved.processes()))
         return Table(STAGE_COLUMNS, ({**vars(row), "folder": str(row.folder)} for row in rows))
 
@@ -191,10 +191,10 @@ class Run:
         return open_model(need("weights", self._saved.stages).verified_folder("hf"), decode(Inference, inference))
 
     @cached_property
-    def _drops(self) -> Drops:
+    def _drops(self) -> DropExplanations:
         settings = self._saved.values["config"]
         cleaning = decode(Cleaning, settings["cleaning"], "cleaning", self._saved.values.get("folder"))
-        return Drops(cleaning, settings["dedup"]["threshold"])
+        return DropExplanations(cleaning, settings["dedup"]["threshold"])
 
     @property
     def _training(self) -> Path:

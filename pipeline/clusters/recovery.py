@@ -23,7 +23,7 @@ RECORD_CHARACTERS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
-class Attempt:
+class EndedAttempt:
     """An attempt at a distributed stage that has ended."""
 
     stage: str
@@ -52,7 +52,7 @@ class Decision:
     """Empty when the error of the ranks is enough."""
 
 
-def decide(attempt: Attempt) -> Decision:
+def decide(attempt: EndedAttempt) -> Decision:
     """Decides whether there is another attempt after ``attempt``."""
     if attempt.status == 0 or not may_pass(attempt):
         return Decision(again=False)
@@ -69,7 +69,7 @@ def decide(attempt: Attempt) -> Decision:
     return Decision(False, f"{attempt.stage} stays out of the queue: {attempts}")
 
 
-def may_pass(attempt: Attempt) -> bool:
+def may_pass(attempt: EndedAttempt) -> bool:
     """Whether the reason of the failure may pass. The reported error decides. Without one the exit status does: a rank
     asked for another attempt, or a signal ended it."""
     if attempt.reported:

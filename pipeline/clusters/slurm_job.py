@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.pipeline.clusters.base import WORKER
-from headrace.pipeline.clusters.recovery import START, Attempt, Decision, decide, number_of_attempt
+from headrace.pipeline.clusters.recovery import START, Decision, EndedAttempt, decide, number_of_attempt
 from headrace.pipeline.clusters.slurm_client import ask
 from headrace.pipeline.core import bad_nodes, error_report
 from headrace.pipeline.core.errors import HeadraceError, TaskError
@@ -36,7 +36,7 @@ PAUSE_SECONDS = 10.0
 """The pause before scontrol is asked again."""
 
 
-class Ranks:
+class SrunRanks:
     """The ranks that srun runs. USR2 and TERM to this process ask them to save and stop, also before their start."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Ranks:
 
 def main(arguments: Sequence[str]) -> int:
     """Runs one attempt and returns its exit status."""
-    ranks = Ranks()  # first: a signal that comes now must not end this process
+    ranks = SrunRanks()  # first: a signal that comes now must not end this process
     run_json, stage, folder, limit, *launcher = arguments
     worker = [*(launcher or [sys.executable]), "-m", WORKER, run_json, stage]
     try:
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         return error.exit_status
 
 
-def attempt(ranks: Ranks, worker: Sequence[str], stage: str, folder: Path, limit: int) -> int:
+def attempt(ranks: SrunRanks, worker: Sequence[str], stage: str, folder: Path, limit: int) -> int:
     """Starts a ``worker`` of ``stage`` for each of the ``ranks``, waits for them, and puts the job back into the queue
     if that may help."""
     job, restarts = os.environ["SLURM_JOB_ID"], int(os.environ.get("SLURM_RESTART_COUNT", "0"))
@@ -101,7 +101,7 @@ def attempt(ranks: Ranks, worker: Sequence[str], stage: str, folder: Path, limit
     status = ranks.wait()
     try:
         reported, after = error_report.read(folder), newest_checkpoint(folder)
-        decision = decide(Attempt(stage, status, reported, ranks.out_of_time, before, after, number, limit))
+        decision = decide(EndedAttempt(stage, status, reported, ranks.out_of_time, before, after, number, limit))
         conclude(job, decision, bad_nodes.read(folder))
     except (HeadraceError, OSError) as error:  # the exit status of the ranks must not be lost
         print(f"headrace: {error}", file=sys.stderr, flush=True)

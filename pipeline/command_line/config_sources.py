@@ -30,7 +30,7 @@ COMMAND_LINE = "command line"
 def sources_of(overrides: Sequence[str]) -> dict[str, Any]:
     """Returns the sources of the values that ``overrides`` lead to, in the shape of the values.
 
-    A source in the place of a mapping or list belongs to all values in it. A value without one has its class's default.
+    A source that stands for a mapping or list is that of all values in it. A value without one has its class's default.
     """
     files, settings, removed = layers(overrides)
     found: dict[str, Any] = {}
@@ -100,7 +100,7 @@ def _source(group: str, option: str) -> str:
 
 
 def labelled(value: Any, source: str) -> Any:
-    """Returns the shape of ``value`` with ``source`` in the place of each of its values."""
+    """Returns the shape of ``value`` with each of its values replaced by ``source``."""
     if isinstance(value, dict) and value:
         return {str(key): labelled(item, source) for key, item in value.items()}
     if isinstance(value, list) and value:

@@ -15,8 +15,8 @@ from click.shell_completion import (
 )
 
 from headrace.pipeline.command_line import declaration, help_text
+from headrace.pipeline.command_line.command_table import COMMANDS
 from headrace.pipeline.command_line.help_layout import columns
-from headrace.pipeline.command_line.table import COMMANDS
 from headrace.pipeline.command_line.usage_errors import WHERE, plain_errors
 from headrace.pipeline.conf_folder import EXPERIMENT, groups, names
 from headrace.pipeline.core.errors import ConfigError, suggestion
@@ -29,7 +29,7 @@ MULTIRUN = ("-m", "--multirun")
 
 
 class CommandLine(click.Group):
-    """The commands of the table. An override in the place of a command starts a run."""
+    """The commands of the table. An override instead of a command starts a run."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)

@@ -49,7 +49,7 @@ def write_file(path: Path, text: str) -> None:
 
 
 def without_nan(value: Any) -> Any:
-    """Returns JSON values with null in the place of NaN and infinity, which JSON has not."""
+    """Returns JSON values with null instead of NaN and infinity, which JSON has not."""
     if isinstance(value, Mapping):
         return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -21,10 +21,11 @@ from headrace.pipeline.conf_folder import CONF, EXPERIMENT, about, groups, optio
 from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.secrets import redacted, without_secrets
+from headrace.pipeline.core.setting_classes import TAG, classes_of
 from headrace.pipeline.core.setting_kinds import described
-from headrace.pipeline.core.settings import TAG, classes_of, default_of
+from headrace.pipeline.core.settings import default_of
 from headrace.pipeline.preset_files import option_values, preset_values, yaml_values
-from headrace.pipeline.setting_names import beside, key_remedy, outermost
+from headrace.pipeline.setting_names import key_remedy, neighbours, outermost
 
 REQUIRED = "required"
 MISSING = "???"
@@ -135,7 +136,7 @@ def _known_path(name: str) -> str:
     raise ConfigError(
         "help",
         f"no command, group or setting is named {name!r}",
-        key_remedy(name, known, beside(name, {*known, *groups()})),
+        key_remedy(name, known, neighbours(name, {*known, *groups()})),
     )
 
 

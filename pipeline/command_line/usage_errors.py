@@ -15,7 +15,7 @@ def plain_errors(ctx: click.Context) -> Iterator[None]:
     """Turns what click finds wrong with the arguments of ``ctx`` into an error of ours.
 
     Raises:
-        ConfigError: in the place of a click.UsageError.
+        ConfigError: instead of a click.UsageError.
     """
     try:
         yield

@@ -98,7 +98,7 @@ def cleaned(base: Run, overrides: Sequence[str], preset: str) -> Iterator[Artifa
         yield Artifact(steps[-1].folder)
 
 
-class Tally:
+class PresetDifference:
     """Documents that one preset keeps and the other one drops: their number by rule, and samples."""
 
     def __init__(self, samples: int) -> None:
@@ -131,7 +131,7 @@ class Tally:
 def report(one: Cleaned, other: Cleaned, samples: int) -> Iterator[Fact]:
     """Yields which texts both, one or none of two cleanings keep, and why."""
     counts: Counter[str] = Counter()
-    only_one, only_other = Tally(samples), Tally(samples)
+    only_one, only_other = PresetDifference(samples), PresetDifference(samples)
     for number in range(one.artifact.shard_count):
         first, second = one.shard(number), other.shard(number)
         for identity, document in first.items():

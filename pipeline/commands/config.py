@@ -30,7 +30,7 @@ from headrace.pipeline.command_line.declaration import command, run_argument
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.secrets import without_secrets
-from headrace.pipeline.core.settings import TAG
+from headrace.pipeline.core.setting_classes import TAG
 from headrace.pipeline.run.planner import stages_up_to
 from headrace.pipeline.run.saved import SavedRun
 

@@ -29,8 +29,9 @@ from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command, load, run_option
 from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.core.artifact import Artifact, sync
+from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import temporary_path
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.export.export_table import Row, columns_of, flat, write_rows

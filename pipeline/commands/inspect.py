@@ -14,57 +14,28 @@ headrace inspect clean --only kept --sample 20                20 kept documents,
     A sentence.
 """
 
-import dataclasses
-import functools
-import heapq
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import click
-import xxhash
-from datatrove.data import Document
 from rich.table import Table
 from rich.text import Text
 
-from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.document import read_documents
-from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.facts import NAME_WIDTH, Fact, one_line
 from headrace.pipeline.command_line.request import run_of
-from headrace.pipeline.commands.thresholds import limits_of, number_of
 from headrace.pipeline.commands.why import cleaning, decision
-from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError, suggestion
-from headrace.pipeline.core.settings import Seed, value_of
 from headrace.pipeline.core.terminal import terminal
-from headrace.pipeline.report.documents.document_samples import alternately, located, names, shard_of, spread
-from headrace.pipeline.report.documents.marking import Line, Located, Page, excerpt, matches, pages
-from headrace.pipeline.run.step import Step
-from headrace.pipeline.tracing.lookup import (
-    KINDS,
-    cleaning_of,
-    counted_rules,
-    document_stage,
-    dropping_rules,
-    need,
-    rule_of,
-)
+from headrace.pipeline.report.documents.document_samples import alternately
+from headrace.pipeline.report.documents.marking import Line, Page, excerpt
+from headrace.pipeline.tracing.document_choice import KEPT, Pages, chosen_documents
 
-KEPT = "kept"
-REMOVED = tuple(f"removed_{unit}:" for unit in REMOVED_UNITS)
-"""The beginnings of the names of counts of a rule."""
-NUMBER = 5
 LINES = 12
 LINE_CHARACTERS = 160
 LOST = "lost"
 REMOVED_MARK = "- "
 COLUMNS = 100
-"""A terminal of this width has room for two pages."""
-
-Accept = Callable[[Document], bool]
-Choose = Callable[[Artifact, str, Accept, int], list[Located]]
-"""Chooses a number of accepted documents of a kind."""
+"""A terminal of this width shows two pages side by side."""
 
 
 @command
@@ -90,110 +61,7 @@ def inspect(
     run: str,
 ) -> None:
     """Prints kept and dropped documents of texts, clean or unique side by side, with the lines that they lost."""
-    show(documents(run_of(overrides, run).steps, stage, rule, sample, seed, extreme, only))
-
-
-@dataclasses.dataclass(frozen=True)
-class Pages:
-    """Kept pages, dropped pages, the rule that was given, and how they were chosen (empty: the first ones)."""
-
-    kept: list[Page]
-    dropped: list[Page]
-    rule: str
-    choice: str = ""
-
-
-def documents(
-    steps: Sequence[Step],
-    stage: str,
-    rule: str = "",
-    number: str = "",
-    seed: str = "",
-    extreme: str | None = None,
-    only: str | None = None,
-) -> Pages:
-    """Returns up to ``number`` documents that ``stage`` kept and as many that it dropped, or ``only`` one kind.
-
-    A ``rule`` selects the documents that it dropped, or kept documents that lost lines or sentences by it. The rule
-    ``kept`` leaves the dropped ones out. The documents are the first ones of evenly spaced shards, or random ones for a
-    ``seed``, or the dropped ones that are ``extreme``.
-
-    Raises:
-        ConfigError: when the stage has no documents, dropped and removed nothing by ``rule``, ``number`` or ``seed`` is
-            not a number, or an ``extreme`` is asked for that needs a threshold.
-        ArtifactError: when the stage, or texts before it, is not finished.
-    """
-    wanted = _positive(number or str(NUMBER))
-    artifact, texts = document_stage(stage, steps), None if stage == "texts" else need("texts", steps)
-    rules = cleaning_of(steps)
-    choose, choice = _way(artifact, rules, rule, seed, extreme)
-    kinds = {"kept": KINDS[:1], "dropped": KINDS[1:]}.get(only or ("dropped" if extreme else ""), KINDS)
-    kept, dropped = (
-        pages(choose(artifact, kind, accept, wanted), texts, rules) if kind in kinds and accept else []
-        for kind, accept in zip(KINDS, _choices(rule, artifact, stage), strict=True)
-    )
-    return Pages(kept, dropped, "" if rule == KEPT else rule, choice)
-
-
-def _way(artifact: Artifact, rules: Cleaning, rule: str, seed: str, extreme: str | None) -> tuple[Choose, str]:
-    """Returns how documents are chosen: as a function, and in words for the reader."""
-    if extreme is None:
-        return (
-            (functools.partial(at_random, int(value_of(Seed, seed, "--seed"))), f"random, seed {seed}")
-            if seed
-            else (sample, "")
-        )
-    if not rule:
-        raise ConfigError("--extreme", "needs the rule whose threshold is meant", "give --rule RULE")
-    limits = limits_of(artifact, rules, rule)
-    shown = ", ".join(f"{name}={limit:g}" for name, limit in limits.items())
-    choose = functools.partial(at_distance, rule, list(limits.values()), extreme == "farthest")
-    return choose, f"{extreme} {'to' if extreme == 'nearest' else 'from'} {shown}"
-
-
-def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept | None]:
-    """Returns the conditions for kept and for dropped documents that ``rule`` selects."""
-    dropping, removing = dropping_rules(artifact), counted_rules(artifact, *REMOVED)
-    if not rule or rule in dropping:
-        return lambda document: True, lambda document: matches(rule, rule_of(document))
-    if rule == KEPT:
-        return lambda document: True, None
-    if rule in removing:
-        return lambda document: _lost_by(rule, document), lambda document: matches(_filter(rule), rule_of(document))
-    known = {KEPT, *dropping, *removing}
-    raise ConfigError("RULE", f"{stage} dropped and removed nothing by {rule!r}", suggestion(rule, known))
-
-
-def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Located]:
-    """Returns up to ``number`` documents that ``accept`` takes, from evenly spaced shards, then from the others."""
-    chosen = spread(names(artifact, kind), number)
-    groups: list[list[Located]] = []
-    for place, name in enumerate([*chosen, *(name for name in names(artifact, kind) if name not in chosen)]):
-        if place >= len(chosen) and sum(map(len, groups)) >= number:
-            break
-        accepted = itertools.islice(filter(accept, read_documents(artifact.path(name))), number)
-        groups.append([(shard_of(name), document) for document in accepted])
-    return alternately(groups)[:number]
-
-
-def at_random(seed: int, artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Located]:
-    """Returns ``number`` random documents that ``accept`` takes: those with the smallest hashes of seed and id."""
-    found = (one for one in located(artifact, kind) if accept(one[1]))
-    return heapq.nsmallest(number, found, key=lambda one: xxhash.xxh64_intdigest(one[1].id, seed))
-
-
-def at_distance(
-    rule: str, limits: Sequence[float], is_far: bool, artifact: Artifact, kind: str, accept: Accept, number: int
-) -> list[Located]:
-    """Returns the documents that ``rule`` dropped with numbers nearest to one of ``limits``, or farthest from all."""
-
-    def distance(one: Located) -> float:
-        measured = number_of(one[1], rule)
-        assert measured is not None
-        return min(abs(measured - limit) for limit in limits)
-
-    measured = (one for one in located(artifact, kind) if accept(one[1]) and number_of(one[1], rule) is not None)
-    return (heapq.nlargest if is_far else heapq.nsmallest)(number, measured, key=distance)
+    show(chosen_documents(run_of(overrides, run).steps, stage, rule, sample, seed, extreme, only))
 
 
 def show(found: Pages) -> None:
@@ -207,8 +75,8 @@ def show(found: Pages) -> None:
         [(f"{kind:<{NAME_WIDTH}}", _label(number, pages, found), page) for number, page in enumerate(pages, 1)]
         for kind, pages in ((KEPT, found.kept), ("dropped", found.dropped))
     )
-    for place, (kind, label, page) in enumerate(alternately([kept, dropped])):
-        if place:
+    for index, (kind, label, page) in enumerate(alternately([kept, dropped])):
+        if index:
             console.print()
         console.print(Text.assemble((kind, "bold"), label))
         for name, value in facts_of(page, found.rule):
@@ -290,18 +158,3 @@ def _heading(page: Page) -> Iterator[Fact]:
 
 def _cut(line: Line) -> str:
     return one_line(line.text, LINE_CHARACTERS)
-
-
-def _filter(rule: str) -> str:
-    return rule.partition(".")[0]
-
-
-def _lost_by(rule: str, document: Document) -> bool:
-    """Whether ``rule`` removed lines or sentences of the document."""
-    return any(name == rule for _, name, _ in removed_parts(document))
-
-
-def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text)):
-        raise ConfigError("NUMBER", f"{text!r} is not a number of documents", "give 1 or more")
-    return int(text)

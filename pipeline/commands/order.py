@@ -50,7 +50,7 @@ def order(overrides: Sequence[str], step: str, rank: str, ranks: str, run: str) 
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class RowSource:
     """The artifacts that rows come from: those of this run, or of one that is mixed into it."""
 
     name: str
@@ -77,7 +77,7 @@ class SeenRow:
 
     place: int
     rank: int
-    source: Source
+    source: RowSource
     row: int
     spans: Sequence[Span]
 
@@ -171,7 +171,7 @@ def _number(name: str, text: str, first: int, last: int) -> int:
     return int(text)
 
 
-def _sources(steps: Sequence[Step], mix: Mix) -> list[Source]:
+def _sources(steps: Sequence[Step], mix: Mix) -> list[RowSource]:
     """Returns the sources, each with its artifacts."""
     own = {name: need(name, steps) for name in ("packed", "tokens", "unique")}
     found = []
@@ -182,12 +182,12 @@ def _sources(steps: Sequence[Step], mix: Mix) -> list[Source]:
             artifacts["unique"] = source.made_from(artifacts["tokens"], "unique")
         found.append((source.name, artifacts))
     return [
-        Source(name, Rows(one["packed"], one["tokens"], "train"), TokenShards(one["tokens"]), one["unique"])
+        RowSource(name, Rows(one["packed"], one["tokens"], "train"), TokenShards(one["tokens"]), one["unique"])
         for name, one in found or [("", own)]
     ]
 
 
-def _seen(place: int, rank: int, source: Source, row: int) -> SeenRow:
+def _seen(place: int, rank: int, source: RowSource, row: int) -> SeenRow:
     spans = [
         Span(shard, start, length, source.tokens.document(shard, start))
         for shard, start, length in source.rows.spans(row).tolist()

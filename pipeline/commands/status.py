@@ -48,13 +48,13 @@ HEADLINES = {
     "scores": ("benchmarks", "items"),
     "report": (),
 }
-"""Each stage, in the order of the line, with its most telling counts."""
+"""Each stage, in the order of the line, with its main counts."""
 
 
 @command
 @run_argument
 def status(overrides: Sequence[str], run: str) -> None:
-    """Prints one row per stage: how far it is, its most telling counts, its folder."""
+    """Prints one row per stage: how far it is, its main counts, its folder."""
     rows, notes = states(overrides, run)
     view = Table("stage", "state", "tasks", "result", "folder", box=None, header_style="bold")
     for row in rows:
@@ -64,7 +64,7 @@ def status(overrides: Sequence[str], run: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Row:
+class StageState:
     """The state of one stage: ``done`` of its ``tasks`` are finished."""
 
     stage: str
@@ -75,7 +75,7 @@ class Row:
     folder: Path
 
     @classmethod
-    def of(cls, step: AnyStep, job_state: str, has_failed: bool, is_running: bool) -> "Row":
+    def of(cls, step: AnyStep, job_state: str, has_failed: bool, is_running: bool) -> "StageState":
         """Returns the row of ``step``: a finished one is read from its manifest.
 
         A command works on the run if it ``is_running``, perhaps on another stage.
@@ -98,7 +98,7 @@ class Row:
         return f"{self.done}/{self.tasks or '?'}"
 
 
-def states(overrides: Sequence[str], run: str) -> tuple[list[Row], list[str]]:
+def states(overrides: Sequence[str], run: str) -> tuple[list[StageState], list[str]]:
     """Returns one row per stage, and lines about jobs and failures."""
     file = chosen_file(overrides, run)
     if file is not None:
@@ -107,7 +107,7 @@ def states(overrides: Sequence[str], run: str) -> tuple[list[Row], list[str]]:
     return states_of(load("command_line.request").with_settings(overrides).steps)
 
 
-def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[Row], list[str]]:
+def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[StageState], list[str]]:
     """Returns one row for each of ``steps``, and lines: the state of each job, else the last error of a stage.
 
     A command works on their run if it ``is_running``.
@@ -118,12 +118,12 @@ def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[
     job_states = load("run.jobs").states(steps) if unfinished else {}
     errors = {step.name: error_report.read(step.folder) for step in unfinished if step.name not in job_states}
     failures = {stage: error for stage, error in errors.items() if error is not None}
-    rows = [Row.of(step, job_states.get(step.name, ""), step.name in failures, is_running) for step in steps]
+    rows = [StageState.of(step, job_states.get(step.name, ""), step.name in failures, is_running) for step in steps]
     jobs = [f"{stage}: {state}" for stage, state in job_states.items()]
     return rows, [*jobs, *(f"{stage} failed: {error}" for stage, error in failures.items())]
 
 
 def headline(stage: str, counts: Mapping[str, Any]) -> str:
-    """Returns the most telling counts of a finished stage."""
+    """Returns the main counts of a finished stage."""
     names = HEADLINES.get(stage, ())
     return ", ".join(f"{counts[name]:,} {name.replace('_', ' ')}" for name in names if name in counts)

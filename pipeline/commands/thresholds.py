@@ -9,34 +9,27 @@ threshold may still be dropped by later rules. Pages that the rule kept have no 
 a stricter threshold needs a run.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
 import click
 import numpy as np
 from datatrove.data import Document
 
-from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.document import read_documents
-from headrace.data_prep.filters.filter import deciding
-from headrace.data_prep.filters.page_rules import PageRule
 from headrace.pipeline.command_line import facts
 from headrace.pipeline.command_line.declaration import command, run_option
 from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import NaturalNumber, value_of
 from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.run.step import Step
-from headrace.pipeline.tracing.lookup import DROPPED, cleaning_of, counted_rules, document_stage, rule_of
+from headrace.pipeline.tracing.lookup import cleaning_of, document_stage
+from headrace.pipeline.tracing.rule_numbers import limits_of, number_of
 
-NUMBER = re.compile(r"(?:\S+ )?(\d+(?:\.\d+)?)")
-"""A stored value that is a number, perhaps after a name: ``49``, ``0.3125``, ``de 0.9712``."""
 SCORES = ("language", "language_fasttext")
 """Filters that also store their number in the pages that they keep, as metadata ``language_score``."""
-LIMITS = ("min_", "max_")
-"""The beginnings of the names of settings that are thresholds."""
 PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
 
 
@@ -84,42 +77,3 @@ def explain(steps: Sequence[Step], rule: str, at: str = "") -> Iterator[Fact]:
 def documents_of(artifact: Artifact, kind: str) -> Iterator[Document]:
     """Yields all documents of ``kind``."""
     return (one for name in names(artifact, kind) for one in read_documents(artifact.path(name)))
-
-
-def number_of(document: Document, rule: str) -> float | None:
-    """Returns the number by which ``rule`` dropped ``document``; None when another rule did, or it stores no number."""
-    return number_in(str(document.metadata["drop"].get("value", ""))) if rule_of(document) == rule else None
-
-
-def number_in(value: str) -> float | None:
-    """Returns the number in the stored ``value`` of a drop; None when it holds none."""
-    found = NUMBER.fullmatch(value)
-    return float(found[1]) if found else None
-
-
-def limits_of(artifact: Artifact, cleaning: Cleaning, rule: str) -> dict[str, float]:
-    """Returns the thresholds of ``rule``, which dropped pages of ``artifact``: its settings ``min_…`` and ``max_…``.
-
-    Raises:
-        ConfigError: when it dropped nothing, or has no threshold.
-    """
-    known = counted_rules(artifact, DROPPED)
-    if rule not in known:
-        raise ConfigError("RULE", f"clean dropped nothing by {rule!r}", suggestion(rule, known))
-    limits = thresholds_of(cleaning, rule)
-    if not limits:
-        raise ConfigError("RULE", f"{rule!r} has no threshold", "give a rule that measures, such as c4_lines.sentences")
-    return limits
-
-
-def thresholds_of(cleaning: Cleaning, rule: str) -> dict[str, float]:
-    """Returns the settings ``min_…`` and ``max_…`` of ``rule``; none for a rule that does not measure."""
-    owners, reason = deciding(rule, cleaning.filters), rule.partition(".")[2]
-    rules = [one for owner in owners for one in getattr(owner, "rules", ()) if isinstance(one, PageRule)]
-    holders = [*(one for one in rules if one.reason == reason), *owners]
-    fields = vars(holders[0]) if holders else {}
-    return {
-        name: float(value)
-        for name, value in fields.items()
-        if name.startswith(LIMITS) and isinstance(value, (int, float))
-    }

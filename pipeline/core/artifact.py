@@ -13,19 +13,17 @@ byte for byte, except for ``logs/``.
 
 import contextlib
 import dataclasses
-import hashlib
 import os
 import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-
-import xxhash
 
 from headrace.pipeline.core import claim
 from headrace.pipeline.core.errors import ArtifactError, TaskError
+from headrace.pipeline.core.file_records import CHECKSUMS, FileRecord, HandedFile, refuse_outside, sha256_of, sync
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.owner import UNFINISHED, Owner, temporary_path
 
@@ -34,53 +32,6 @@ FORMAT = 4
 had no stage ``texts``."""
 _FORMAT_LINE = re.compile(rb'^ "format": (\d+),?$', re.MULTILINE)
 """The line with the format at the top level of a manifest, as ``write_json`` writes it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class FileRecord:
-    """One file of an artifact: its size in bytes and its SHA-256 in hex."""
-
-    bytes: int
-    sha256: str
-
-    @classmethod
-    def of(cls, path: Path) -> "FileRecord":
-        return cls(*_measured(path, hashlib.sha256()))
-
-    def fits(self, path: Path) -> bool:
-        """Whether the file at ``path`` has this size and SHA-256; not if it is missing, or is removed meanwhile."""
-        with contextlib.suppress(FileNotFoundError):
-            return path.stat().st_size == self.bytes and FileRecord.of(path) == self
-        return False
-
-
-@dataclasses.dataclass(frozen=True)
-class HandedFile:
-    """A scratch file for later phases: its size in bytes and its XXH3 (128 bits) in hex, which is fast to compute."""
-
-    bytes: int
-    xxh3: str
-
-    @classmethod
-    def of(cls, path: Path) -> "HandedFile":
-        return cls(*_measured(path, xxhash.xxh3_128()))
-
-
-def _measured(path: Path, total: Any) -> tuple[int, str]:
-    """Returns the size and the hash of a file. ``total`` is a new hash object."""
-    with path.open("rb", buffering=0) as stream:
-        while block := stream.read(1 << 16):
-            total.update(block)
-        return os.fstat(stream.fileno()).st_size, total.hexdigest()
-
-
-def sync(path: Path) -> None:
-    """Flushes the bytes of a file, or the names in a folder, to the disk (fsync)."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def check_format(path: Path, values: Mapping[str, Any]) -> None:
@@ -101,17 +52,6 @@ def has_older_format(folder: Path) -> bool:
         found = _FORMAT_LINE.search((folder / "manifest.json").read_bytes())
         return found is not None and int(found[1]) < FORMAT
     return False
-
-
-def refuse_outside(manifest: Path, names: Iterable[str]) -> None:
-    """Refuses file ``names`` in ``manifest`` that lead out of its folder: in a shared root another user may write it.
-
-    Raises:
-        ArtifactError: with the first such name.
-    """
-    for name in names:
-        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise ArtifactError(str(manifest), f"names {name!r}, which leads out of its folder", "do not use it")
 
 
 class TaskOutput:
@@ -222,7 +162,7 @@ class Artifact:
             raise ArtifactError(str(self.folder), f"has no file {name!r}", "check the name against manifest.json")
         path = self.folder / name
         record = FileRecord(**self.manifest["files"][name])
-        if not path.is_file() or path.stat().st_size != record.bytes or _verified(path, record.bytes) != record.sha256:
+        if not path.is_file() or path.stat().st_size != record.bytes or sha256_of(path, record.bytes) != record.sha256:
             raise ArtifactError(str(path), "is damaged or missing", f"remove {self.folder} and run again")
         return path
 
@@ -248,16 +188,6 @@ class Artifact:
     def shard(self, kind: str, number: int, suffix: str) -> Path:
         """Returns shard ``number`` of ``kind``, verified."""
         return self.path(shard_name(kind, number, suffix))
-
-
-CHECKSUMS: dict[tuple[Path, int], str] = {}
-"""The SHA-256 of each file, by its path and size, that this process has computed or another one for it."""
-
-
-def _verified(path: Path, size: int) -> str:
-    if (path, size) not in CHECKSUMS:
-        CHECKSUMS[path, size] = FileRecord.of(path).sha256
-    return CHECKSUMS[path, size]
 
 
 def missing_tasks(folder: Path, phase: str, tasks: int) -> list[int]:

@@ -14,8 +14,9 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from headrace.pipeline.core.artifact import HandedFile, TaskOutput, part_path, shard_name
+from headrace.pipeline.core.artifact import TaskOutput, part_path, shard_name
 from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.file_records import HandedFile
 from headrace.pipeline.core.json_files import read_sealed
 
 

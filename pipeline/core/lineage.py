@@ -81,7 +81,7 @@ def plain_counts(artifact: Artifact) -> dict[str, int]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
+class WandbTable:
     """A table of a wandb run. Each column has values of one type, or None."""
 
     columns: Sequence[str]
@@ -92,7 +92,7 @@ class Table:
 class Media:
     """The tables, figures and page that wandb shows in a run."""
 
-    tables: Mapping[str, Table] = dataclasses.field(default_factory=dict)
+    tables: Mapping[str, WandbTable] = dataclasses.field(default_factory=dict)
     figures: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Name → plotly's JSON."""
     page: Path | None = None

@@ -67,7 +67,7 @@ class Owner:
             os.kill(self.pid, 0)
         except (ProcessLookupError, OverflowError):  # no process has a number so large
             return True
-        except PermissionError:  # a process of another user has the number: its start time tells which one it is
+        except PermissionError:  # a process of another user has the number: its start time shows which one it is
             pass
         state, started = _state(self.pid)
         return state in ZOMBIE or (started != "" and started != self.started)

@@ -36,7 +36,7 @@ _REVISIONS = ("github", "git")
 
 
 def redacted(text: str) -> str:
-    """Returns ``text`` with ``***`` in the place of each secret."""
+    """Returns ``text`` with ``***`` instead of each secret."""
     pieces = text.split("://")  # a chained URL, zip://a.csv::https://host/b.zip, has several hosts
     redacted_pieces = [pieces[0], *itertools.starmap(_redacted_url, itertools.pairwise(pieces))]
     return _VARIABLE.sub(rf"\g<1>{HIDDEN}", "://".join(redacted_pieces))
@@ -57,7 +57,7 @@ def secret_paths(value: Any, path: str = "") -> Iterator[str]:
 
 
 def without_secrets(value: Any) -> Any:
-    """Returns plain ``value`` with ``***`` in the place of each text with a secret."""
+    """Returns plain ``value`` with ``***`` instead of each text with a secret."""
     if isinstance(value, Mapping):
         return {key: HIDDEN if _is_secret({key: item}) else without_secrets(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Describes the type of a setting in words, with the bounds that stand beside it, for help.
+"""Describes the type of a setting in words, with its bounds, for help.
 
 Annotated[int, Field(ge=1, le=LARGEST)]    whole number, at least 1
 Annotated[float, Field(ge=0, le=1)]        number from 0 to 1
@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator
 from pydantic.fields import FieldInfo
 
-from headrace.pipeline.core.settings import LARGEST, TAG, anchored, classes_of
+from headrace.pipeline.core.setting_classes import TAG, classes_of
+from headrace.pipeline.core.settings import LARGEST, anchored
 
 NAMES = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 UNBOUNDED = {LARGEST, 1e9}

@@ -15,17 +15,17 @@ import functools
 import hashlib
 import json
 import os
-import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo
-from pydantic_core import ErrorDetails
 from typing_extensions import dataclass_transform
 
-from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.secrets import secret_paths
+from headrace.pipeline.core.setting_classes import TAG
+from headrace.pipeline.core.setting_errors import KeyRemedy, config_error, nearest_field, problem, shown
 
 T = TypeVar("T")
 
@@ -71,37 +71,8 @@ SomePaths = Annotated[FilePaths, Field(min_length=1)]
 AnyPath = Annotated[AnyText, AfterValidator(anchored)]
 """A ``FilePath`` that may be empty, which means the folder itself."""
 
-TAG = "type"
-"""The field that identifies the member of a union."""
 REVISION = "revision"
 """The class variable, or property, of settings whose code makes other bytes than before: a number above 0."""
-
-LIMITS = {
-    "greater_than_equal": "must be at least {ge}",
-    "greater_than": "must be above {gt}",
-    "less_than_equal": "must be at most {le}",
-    "less_than": "must be below {lt}",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
-    "int_parsing_size": "must be a whole number of at most 64 bits",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
-    "string_type": "must be a text",
-    "string_pattern_mismatch": "must match {pattern}",
-    "literal_error": "must be {expected}",
-    "finite_number": "must be a finite number",
-    "string_too_short": "must not be empty",
-    "too_short": "must not be empty",
-    "tuple_type": "must be a list",
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
-    "dict_type": "must be a mapping {{name: value}}",
-    "mapping_type": "must be a mapping {{name: value}}",
-    "dataclass_type": "must be settings {{name: value, …}}",
-    "model_attributes_type": "must be settings {{type: name, …}}",
-}
-"""pydantic's name of an error → the message about a value out of bounds."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -114,15 +85,6 @@ def settings(cls: type[T]) -> type[T]:
 def unhashed(default: Any) -> Any:
     """Declares a field that changes how a result is computed, but not the result. Addresses leave it out."""
     return dataclasses.field(default=default, metadata={"hashed": False})
-
-
-KeyRemedy = Callable[[str, Sequence[str]], str]
-"""Returns the remedy for an unknown key: its dotted path and the names of the fields in its place are given."""
-
-
-def nearest_field(path: str, fields: Sequence[str]) -> str:
-    """Returns the nearest of ``fields`` as the remedy for the unknown key ``path``."""
-    return suggestion(path.rpartition(".")[2], fields)
 
 
 def decode(
@@ -142,7 +104,7 @@ def decode(
     try:
         made: T = _adapter(typing.cast(type, cls)).validate_python(values, context={"folder": folder})
     except ValidationError as error:
-        raise _config_error(cls, error, where, key_remedy) from None
+        raise config_error(cls, error, where, key_remedy) from None
     _refuse_booleans(values, made, where)
     return made
 
@@ -179,7 +141,7 @@ def value_of(kind: Any, text: str, where: str) -> Any:
     try:
         return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)).validate_python(text)
     except ValidationError as error:
-        raise ConfigError(where, *_problem(error.errors()[0])) from None
+        raise ConfigError(where, *problem(error.errors()[0])) from None
 
 
 def refuse_secrets(values: Any, where: str = "") -> None:
@@ -259,62 +221,3 @@ def digest_of_json(value: Any) -> str:
     """Returns ``digest`` of JSON values, which are canonical. They are not copied."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-
-def _config_error(cls: type, error: ValidationError, where: str, key_remedy: KeyRemedy) -> ConfigError:
-    errors = error.errors()  # a missing value is often present, but with a misspelled name
-    first = next((one for one in errors if one["type"] == "unexpected_keyword_argument"), errors[0])
-    location = first["loc"]
-    parent, tags = _settings_at(cls, location)
-    path = ".".join(str(part) for i, part in enumerate(location) if i not in tags)
-    if first["type"] == "unexpected_keyword_argument":
-        known = [f.name for f in dataclasses.fields(parent)]
-        return ConfigError(path, f"unknown key {location[-1]!r}", key_remedy(path, known))
-    if first["type"] == "missing":
-        return ConfigError(path, "is missing", "give it a value")
-    if first["type"] == "union_tag_not_found":
-        return ConfigError(f"{path}.{first['ctx']['discriminator'].strip(chr(39))}", "is missing", "give it a value")
-    if first["type"] == "union_tag_invalid":
-        known = [tag.strip(" '") for tag in first["ctx"]["expected_tags"].split(",")]
-        return ConfigError(path, f"unknown type {first['ctx']['tag']!r}", suggestion(str(first["ctx"]["tag"]), known))
-    return ConfigError(path or where, *_problem(first))
-
-
-def _problem(details: ErrorDetails) -> tuple[str, str]:
-    """Returns what is wrong with a value, and what to do."""
-    limit = LIMITS.get(details["type"])
-    bounds = {
-        name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in details.get("ctx", {}).items()
-    }
-    reason = limit.format(**bounds) if limit else details["msg"].removeprefix("Value error, ")
-    is_number = details["type"] == "string_type" and isinstance(details["input"], int | float)
-    remedy = f"put it in quotes: \"'{shown(details['input'])}'\"" if is_number else "correct the value"
-    return f"{reason} (got {shown(details['input'])})", remedy
-
-
-def shown(value: Any) -> str:
-    """Returns ``value`` as in YAML when it is null, true or false, else as Python prints it."""
-    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
-
-
-def _settings_at(cls: Any, location: tuple[int | str, ...]) -> tuple[Any, set[int]]:
-    """Returns the settings class with the last part of ``location``, and the indices of its parts that are tags."""
-    tags: set[int] = set()
-    here: list[Any] = [cls]
-    for i, part in enumerate(location):
-        holders = [c for c in here if dataclasses.is_dataclass(c) and part in {f.name for f in dataclasses.fields(c)}]
-        tagged = [c for c in here if dataclasses.is_dataclass(c) and getattr(c, TAG, None) == part]
-        if tagged and (len(here) > 1 or not holders):
-            tags.add(i)
-            here = tagged
-        elif holders and i < len(location) - 1:
-            here = classes_of(typing.get_type_hints(holders[0], include_extras=True)[str(part)])
-    found = [c for c in here if dataclasses.is_dataclass(c)]
-    return (found[0] if found else cls), tags
-
-
-def classes_of(hint: Any) -> list[Any]:
-    """Returns the classes in a type hint, through Annotated, unions and tuples."""
-    if isinstance(hint, type) and not isinstance(hint, types.GenericAlias):
-        return [hint]
-    return [found for argument in typing.get_args(hint) for found in classes_of(argument)]

@@ -1,7 +1,7 @@
 """Signals that stop the command in an orderly way: Ctrl-C (SIGINT), a closed terminal (SIGHUP), SIGTERM.
 
     signal ──> Stop, raised in the main thread ──> data stages   workers end, finished tasks are kept
-                                               └─> launch.py     ranks are asked to stop, save and end
+                                               └─> local_ranks   ranks are asked to stop, save and end
            ──> one line, exit status 128 + signal number
 
 A signal that was ignored when the command began (SIGHUP under nohup) stays ignored.

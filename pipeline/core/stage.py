@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from headrace.pipeline.core.artifact import Artifact, Balance, FileRecord, TaskOutput
+from headrace.pipeline.core.artifact import Artifact, Balance, TaskOutput
 from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core.file_records import FileRecord
 from headrace.pipeline.core.progress import TRAIL, follow_trail
 from headrace.pipeline.core.settings import canonical, digest, plain, unhashed
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.ladder import law as laws
-from headrace.pipeline.ladder.law import MIN_SIZES, Law, Optimum, Point
+from headrace.pipeline.ladder.law import MIN_SIZES, Law, LossMeasurement, Optimum
 from headrace.pipeline.ladder.optima import (
-    Arm,
     BestRate,
+    FinishedTraining,
     Interval,
     IsoFlop,
     RateLaw,
@@ -52,7 +52,7 @@ class Recommendation:
 class Analysis:
     """All that follows from the finished trainings of a ladder."""
 
-    arms: Sequence[Arm]
+    arms: Sequence[FinishedTraining]
     best: Sequence[BestRate]
     rates: RateLaw | None
     profiles: Sequence[IsoFlop]
@@ -62,7 +62,7 @@ class Analysis:
     recommendation: Recommendation | None
 
     @classmethod
-    def of(cls, arms: Sequence[Arm], chance: float, flops: float | None) -> "Analysis":
+    def of(cls, arms: Sequence[FinishedTraining], chance: float, flops: float | None) -> "Analysis":
         """Analyses ``arms``, of which those at chance are left out.
 
         Args:
@@ -79,7 +79,7 @@ class Analysis:
             wrong += f" {min(arm.loss for arm in arms):.3f}"
             raise TaskError("ladder", wrong, "train on more tokens, or give other rates")
         best = best_rates(learned)
-        points = [Point(one.parameters, one.tokens, one.loss) for one in best]
+        points = [LossMeasurement(one.parameters, one.tokens, one.loss) for one in best]
         found = laws.fit(points) if laws.is_enough(points) else None
         drawn = laws.resampled(points, found) if found else []
         rates = rate_law(best)

@@ -111,7 +111,7 @@ def check(own: RunConfig, chooses_tokens: bool = False, what: str = "a ladder") 
         raise ConfigError(BRANCH, wrong, "leave it out")
     if chooses_tokens and training.ramp_steps:
         wrong = f"is {training.ramp_steps}: the tokens of a step change while the batch grows"
-        raise ConfigError("training.ramp_steps", wrong, "give 0, or training.steps in the place of --tokens")
+        raise ConfigError("training.ramp_steps", wrong, "give 0, or training.steps instead of --tokens")
 
 
 def _numbers(text: str, where: str) -> list[float]:

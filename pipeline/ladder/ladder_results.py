@@ -18,7 +18,7 @@ from headrace.pipeline.core.tracking import grouped
 from headrace.pipeline.ladder.analysis import Analysis, Recommendation, check_budget
 from headrace.pipeline.ladder.figures import figures
 from headrace.pipeline.ladder.grid import Grid
-from headrace.pipeline.ladder.ladder_trainings import Training, trainings
+from headrace.pipeline.ladder.ladder_trainings import LadderTraining, trainings
 from headrace.pipeline.ladder.optima import Interval
 from headrace.pipeline.report.formatting import NONE, short
 from headrace.pipeline.series.carried_out import DONE
@@ -110,7 +110,7 @@ def flops_of(budget: str, gpu: str, mfu: str) -> float | None:
     return float(value_of(PositiveNumber, hours, "--budget")) * each
 
 
-def table_of(found: Sequence[Training]) -> list[list[str]]:
+def table_of(found: Sequence[LadderTraining]) -> list[list[str]]:
     """Returns the trainings with their sizes, losses and states, below a header."""
     head = ["size", "parameters", "tokens", "learning rate", "FLOP", "epochs", "loss", "state"]
     rows = []
@@ -161,7 +161,7 @@ def _recommended(one: Recommendation) -> Iterator[Fact]:
         yield "warning", one.warning
 
 
-def notes_of(found: Sequence[Training]) -> Iterator[str]:
+def notes_of(found: Sequence[LadderTraining]) -> Iterator[str]:
     """Yields sentences about trainings that are not what the law assumes, or not there yet."""
     if left := sum(one.state != DONE for one in found):
         yield f"{left} of {len(found)} trainings have no result yet; the same command goes on."

@@ -11,7 +11,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.ladder.grid import BRANCH, Rung
-from headrace.pipeline.ladder.optima import Arm
+from headrace.pipeline.ladder.optima import FinishedTraining
 from headrace.pipeline.run.results import validation_loss
 from headrace.pipeline.series.carried_out import DONE, NOT_STARTED, all_carried_out, carried_out, state_of, step_of
 
@@ -19,7 +19,7 @@ WAITS = "waits for its trunk"
 
 
 @dataclasses.dataclass(frozen=True)
-class Training:
+class LadderTraining:
     """A rung, and what became of it."""
 
     rung: Rung
@@ -30,29 +30,29 @@ class Training:
     """Passes over the training rows."""
 
     @property
-    def arm(self) -> Arm | None:
+    def arm(self) -> FinishedTraining | None:
         """The finished training as the analysis reads it."""
         if self.loss is None:
             return None
         compute = self.rung.compute
-        return Arm(compute.parameters, compute.tokens, self.rung.rate, compute.flops, self.loss)
+        return FinishedTraining(compute.parameters, compute.tokens, self.rung.rate, compute.flops, self.loss)
 
 
-def trainings(rungs: Sequence[Rung], starts: bool) -> tuple[list[Training], list[HeadraceError]]:
+def trainings(rungs: Sequence[Rung], starts: bool) -> tuple[list[LadderTraining], list[HeadraceError]]:
     """Returns what became of ``rungs``, and the errors of those that failed; the others are carried out all the same.
 
     Without ``starts`` nothing is trained.
     """
     blocked = set[tuple[str, float]]()
 
-    def failed(rung: Rung, state: str) -> Training:
+    def failed(rung: Rung, state: str) -> LadderTraining:
         blocked.add((rung.size, rung.rate))
-        return Training(rung, state)
+        return LadderTraining(rung, state)
 
     return all_carried_out("ladder", rungs, starts, lambda rung: _training(rung, starts, blocked), failed)
 
 
-def _training(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> Training:
+def _training(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> LadderTraining:
     """Carries out ``rung`` and the trunk before it, as far as possible now.
 
     Args:
@@ -66,10 +66,10 @@ def _training(rung: Rung, starts: bool, blocked: set[tuple[str, float]]) -> Trai
         trunk = None if chain in blocked else carried_out(compose(rung.trunk), rung.trunk, starts)
         if trunk is None or not (weights := step_of(trunk, "weights")).is_whole:
             blocked.add(chain)
-            return Training(rung, WAITS if starts else NOT_STARTED)
+            return LadderTraining(rung, WAITS if starts else NOT_STARTED)
         overrides.append(f"{BRANCH}={weights.address}@{trunk.config.training.steps}")
     run = carried_out(compose(overrides), overrides, starts)
     if (state := state_of(run)) != DONE:
-        return Training(rung, state)
+        return LadderTraining(rung, state)
     last = read_metrics(metrics_path(step_of(run, "weights").folder))[-1]
-    return Training(rung, DONE, validation_loss(run.steps), float(last.get("epoch", 0.0)))
+    return LadderTraining(rung, DONE, validation_loss(run.steps), float(last.get("epoch", 0.0)))

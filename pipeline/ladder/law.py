@@ -37,7 +37,7 @@ BOUNDS = [(-20.0, 20.0)] * 2 + [(-7.0, 5.0)] + [(0.01, 4.0)] * 2
 """Bounds of the parameters of ``_objective``."""
 
 
-class Point(NamedTuple):
+class LossMeasurement(NamedTuple):
     """One measurement: a model of ``parameters``, trained on ``tokens``, has this ``loss`` in nats per token."""
 
     parameters: float
@@ -77,12 +77,12 @@ class Law:
         return Optimum(parameters, tokens, self.loss(parameters, tokens))
 
 
-def is_enough(points: Sequence[Point]) -> bool:
-    """Whether ``points`` have as many sizes and numbers of tokens as the law needs."""
+def is_enough(points: Sequence[LossMeasurement]) -> bool:
+    """Whether ``points`` have enough sizes and numbers of tokens for the law."""
     return all(len({point[axis] for point in points}) >= MIN_SIZES for axis in (0, 1))
 
 
-def fit(points: Sequence[Point]) -> Law:
+def fit(points: Sequence[LossMeasurement]) -> Law:
     """Returns the law of ``points``, which are enough."""
     data = np.log(np.array(points, np.float64))
     lowest, middle = data[:, 2].min(), float(np.exp(data[:, 2]).mean())
@@ -93,7 +93,7 @@ def fit(points: Sequence[Point]) -> Law:
     return _best(data, starts)
 
 
-def resampled(points: Sequence[Point], law: Law, seed: int = 0) -> list[Law]:
+def resampled(points: Sequence[LossMeasurement], law: Law, seed: int = 0) -> list[Law]:
     """Returns the laws of ``RESAMPLES`` draws of ``points`` with replacement; ``law`` is that of all of them."""
     generator = np.random.default_rng(seed)
     laws: list[Law] = []

@@ -3,13 +3,13 @@
 import plotly.graph_objects as go
 
 from headrace.pipeline.ladder.mixing_law import Floats, Proposal
-from headrace.pipeline.ladder.proxies import Search, shares_of
+from headrace.pipeline.ladder.proxies import ProxySearch, shares_of
 from headrace.pipeline.report.figures.drawing import BLUE, MUTED, RED, Figure, base_layout
 
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "title": None}
 
 
-def figures(search: Search, proposal: Proposal, losses: Floats) -> list[tuple[Figure, str]]:
+def figures(search: ProxySearch, proposal: Proposal, losses: Floats) -> list[tuple[Figure, str]]:
     """Returns the figures with their captions; ``losses`` are the measured ones, (trainings,)."""
     return [
         (_weights(search, proposal), "Shares of the sources, with the 95 % intervals of the proposed ones."),
@@ -18,7 +18,7 @@ def figures(search: Search, proposal: Proposal, losses: Floats) -> list[tuple[Fi
     ]  # fmt: skip
 
 
-def _weights(search: Search, proposal: Proposal) -> Figure:
+def _weights(search: ProxySearch, proposal: Proposal) -> Figure:
     shares = proposal.shares.tolist()
     ends = {
         "type": "data",

@@ -18,7 +18,7 @@ from headrace.pipeline.ladder.ladder_results import MAX_EPOCHS
 from headrace.pipeline.ladder.mixing_law import Floats, Proposal, least_trainings, propose, rank_correlation
 from headrace.pipeline.ladder.mixture_figures import figures
 from headrace.pipeline.ladder.mixture_trainings import ProxyTraining, proxy_trainings
-from headrace.pipeline.ladder.proxies import Search, in_parts, shares_of, weight_overrides
+from headrace.pipeline.ladder.proxies import ProxySearch, in_parts, shares_of, weight_overrides
 from headrace.pipeline.series.carried_out import DONE
 from headrace.train.cost.flops import Compute
 
@@ -26,10 +26,10 @@ Table = list[list[str]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Findings:
+class MixtureFindings:
     """All that follows from the finished trainings of a search."""
 
-    search: Search
+    search: ProxySearch
     trainings: Sequence[ProxyTraining]
 
     @property
@@ -75,10 +75,10 @@ def search(
         ConfigError: when a value or a setting is wrong; nothing was started.
         HeadraceError: the first error of a training, after the results; or no training is better than chance.
     """
-    wanted = Search.of(overrides, value_of(Positive, number, "--runs"), target)
+    wanted = ProxySearch.of(overrides, value_of(Positive, number, "--runs"), target)
     with grouped(wanted.config.name or f"mixtures-{digest(sorted(overrides))}"):
         trainings, errors = proxy_trainings(wanted, starts)
-    found = Findings(wanted, trainings)
+    found = MixtureFindings(wanted, trainings)
     if any(one.losses is not None for one in trainings) and not found.used:
         raise TaskError("mixtures", "no training is better than chance", "train on more tokens, or at another rate")
     proposal = found.proposal()
@@ -104,7 +104,7 @@ def search(
         raise errors[0]
 
 
-def trainings_table(found: Findings, proposal: Proposal | None) -> Table:
+def trainings_table(found: MixtureFindings, proposal: Proposal | None) -> Table:
     """Returns the shares, losses and states of the trainings, below a header."""
     names = found.search.names
     head = ["training", *names, *(f"loss of {name}" for name in names), "loss", "by the law", "state"]
@@ -123,7 +123,7 @@ def trainings_table(found: Findings, proposal: Proposal | None) -> Table:
     return [head, *rows]
 
 
-def weights_table(found: Findings, proposal: Proposal) -> Table:
+def weights_table(found: MixtureFindings, proposal: Proposal) -> Table:
     """Returns the given and the proposed share of each source, below a header."""
     head = ["source", "given", "proposed", "95 % interval", "measured"]
     given, shares = shares_of(found.search.given), found.shares
@@ -140,7 +140,7 @@ def weights_table(found: Findings, proposal: Proposal) -> Table:
     return [head, *rows]
 
 
-def results_of(found: Findings, proposal: Proposal | None) -> Iterator[Fact]:
+def results_of(found: MixtureFindings, proposal: Proposal | None) -> Iterator[Fact]:
     """Yields the loss that is minimized, the cost, and what is said of the proposed mixture."""
     config, target = found.search.config, zip(found.search.target, found.search.names, strict=True)
     yield "loss", " + ".join(f"{weight:.3g} {name}" for weight, name in target if weight) + ", held-out rows"
@@ -172,7 +172,7 @@ def verdict(proposal: Proposal) -> str:
     return "no mixture is shown to be better than the given one: the interval of the gain includes 0"
 
 
-def notes_of(found: Findings, proposal: Proposal | None) -> Iterator[str]:
+def notes_of(found: MixtureFindings, proposal: Proposal | None) -> Iterator[str]:
     """Yields sentences about trainings that are missing, and about a law that predicts badly."""
     trainings, number = found.trainings, found.search.number
     if left := number - sum(one.state == DONE for one in trainings):
@@ -197,7 +197,7 @@ def notes_of(found: Findings, proposal: Proposal | None) -> Iterator[str]:
         )
 
 
-def as_json(found: Findings, proposal: Proposal | None) -> dict[str, Any]:
+def as_json(found: MixtureFindings, proposal: Proposal | None) -> dict[str, Any]:
     """Returns plain values: the trainings, the law and the proposal."""
     names = found.search.names
 

@@ -11,7 +11,7 @@ from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.ladder.mixing_law import Floats
-from headrace.pipeline.ladder.proxies import Proxy, Search
+from headrace.pipeline.ladder.proxies import Proxy, ProxySearch
 from headrace.pipeline.series.carried_out import DONE, all_carried_out, carried_out, state_of, step_of
 
 
@@ -27,7 +27,7 @@ class ProxyTraining:
     """Passes over the rows of the source that was read most often."""
 
 
-def proxy_trainings(search: Search, starts: bool) -> tuple[list[ProxyTraining], list[HeadraceError]]:
+def proxy_trainings(search: ProxySearch, starts: bool) -> tuple[list[ProxyTraining], list[HeadraceError]]:
     """Returns what became of the trainings, and the errors of those that failed; they do not stop the others.
 
     The others are drawn around the shares of the sources, so they follow when the data of the run are packed. Without

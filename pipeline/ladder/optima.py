@@ -24,7 +24,7 @@ LEVELS = 5
 """Numbers of operations at which sizes are compared."""
 
 
-class Arm(NamedTuple):
+class FinishedTraining(NamedTuple):
     """A finished training of a ladder."""
 
     parameters: float
@@ -58,7 +58,7 @@ class RateLaw:
     parameters_exponent: float
     tokens_exponent: float
     covariance: npt.NDArray[np.float64] | None
-    """The covariance of the three numbers, (3, 3); None when there are as many numbers as optima."""
+    """The covariance of the three numbers, (3, 3); None for three optima, which the numbers fit exactly."""
     freedom: int
 
     def rate(self, parameters: float, tokens: float) -> float:
@@ -86,13 +86,13 @@ class IsoFlop(NamedTuple):
     """At the lowest point; None when it is not between the sizes."""
 
 
-def best_rates(arms: Sequence[Arm]) -> list[BestRate]:
+def best_rates(arms: Sequence[FinishedTraining]) -> list[BestRate]:
     """Returns the best rate for each size and token count.
 
     The interval of a rate is that of the lowest point by the delta method. The noise is that of the residuals of all
     parabolas together.
     """
-    groups: dict[tuple[float, float], list[Arm]] = {}
+    groups: dict[tuple[float, float], list[FinishedTraining]] = {}
     for arm in sorted(arms):
         groups.setdefault((arm.parameters, arm.tokens), []).append(arm)
     windows = [_window(group) for group in groups.values()]
@@ -162,7 +162,7 @@ def _profile(level: float, curves: Mapping[float, Sequence[tuple[float, float]]]
     return IsoFlop(math.exp(level), tuple(sizes), (a, b, c), None if lowest is None else math.exp(lowest))
 
 
-def _window(group: Sequence[Arm]) -> list[Arm]:
+def _window(group: Sequence[FinishedTraining]) -> list[FinishedTraining]:
     """Returns the best arm of ``group``, which is ordered by rate, and its neighbours."""
     lowest = min(range(len(group)), key=lambda index: group[index].loss)
     return list(group[max(0, lowest - NEIGHBOURS) : lowest + NEIGHBOURS + 1])
@@ -185,7 +185,7 @@ def _lowest(fitted: npt.NDArray[np.float64], xs: Sequence[float]) -> float | Non
 
 
 def _best_rate(
-    window: Sequence[Arm], fitted: npt.NDArray[np.float64] | None, noise: float | None, freedom: int
+    window: Sequence[FinishedTraining], fitted: npt.NDArray[np.float64] | None, noise: float | None, freedom: int
 ) -> BestRate:
     best = min(window, key=lambda arm: arm.loss)
     logs = [math.log(arm.rate) for arm in window]

@@ -6,7 +6,7 @@
 
 Following RegMix (Liu et al. 2024, arXiv 2407.01492; mixture_config/synthesize_mixture.py of its repository), the
 Dirichlet's parameters are square roots of the natural shares, whose sum is drawn, too. It is from 1 to 10 here, 0.1 to
-5 there: with tens of trainings in the place of 512, fewer of them may lack a source altogether.
+5 there: with tens of trainings instead of 512, fewer of them may lack a source altogether.
 
 A draw is a function of the natural shares and its number. So more trainings keep those that are finished.
 """
@@ -35,7 +35,7 @@ TEMPERATURE = 0.5
 STRENGTHS = (1.0, 10.0)
 """Ends of the sum of the Dirichlet's parameters, which is drawn evenly in its logarithm."""
 PARTS = 1_000
-"""The sum of the weights of a drawn mixture, so its shares come out even after as many rows."""
+"""The sum of the weights of a drawn mixture, so its shares are exact after this number of rows."""
 
 Weights = tuple[float, ...]
 """A weight for each source; their sum is arbitrary."""
@@ -55,7 +55,7 @@ class Proxy:
 
 
 @dataclasses.dataclass(frozen=True)
-class Search:
+class ProxySearch:
     """The trainings around the run of ``overrides``, and the loss that they are compared by."""
 
     overrides: Sequence[str]
@@ -66,7 +66,7 @@ class Search:
     """Weights of the sources' held-out losses with the sum 1, (sources,)."""
 
     @classmethod
-    def of(cls, overrides: Sequence[str], number: int, target: str) -> "Search":
+    def of(cls, overrides: Sequence[str], number: int, target: str) -> "ProxySearch":
         """Checks the settings; ``target`` is NAME=WEIGHT with commas, empty for the weights of the given mixture.
 
         Raises:

@@ -13,7 +13,7 @@ from headrace.pipeline.report import html_page
 from headrace.pipeline.report.figures.drawing import Figure, losses
 from headrace.pipeline.report.figures.few_shot import few_shot_figure, group_figures, panels_of
 from headrace.pipeline.report.figures.forest import Interval, forest
-from headrace.pipeline.report.sections import series
+from headrace.pipeline.report.training_section import series
 from headrace.train.evaluation.score_rows import BenchmarkScores
 
 LABELS = 3

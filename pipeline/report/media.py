@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.lineage import Media, Table
+from headrace.pipeline.core.lineage import Media, WandbTable
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.report.about import About
 from headrace.pipeline.report.count_rows import CountRow
@@ -48,12 +48,14 @@ def media(report: Artifact, inputs: Inputs, cleaning: Cleaning, about: About) ->
     return Media(tables(content), figures, page if page.stat().st_size <= PAGE_BYTES else None)
 
 
-def tables(content: Sections) -> dict[str, Table]:
+def tables(content: Sections) -> dict[str, WandbTable]:
     """Returns the tables of the report that have rows."""
     found = {
-        "funnel": Table(("step", "documents", "share", "bytes"), list(_funnel(content))),
-        "rules": Table(("stage", "effect", "rule", "count", "share", "meaning"), _first(_rules(content), MAX_RULES)),
-        "samples": Table(("stage", "rule", "document", "id", "url", "value", "text"), _samples(content)),
+        "funnel": WandbTable(("step", "documents", "share", "bytes"), list(_funnel(content))),
+        "rules": WandbTable(
+            ("stage", "effect", "rule", "count", "share", "meaning"), _first(_rules(content), MAX_RULES)
+        ),
+        "samples": WandbTable(("stage", "rule", "document", "id", "url", "value", "text"), _samples(content)),
     }
     if content["scores"]:
         found |= {"scores": score_rows(content["scores"]), "questions": _questions(content["scores"])}
@@ -135,7 +137,7 @@ def _text(sample: Sample) -> str:
     )
 
 
-def score_rows(table: ScoreTable) -> Table:
+def score_rows(table: ScoreTable) -> WandbTable:
     """Returns one row for each metric, of all items first, then of groups of items."""
     columns = ("benchmark", "shots", "group", "metric", "value", "standard_error", "low", "high", "random", "items")
     rows = []
@@ -144,10 +146,10 @@ def score_rows(table: ScoreTable) -> Table:
         low, high = metric.interval or (None, None)
         numbers = (metric.value, metric.standard_error, low, high, metric.random, metric.items)
         rows.append((row.benchmark.base_name, row.benchmark.shots, metric.group, metric.name, *numbers))
-    return Table(columns, rows[:MAX_SCORES])
+    return WandbTable(columns, rows[:MAX_SCORES])
 
 
-def _questions(table: ScoreTable) -> Table:
+def _questions(table: ScoreTable) -> WandbTable:
     """Returns the first questions of each benchmark, with the model's choice and the right one."""
     columns = ("benchmark", "item", "verdict", "overlap", "prompt", "chosen", "right")
     shown: Counter[str] = Counter()
@@ -158,4 +160,4 @@ def _questions(table: ScoreTable) -> Table:
             chosen = "\n".join(choice.text for choice in one.choices if choice.chosen)
             right = "\n".join(choice.text for choice in one.choices if choice.right)
             rows.append((one.benchmark, one.name, one.verdict, one.overlap, one.prompt, chosen, right))
-    return Table(columns, rows[:MAX_QUESTIONS])
+    return WandbTable(columns, rows[:MAX_QUESTIONS])

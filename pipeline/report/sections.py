@@ -5,7 +5,6 @@
 A section is None when the run has not the artifacts that it needs. A number that an artifact lacks is left out.
 """
 
-import base64
 import dataclasses
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from headrace.data_prep.clean import Cleaning
 from headrace.data_prep.filters.explanations import explained
 from headrace.data_prep.filters.filter import REMOVED_UNITS
 from headrace.pipeline.core.artifact import Artifact
-from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import read_metrics
 from headrace.pipeline.core.stage import Inputs
 from headrace.pipeline.report import shot_gains
@@ -24,31 +22,15 @@ from headrace.pipeline.report.conclusions import conclusions
 from headrace.pipeline.report.count_rows import CountRow, count_rows, histogram, shortened
 from headrace.pipeline.report.documents import document_samples, near_duplicates
 from headrace.pipeline.report.figures import drawing
-from headrace.pipeline.report.figures.benchmark_curves import benchmark_curves
-from headrace.pipeline.report.figures.phase_change import phase_change
-from headrace.pipeline.report.figures.row_picture import svg
-from headrace.pipeline.report.figures.score_history import Point, points
-from headrace.pipeline.report.figures.training_tree import training_tree
 from headrace.pipeline.report.finetuning import FinetunedScores
-from headrace.pipeline.report.formatting import NONE, count, decimal, flat, percent, short
+from headrace.pipeline.report.formatting import count, decimal, flat, percent, short
 from headrace.pipeline.report.score_table import ScoreTable, columns
-from headrace.train.row_example import RowExample
-from headrace.train.weights import ROW
+from headrace.pipeline.report.statistic import Statistic, known
+from headrace.pipeline.report.training_section import held_out, training
 
 LANGUAGES_SHOWN = 12
-EPOCH_OF = "epoch:"
-"""The prefix of the metrics that count the epochs of each source of a mixture."""
 REMOVED = {unit: f"removed_{unit}:" for unit in REMOVED_UNITS}
 """Parts of documents that rules remove → the prefix of their counts in ``clean``."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Statistic:
-    """A number of the page with its label and a note, as text."""
-
-    label: str
-    value: str
-    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +76,7 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
         "kept": _kept(inputs["clean"].counts) if has_documents else None,
         "duplicates": _duplicates(inputs, cleaning) if "duplicates" in inputs else None,
         "tokens": _tokens(inputs),
-        "training": _training(inputs["weights"], metrics) if "weights" in inputs else None,
+        "training": training(inputs["weights"], metrics) if "weights" in inputs else None,
         "finetuned": FinetunedScores.of(inputs["finetuned"]) if "finetuned" in inputs else None,
         "scores": table,
         "stages": [_stage(name, artifact) for name, artifact in inputs.items()],
@@ -107,31 +89,6 @@ def sections(inputs: Inputs, cleaning: Cleaning, about: About) -> dict[str, Any]
 def sum_of(counts: Counter[str], prefix: str) -> int:
     """Returns the sum of the counts whose keys begin with ``prefix``."""
     return sum(n for key, n in counts.items() if key.startswith(prefix))
-
-
-def last_of(metrics: Sequence[dict[str, Any]], name: str) -> float | None:
-    """Returns the newest value of ``name`` in the log; None if there is none."""
-    return next((row[name] for row in reversed(metrics) if row.get(name) is not None), None)
-
-
-def held_out(metrics: Sequence[dict[str, Any]], table: ScoreTable | None) -> tuple[float | None, float | None, str]:
-    """Returns loss, bits per byte, and the name of the text.
-
-    The text is all held-out documents if these were scored, else the validation rows of the training.
-    """
-    if table is not None and {"loss", "bits_per_byte"} <= table.held_out.keys():
-        return table.held_out["loss"], table.held_out["bits_per_byte"], "all held-out text"
-    return last_of(metrics, "validation_loss"), last_of(metrics, "bits_per_byte"), "held-out rows"
-
-
-def series(metrics: Sequence[dict[str, Any]], name: str) -> drawing.Points:
-    """Returns (step, value) of every row that has ``name``."""
-    return [(row["step"], row[name]) for row in metrics if row.get(name) is not None]
-
-
-def known(statistics: Sequence[Statistic]) -> list[Statistic]:
-    """Returns the ``statistics`` that have a value."""
-    return [statistic for statistic in statistics if statistic.value != NONE]
 
 
 def _counts(inputs: Inputs, stage: str) -> Counter[str]:
@@ -257,53 +214,6 @@ def _tokens(inputs: Inputs) -> list[Statistic]:
         Statistic("held out", count(packed.get("validation_documents")), "documents for validation"),
     ]
     return known(statistics)
-
-
-def _training(weights: Artifact, metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    speeds = sorted(value for _, value in series(metrics, "tokens_per_second"))
-    statistics = [
-        Statistic("steps", count(metrics[-1]["step"] if metrics else None)),
-        Statistic("of the trunk", count(weights.counts.get("trunk_steps")), "steps before this branch began"),
-        *epochs(metrics),
-        Statistic("training loss", decimal(last_of(metrics, "loss")), "last logged, nats per token"),
-        Statistic("speed", count(speeds[len(speeds) // 2] if speeds else None), "tokens per second, median"),
-    ]
-    tree = training_tree(weights.folder)
-    curves = _curves(metrics, points(weights.folder))
-    return {"statistics": known(statistics), "tree": tree, "row": _row(weights), **curves}
-
-
-def _row(weights: Artifact) -> str | None:
-    """Returns the picture of the first row as a data URL; None if the training wrote none."""
-    if ROW not in weights.manifest["files"]:
-        return None
-    example = RowExample.of_json(read_json(weights.path(ROW)))
-    if not example.tokens():
-        return None
-    picture = svg("the first row of the training", example).encode()
-    return "data:image/svg+xml;base64," + base64.b64encode(picture).decode()
-
-
-def epochs(metrics: Sequence[dict[str, Any]]) -> list[Statistic]:
-    """Returns the number of epochs: of each source of a mixture, else of the training rows."""
-    sources = [name.removeprefix(EPOCH_OF) for row in metrics[-1:] for name in row if name.startswith(EPOCH_OF)]
-    if not sources:
-        return [Statistic("epochs", decimal(last_of(metrics, "epoch"), 2), "over the training rows")]
-    return [
-        Statistic(f"epochs of {source}", decimal(last_of(metrics, EPOCH_OF + source), 2), "a source of the mixture")
-        for source in sources
-    ]
-
-
-def _curves(metrics: Sequence[dict[str, Any]], scored: Sequence[Point]) -> dict[str, Any]:
-    norm, validation = series(metrics, "gradient_norm"), series(metrics, "validation_loss")
-    return {
-        "loss": drawing.loss(series(metrics, "loss"), validation),
-        "benchmarks": benchmark_curves(scored),
-        "phases": phase_change(validation, scored),
-        "learning_rate": drawing.curve("learning_rate", series(metrics, "learning_rate"), "learning rate"),
-        "gradient_norm": drawing.curve("gradient_norm", norm, "gradient norm"),
-    }
 
 
 def _stage(name: str, artifact: Artifact) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def _refusing_unreadable() -> Iterator[None]:
     """Refuses what this user cannot read in the block, or in the function that it decorates.
 
     Raises:
-        ArtifactError: in the place of PermissionError.
+        ArtifactError: instead of PermissionError.
     """
     try:
         yield

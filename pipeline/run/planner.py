@@ -27,7 +27,7 @@ from headrace.pipeline.core.stage import Stage
 from headrace.pipeline.core.system_errors import OWN_FOLDER, explained, system_errors_explained
 from headrace.pipeline.core.tracking import GROUP
 from headrace.pipeline.report.report import Report
-from headrace.pipeline.run.launch import launch
+from headrace.pipeline.run.local_ranks import launch
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved import AnyStep, SavedRun, read_saved
 from headrace.pipeline.run.step import Step, refuse_untrusted, save_step

@@ -1,4 +1,4 @@
-"""One rank of a distributed stage. The launcher starts it (launch.py); on a cluster, worker.py runs it.
+"""One rank of a distributed stage. The launcher starts it (local_ranks.py); on a cluster, worker.py runs it.
 
 python -m headrace.pipeline.run.rank STEP_JSON
 

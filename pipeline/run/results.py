@@ -72,7 +72,7 @@ def best(found: Sequence[Accuracy]) -> str:
 
 
 def above_chance(metric: Metric) -> float:
-    """Returns the share of the room above chance that a share of right answers reaches: 0 is chance, 1 all right."""
+    """Returns a share of right answers on a scale where 0 is chance and 1 all right."""
     chance = metric.random or 0.0
     return (metric.value - chance) / (1 - chance) if chance < 1 else 0.0
 

@@ -35,7 +35,7 @@ from headrace.pipeline.report.continuations import in_short
 from headrace.pipeline.report.finetuning import FinetunedScores
 from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.score_table import ScoreTable, columns
-from headrace.pipeline.report.sections import held_out
+from headrace.pipeline.report.training_section import held_out
 from headrace.pipeline.run.next_commands import next_commands
 from headrace.pipeline.run.planner import Run
 

@@ -1,4 +1,4 @@
-"""The exact study: published numbers that need no training, beside what Headrace's own code computes.
+"""The exact study: published numbers that need no training, and what Headrace's own code computes.
 
     row    topic, what, published, own, equal, source
 
@@ -16,7 +16,7 @@ from headrace.pipeline.core.settings import decode
 from headrace.pipeline.preset_files import option_values
 from headrace.train.config import ModelConfig
 from headrace.train.cost.flops import flops_per_token
-from headrace.train.finetune.tasks.mixture import rates, whole
+from headrace.train.finetune.tasks.task_mixture import rates, whole
 from headrace.train.model import properties
 from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.encoder_decoder import EncoderDecoderDenoising

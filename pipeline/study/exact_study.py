@@ -1,4 +1,4 @@
-"""Shows the exact study: published numbers beside our own, as a table, a page and JSON."""
+"""Shows the exact study: published numbers and our own, as a table, a page and JSON."""
 
 import dataclasses
 from pathlib import Path

@@ -10,7 +10,16 @@ from headrace.pipeline.report.formatting import decimal, duration, short
 from headrace.pipeline.study.arm_plans import VARIED, VARIED_TUNING, ArmPlan
 from headrace.pipeline.study.readings import Reading
 from headrace.pipeline.study.settings import Cell, SizeName, Study
-from headrace.pipeline.study.verdict import AT_CHANCE, BySeed, Decision, Interval, Measured, decided, is_at_chance, over
+from headrace.pipeline.study.verdict import (
+    AT_CHANCE,
+    BySeed,
+    ClaimVerdict,
+    Interval,
+    Measured,
+    decided,
+    is_at_chance,
+    over,
+)
 from headrace.train.cost.flops import PEAK_FLOPS
 
 CPU_FLOPS = 6e10
@@ -53,9 +62,9 @@ class Findings:
         return {seed: values[measure] for seed, values in of_arm.items() if measure in values}
 
     @cached_property
-    def decisions(self) -> list[Decision]:
+    def decisions(self) -> list[ClaimVerdict]:
         """The verdict on each claim."""
-        found: list[Decision] = []
+        found: list[ClaimVerdict] = []
         for claim in self.study.claims:
             values: dict[str, BySeed] = {
                 one: self.measured(*self.study.reference(one)) for one in claim.rising if isinstance(one, str)

@@ -14,7 +14,7 @@ import orjson
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.metrics_file import METRICS, read_metrics
-from headrace.pipeline.report.figures.unigram import unigram_loss
+from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
 from headrace.pipeline.run.saved import AnyStep
 from headrace.pipeline.study.settings import FINETUNED
 from headrace.pipeline.study.verdict import Measured

@@ -82,7 +82,7 @@ class AtSize:
     arms: Mapping[Name, Texts] = dataclasses.field(default_factory=dict)
     """Arm → overrides that stand over its own."""
     measures: Mapping[Name, Source] = dataclasses.field(default_factory=dict)
-    """Measure → what is read in the place of its own."""
+    """Measure → what is read instead of its own."""
 
 
 @settings

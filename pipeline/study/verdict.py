@@ -54,7 +54,7 @@ BySeed = Mapping[int, Measured]
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class NeighbourPair:
     """A neighbouring pair of values of a claim."""
 
     lower: str
@@ -72,16 +72,16 @@ class Step:
 
 
 @dataclasses.dataclass(frozen=True)
-class Decision:
+class ClaimVerdict:
     """The verdict of the rule on a claim."""
 
     claim: str
     by: float
     verdict: Verdict
-    steps: Sequence[Step]
+    steps: Sequence[NeighbourPair]
 
 
-def decided(claim: str, rising: Sequence[str | float], by: float, found: Mapping[str, BySeed]) -> Decision:
+def decided(claim: str, rising: Sequence[str | float], by: float, found: Mapping[str, BySeed]) -> ClaimVerdict:
     """Returns the verdict on ``claim``.
 
     Args:
@@ -103,13 +103,13 @@ def decided(claim: str, rising: Sequence[str | float], by: float, found: Mapping
         verdict = CONFIRMED
     elif CONTRADICTED in verdicts:
         verdict = CONTRADICTED
-    return Decision(claim, by, verdict, steps)
+    return ClaimVerdict(claim, by, verdict, steps)
 
 
-def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float], by: float) -> Step:
+def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float], by: float) -> NeighbourPair:
     differences = _differences(lower[1], higher[1])
     if not differences:
-        return Step(lower[0], higher[0], None, None, None, 0, NO_RESULT)
+        return NeighbourPair(lower[0], higher[0], None, None, None, 0, NO_RESULT)
     over_seeds, over_items = over(differences), _over_items(lower[1], higher[1])
     intervals = [one for one in (over_seeds, over_items) if one is not None]
     verdict = UNDECIDED
@@ -120,7 +120,7 @@ def _step(lower: tuple[str, BySeed | float], higher: tuple[str, BySeed | float],
     elif over_seeds is not None and all(high < by for _, high in intervals):
         verdict = CONTRADICTED
     mean = statistics.fmean(differences)
-    return Step(lower[0], higher[0], mean, over_seeds, over_items, len(differences), verdict)
+    return NeighbourPair(lower[0], higher[0], mean, over_seeds, over_items, len(differences), verdict)
 
 
 def over(values: Sequence[float]) -> Interval | None:

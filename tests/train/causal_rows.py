@@ -9,8 +9,9 @@ import torch
 from headrace.pipeline.core.artifact import Artifact
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.families.hf_folder import load
-from headrace.train.objectives.base import Reader, Vocabulary
+from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.causal import Causal
+from headrace.train.objectives.row_reader import Reader
 
 READER = Reader(Causal(), Vocabulary(0, {}), 0, "test")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.train.distributed.processes import Ranks, gather, on_each
 from headrace.train.loop import preflight
-from headrace.train.loop.links import link_seconds
+from headrace.train.loop.rank_links import link_seconds
 from tests.train.forks import on_ranks
 
 

@@ -170,7 +170,7 @@ def one_update(case: dict) -> dict:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from headrace.train.config import ModelConfig
-    from headrace.train.data.batches import Source
+    from headrace.train.data.batches import EncoderTokens
     from headrace.train.model import compilation, execution
     from headrace.train.model.transformer import Transformer
 
@@ -188,7 +188,7 @@ def one_update(case: dict) -> dict:
             tokens = torch.zeros(2, config.context, dtype=torch.int64)
         execution.prepare_blocks(model, True, case["recompute"])
         execution.pad_vocabulary(model)
-        more = {"source": Source(tokens, tokens, tokens)} if config.stack == "encoder_decoder" else {}
+        more = {"source": EncoderTokens(tokens, tokens, tokens)} if config.stack == "encoder_decoder" else {}
         if config.stack != "discriminator":
             more["targets_BT"] = tokens
         model(tokens, tokens, tokens, **more).float().sum().backward()

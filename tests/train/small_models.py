@@ -67,7 +67,7 @@ def likelihood_of(network, window_tokens: int = WINDOW_TOKENS, batch_tokens: int
     return CausalLikelihood(network=network, window_tokens=window_tokens, batch_tokens=batch_tokens, device=device)
 
 
-def asked(likelihood: CausalLikelihood, given: list[queries.Tokens]) -> tuple[list[Answer], Tally]:
+def asked(likelihood: CausalLikelihood, given: list[queries.TokenQuery]) -> tuple[list[Answer], Tally]:
     return likelihood.answers(given), likelihood.tally(given)
 
 

@@ -23,7 +23,7 @@ from headrace.train.data.batches import IGNORED
 from headrace.train.data.mixture import Mix, training_data
 from headrace.train.data.rows import Rows
 from headrace.train.families.hf_folder import load
-from headrace.train.objectives.base import MicroBatch, Reader
+from headrace.train.objectives.row_reader import MicroBatch, Reader
 from headrace.train.row_example import RowExample
 from headrace.train.training_config import ZeroConfig
 from headrace.train.weights import Weights

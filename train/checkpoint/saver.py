@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 import torch.distributed as dist
 from safetensors import SafetensorError
 
-from headrace.pipeline.core.artifact import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
+from headrace.pipeline.core.file_records import FileRecord
 from headrace.train.checkpoint import store, together
 from headrace.train.checkpoint.names import checkpoint_name
 from headrace.train.checkpoint.state import State

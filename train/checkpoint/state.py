@@ -1,4 +1,4 @@
-"""The state of training beside its weights, and the step that a loss spike returns to. A checkpoint holds it."""
+"""The state of a training without its weights, and the step that a loss spike returns to. A checkpoint holds it."""
 
 import dataclasses
 from typing import Any
@@ -40,7 +40,7 @@ class State:
     origins: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """The checkpoints of other trainings that this one goes on from, the first one first (train/loop/origin.py)."""
     best_step: int | None = None
-    """The step of the best validation, where checkpoints are compared (train/loop/selection.py)."""
+    """The step of the best validation, where checkpoints are compared (train/loop/checkpoint_selection.py)."""
     best_value: float | None = None
     """The metric of that validation."""
     worse_validations: int = 0

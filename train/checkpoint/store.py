@@ -22,8 +22,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from headrace.pipeline.core.artifact import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.file_records import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints
 from headrace.train.checkpoint.state import State, rollback_step
@@ -56,7 +56,7 @@ def write_share(writing: Path, snapshot: Snapshot, rank: int) -> tuple[str, File
 
 
 def commit(folder: Path, writing: Path, state: State, records: dict[str, FileRecord]) -> None:
-    """Commits the checkpoint of ``state``: writes the manifest beside the files in ``writing``, and renames it."""
+    """Commits the checkpoint of ``state``: writes the manifest into ``writing``, and renames it."""
     files = {file: dataclasses.asdict(record) for file, record in records.items()}
     write_sealed(writing / MANIFEST, {"format": FORMAT, **dataclasses.asdict(state), "files": files})
     sync(writing / STATE)
@@ -94,9 +94,12 @@ def newest_first(folder: Path) -> list[Path]:
 
 
 def first_whole(
-    paths: Sequence[Path], spike_rollback_every: int | None, verified: Callable[[Path], State], tells: bool = True
+    paths: Sequence[Path], spike_rollback_every: int | None, verified: Callable[[Path], State], reports: bool = True
 ) -> tuple[Path, State] | None:
-    """Returns the first of ``paths`` that is whole by ``verified``, as ``newest`` does; ``tells`` of the others."""
+    """Returns the first of ``paths`` that is whole by ``verified``, as ``newest`` does.
+
+    With ``reports`` it prints why the ones before it are not.
+    """
     for path in paths:
         try:
             state = verified(path)
@@ -105,7 +108,7 @@ def first_whole(
                 verified(path.with_name(checkpoint_name(kept_step)))
             return path, state
         except ArtifactError as error:
-            if tells:
+            if reports:
                 print(f"{error} (passed over)", file=sys.stderr, flush=True)
     return None
 

@@ -20,4 +20,4 @@ def verify(path: Path, ranks: Ranks) -> State:
 def newest(folder: Path, spike_rollback_every: int | None, ranks: Ranks) -> tuple[Path, State] | None:
     """Does what ``store.newest`` does; all ranks call it, and the first one names checkpoints that are skipped."""
     paths = on_first(ranks, lambda: store.newest_first(folder))
-    return store.first_whole(paths, spike_rollback_every, lambda path: verify(path, ranks), tells=ranks.first)
+    return store.first_whole(paths, spike_rollback_every, lambda path: verify(path, ranks), reports=ranks.first)

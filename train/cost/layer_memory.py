@@ -24,7 +24,7 @@ class LayerMemory:
     """Ranks that compute a row together, each the positions of a part of it."""
 
     def kept_bytes(self, recompute: Recompute) -> int:
-        """Returns the bytes that stay from the forward to the backward pass, without cross-attention: all that is
+        """Returns the bytes that are kept from the forward to the backward pass, without cross-attention: all that is
         needed, or the layer's input and what is not computed again (train/model/execution.py)."""
         if recompute == "none":
             return self.needed_bytes()
@@ -113,7 +113,7 @@ class LayerMemory:
         return self.value_bytes * self.model.head_width * (2 * self.model.kv_heads + repeated) + normed
 
     def kept_cross_bytes(self, recompute: Recompute) -> tuple[int, int]:
-        """Returns the bytes that stay of cross-attention, of a position of the decoder and of one of the encoder."""
+        """Returns the bytes that cross-attention keeps, of a position of the decoder and of one of the encoder."""
         if recompute == "none":
             return self.cross_target_bytes(), self.cross_token_bytes()
         if recompute == "full":

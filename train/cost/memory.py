@@ -197,7 +197,7 @@ class Footprint:
         return gradients + self.row_tokens * self._layer.again_bytes(recompute)
 
     def _cross_bytes_per_row(self, recompute: Recompute) -> int:
-        """Returns the bytes that stay of a layer's cross-attention in one row."""
+        """Returns the bytes that a layer's cross-attention keeps of one row."""
         of_target, of_token = self._layer.kept_cross_bytes(recompute)
         return self._logit_positions * of_target + self.row_tokens * of_token
 

@@ -24,7 +24,7 @@ DRAW_BITS = 53
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class EncoderTokens:
     """The tokens that the encoder of an encoder–decoder reads, with their positions: int64, (B, S)."""
 
     tokens_BS: "Tensor"

@@ -57,7 +57,7 @@ class Change:
 
 @settings
 class Mixture:
-    """The sources to train on beside the rows of this run, and the share of each."""
+    """The sources to train on in addition to the rows of this run, and the share of each."""
 
     sources: tuple[SourceSettings, ...] = ()
     """The sources of rows, this run among them; empty: this run alone."""

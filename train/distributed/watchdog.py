@@ -47,7 +47,7 @@ STDERR = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class WatchedWork:
     """The watched work: its stage, its unit, and the remedy in the error."""
 
     stage: str
@@ -55,9 +55,9 @@ class Work:
     remedy: str
 
 
-TRAINING = Work("weights", "step", "run again to go on from the newest checkpoint")
-FINETUNING = Work("finetuned", "step", TRAINING.remedy)
-SCORING = Work("scores", "round", "run again")
+TRAINING = WatchedWork("weights", "step", "run again to go on from the newest checkpoint")
+FINETUNING = WatchedWork("finetuned", "step", TRAINING.remedy)
+SCORING = WatchedWork("scores", "round", "run again")
 
 
 class Watchdog:
@@ -69,7 +69,7 @@ class Watchdog:
         save_seconds: float,
         rank: int,
         folder: Path,
-        work: Work = TRAINING,
+        work: WatchedWork = TRAINING,
         unequal_steps: int = 0,
     ) -> None:
         """Watches a work.

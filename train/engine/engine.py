@@ -36,7 +36,7 @@ from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
-from headrace.train.engine.fragments import Fragment, Snapshot
+from headrace.train.engine.fragments import Fragment, HostCopy
 from headrace.train.engine.host_memory import host_memory
 from headrace.train.engine.linear import linear_layers, with_bias_apart
 from headrace.train.engine.loss_scale import LossScale
@@ -267,7 +267,7 @@ class Engine:
         """Yields this rank's part of the state, in the training's own memory."""
         return partitions.fragments(self._engine, self._stage, self.ranks.rank, self._optimizer, self._roles)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> HostCopy:
         """Copies this rank's share of the state to host memory, which the next call overwrites."""
         shares = [fragment.share(self.ranks.rank, self.ranks.world) for fragment in self.fragments()]
         if not self._host:
@@ -277,7 +277,7 @@ class Engine:
                 self._host[fragments.key(share, kind)].copy_(values, non_blocking=True)
         if self.ranks.device.type == "cuda":
             torch.cuda.synchronize(self.ranks.device)
-        return Snapshot(self._host, partitions.updates(self._engine, self._stage))
+        return HostCopy(self._host, partitions.updates(self._engine, self._stage))
 
     def load(self, files: Sequence[Path]) -> None:
         """Loads the state that any number of ranks of any ZeRO stage wrote to ``files``; all ranks call it."""

@@ -52,7 +52,7 @@ class Fragment:
 
 
 @dataclasses.dataclass(frozen=True)
-class Snapshot:
+class HostCopy:
     """One rank's part of a checkpoint, in host memory."""
 
     tensors: dict[str, Tensor]
@@ -89,7 +89,7 @@ class Unread:
 def read(files: Sequence[Path], fragments: Iterable[Fragment], own: int = 0) -> int:
     """Fills ``fragments`` from ``files``, which any number of ranks wrote; returns the optimizer's count of updates.
 
-    It opens the file number ``own`` first, and others while values are lacking: on as many ranks as those that wrote
+    It opens the file number ``own`` first, and others while values are lacking: on the number of ranks that wrote
     them, a rank finds all of its divided state in its own file.
 
     A moving average that the files lack begins with the master values: a branch may keep one that its trunk did not.

@@ -103,7 +103,7 @@ def check_offload(zero: ZeroConfig, optimizer: Optimizer) -> None:
 
 
 def can_recompute(training: TrainingConfig, stage: int | str, model: ModelConfig) -> bool:
-    """Whether ``training.recompute`` goes with the ZeRO ``stage``.
+    """Whether ``training.recompute`` works with the ZeRO ``stage``.
 
     Selective recomputation of shared layers does not at stage 3: DeepSpeed gathers parameters inside such layers
     (engine.py), and not before the same operations when these are computed again.
@@ -112,7 +112,7 @@ def can_recompute(training: TrainingConfig, stage: int | str, model: ModelConfig
 
 
 def check_recomputation(training: TrainingConfig, zero: ZeroConfig, model: ModelConfig) -> None:
-    """Checks that ``training.recompute`` goes with the ZeRO stage.
+    """Checks that ``training.recompute`` works with the ZeRO stage.
 
     Raises:
         ConfigError: when it does not.

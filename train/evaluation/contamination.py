@@ -22,7 +22,7 @@ PARTS = (CLEAN, DIRTY)
 
 
 @dataclasses.dataclass(frozen=True)
-class Overlap:
+class BenchmarkOverlap:
     """The items of one benchmark that overlap with training documents."""
 
     dirty: Mapping[str, int]
@@ -30,7 +30,7 @@ class Overlap:
     too_short: frozenset[str]
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> "Overlap":
+    def of(cls, found: Mapping[str, Any]) -> "BenchmarkOverlap":
         """Returns the overlap of a benchmark's entry in items.json."""
         return cls(found["dirty"], frozenset(found["too_short"]))
 
@@ -41,7 +41,7 @@ class Overlap:
         return TOO_SHORT if item.name in self.too_short else CLEAN
 
 
-def parts_of(items: Sequence[Item], overlap: Overlap | None) -> list[str | None]:
+def parts_of(items: Sequence[Item], overlap: BenchmarkOverlap | None) -> list[str | None]:
     """Returns the part of each item; None for all items of a benchmark that was not searched for."""
     return [overlap.part(item) if overlap else None for item in items]
 

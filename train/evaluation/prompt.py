@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from headrace.pipeline.core.errors import ConfigError
-from headrace.train.inference.queries import LikelihoodQuery, Text, TextEncoder, Tokens
+from headrace.train.inference.queries import LikelihoodQuery, Text, TextEncoder, TokenQuery
 
 
 def shot_numbers(queries: Sequence[str], shots: int, seed: int | str) -> list[list[int]]:
@@ -46,7 +46,7 @@ def too_many_shots(shots: int, records: int) -> ConfigError:
     return ConfigError("evaluation.benchmarks", f"{shots} shots of {records} records", "ask for fewer shots")
 
 
-def encode(queries: Sequence[LikelihoodQuery], encoder: TextEncoder, opening: Sequence[int] = ()) -> list[Tokens]:
+def encode(queries: Sequence[LikelihoodQuery], encoder: TextEncoder, opening: Sequence[int] = ()) -> list[TokenQuery]:
     """Returns the tokens of each query's context and continuation.
 
     As lm-evaluation-harness's ``_encode_pair`` (api/model.py): white space at the end of the context moves to the
@@ -58,7 +58,7 @@ def encode(queries: Sequence[LikelihoodQuery], encoder: TextEncoder, opening: Se
     contexts = encoder.encode([context for context, _ in moved])
     wholes = encoder.encode([context + continuation for context, continuation in moved])
     texts = zip(contexts, wholes, [continuation for _, continuation in moved], strict=True)
-    tokens = [query if isinstance(query, Tokens) else _cut(*next(texts), encoder, opening) for query in queries]
+    tokens = [query if isinstance(query, TokenQuery) else _cut(*next(texts), encoder, opening) for query in queries]
     kinds = {query.passed_over for query in queries if isinstance(query, Text)}
     passed_over = {texts: _single_tokens(texts, encoder) for texts in kinds}
     return [
@@ -72,11 +72,11 @@ def _single_tokens(texts: Sequence[str], encoder: TextEncoder) -> tuple[int, ...
     return tuple(sorted({int(ids[0]) for ids in encoder.encode(texts) if len(ids) == 1}))
 
 
-def _as_asked(query: Text, tokens: Tokens, passed_over: tuple[int, ...]) -> Tokens:
+def _as_asked(query: Text, tokens: TokenQuery, passed_over: tuple[int, ...]) -> TokenQuery:
     """Returns ``tokens`` with the settings of ``query`` for its first and last token."""
     given = tokens.continuation[: -1 if query.last_token else 0]
     context = np.concatenate([tokens.context, given])
-    return Tokens(context, tokens.continuation[len(given) :], passed_over)
+    return TokenQuery(context, tokens.continuation[len(given) :], passed_over)
 
 
 def _space_moved(query: Text) -> tuple[str, str]:
@@ -84,8 +84,8 @@ def _space_moved(query: Text) -> tuple[str, str]:
     return context, query.context[len(context) :] + query.continuation
 
 
-def _cut(context: np.ndarray, whole: np.ndarray, text: str, encoder: TextEncoder, opening: Sequence[int]) -> Tokens:
+def _cut(context: np.ndarray, whole: np.ndarray, text: str, encoder: TextEncoder, opening: Sequence[int]) -> TokenQuery:
     continuation = whole[len(context) :]
     if not len(continuation):
         (continuation,) = encoder.encode([text])
-    return Tokens(np.array([*opening, *context] if len(context) else [encoder.end_of_text]), continuation)
+    return TokenQuery(np.array([*opening, *context] if len(context) else [encoder.end_of_text]), continuation)

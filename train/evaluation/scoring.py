@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from headrace.train.evaluation.benchmarks.base import Benchmark, FewShotBenchmark, Item, Outcome, Sources
-from headrace.train.evaluation.contamination import Overlap, metrics_by_part, parts_of, sizes
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.contamination import BenchmarkOverlap, metrics_by_part, parts_of, sizes
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.score_rows import BenchmarkScores
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import Answer, AnyAnswer, Attention, Generate, Query, Tally, Text, Written
+from headrace.train.inference.queries import Answer, AnyAnswer, AttentionWeights, Generate, Query, Tally, Text, Written
 from headrace.train.inference.settings import Sampling
 
 DIGITS = 6
@@ -48,7 +48,7 @@ class Scored:
 def score_all(
     evaluation: Evaluation,
     held_out: HeldOut | None,
-    overlaps: Mapping[str, Overlap],
+    overlaps: Mapping[str, BenchmarkOverlap],
     model: InferenceModel,
     expect: Callable[[int], None] = lambda queries: None,
 ) -> Iterator[Scored]:
@@ -82,13 +82,15 @@ def sources_of(name: str, evaluation: Evaluation, held_out: HeldOut | None, mode
     )
 
 
-def score(name: str, benchmark: Benchmark, sources: Sources, overlap: Overlap | None, model: InferenceModel) -> Scored:
+def score(
+    name: str, benchmark: Benchmark, sources: Sources, overlap: BenchmarkOverlap | None, model: InferenceModel
+) -> Scored:
     """Scores all items of ``benchmark``."""
     return score_items(name, benchmark, benchmark.items(sources), overlap, model)
 
 
 def score_items(
-    name: str, benchmark: Benchmark, items: Sequence[Item], overlap: Overlap | None, model: InferenceModel
+    name: str, benchmark: Benchmark, items: Sequence[Item], overlap: BenchmarkOverlap | None, model: InferenceModel
 ) -> Scored:
     """Scores ``items`` of ``benchmark``."""
     flat, tally = answers_to([query for item in items for query in item.queries], model)
@@ -111,14 +113,14 @@ def score_items(
 
 def answers_to(queries: Sequence[Query], model: InferenceModel) -> tuple[list[AnyAnswer], Tally]:
     """Returns one answer per query, in their order; the tally counts the queries that read or write text."""
-    texts = [query for query in queries if not isinstance(query, (Attention, Generate))]
+    texts = [query for query in queries if not isinstance(query, (AttentionWeights, Generate))]
     tokens = encode(texts, model.tokenizer, model.opening)
     likelihoods = iter(model.likelihood.answers(tokens))
     written, tally_of_written = texts_written([query for query in queries if isinstance(query, Generate)], model)
     remaining = iter(written)
 
     def answer(query: Query) -> AnyAnswer:
-        if isinstance(query, Attention):
+        if isinstance(query, AttentionWeights):
             return model.head_weights(query)
         return next(remaining) if isinstance(query, Generate) else next(likelihoods)
 

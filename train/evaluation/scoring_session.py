@@ -20,8 +20,8 @@ from headrace.pipeline.core.progress import LATEST, TRAIL, Progress
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.distributed.watchdog import SCORING, Watchdog
-from headrace.train.evaluation.contamination import Overlap
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.contamination import BenchmarkOverlap
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.lm_eval import file_format
 from headrace.train.evaluation.lm_eval import samples as logged_samples
 from headrace.train.evaluation.score_rows import BenchmarkScores
@@ -81,7 +81,7 @@ class ScoringProgress:
 def run(
     evaluation: Evaluation,
     held_out: HeldOut | None,
-    overlaps: Mapping[str, Overlap],
+    overlaps: Mapping[str, BenchmarkOverlap],
     open_model: Callable[[Ranks], InferenceModel],
     out: TaskOutput,
 ) -> "Counter[str]":

@@ -31,11 +31,11 @@ from headrace.pipeline.core.stage import RawFile
 from headrace.train.evaluation.benchmarks.agreement import Agreement
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, FileBenchmark
 from headrace.train.evaluation.benchmarks.baselines import LstmBaseline, Ngram
+from headrace.train.evaluation.benchmarks.canary_extraction import Extraction
 from headrace.train.evaluation.benchmarks.cbt import ChildrensBooks
 from headrace.train.evaluation.benchmarks.completion import Completion
 from headrace.train.evaluation.benchmarks.continuations import Continuations
 from headrace.train.evaluation.benchmarks.copying import Copying
-from headrace.train.evaluation.benchmarks.extraction import Extraction
 from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
 from headrace.train.evaluation.benchmarks.generation import ShortAnswers, WordProblems
 from headrace.train.evaluation.benchmarks.held_out import HeldOutOrder, HeldOutSentences, HeldOutWords
@@ -46,7 +46,7 @@ from headrace.train.evaluation.benchmarks.language_modelling import LanguageMode
 from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from headrace.train.evaluation.benchmarks.schema import Schema
-from headrace.train.evaluation.benchmarks.validation import Validation
+from headrace.train.evaluation.benchmarks.validation_loss import Validation
 from headrace.train.evaluation.lm_eval.file_format import task_files
 from headrace.train.evaluation.score_rows import shots_name, without_shots
 from headrace.train.inference.settings import Inference
@@ -82,7 +82,7 @@ AnyBenchmark = Annotated[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BenchmarkTexts:
-    """The texts of a benchmark's files, for decontamination (headrace.data_prep.decontamination.config.Benchmark).
+    """The texts of a benchmark's files, for decontamination (headrace.data_prep.decontamination.config.ItemTexts).
 
     The files and the way of reading decide them. Shots, delimiters and limits, which make prompts of them, do not: all
     lines of a file are searched for.

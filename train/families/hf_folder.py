@@ -63,7 +63,7 @@ def export(
     """Writes ``weights`` (our names, fp32, tied ones once) and the tokenizer as a Hugging Face folder.
 
     Weights of more than ``file_bytes`` are split into several files; None: never. A model for a ``task`` has weights of
-    its head (``head.…``) in the place of those of an output layer.
+    its head (``head.…``) instead of those of an output layer.
     """
     if config.generator_width is not None:
         rest = (vocabulary, tokenizer_file)

@@ -1,4 +1,4 @@
-"""The table of model families: a new family is one line here and a module beside this one."""
+"""The table of model families: a new family is one line here and a module of this folder."""
 
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm

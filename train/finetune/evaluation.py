@@ -16,7 +16,7 @@ from headrace.train.engine.engine import Engine
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.loop.validation import add, losses, total_of
-from headrace.train.objectives.base import MicroBatch
+from headrace.train.objectives.row_reader import MicroBatch
 
 Found = tuple[int, NDArray[Any]]
 """The number of a row and the outputs for it."""

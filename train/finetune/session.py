@@ -37,11 +37,11 @@ from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.finetune.tuning import Tuning
-from headrace.train.loop.opening import load_checkpoint, newest_checkpoint, open_engine
-from headrace.train.loop.selection import Selection
+from headrace.train.loop.beginning import load_checkpoint, newest_checkpoint, open_engine
+from headrace.train.loop.checkpoint_selection import CheckpointSelection
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
-from headrace.train.loop.trainer import Job, train
+from headrace.train.loop.trainer import TrainerParts, train
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +84,7 @@ class SeedTraining:
     material: Material
     seed: int
     folder: Path
-    job: Job
+    job: TrainerParts
     state: State
     examination: Examination
 
@@ -106,7 +106,7 @@ class SeedTraining:
         reader = RowsOfExamples(task, length)
         examination = Examination(engine, task, reader, material.splits.validation, material.validation_rows)
         flops, peak = flops_per_token(network.model, network.vocabulary, finetune.context), peak_flops(ranks.device)
-        job = Job(
+        job = TrainerParts(
             engine=engine,
             objective=task,
             training=training,
@@ -121,7 +121,7 @@ class SeedTraining:
             saver=saver,
             watchdog=watchdog,
             stage=FINETUNING.stage,
-            selection=Selection(f"validation_{finetune.task.metric}", finetune.patience),
+            selection=CheckpointSelection(f"validation_{finetune.task.metric}", finetune.patience),
         )
         data = {"finetune": digest(finetune), "order": digest([seed, len(material.rows)])}
         found = newest_checkpoint(saver, data, None, ranks)

@@ -53,7 +53,7 @@ class Finetune:
     epochs: PositiveNumber = 3.0
     """Passes over the training examples."""
     steps: Positive | None = None
-    """Updates, in the place of ``epochs``."""
+    """Updates, instead of ``epochs``."""
     limit: Positive | None = None
     """At most this many training examples, drawn at random: the same ones for each seed; null: all."""
     batch_rows: Positive = 32
@@ -61,7 +61,7 @@ class Finetune:
     context: Positive = 128
     """The most tokens of a sequence, special ones included; longer texts are cut, and counted."""
     dropout: BelowOne = 0.1
-    """Dropout of the model and of the head, in the place of ``model.dropout``."""
+    """Dropout of the model and of the head, instead of ``model.dropout``."""
     optimizer: AnyOptimizer = BERT_ADAM
     """The optimizer of all weights."""
     schedule: Schedule = Linear(warmup_steps=0)

@@ -2,7 +2,7 @@
 
     whole sequence   c c c c t t t      context, continuation
     inputs           c c c c t t        all but the last token, at most ``window_tokens`` of them (cut on the left);
-                                        of an encoder–decoder at most as many c, and as many t
+                                        of an encoder–decoder at most window_tokens of c, and of t
     targets                t t t        predicted at the last positions, one target at each
 
     queries ── windows ──> inputs ── prefix_tree.tree ──> segments, level by level:
@@ -30,7 +30,7 @@ from torch.nn import functional
 from headrace.pipeline.core.errors import TaskError
 from headrace.train.context import LEFT_TO_RIGHT, Capacity, ContextForm
 from headrace.train.inference.prefix_tree import Segment, after_contexts, alone, tree
-from headrace.train.inference.queries import Answer, Tally, Tokens
+from headrace.train.inference.queries import Answer, Tally, TokenQuery
 from headrace.train.model.recomputing import AnyCache, Extendable, Model, extendable
 
 LOGITS_AT_ONCE = 256
@@ -70,7 +70,7 @@ class Window:
         return self.sequence[-self.targets :]
 
 
-def windows(query: Tokens, capacity: Capacity, form: ContextForm = LEFT_TO_RIGHT) -> Iterator[Window]:
+def windows(query: TokenQuery, capacity: Capacity, form: ContextForm = LEFT_TO_RIGHT) -> Iterator[Window]:
     """Yields the windows that score ``query`` with a model of this ``capacity``.
 
     One window with as much of the context as fits (lm-evaluation-harness, HFLM._loglikelihood_tokens). A longer
@@ -101,7 +101,7 @@ class CausalLikelihood:
     origin: str = "evaluation"
     """The name of the model in errors."""
 
-    def answers(self, queries: Sequence[Tokens]) -> list[Answer]:
+    def answers(self, queries: Sequence[TokenQuery]) -> list[Answer]:
         """Returns one answer per query, in the order of the queries. Equal windows are computed once.
 
         Raises:
@@ -126,7 +126,7 @@ class CausalLikelihood:
         found = zip(sums.tolist(), greedy.tolist(), queries, strict=True)
         return [Answer(total, is_greedy, len(query.continuation)) for total, is_greedy, query in found]
 
-    def tally(self, queries: Sequence[Tokens]) -> Tally:
+    def tally(self, queries: Sequence[TokenQuery]) -> Tally:
         """Counts ``queries`` and what of them does not fit the window."""
         tally = Tally()
         for query in queries:
@@ -137,7 +137,7 @@ class CausalLikelihood:
             tally.count(continuation, lost, capacity.continuation)
         return tally
 
-    def _capacity(self, query: Tokens) -> Capacity:
+    def _capacity(self, query: TokenQuery) -> Capacity:
         network = extendable(self.network, self.device)
         return network.context_form.capacity(query.window_tokens or self.window_tokens, network.has_encoder)
 

@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from headrace.train.inference.encoder_likelihood import EncoderLikelihood, Window
+from headrace.train.inference.encoder_likelihood import EncoderLikelihood, MaskedWindow
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DetectionLikelihood(EncoderLikelihood):
     """The log-probability of a discriminator that no token of a continuation was replaced."""
 
-    def _scores(self, window: Window) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
+    def _scores(self, window: MaskedWindow) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
         """Yields ln p(original) of each token, and whether it is above one half."""
         tokens_1T = torch.from_numpy(window.sequence_T)[None].to(self.device)
         positions_1T = torch.arange(tokens_1T.shape[1], device=self.device)[None]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from headrace.pipeline.core.errors import TaskError
-from headrace.train.inference.queries import Answer, Tally, Tokens
+from headrace.train.inference.queries import Answer, Tally, TokenQuery
 from headrace.train.model.transformer import Transformer
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.masked import CLASS, FRAME_TOKENS, MASK, SEPARATOR, Masked
@@ -55,7 +55,7 @@ class MaskingTokens:
 
 
 @dataclasses.dataclass(frozen=True)
-class Window:
+class MaskedWindow:
     """A sequence that fits the model, with the positions of the tokens to predict."""
 
     sequence_T: Ids
@@ -76,7 +76,7 @@ class EncoderLikelihood(abc.ABC):
     origin: str = "evaluation"
     """The name of the model in errors."""
 
-    def answers(self, queries: Sequence[Tokens]) -> list[Answer]:
+    def answers(self, queries: Sequence[TokenQuery]) -> list[Answer]:
         """Returns one answer per query, in the order of the queries. Equal queries are computed once.
 
         Raises:
@@ -86,7 +86,7 @@ class EncoderLikelihood(abc.ABC):
         found = {key: self._answer(query) for key, query in dict(zip(keys, queries, strict=True)).items()}
         return [found[key] for key in keys]
 
-    def tally(self, queries: Sequence[Tokens]) -> Tally:
+    def tally(self, queries: Sequence[TokenQuery]) -> Tally:
         """Counts ``queries`` and what of them does not fit the window."""
         tally, window_tokens = Tally(), self.window_tokens - FRAME_TOKENS
         for query in queries:
@@ -96,7 +96,7 @@ class EncoderLikelihood(abc.ABC):
         return tally
 
     @torch.inference_mode()
-    def _answer(self, query: Tokens) -> Answer:
+    def _answer(self, query: TokenQuery) -> Answer:
         total, greedy = 0.0, True
         for window in self._windows(query):
             for log_probs, is_greedy in self._scores(window):
@@ -107,22 +107,22 @@ class EncoderLikelihood(abc.ABC):
             raise TaskError(self.origin, f"gives a log-likelihood of {total}", remedy)
         return Answer(total, greedy, len(query.continuation))
 
-    def _windows(self, query: Tokens) -> Iterator[Window]:
+    def _windows(self, query: TokenQuery) -> Iterator[MaskedWindow]:
         """Yields the continuation after as much of its context as fits; a longer one is cut into parts."""
-        room = self.window_tokens - FRAME_TOKENS
+        capacity = self.window_tokens - FRAME_TOKENS
         context, continuation = self._context(query), query.continuation.astype(np.int64)
-        for start in range(0, len(continuation), room):
-            part = continuation[start : start + room]
+        for start in range(0, len(continuation), capacity):
+            part = continuation[start : start + capacity]
             before = np.concatenate([context, continuation[:start]])
-            before = before[len(before) - min(len(before), room - len(part)) :]
+            before = before[len(before) - min(len(before), capacity - len(part)) :]
             first = 1 + len(before)
-            yield Window(self.tokens.framed(np.concatenate([before, part])), first, first + len(part))
+            yield MaskedWindow(self.tokens.framed(np.concatenate([before, part])), first, first + len(part))
 
-    def _context(self, query: Tokens) -> Ids:
+    def _context(self, query: TokenQuery) -> Ids:
         """Returns the context without the tokens that only begin a text."""
         context = query.context.astype(np.int64)
         return context[~np.isin(context, (self.tokens.end_of_text, self.tokens.first))]
 
     @abc.abstractmethod
-    def _scores(self, window: Window) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
+    def _scores(self, window: MaskedWindow) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
         """Yields the score of each token to score, and whether it is what the encoder expects, in parts of a batch."""

@@ -18,7 +18,7 @@ from headrace.train.inference.detection_likelihood import DetectionLikelihood
 from headrace.train.inference.encoder_likelihood import MaskingTokens
 from headrace.train.inference.likelihood import Likelihood
 from headrace.train.inference.masked_likelihood import MaskedLikelihood
-from headrace.train.inference.queries import Attention, HeadWeights, TextEncoder
+from headrace.train.inference.queries import AttentionWeights, HeadWeights, TextEncoder
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.sharing import SharedLikelihood, Sharing
 from headrace.train.model.execution import pad_vocabulary
@@ -27,10 +27,10 @@ from headrace.train.model.transformer import Transformer
 from headrace.train.parts import WRITING, StackName
 
 
-class Network(Model, Protocol):
+class MovableModel(Model, Protocol):
     """A causal language model that can be moved."""
 
-    def to(self, device: torch.device, dtype: torch.dtype) -> "Network": ...
+    def to(self, device: torch.device, dtype: torch.dtype) -> "MovableModel": ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ class InferenceModel:
         return self.likelihood.window_tokens
 
     @torch.inference_mode()
-    def head_weights(self, query: Attention) -> HeadWeights:
+    def head_weights(self, query: AttentionWeights) -> HeadWeights:
         """Returns each head's weight, in the mean over the pairs of ``query``; every rank computes it."""
         tokens_BT = torch.from_numpy(query.tokens.astype(np.int64))[None].to(self.device)
         rows_P, columns_P = torch.from_numpy(query.pairs).to(self.device).unbind(1)
@@ -122,7 +122,7 @@ def placement(settings: Inference) -> tuple[torch.device, torch.dtype]:
 
 
 def prepared(
-    network: Network, tokenizer: TextEncoder, vocabulary: int, window_tokens: int, settings: Inference, origin: str
+    network: MovableModel, tokenizer: TextEncoder, vocabulary: int, window_tokens: int, settings: Inference, origin: str
 ) -> InferenceModel:
     """Moves ``network`` to the device and casts it to the precision of ``settings``; ``origin`` names it in errors.
 
@@ -148,7 +148,7 @@ def _masking_tokens(tokenizer: TextEncoder, origin: str) -> MaskingTokens:
 
 
 def _likelihood(
-    network: Network,
+    network: MovableModel,
     tokenizer: TextEncoder,
     window_tokens: int,
     settings: Inference,

@@ -10,7 +10,7 @@ of answers and the benchmarks use only this protocol.
 from collections.abc import Sequence
 from typing import Protocol
 
-from headrace.train.inference.queries import Answer, Tally, Tokens
+from headrace.train.inference.queries import Answer, Tally, TokenQuery
 
 
 class Likelihood(Protocol):
@@ -26,7 +26,7 @@ class Likelihood(Protocol):
         """The number of tokens that the model reads at once."""
         ...
 
-    def answers(self, queries: Sequence[Tokens]) -> list[Answer]:
+    def answers(self, queries: Sequence[TokenQuery]) -> list[Answer]:
         """Returns one answer per query, in the order of the queries.
 
         Raises:
@@ -34,6 +34,6 @@ class Likelihood(Protocol):
         """
         ...
 
-    def tally(self, queries: Sequence[Tokens]) -> Tally:
+    def tally(self, queries: Sequence[TokenQuery]) -> Tally:
         """Counts ``queries`` and what of them does not fit the window; the model is not asked."""
         ...

@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from headrace.train.inference.encoder_likelihood import EncoderLikelihood, Ids, Window
+from headrace.train.inference.encoder_likelihood import EncoderLikelihood, Ids, MaskedWindow
 from headrace.train.inference.settings import PseudoLikelihood
 from headrace.train.model.transformer import Transformer
 
@@ -32,7 +32,7 @@ class MaskedLikelihood(EncoderLikelihood):
 
     form: PseudoLikelihood
 
-    def _scores(self, window: Window) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
+    def _scores(self, window: MaskedWindow) -> Iterator[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
         """Yields ln p of each token to predict, and whether it is the most likely one, in parts of a batch."""
         length = len(window.sequence_T)
         size = max(1, self.batch_tokens // length)
@@ -47,7 +47,7 @@ class MaskedLikelihood(EncoderLikelihood):
             log_probs_B = functional.log_softmax(logits_BV, 1).gather(1, targets_B[:, None])[:, 0]
             yield log_probs_B.double().cpu().numpy(), (logits_BV.argmax(1) == targets_B).cpu().numpy()
 
-    def _hidden_end(self, window: Window, position: int) -> int:
+    def _hidden_end(self, window: MaskedWindow, position: int) -> int:
         """Returns the position after the last one that is hidden with ``position``."""
         end = position + 1
         while self.form == "within_word_l2r" and end < window.end and self.tokens.continues_V[window.sequence_T[end]]:

@@ -9,7 +9,7 @@ the tokens that end it: the next token of the text, or a sentinel or the end of 
     T5      encoder reads   the mill <extra_id_0> the wheel </s>
             decoder         <pad> <extra_id_0>  span  <extra_id_1>   or   span  </s>
 
-A beam search of as many beams as candidates extends spans token by token, and each span under way is a candidate. The
+A beam search, with one beam for each candidate, extends spans token by token; each span under way is a candidate. The
 search ends when no span under way is more likely than the last candidate: no longer span of it can be.
 
 Shapes: R spans under way, V vocabulary, M features.
@@ -39,7 +39,7 @@ PLACES = (*MASKS, "<extra_id_0>")
 
 
 @dataclasses.dataclass(frozen=True)
-class Span:
+class FilledSpan:
     """Tokens for the masked place."""
 
     tokens: tuple[int, ...]
@@ -97,17 +97,17 @@ class SpanSearch:
         self._special = [number for number, token in added.items() if token.special]
 
     @torch.inference_mode()
-    def run(self, read: Sequence[int], begun: Sequence[int]) -> list[Span]:
+    def run(self, read: Sequence[int], begun: Sequence[int]) -> list[FilledSpan]:
         """Returns the candidates after a model has ``read`` the text and ``begun`` to write."""
         cache = self._network.new_cache(1)
         self._add(self._network.read_contexts, cache, [read])
         last_RM = self._add(self._network.extend, cache, [begun])
-        beams, found = [Span((), 0.0)], list[Span]()
+        beams, found = [FilledSpan((), 0.0)], list[FilledSpan]()
         while beams:
             log_probs_RV = self._network.logits(last_RM).float().log_softmax(1)
             ended_R = log_probs_RV[:, self._ends].logsumexp(1).tolist()
             spans = zip(beams, ended_R, strict=True)
-            found += [Span(one.tokens, one.log_probability + log_p) for one, log_p in spans]
+            found += [FilledSpan(one.tokens, one.log_probability + log_p) for one, log_p in spans]
             found = sorted(found, key=lambda span: -span.log_probability)[: self._candidates]
             if len(beams[0].tokens) == SPAN_TOKENS:
                 break
@@ -118,23 +118,23 @@ class SpanSearch:
         return found
 
     def _extended(
-        self, beams: Sequence[Span], log_probs_RV: Tensor, found: Sequence[Span]
-    ) -> tuple[list[int], list[Span]]:
+        self, beams: Sequence[FilledSpan], log_probs_RV: Tensor, found: Sequence[FilledSpan]
+    ) -> tuple[list[int], list[FilledSpan]]:
         """Returns the most likely spans with one token more, and the index of the span that each extends."""
         least = found[-1].log_probability if len(found) == self._candidates else -torch.inf
         log_probs_RV[:, self._special] = -torch.inf
         sums_R1 = torch.tensor([[one.log_probability] for one in beams], device=self._device)
         top = (log_probs_RV + sums_R1).flatten().topk(min(self._candidates, log_probs_RV.numel()))
-        parents, longer = list[int](), list[Span]()
+        parents, longer = list[int](), list[FilledSpan]()
         for log_probability, index in zip(top.values.tolist(), top.indices.tolist(), strict=True):
             parent, token = divmod(index, log_probs_RV.shape[1])
             if log_probability > least:
                 parents.append(parent)
-                longer.append(Span((*beams[parent].tokens, token), log_probability))
+                longer.append(FilledSpan((*beams[parent].tokens, token), log_probability))
         return parents, longer
 
     def _add(self, extend: Callable[..., Tensor], cache: AnyCache, new: Sequence[Sequence[int]]) -> Tensor:
-        """Adds ``new`` tokens, as many for each row, to ``cache`` with ``extend``; returns x_RM after the last ones."""
+        """Adds the ``new`` tokens of each row to ``cache`` with ``extend``; returns x_RM after the last ones."""
         sizes_R = torch.tensor([len(ids) for ids in new], device=self._device)
         tokens_P = torch.tensor([token for ids in new for token in ids], dtype=torch.int64, device=self._device)
         x_PM = extend(cache, tokens_P, sizes_R)

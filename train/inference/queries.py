@@ -29,7 +29,7 @@ class Text:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Tokens:
+class TokenQuery:
     """The same question about tokens: two arrays of unsigned integers, the context not empty."""
 
     context: "np.ndarray"
@@ -41,7 +41,7 @@ class Tokens:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Attention:
+class AttentionWeights:
     """The weight with which each head attends from one token to another."""
 
     tokens: "np.ndarray"
@@ -58,8 +58,8 @@ class Generate:
     sampling: Sampling
 
 
-LikelihoodQuery = Text | Tokens
-Query = LikelihoodQuery | Attention | Generate
+LikelihoodQuery = Text | TokenQuery
+Query = LikelihoodQuery | AttentionWeights | Generate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class HeadWeights:
-    """The answer to ``Attention``."""
+    """The answer to ``AttentionWeights``."""
 
     heads: tuple[tuple[float, ...], ...]
     """The mean weight, from 0 to 1, of each head of each layer."""

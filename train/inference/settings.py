@@ -28,7 +28,7 @@ class Inference:
     """The batch size, precision and device of a model's forward passes."""
 
     batch_tokens: Positive = 4096
-    """A batch holds as many queries of similar length as fit into this many tokens, each padded to the longest."""
+    """A batch holds the queries of similar length that fit into this number of tokens, each padded to the longest."""
     precision: Literal["fp32", "bf16"] = "fp32"
     """Precision of weights and activations; log-probabilities are always computed in fp32."""
     device: Literal["auto", "cpu", "cuda"] = unhashed("auto")
@@ -39,7 +39,7 @@ class Inference:
 
     @property
     def revision(self) -> int:
-        """1 where scores depend on words, which objectives/words.py finds since; before, not for all tokenizers."""
+        """1 where scores depend on words, which token_words.py finds since; before, not for all tokenizers."""
         return int(self.pseudo_likelihood == "within_word_l2r")
 
 

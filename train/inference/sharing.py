@@ -20,7 +20,7 @@ from headrace.train.distributed.processes import Ranks, StopRequest, gather, sto
 from headrace.train.inference.answer_log import AnswerLog, JsonValue, key_of
 from headrace.train.inference.likelihood import Likelihood
 from headrace.train.inference.prefix_tree import shared_tokens
-from headrace.train.inference.queries import Answer, Tally, Tokens
+from headrace.train.inference.queries import Answer, Tally, TokenQuery
 
 ROUND_BATCHES = 16
 """Full batches of each rank in a round. A kill loses at most one round: with SmolLM2-135M and batches of 4,096 tokens
@@ -76,7 +76,7 @@ class SharedLikelihood:
     def batch_tokens(self) -> int:
         return self.own.batch_tokens
 
-    def answers(self, queries: Sequence[Tokens]) -> list[Answer]:
+    def answers(self, queries: Sequence[TokenQuery]) -> list[Answer]:
         """Returns one answer per query, in their order, on every rank.
 
         They equal the answers of one process bit for bit where its answers do not depend on the batch.
@@ -92,11 +92,11 @@ class SharedLikelihood:
             for (log_likelihood, greedy), query in zip(found, queries, strict=True)
         ]
 
-    def tally(self, queries: Sequence[Tokens]) -> Tally:
+    def tally(self, queries: Sequence[TokenQuery]) -> Tally:
         return self.own.tally(queries)
 
 
-def rounds(queries: Sequence[Tokens], ranks: int, round_tokens: int) -> Iterator[Stretches]:
+def rounds(queries: Sequence[TokenQuery], ranks: int, round_tokens: int) -> Iterator[Stretches]:
     """Yields the queries of each rank in each round: at most about ``round_tokens``, and about equally many."""
     wholes = [np.concatenate([query.context, query.continuation]).astype(np.int64) for query in queries]
     ordered = sorted(range(len(queries)), key=lambda number: (_key(queries[number].context), _key(wholes[number])))
@@ -112,7 +112,7 @@ def rounds(queries: Sequence[Tokens], ranks: int, round_tokens: int) -> Iterator
     return in_rounds(blocks, costs, ranks, round_tokens)
 
 
-def query_key(query: Tokens) -> str:
+def query_key(query: TokenQuery) -> str:
     """Returns the key of ``query`` in the log of answers."""
     window = () if query.window_tokens is None else (str(query.window_tokens).encode(),)
     return key_of(_key(query.context), _key(query.continuation), repr(query.passed_over).encode(), *window)

@@ -20,7 +20,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.context import ContextForm
 from headrace.train.distributed.processes import Ranks
 from headrace.train.distributed.watchdog import Watchdog
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.scoring import score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.inference_model import placement, prepared

@@ -128,7 +128,7 @@ def _extensions(stage: Pretraining, folder: Path, settings: Mapping[str, Any]) -
 
 
 def trainings_but_for_steps(folder: Path, settings: Mapping[str, Any]) -> Iterator[tuple[Path, int]]:
-    """Yields folder and ``training.steps`` of the other trainings beside ``folder`` that have the same ``settings``
+    """Yields folder and ``training.steps`` of the trainings other than ``folder`` that have the same ``settings``
     but for that number."""
     for other in sorted(folder.parent.glob("*")):
         if other != folder and (found := checkpoints(other / CHECKPOINTS)):

@@ -2,9 +2,9 @@
 
     agreement   settings, data manifests, code and libraries are the same on all ranks
     folder      all ranks can write to the training's folder, and it is the same folder for all
-    room        the checkpoints that will be kept and the export fit on the disk
+    space       the checkpoints that will be kept and the export fit on the disk
     clocks      those of all nodes agree: files and locks are judged by their times
-    speed       a GPU that computes more slowly than the others, or has slower links, is named; training goes on
+    speed       a GPU that computes more slowly than the others, or has slower links, is named; training continues
 
 The bytes of the data are compared with their checksums: by a single rank when it opens a file (``Artifact.path``), by
 several ranks together before the first step, each a part. What one rank finds, all ranks raise, so that no rank waits
@@ -36,7 +36,7 @@ from headrace.pipeline.core.stage import Inputs, Stage
 from headrace.train.checkpoint.names import CHECKPOINTS
 from headrace.train.distributed.processes import Ranks, gather, on_each, on_first
 from headrace.train.engine.optimizers.base import Optimizer, Shapes, checkpoint_bytes
-from headrace.train.loop.links import link_seconds, slow_links
+from headrace.train.loop.rank_links import link_seconds, slow_links
 from headrace.train.loop.stragglers import report, slow_ranks
 from headrace.train.parts import FP32
 from headrace.train.training_config import TrainingConfig
@@ -49,7 +49,7 @@ LINK_VALUES = 2**24
 SHOWING_SECONDS = 60.0
 """The time after which a network file system shows a file of another node (the limit of NFS's cache, acdirmax)."""
 ROUND_BYTES = 2**36
-"""The ranks tell each other what they found after so many bytes each: minutes, at the speed of one disk."""
+"""The ranks exchange what they found after this number of bytes each: minutes, at the speed of one disk."""
 LIBRARIES = ("torch", "deepspeed", "numpy")
 SOURCES = Path(__file__).resolve().parents[2]
 
@@ -67,8 +67,8 @@ def check(
 
     Raises:
         ConfigError: when ranks were not started alike.
-        RetryableError: when a node cannot write to ``folder`` or its clock is wrong: another node may do; when there is
-            no room for the checkpoints: it may be made.
+        RetryableError: when a node cannot write to ``folder`` or its clock is wrong: another node may do; when the disk
+            has no space for the checkpoints: it may be freed.
     """
     check_agreement(gather(identity(stage, inputs)))
     if ranks.device.type == "cuda":
@@ -133,7 +133,7 @@ def check_folder(folder: Path, ranks: Ranks) -> None:
     problem = _write(folder, token if ranks.first else None)
     if not any(gather(problem)) and not _shows(token):
         problem = "does not show what rank 0 writes"
-    found = gather((socket.gethostname(), problem))  # so all have looked for the token when it goes
+    found = gather((socket.gethostname(), problem))  # so all have looked for the token when it is removed
     if ranks.first:
         token.unlink(missing_ok=True)
     for rank, (host, problem) in enumerate(found):

@@ -25,22 +25,23 @@ from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, StopRequest, on_first, wait_longer_than
 from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_weights
 from headrace.train.loop import origin, preflight
+from headrace.train.loop.beginning import load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
-from headrace.train.loop.opening import load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
-from headrace.train.loop.trainer import Job, train
+from headrace.train.loop.trainer import TrainerParts, train
 from headrace.train.loop.validation import HeldOutRows
 from headrace.train.model.pair import build_empty
 from headrace.train.model.transformer import first_weights
-from headrace.train.objectives.base import Demanding, Objective, Reader, Vocabulary
+from headrace.train.objectives.base import Demanding, Objective, Vocabulary
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
+from headrace.train.objectives.row_reader import Reader
 from headrace.train.row_example import RowExample, row_example
 
 EXAMPLE_TOKENS = 24
@@ -57,7 +58,7 @@ class Session:
     tokenizer_file: Path
     vocabulary: int
     form: ContextForm
-    job: Job
+    job: TrainerParts
     state: State
     example: RowExample | None
     """The beginning of the first row of the training, as the model reads it; None on the other ranks than the first."""
@@ -94,7 +95,7 @@ class Session:
         limits = training.hang_seconds, training.save_hang_seconds
         watchdog = Watchdog(*limits, ranks.rank, folder, unequal_steps=training.ramp_steps)
         keeping = Keeping(training.keep_last, training.keep_every, training.spike_rollback_every)
-        job = Job(
+        job = TrainerParts(
             engine=engine,
             training=training,
             optimizer=stage.optimizer,
@@ -218,7 +219,7 @@ def _meter(stage: Pretraining, objective: Objective, vocabulary: int, row_tokens
     return Meter(flops, peak * ranks.world if peak else None)
 
 
-def _take_up(job: Job, stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int) -> State:
+def _take_up(job: TrainerParts, stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int) -> State:
     """Loads the newest whole checkpoint on all ranks and returns its state; or sets the first weights, and returns the
     state at the beginning.
 

@@ -3,7 +3,7 @@
     blocks of this rank ── BlockClock ──────────┐
     wait for the others before an update ───────┴── all ranks ──> metrics.jsonl; a line that names rank and node
 
-All ranks end an update together, so the time of an update does not tell which one is slow. The forward pass of a block
+All ranks end an update together, so the time of an update does not show which one is slow. The forward pass of a block
 waits for no other rank: ZeRO's stage 3 gathers the weights before it. (Layers with shared weights are the exception:
 DeepSpeed gathers theirs inside, and all ranks look alike.) With ``training.sequence_ranks`` the ranks that compute rows
 together wait for each other in each block, so they are compared as groups.

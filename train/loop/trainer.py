@@ -24,14 +24,15 @@ from headrace.train.distributed.watchdog import Watchdog
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.base import Optimizer
 from headrace.train.engine.zero import micro_batch_rows
+from headrace.train.loop.checkpoint_selection import CheckpointSelection
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.loss_guard import LossGuard
 from headrace.train.loop.schedule import Schedule
-from headrace.train.loop.selection import Selection
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter
-from headrace.train.loop.validation import Validation, losses, total_of
-from headrace.train.objectives.base import MicroBatch, Terms, combined
+from headrace.train.loop.validation import TrainingValidation, losses, total_of
+from headrace.train.objectives.base import Terms, combined
+from headrace.train.objectives.row_reader import MicroBatch
 from headrace.train.training_config import TrainingConfig
 
 
@@ -44,7 +45,7 @@ class RowReader(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class TrainerParts:
     """The parts that the loop works with."""
 
     engine: Engine
@@ -56,7 +57,7 @@ class Job:
     train_rows: Any
     """The rows that ``reader`` reads."""
     order: RowOrder
-    validation: Validation
+    validation: TrainingValidation
     meter: Meter
     stragglers: Stragglers
     saver: Saver
@@ -65,7 +66,7 @@ class Job:
     """The benchmarks of ``training.evaluate_every``."""
     stage: str = "weights"
     """The name of the stage, for messages."""
-    selection: Selection | None = None
+    selection: CheckpointSelection | None = None
     """The choice of the best checkpoint; None: the last one is the result."""
 
     def is_over(self, state: State) -> bool:
@@ -111,7 +112,9 @@ class Result:
     """None when the gradient overflowed in fp16, and no update was made."""
 
 
-def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest) -> State:
+def train(
+    job: TrainerParts, state: State, tracker: Tracker | None, progress: Progress | None, stop: StopRequest
+) -> State:
     """Trains from ``state`` to the last step; ``tracker`` and ``progress`` are rank 0's.
 
     Raises:
@@ -169,7 +172,7 @@ def train(job: Job, state: State, tracker: Tracker | None, progress: Progress | 
     return state
 
 
-def totals_of(job: Job, update: Update, stop: StopRequest) -> Totals:
+def totals_of(job: TrainerParts, update: Update, stop: StopRequest) -> Totals:
     """Sums ``update`` over all ranks, which also agree on whether to stop."""
     names, is_counted = list(job.objective.weights), job.engine.plan.counts_rows(job.engine.ranks.rank)
     counts_of_rows = (update.counts[name] * is_counted for name in names)
@@ -180,7 +183,7 @@ def totals_of(job: Job, update: Update, stop: StopRequest) -> Totals:
     return Totals(int(tokens), dict(zip(names, counts, strict=True)), stops > 0, failures > 0)
 
 
-def apply(job: Job, guard: LossGuard, state: State, update: Update, totals: Totals) -> tuple[State, Result]:
+def apply(job: TrainerParts, guard: LossGuard, state: State, update: Update, totals: Totals) -> tuple[State, Result]:
     """Applies ``update`` and returns the state after it; a loss spike is skipped and may restore older weights.
 
     Without a target on any rank there is no gradient, and no update: it would only decay the weights.
@@ -206,7 +209,7 @@ def apply(job: Job, guard: LossGuard, state: State, update: Update, totals: Tota
     return state, Result(sums, loss, learning_rate, gradient_norm)
 
 
-def metrics(job: Job, guard: LossGuard, state: State, totals: Totals, result: Result) -> dict[str, float]:
+def metrics(job: TrainerParts, guard: LossGuard, state: State, totals: Totals, result: Result) -> dict[str, float]:
     """Returns one row of the log: losses, learning rate, gradient norm, speed, skipped steps, tokens and epochs."""
     values = losses(job.objective, "loss", result.sums, totals.counts)
     norm = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
@@ -217,14 +220,14 @@ def metrics(job: Job, guard: LossGuard, state: State, totals: Totals, result: Re
     return values | guard.metrics(state) | {"tokens_seen": state.tokens_seen, **job.order.epochs(state.rows_seen)}
 
 
-def save(job: Job, state: State, tracker: Tracker | None) -> None:
+def save(job: TrainerParts, state: State, tracker: Tracker | None) -> None:
     """Starts a checkpoint of ``state``, after the metrics up to it are on the disk."""
     if tracker:
         state = dataclasses.replace(state, curve=tracker.flush())
     job.saver.begin(state, job.engine)
 
 
-def load(job: Job, step: int, rows_seen: int) -> Update:
+def load(job: TrainerParts, step: int, rows_seen: int) -> Update:
     """Reads this rank's micro-batches of the update after ``step`` updates of ``rows_seen`` rows."""
     ranks, plan = job.engine.ranks, job.engine.plan
     group = plan.group(ranks.rank)

@@ -11,13 +11,14 @@ from headrace.train.data.batches import to_device
 from headrace.train.data.rows import MixedRows, Rows
 from headrace.train.distributed.processes import Ranks, total
 from headrace.train.engine.engine import Engine
-from headrace.train.objectives.base import Objective, Reader, Terms, combined
+from headrace.train.objectives.base import Objective, Terms, combined
 from headrace.train.objectives.bits_per_byte import bits_per_byte
+from headrace.train.objectives.row_reader import Reader
 
 Sums = dict[str, float]
 
 
-class Validation(Protocol):
+class TrainingValidation(Protocol):
     """The measurement after every ``training.validate_every`` steps of a training."""
 
     def values(self) -> dict[str, float]:
@@ -39,7 +40,7 @@ class HeldOutRows:
     limit: int
     """The maximum number of rows."""
     sources: Mapping[str, Rows]
-    """Held-out rows of each source of a mixture by its name, as many as are evaluated; empty: none."""
+    """Held-out rows of each source of a mixture by its name: those that are evaluated; empty: none."""
     token_bytes: NDArray[np.int64] | None
     """UTF-8 bytes of each token, (vocabulary,); None if they differ from text to text."""
 

@@ -9,8 +9,8 @@ Shapes: B rows, T positions, M model width, N query heads, G key/value heads (N/
     WeightRecorder     plain matrix products whose weights can be read afterwards
     LayerCache         keys and values of the tokens so far (train/model/cache.py)
 
-Cross-attention has its keys and values from an encoder's output: S positions. ``Memory`` computes them in each call,
-and ``LayerMemory`` of cache.py keeps them.
+Cross-attention has its keys and values from an encoder's output: S positions. ``EncoderOutput`` computes them in each
+call, and ``CachedEncoderOutput`` of cache.py keeps them.
 """
 
 import dataclasses
@@ -160,7 +160,7 @@ KeysAndValues = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class CrossAttending(Protocol):
-    """An encoder's output that cross-attention reads: Memory, or LayerMemory."""
+    """An encoder's output that cross-attention reads: EncoderOutput, or CachedEncoderOutput."""
 
     def read(self, q_BNTD: Tensor, keys_and_values: KeysAndValues, dropout: float) -> Tensor:
         """Returns what the queries read from the visible values, (B, N, T, D)."""
@@ -168,7 +168,7 @@ class CrossAttending(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Memory:
+class EncoderOutput:
     """The output of an encoder, and the way to compute attention to it."""
 
     x_BSM: Tensor

@@ -117,7 +117,7 @@ class LayerCache:
 
 
 @dataclasses.dataclass(frozen=True)
-class LayerMemory:
+class CachedEncoderOutput:
     """One layer's keys and values of an encoder's output, which new tokens of the decoder read."""
 
     keys_BGSD: Tensor
@@ -216,12 +216,12 @@ class Cache:
             new.store(keys_BGSD, k_1GPD)
             new.store(values_BGSD, v_1GPD)
 
-    def memories(self, new: NewTokens) -> Sequence[LayerMemory | None]:
+    def memories(self, new: NewTokens) -> Sequence[CachedEncoderOutput | None]:
         """Returns what each layer's cross-attention reads for ``new`` tokens of the decoder; None without a source."""
         source, cap = self.source, self.config.attention_cap
         if source is None:
             return [None] * self.config.layers
-        return [LayerMemory(keys, values, source.lengths_B, new, cap) for keys, values in source._slots_L2BGSD]
+        return [CachedEncoderOutput(keys, values, source.lengths_B, new, cap) for keys, values in source._slots_L2BGSD]
 
     def of_rows(self, rows_B: Tensor, tokens: int = 0) -> "Cache":
         """Returns a cache whose row i continues row ``rows_B[i]`` of this one and has at least ``tokens`` slots."""

@@ -70,7 +70,7 @@ class Head(nn.Linear):
             if self.pads:
                 logits_BTV = logits_BTV[..., : len(self.weight)]
             return logits_BTV if self.cap is None else capped(logits_BTV, self.cap)
-        terms = Terms(self.cap, z_loss, label_smoothing)
+        terms = LossOptions(self.cap, z_loss, label_smoothing)
         kinds_N = None if kinds_B is None else kinds_B[:, None].expand_as(targets_BT).flatten()
         inputs = (x_BTM.flatten(0, 1), *self._padded(), len(self.weight), targets_BT.flatten())
         nll, others_2, nll_K = ChunkedNll.apply(*inputs, torch.is_grad_enabled(), terms, kinds_N, self.gradient_scale)  # type: ignore[no-untyped-call]  # torch does not annotate it
@@ -90,7 +90,7 @@ class Head(nn.Linear):
 
 
 @dataclasses.dataclass(frozen=True)
-class Terms:
+class LossOptions:
     """The settings of a loss besides -ln p: see ``Head``."""
 
     cap: float | None = None
@@ -113,7 +113,7 @@ class ChunkedNll(torch.autograd.Function):
         vocabulary: int,
         targets_N: Tensor,
         is_training: bool,
-        terms: Terms,
+        terms: LossOptions,
         kinds_N: Tensor | None,
         gradient_scale: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -165,12 +165,12 @@ def add_product(sum_PM: Tensor, left_nP: Tensor, right_nM: Tensor) -> None:
 
 
 def of_chunk(
-    logits_nP: Tensor, vocabulary: int, targets_n: Tensor, terms: Terms, gradient_scale: float
+    logits_nP: Tensor, vocabulary: int, targets_n: Tensor, terms: LossOptions, gradient_scale: float
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """Returns what ``all_and_gradient`` does of the logits of the ``vocabulary``; without any term the sums are None.
     The gradient has the shape of ``logits_nP``, and 0 for padding."""
     parts_2, logits_nV = None, logits_nP[:, :vocabulary]
-    if terms == Terms():
+    if terms == LossOptions():
         nll_n, gradient_nV = nll_and_gradient(logits_nV, targets_n, gradient_scale)
     else:
         nll_n, parts_2, gradient_nV = all_and_gradient(logits_nV, targets_n, terms, gradient_scale)
@@ -191,7 +191,7 @@ def nll_and_gradient(logits_nV: Tensor, targets_n: Tensor, gradient_scale: float
 
 
 def all_and_gradient(
-    logits_nV: Tensor, targets_n: Tensor, terms: Terms, gradient_scale: float = 1.0
+    logits_nV: Tensor, targets_n: Tensor, terms: LossOptions, gradient_scale: float = 1.0
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns the negative log-likelihood of each position, (n,), of capped logits, the sums of the z-loss and of label
     smoothing, (2,), and the gradient of all sums together times ``gradient_scale``, (n, V), in the precision of

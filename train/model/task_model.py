@@ -1,4 +1,4 @@
-"""A model with a head for a task in the place of its output layer: classes, a number, choices, or answers in a text.
+"""A model with a head for a task instead of its output layer: classes, a number, choices, or answers in a text.
 
 Shapes: B rows, T positions, K positions of each row that the head reads, M model width, O outputs.
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor, nn
 
-from headrace.train.data.batches import Source
+from headrace.train.data.batches import EncoderTokens
 from headrace.train.model.layers import TaskLayers
 from headrace.train.model.transformer import Transformer, chosen
 
@@ -40,7 +40,7 @@ class TaskModel(nn.Module):
         documents_BT: Tensor,
         segments_BT: Tensor | None = None,
         at_BK: Tensor | None = None,
-        source: Source | None = None,
+        source: EncoderTokens | None = None,
     ) -> Tensor:
         """Returns outputs_BKO in the dtype of the weights, at the positions ``at_BK``; at all positions without them.
 

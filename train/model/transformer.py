@@ -24,9 +24,9 @@ from torch.nn import functional
 
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT
-from headrace.train.data.batches import Pairs, Source
+from headrace.train.data.batches import EncoderTokens, Pairs
 from headrace.train.model import first_calls
-from headrace.train.model.attention import CrossAttention, DenseAttention, Memory, WeightRecorder
+from headrace.train.model.attention import CrossAttention, DenseAttention, EncoderOutput, WeightRecorder
 from headrace.train.model.cache import ROW_MULTIPLE, Cache, NewTokens, rounded_up
 from headrace.train.model.head import Head
 from headrace.train.model.layers import DetectionHead, PairHead, output_transform
@@ -81,7 +81,7 @@ class Transformer(Stack):
         prefix_BT: Tensor | None = None,
         z_loss: float = 0.0,
         at_BK: Tensor | None = None,
-        source: Source | None = None,
+        source: EncoderTokens | None = None,
         segments_BT: Tensor | None = None,
         pairs: Pairs | None = None,
         kinds_B: Tensor | None = None,
@@ -126,7 +126,7 @@ class Transformer(Stack):
         states_BKM: Tensor = self.transform(self.normed(chosen(x_BTM, at_BK)))
         return states_BKM
 
-    def _memory(self, source: Source, documents_BT: Tensor) -> Memory:
+    def _memory(self, source: EncoderTokens, documents_BT: Tensor) -> EncoderOutput:
         """Returns the encoder's output for decoders of the rows ``documents_BT``."""
         assert self.encoder is not None  # the objective makes a source for encoder–decoders alone
         vectors_BSM = self.embedding(source.tokens_BS)
@@ -135,7 +135,7 @@ class Transformer(Stack):
         queries_1T = torch.arange(positions, device=documents_BT.device)[None]
         seen = of_own_source(documents_BT, source.documents_BS)
         mask = logit_mask(seen, None, rows, self.config.heads, queries_1T, places, self.config.attention_cap)
-        return Memory(x_BSM, DenseAttention(mask))
+        return EncoderOutput(x_BSM, DenseAttention(mask))
 
     def new_cache(self, rows: int) -> Cache:
         """Returns a cache of ``rows`` sequences, all empty.

@@ -106,7 +106,7 @@ def in_layer(
 ) -> Visibility:
     """Returns ``visibility`` in a layer of this ``attention``.
 
-    A windowed layer sees only keys at distances below the window, so as many tokens with a causal mask (Child et al.
+    A windowed layer sees only keys at distances below the window: ``window`` tokens with a causal mask (Child et al.
     2019; Beltagy et al. 2020), and those that global tokens and random keys link to the query.
 
     Args:

@@ -10,7 +10,7 @@ sentence pairs. Counts come from the arrays, because the first backward pass alr
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
@@ -23,11 +23,10 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import NaturalNumber, settings
 from headrace.train.config import BelowOne, ModelConfig
 from headrace.train.context import ContextForm
-from headrace.train.data.batches import Arrays, Tensors, stacked
-from headrace.train.data.order import row_generator
-from headrace.train.data.rows import MixedRows, OtherPiece, Pieces, Rows
-from headrace.train.objectives.sentences import sentence_ends
-from headrace.train.objectives.words import continuations
+from headrace.train.data.batches import Arrays, Tensors
+from headrace.train.data.rows import OtherPiece, Pieces
+from headrace.train.objectives.token_sentences import sentence_ends
+from headrace.train.objectives.token_words import continuations
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ class Objective(Terms, Protocol):
         ...
 
     def text_tokens(self, row_tokens: int) -> int:
-        """Returns the most tokens of text that become at most ``row_tokens`` positions; rows are packed with as many.
+        """Returns the most tokens of text, with which rows are packed, that become at most ``row_tokens`` positions.
 
         Raises:
             ConfigError: when the settings of the objective do not fit such a row.
@@ -259,44 +258,3 @@ class CrossEntropy:
 def named(weights: Mapping[str, float], sums: "Tensor") -> "dict[str, Tensor]":
     """Returns the sums that an output layer computed, one or several, under the names of the first terms."""
     return dict(zip(weights, sums.reshape(-1), strict=False))
-
-
-@dataclasses.dataclass(frozen=True)
-class MicroBatch:
-    """Rows as an objective reads them."""
-
-    arrays: Arrays
-    counts: Mapping[str, int]
-    tokens: int
-    """Tokens of text, padding and the first end of text of each piece not counted."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Reader:
-    """Reads rows as ``objective`` wants them. Random numbers depend on seed, purpose and position of a row alone."""
-
-    objective: Objective
-    vocabulary: Vocabulary
-    seed: int
-    purpose: str
-    """Training and validation draw different numbers."""
-
-    def read(
-        self, rows: Rows | MixedRows, numbers: Sequence[int], first_position: int, least_rows: int = 1
-    ) -> MicroBatch:
-        """Reads the rows ``numbers``, the first of which has ``first_position`` in the training; rows of padding follow
-        up to ``least_rows``."""
-        pieces: list[Pieces] = [rows.pieces(number) for number in numbers]
-        pieces += [()] * (least_rows - len(pieces))
-        found = []
-        for offset, each in enumerate(pieces):
-            generator = row_generator(self.seed, self.purpose, first_position + offset)
-            arguments = (each, rows.row_tokens, self.vocabulary, generator)
-            if each and isinstance(self.objective, ReadsOtherRows):
-                others = functools.partial(rows.other_piece, numbers[offset])
-                found.append(self.objective.row_with_others(*arguments, others))
-            else:
-                found.append(self.objective.row(*arguments))
-        arrays = stacked(found)
-        tokens = sum(len(piece) - 1 for each in pieces for piece in each)
-        return MicroBatch(arrays, self.objective.counts(arrays), tokens)

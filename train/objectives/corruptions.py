@@ -79,12 +79,13 @@ def infilled(
     mean_span: float,
     masks: Masks,
     generator: np.random.Generator,
-    room: int,
+    free_tokens: int,
 ) -> Text:
     """Replaces spans of a share of the words by one mask each, and inserts a mask for each span of length 0.
 
-    A span ends with the text at the latest. Masks that would make the source more than ``room`` tokens longer than the
-    text are not inserted. Draws the lengths, an order of the words, masks, the places of the inserted ones, and these.
+    A span ends with the text at the latest. Masks that would make the source longer than the text by more than
+    ``free_tokens`` are not inserted. Draws the lengths, an order of the words, masks, the indices of the inserted ones,
+    and these.
 
     Args:
         begins_word: (L,), whether a token is the first one of a word.
@@ -99,7 +100,7 @@ def infilled(
     for begin, end in zip(words[first].tolist(), ends.tolist(), strict=True):
         is_kept[begin + 1 : end] = False
     source = source[is_kept]
-    inserts = min(len(lengths) - len(spans), len(text) + room - len(source))
+    inserts = min(len(lengths) - len(spans), len(text) + free_tokens - len(source))
     places = generator.permutation(len(source) + inserts)[:inserts]
     longer = np.empty(len(source) + inserts, np.int64)
     is_inserted = np.isin(np.arange(len(longer)), places)

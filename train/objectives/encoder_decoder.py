@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import settings
 from headrace.train.context import ContextForm
-from headrace.train.data.batches import IGNORED, Source, Tensors
+from headrace.train.data.batches import IGNORED, EncoderTokens, Tensors
 from headrace.train.data.rows import Pieces
 from headrace.train.objectives.base import Objective, Vocabulary
 from headrace.train.objectives.denoising import Denoising, Restoring, text_of
@@ -134,7 +134,7 @@ def write_document(
 def source_losses(model: "nn.Module", batch: Tensors, **options: Any) -> "Tensor":
     """Returns the sum of -ln p of the decoder's targets, given what the encoder reads; with ``options`` of the output
     layer, its sums."""
-    source = Source(batch["encoder_inputs"], batch["encoder_positions"], batch["encoder_documents"])
+    source = EncoderTokens(batch["encoder_inputs"], batch["encoder_positions"], batch["encoder_documents"])
     of_decoder = (batch[name] for name in ("inputs", "positions", "documents", "targets"))
     nll: Tensor = model(*of_decoder, source=source, **options)
     return nll

@@ -38,7 +38,7 @@ from headrace.train.data.batches import IGNORED, Arrays, Pairs, Tensors
 from headrace.train.data.rows import OtherPiece, Pieces
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.hidden_units import Ids, Units, drawn_ngrams, drawn_spans, drawn_words, words_of
-from headrace.train.objectives.pairs import PairsName, Texts, among, divided
+from headrace.train.objectives.pairs import PairsName, SequenceTexts, among, divided
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Masked:
     mask_share: Fraction = 0.8
     """Share of the predicted tokens that are replaced by [MASK]."""
     random_share: Fraction = 0.1
-    """Share of the predicted tokens that are replaced by a random token; the rest stays as it is."""
+    """Share of the predicted tokens that are replaced by a random token; the rest is kept as it is."""
     random_tokens: Literal["all", "ordinary"] = "all"
     """all: any token of the vocabulary (BERT); ordinary: no special token (RoBERTa)."""
     unit: Literal["token", "word", "span", "ngram"] = "token"
@@ -104,7 +104,7 @@ class Masked:
 
     @property
     def revision(self) -> int:
-        """1 where rows depend on words, which words.py finds since; before, not in all kinds of tokenizers."""
+        """1 where rows depend on words, which token_words.py finds since; before, not in all kinds of tokenizers."""
         return int(self.unit != "token")
 
     @property
@@ -222,13 +222,13 @@ class Masked:
 
     def _sequences(
         self, pieces: Pieces, vocabulary: Vocabulary, generator: np.random.Generator, others: OtherPiece
-    ) -> list[Texts]:
+    ) -> list[SequenceTexts]:
         """Returns the texts of each sequence of the row."""
         if self.documents == "joined":
-            return [Texts([vocabulary.text_of(piece) for piece in pieces])] if len(pieces) else []
+            return [SequenceTexts([vocabulary.text_of(piece) for piece in pieces])] if len(pieces) else []
         return [divided(self.pairs, pieces, number, vocabulary, generator, others) for number in range(len(pieces))]
 
-    def _framed(self, sequences: Sequence[Texts], row_tokens: int, vocabulary: Vocabulary) -> dict[str, Ids]:
+    def _framed(self, sequences: Sequence[SequenceTexts], row_tokens: int, vocabulary: Vocabulary) -> dict[str, Ids]:
         """Returns the arrays of the row before masking."""
         first, last = vocabulary.special_ids[CLASS], vocabulary.special_ids[SEPARATOR]
         padding = {"documents": -1, "targets": IGNORED, "labels": IGNORED}

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.rows import OtherPiece, Pieces
 from headrace.train.objectives.base import Vocabulary
-from headrace.train.objectives.sentences import sentence_starts
+from headrace.train.objectives.token_sentences import sentence_starts
 
 PairsName = Literal["none", "next_sentence", "sentence_order"]
 Ids = NDArray[np.int64]
@@ -38,7 +38,7 @@ FOLLOWS, DOES_NOT_FOLLOW = 0, 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Texts:
+class SequenceTexts:
     """The texts of one sequence, without special tokens."""
 
     texts: Sequence[Ids]
@@ -63,26 +63,28 @@ def divided(
     vocabulary: Vocabulary,
     generator: np.random.Generator,
     others: OtherPiece,
-) -> Texts:
+) -> SequenceTexts:
     """Returns the text of piece ``number`` as a pair; as one text if there are no ``pairs`` or it cannot be one."""
     text = vocabulary.text_of(pieces[number])
     if pairs == "none" or len(text) < 2:
-        return Texts([text])
+        return SequenceTexts([text])
     starts = sentence_starts(text, vocabulary.ends_sentence)
     sentences = len(starts)
     cut = int(starts[generator.integers(1, sentences)]) if sentences > 1 else len(text)
     first, second = text[:cut], text[cut:]
     if pairs == "sentence_order":
         if sentences == 1:
-            return Texts([text])
+            return SequenceTexts([text])
         is_swapped = generator.random() < 0.5
-        return Texts([second, first], DOES_NOT_FOLLOW) if is_swapped else Texts([first, second], FOLLOWS)
+        return (
+            SequenceTexts([second, first], DOES_NOT_FOLLOW) if is_swapped else SequenceTexts([first, second], FOLLOWS)
+        )
     if sentences > 1 and generator.random() >= 0.5:
-        return Texts([first, second], FOLLOWS)
+        return SequenceTexts([first, second], FOLLOWS)
     other = sentences_of(vocabulary.text_of(others(number, generator)), len(second), vocabulary, generator)
     if not len(other):
-        return Texts([text])
-    return Texts(shortened(first, other, len(text), generator), DOES_NOT_FOLLOW)
+        return SequenceTexts([text])
+    return SequenceTexts(shortened(first, other, len(text), generator), DOES_NOT_FOLLOW)
 
 
 def sentences_of(text: Ids, length: int, vocabulary: Vocabulary, generator: np.random.Generator) -> Ids:

@@ -25,7 +25,7 @@ from headrace.train.objectives import corruptions
 from headrace.train.objectives.base import CrossEntropy, Vocabulary, named
 from headrace.train.objectives.encoder_decoder import empty_row, source_losses, write_document
 from headrace.train.objectives.noise import Text
-from headrace.train.objectives.sentences import sentence_starts
+from headrace.train.objectives.token_sentences import sentence_starts
 from headrace.train.parts import StackName
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Reconstruction(CrossEntropy):
     """The share of a document's sentences that change their places."""
     kind: Literal["infilling", "masking", "deletion", "none"] = "infilling"
     """infilling: spans of words become one mask each; masking: single tokens become masks; deletion: single tokens are
-    left out; none: all tokens stay."""
+    left out; none: all tokens are kept."""
     rate: Rate = 0.3
     """The share of words, for infilling, or of tokens that this concerns, rounded up."""
     mean_span: SpanWords = 3.0
@@ -67,7 +67,7 @@ class Reconstruction(CrossEntropy):
 
     @property
     def revision(self) -> int:
-        """1 where rows depend on words, which words.py finds since; before, not in all kinds of tokenizers."""
+        """1 where rows depend on words, which token_words.py finds since; before, not in all kinds of tokenizers."""
         return int(self.kind == "infilling")
 
     @property
@@ -91,11 +91,11 @@ class Reconstruction(CrossEntropy):
         arrays = empty_row(self.lengths(row_tokens))
         first, last = ([vocabulary.special_ids[token]] for token in (BEGIN, END))
         texts = [vocabulary.text_of(piece) for piece in pieces]
-        room = row_tokens - sum(len(text) + self.frame_tokens for text in texts)
+        free_tokens = row_tokens - sum(len(text) + self.frame_tokens for text in texts)
         source_begin = begin = 0
         for number, text in enumerate(texts):
-            source = self.corrupted(text, vocabulary, generator, room)
-            room += len(text) - len(source)
+            source = self.corrupted(text, vocabulary, generator, free_tokens)
+            free_tokens += len(text) - len(source)
             target = np.concatenate([first, text, last])
             framed = np.concatenate([first, source, last])
             source_begin = write_document(arrays, "encoder_", number, source_begin, inputs=framed)
@@ -103,19 +103,19 @@ class Reconstruction(CrossEntropy):
             begin = write_document(arrays, "", number, begin, inputs=shifted, targets=target)
         return arrays
 
-    def corrupted(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator, room: int) -> Text:
-        """Returns what the encoder reads of ``text``, at most ``room`` tokens longer than it."""
+    def corrupted(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator, free_tokens: int) -> Text:
+        """Returns what the encoder reads of ``text``, at most ``free_tokens`` tokens longer than it."""
         if not len(text):
             return text
         if self.permute_sentences:
             starts = sentence_starts(text, vocabulary.ends_sentence)
             text = corruptions.with_moved_sentences(text, starts, self.permute_sentences, generator)
-        text = self._with_noise(text, vocabulary, generator, room)
+        text = self._with_noise(text, vocabulary, generator, free_tokens)
         if len(text) and self.rotate and generator.random() < self.rotate:
             text = corruptions.rotated(text, generator)
         return text
 
-    def _with_noise(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator, room: int) -> Text:
+    def _with_noise(self, text: Text, vocabulary: Vocabulary, generator: np.random.Generator, free_tokens: int) -> Text:
         if self.kind == "none":
             return text
         if self.kind == "deletion":
@@ -125,7 +125,7 @@ class Reconstruction(CrossEntropy):
             return corruptions.masked(text, self.rate, masks, generator)
         begins_word = ~vocabulary.continues_V[text]
         begins_word[0] = True
-        return corruptions.infilled(text, begins_word, self.rate, self.mean_span, masks, generator, room)
+        return corruptions.infilled(text, begins_word, self.rate, self.mean_span, masks, generator, free_tokens)
 
     def counts(self, batch: Arrays) -> dict[str, int]:
         return dict.fromkeys(self.weights, int((batch["targets"] != IGNORED).sum()))

@@ -42,7 +42,7 @@ class ReplacedTokens:
     predicts_text: ClassVar[bool] = False
     masking: Masked = dataclasses.field(default_factory=lambda: Masked(mask_share=0.85, random_share=0.0))
     """The choice of the tokens that the generator predicts, and of what it reads in their places. ELECTRA: 15 % of the
-    tokens (25 % for the large model), of which 85 % become [MASK] and the rest stays."""
+    tokens (25 % for the large model), of which 85 % become [MASK] and the rest is kept."""
     detection_weight: PositiveNumber = 50.0
     """Weight of the discriminator's term; that of the generator is 1."""
 

@@ -36,7 +36,7 @@ WORD_LENGTH, WORD_COUNT, ENDS, ENDS_NOT, RARE = range(5)
 
 
 class Check(NamedTuple):
-    """Tells the compiled pass how a rule decides.
+    """Describes to the compiled pass how a rule decides.
 
     WORD_LENGTH   fails a line with a word of more than ``number`` characters
     WORD_COUNT    fails a line of fewer than ``number`` words

@@ -108,8 +108,8 @@ def side_by_side(
     def sample(one: Located | None, rule: str) -> Sample | None:
         return None if one is None else Sample.of(by_id[one[1].id], rule)
 
-    beside: list[Located | None] = [*left.get(ANY, [])]
-    contrast = itertools.cycle(beside or [None])
+    accepted: list[Located | None] = [*left.get(ANY, [])]
+    contrast = itertools.cycle(accepted or [None])
     found = {
         rule: [SamplePair(sample(next(contrast), ANY), sample(one, rule)) for one in right[rule]]
         for rule in dropping

@@ -20,9 +20,9 @@ SERIES = tuple(f"var(--series-{letter})" for letter in "abcdefgh")
 """Colours of the lines of one figure; the first two are BLUE and RED."""
 
 MAX_POINTS = 1_000
-"""The number of points of a curve; a chart of this page is about as many pixels wide."""
+"""The number of points of a curve: about the width of a chart in pixels."""
 MIN_BARS = 8
-"""A bar chart has room for at least this number of bars, so that two bars are not too wide."""
+"""A bar chart has space for at least this number of bars, so that two bars are not too wide."""
 
 COLUMNS = 3
 """The number of panels in a row."""

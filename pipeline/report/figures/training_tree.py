@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.core.settings import shown
+from headrace.pipeline.core.setting_errors import shown
 from headrace.pipeline.report.figures.drawing import BLUE, INK, MUTED, Figure, base_layout
 from headrace.pipeline.report.formatting import decimal
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
@@ -54,7 +54,7 @@ def training_tree(weights: Path) -> dict[str, Any] | None:
 
 
 def tree_of(weights: Path) -> list[Training]:
-    """Returns the trainings beside ``weights`` that have the same trunk."""
+    """Returns the other trainings that have the same trunk as ``weights``."""
     states = {path.parents[1]: state for path, state in _states(weights.parent)}
     if weights not in states:
         return []

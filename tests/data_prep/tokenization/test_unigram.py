@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.tokenization import unigram_training
+from headrace.data_prep.tokenization import unigram_seeds, unigram_training
 from headrace.data_prep.tokenization.unigram_training import train_pieces
 
 WORDS = {"▁mill": 20, "▁mills": 10, "▁miller": 7, "▁the": 50, "▁them": 5, "▁wheel": 9, "▁millwheel": 4, "▁x": 1}
@@ -27,8 +27,8 @@ def scored(word: str, pieces: dict[str, float]) -> list[tuple[float, tuple[str, 
 
 def prepared(words: dict[str, int]):
     """The corpus of ``words``, its seeds, their edges, and their first scores."""
-    corpus = unigram_training._corpus(words)
-    texts, frequencies, edges = unigram_training._seeds(corpus, 1000)
+    corpus = unigram_seeds.corpus_of(words)
+    texts, frequencies, edges = unigram_seeds.seed_pieces(corpus, 1000)
     return corpus, texts, edges, np.log(frequencies / frequencies.sum())
 
 

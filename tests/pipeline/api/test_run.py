@@ -10,7 +10,7 @@ import pytest
 import headrace
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.api import documents as api_documents
-from headrace.pipeline.core import artifact
+from headrace.pipeline.core import file_records
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.run.next_commands import next_commands
 from headrace.pipeline.run.opening import opened
@@ -136,14 +136,14 @@ def test_mistakes_about_documents(pages: headrace.Run) -> None:
 def test_a_damaged_shard(root: Root, pages: headrace.Run) -> None:
     path = root.corpus.artifact("texts").folder / "dropped/00000.jsonl.zst"
     before = path.read_bytes()
-    artifact.CHECKSUMS.clear()
+    file_records.CHECKSUMS.clear()
     path.write_bytes(before[:-1] + b"x")
     try:
         with pytest.raises(headrace.ArtifactError, match="is damaged or missing; remove"):
             list(pages.documents("texts", kept=False))
     finally:
         path.write_bytes(before)
-        artifact.CHECKSUMS.clear()
+        file_records.CHECKSUMS.clear()
 
 
 def test_the_history_of_a_document(root: Root, pages: headrace.Run) -> None:

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.clusters.recovery import RECORD, Attempt, Decision, decide, number_of_attempt
+from headrace.pipeline.clusters.recovery import RECORD, Decision, EndedAttempt, decide, number_of_attempt
 from headrace.pipeline.clusters.slurm_job import newest_checkpoint
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError, TaskError
 
 OLD, NEW = "step_00000010", "step_00000020"
-FAILED = Attempt(stage="weights", status=1, reported=None, out_of_time=False, before=OLD, after=OLD, number=1, limit=3)
+FAILED = EndedAttempt(
+    stage="weights", status=1, reported=None, out_of_time=False, before=OLD, after=OLD, number=1, limit=3
+)
 KILLED = RetryableError("weights", "rank 1 hung", "run again")
 
 OVER = Decision(again=False)

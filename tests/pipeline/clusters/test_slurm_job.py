@@ -12,7 +12,7 @@ import pytest
 
 from headrace.pipeline.clusters import slurm_job
 from headrace.pipeline.clusters.slurm import Slurm
-from headrace.pipeline.clusters.slurm_job import Ranks, ask_patiently, main
+from headrace.pipeline.clusters.slurm_job import SrunRanks, ask_patiently, main
 from headrace.pipeline.core.errors import ConfigError
 
 SCONTROL = """
@@ -93,7 +93,7 @@ def test_a_signal_while_the_ranks_start_asks_them_to_stop(tool: Tool, monkeypatc
             os.kill(os.getpid(), signal.SIGUSR2)
 
     monkeypatch.setattr(subprocess, "Popen", SignalledAtOnce)
-    ranks = Ranks()
+    ranks = SrunRanks()
     ranks.start(["sleep", "60"], dict(os.environ))
     assert ranks.wait() == 128 + signal.SIGUSR2
     assert ranks.out_of_time

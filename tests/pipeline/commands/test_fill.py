@@ -88,7 +88,7 @@ def test_all_places_are_filled_together(folders):
         ),
         (
             [*ENCODER, "packing.row_tokens=2"],
-            "packing.row_tokens: 2 has no room for text: objective=masked",
+            "packing.row_tokens: 2 leaves no position for text: objective=masked",
         ),
         (
             [*ENCODER, "model.norm_place=after", "model.first_attention_norm=false"],

@@ -1,4 +1,4 @@
-"""inspect: its choice of documents, and their form in a pipe and on a terminal."""
+"""inspect: the form of documents in a pipe and on a terminal."""
 
 import json
 
@@ -6,9 +6,9 @@ import pytest
 from datatrove.data import Document
 
 from headrace.pipeline.commands import inspect
-from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.terminal import terminal
 from headrace.pipeline.report.documents.marking import Line, Page
+from headrace.pipeline.tracing.document_choice import chosen_documents
 from tests.command_line import headrace_here
 from tests.small_runs import Corpus, build
 
@@ -27,20 +27,9 @@ def ids(pages: list[Page]) -> list[str]:
     return [page.document.id for page in pages]
 
 
-def test_documents_come_out_of_several_shards(c4: Corpus) -> None:
-    both = inspect.documents(c4.steps, "clean", number="2")
-    assert ids(both.kept) == [f"{c4.first}:0", f"{c4.second}:0"]
-    assert ids(both.dropped) == [f"{c4.second}:2", f"{c4.second}:3"]
-    kept = inspect.documents(c4.steps, "clean", "kept", "3")
-    assert ids(kept.kept) == [f"{c4.first}:0", f"{c4.second}:0", f"{c4.first}:1"]
-    assert kept.dropped == []
-    everything = ids(inspect.documents(c4.steps, "clean", "kept", "1000").kept)
-    assert len(everything) == len(set(everything)) == c4.artifact("clean").counts["kept"]
-
-
 def test_by_rule_or_by_filter(c4: Corpus) -> None:
     for rule in ("c4_lines.sentences", "c4_lines"):
-        found = inspect.documents(c4.steps, "clean", rule, "1")
+        found = chosen_documents(c4.steps, "clean", rule, "1")
         assert ids(found.kept) == [f"{c4.first}:0"]
         (dropped,) = found.dropped
         assert list(inspect.facts_of(dropped, rule)) == [
@@ -52,12 +41,12 @@ def test_by_rule_or_by_filter(c4: Corpus) -> None:
             ("characters", "10"),
             ("lost", "- Too short.  (c4_lines.few_words)"),
         ]
-    assert ids(inspect.documents(c4.steps, "unique", "near_duplicate").dropped) == [f"{c4.first}:5"]
+    assert ids(chosen_documents(c4.steps, "unique", "near_duplicate").dropped) == [f"{c4.first}:5"]
 
 
 def test_by_a_rule_that_removes_lines(c4: Corpus) -> None:
     """Only one kept page has lines without an end mark. The dropped pages are those of the same filter."""
-    found = inspect.documents(c4.steps, "clean", "c4_lines.end_mark")
+    found = chosen_documents(c4.steps, "clean", "c4_lines.end_mark")
     assert ids(found.kept) == [f"{c4.second}:6"]
     facts = list(inspect.facts_of(found.kept[0]))
     assert ("removed lines", "2 by c4_lines.end_mark") in facts
@@ -68,35 +57,16 @@ def test_by_a_rule_that_removes_lines(c4: Corpus) -> None:
     assert ids(found.dropped) == [f"{c4.second}:2", f"{c4.second}:7"]
 
 
-def test_it_looks_on_where_a_rule_is_rare(plain: Corpus) -> None:
-    """The evenly chosen shard has no such document; the other has."""
-    assert ids(inspect.documents(plain.steps, "texts", "no_text", "1").dropped) == [f"{plain.second}:10"]
-
-
 def test_long_texts_are_shown_in_part() -> None:
     page = Page(Document(text="", id="a:0", metadata={}), [Line("x" * 200)] * 15)
     lines = [value for key, value in inspect.facts_of(page) if key == "text"]
     assert lines == [*["x" * 160 + "…"] * 12, "… 3 more"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["tokens"], "STAGE: 'tokens' does not keep or drop documents; give one of texts, clean, unique"),
-        (["clean", "c4_lnes"], "RULE: clean dropped and removed nothing by 'c4_lnes'; did you mean 'c4_lines'?"),
-        (["clean", "kept", "0"], "NUMBER: '0' is not a number of documents; give 1 or more"),
-    ],
-)
-def test_mistakes(c4: Corpus, words: list[str], message: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        inspect.documents(c4.steps, *words)
-    assert str(error.value) == message
-
-
 def test_a_page_cannot_steer_the_terminal(
     plain: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = inspect.documents(plain.steps, "clean", "", "100")
+    found = chosen_documents(plain.steps, "clean", "", "100")
     inspect.show(found)
     printed = capsys.readouterr().out
     assert "text              �]0;owned� �\n" in printed
@@ -112,7 +82,7 @@ def test_a_page_cannot_steer_the_terminal(
 def test_a_wide_terminal_shows_two_columns(
     c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = inspect.documents(c4.steps, "clean", "c4_lines.end_mark", "1")
+    found = chosen_documents(c4.steps, "clean", "c4_lines.end_mark", "1")
     widths = {}
     for width in (99, 120):
         console = terminal(force_terminal=True, color_system="standard", width=width)
@@ -128,34 +98,18 @@ def test_a_wide_terminal_shows_two_columns(
     assert heads.index("kept") < heads.index("dropped")
 
 
-def test_random_documents(c4: Corpus) -> None:
-    """The same for the same seed; all of them, once each, if enough are asked for."""
-    chosen = [inspect.documents(c4.steps, "clean", number="4", seed=seed) for seed in ("1", "1", "2")]
-    assert ids(chosen[0].kept) == ids(chosen[1].kept) != ids(chosen[2].kept)
-    assert chosen[0].choice == "random, seed 1"
-    everything = ids(inspect.documents(c4.steps, "clean", "", "1000", "7").kept)
-    assert len(everything) == len(set(everything)) == c4.artifact("clean").counts["kept"]
-
-
 def test_one_kind_before_and_after(
     c4: Corpus, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inspect, "terminal", lambda: terminal(force_terminal=True, color_system=None, width=120))
-    inspect.show(inspect.documents(c4.steps, "clean", "c4_lines.end_mark", only="kept"))
+    inspect.show(chosen_documents(c4.steps, "clean", "c4_lines.end_mark", only="kept"))
     printed = capsys.readouterr().out.splitlines()
     (heads,) = (line for line in printed if "before" in line)
     (home,) = (line for line in printed if "home" in line)
     assert heads.index("before") < heads.index("after") == home.index("c4_lines.end_mark")
     assert any("kept 1 of 1" in line for line in printed)
-    inspect.show(inspect.documents(c4.steps, "clean", only="dropped", seed="3"))
+    inspect.show(chosen_documents(c4.steps, "clean", only="dropped", seed="3"))
     assert "(random, seed 3)" in capsys.readouterr().out
-
-
-def test_no_raw_file_is_read(tmp_path) -> None:
-    corpus = build(tmp_path, "c4")
-    (tmp_path / "second.jsonl").unlink()
-    found = inspect.documents(corpus.steps, "clean", "c4_lines.end_mark").kept[0]
-    assert [line.text for line in found.lines if line.rule] == ["menu \x1b[31m", "home"]
 
 
 def test_the_command_line(c4: Corpus) -> None:

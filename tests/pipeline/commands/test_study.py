@@ -13,7 +13,7 @@ import pytest
 from headrace.pipeline.core.errors import ConfigError, TaskError
 from headrace.pipeline.core.signals import Stop
 from headrace.pipeline.core.variables import CONFIG_DIR
-from headrace.pipeline.report.figures.unigram import unigram_loss
+from headrace.pipeline.report.figures.unigram_baseline import unigram_loss
 from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.series import carried_out
 from headrace.pipeline.study import study_list

@@ -9,7 +9,6 @@ from unittest.mock import Mock
 import pytest
 
 from headrace.pipeline.core.artifact import (
-    CHECKSUMS,
     UNFINISHED,
     Artifact,
     TaskOutput,
@@ -19,6 +18,7 @@ from headrace.pipeline.core.artifact import (
     part_path,
 )
 from headrace.pipeline.core.errors import ArtifactError, TaskError
+from headrace.pipeline.core.file_records import CHECKSUMS
 from headrace.pipeline.core.json_files import read_json, read_sealed, write_json
 
 DESCRIPTION = {"stage": "letters", "version": 1, "settings": {}, "inputs": {}, "raw_files": []}

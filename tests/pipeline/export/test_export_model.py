@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from headrace.pipeline.core.artifact import sync
+from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.export import export_model
 from headrace.train.families.hf_folder import load
 from tests.command_line import headrace_here

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from headrace.pipeline.ladder.law import Law, Point
-from headrace.pipeline.ladder.optima import Arm
+from headrace.pipeline.ladder.law import Law, LossMeasurement
+from headrace.pipeline.ladder.optima import FinishedTraining
 
 LAW = Law(1.7, 400.0, 0.34, 410.0, 0.28)
 """Near the published constants (Hoffmann et al. 2022, equation 10)."""
@@ -14,10 +14,10 @@ CURVATURE = 0.02
 """Nats for a rate that is e times too high or too low."""
 
 
-def points(noise: float = 0.0, seed: int = 0) -> list[Point]:
+def points(noise: float = 0.0, seed: int = 0) -> list[LossMeasurement]:
     """A loss for each size and token count, with relative ``noise``."""
     generator = np.random.default_rng(seed)
-    return [Point(n, d, LAW.loss(n, d) * np.exp(generator.normal(0, noise))) for n in SIZES for d in TOKENS]
+    return [LossMeasurement(n, d, LAW.loss(n, d) * np.exp(generator.normal(0, noise))) for n in SIZES for d in TOKENS]
 
 
 def best_rate(parameters: float, tokens: float) -> float:
@@ -25,7 +25,7 @@ def best_rate(parameters: float, tokens: float) -> float:
     return 0.6 * parameters**-0.5 * tokens**0.1
 
 
-def arms(noise: float = 0.0, seed: int = 0, sizes=SIZES, tokens=TOKENS) -> list[Arm]:
+def arms(noise: float = 0.0, seed: int = 0, sizes=SIZES, tokens=TOKENS) -> list[FinishedTraining]:
     """A training for each size, token count and rate; the loss is a parabola in ln(rate) above the law."""
     generator = np.random.default_rng(seed)
     found = []
@@ -33,5 +33,5 @@ def arms(noise: float = 0.0, seed: int = 0, sizes=SIZES, tokens=TOKENS) -> list[
         for rate in RATES:
             off = np.log(rate / best_rate(n, d))
             loss = LAW.loss(n, d) + CURVATURE * off**2 + generator.normal(0, noise)
-            found.append(Arm(n, d, rate, 6 * n * d, loss))
+            found.append(FinishedTraining(n, d, rate, 6 * n * d, loss))
     return found

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from headrace.pipeline.ladder import law
-from headrace.pipeline.ladder.law import Law, Point, fit, interval, is_enough, resampled
+from headrace.pipeline.ladder.law import Law, LossMeasurement, fit, interval, is_enough, resampled
 from tests.pipeline.ladder.planted import LAW, SIZES, TOKENS, points
 
 NAMES = ("floor", "a", "alpha", "b", "beta")
@@ -50,7 +50,7 @@ def test_the_optimum_has_the_lowest_loss_of_its_budget():
 def test_outliers_change_the_law_little():
     """The Huber loss: one diverged training of 25 does not decide the exponents."""
     spoiled = points()
-    spoiled[12] = Point(*spoiled[12][:2], spoiled[12].loss * 1.5)
+    spoiled[12] = LossMeasurement(*spoiled[12][:2], spoiled[12].loss * 1.5)
     found = fit(spoiled)
     assert (found.alpha, found.beta) == pytest.approx((LAW.alpha, LAW.beta), abs=0.02)
 

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from headrace.pipeline.ladder.optima import Arm, best_rates, iso_flops, rate_law
+from headrace.pipeline.ladder.optima import FinishedTraining, best_rates, iso_flops, rate_law
 from tests.pipeline.ladder.planted import LAW, RATES, SIZES, TOKENS, arms, best_rate
 
 
@@ -69,6 +69,6 @@ def test_iso_flop_minima_are_near_those_of_the_law():
 def test_a_grid_without_common_operations_has_no_profile():
     assert iso_flops(best_rates(arms(tokens=TOKENS[:1]))) == []
     assert iso_flops(best_rates(arms(sizes=SIZES[:2]))) == []
-    rising = [Arm(n, 1e7, 1e-3, 6e13, 3 + math.log(n / 1e6)) for n in SIZES]
+    rising = [FinishedTraining(n, 1e7, 1e-3, 6e13, 3 + math.log(n / 1e6)) for n in SIZES]
     (profile,) = iso_flops(best_rates(rising))
     assert profile.parameters is None, "the smallest size is the best"

@@ -42,7 +42,6 @@ from headrace.pipeline.report.formatting import duration, flat, percent, short, 
 from headrace.pipeline.report.html_page import embed
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.report.score_table import ScoreTable, columns
-from headrace.pipeline.report.sections import Statistic, epochs
 from headrace.pipeline.stages import stages
 from headrace.train.row_example import Mask, RowExample
 from tests.stage_run import texts_and_clean
@@ -342,15 +341,6 @@ def test_without_scores_the_headline_is_the_last_validation_loss(tmp_path: Path)
     inputs = full_run(tmp_path / "full") | {"scores": empty_run(tmp_path / "empty")["scores"]}
     text = " ".join(Reader(write_report(inputs, tmp_path / "report").read_text()).text.split())
     assert "validation loss 3.637 nats per token, held-out rows bits per byte 1.193 held-out rows" in text
-
-
-def test_a_mixture_has_epochs_of_each_source() -> None:
-    mixed = [{"step": 9, "epoch:crawl": 0.1}, {"step": 10, "epoch:crawl": 0.4444, "epoch:wiki": 3.4}]
-    assert epochs(mixed) == [
-        Statistic("epochs of crawl", "0.44", "a source of the mixture"),
-        Statistic("epochs of wiki", "3.40", "a source of the mixture"),
-    ]
-    assert epochs(metrics(300)) == [Statistic("epochs", "2.00", "over the training rows")]
 
 
 def test_samples_come_from_several_shards(page: Path) -> None:

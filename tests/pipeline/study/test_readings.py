@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.pipeline.commands import runs
-from headrace.pipeline.core.artifact import CHECKSUMS
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.pipeline.core.file_records import CHECKSUMS
 from headrace.pipeline.run.results import accuracies, validation_loss
 from headrace.pipeline.study.readings import Reading, read
 from headrace.train.evaluation.metrics import accuracy

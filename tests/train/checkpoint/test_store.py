@@ -21,7 +21,7 @@ from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
 from headrace.train.distributed import processes
-from headrace.train.engine.fragments import Snapshot
+from headrace.train.engine.fragments import HostCopy
 
 STATE_FILE = "state/00000.safetensors"
 
@@ -48,7 +48,7 @@ class Engine:
             self.gate.wait()
         if self.error:
             raise self.error
-        Snapshot({"w/0/master": torch.zeros(self.values)}, updates=3).write(path)
+        HostCopy({"w/0/master": torch.zeros(self.values)}, updates=3).write(path)
 
 
 def saver(folder: Path, keep_last: int = 9, keep_every: int | None = None, rollback_every: int | None = None) -> Saver:

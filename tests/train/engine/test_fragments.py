@@ -6,7 +6,7 @@ from safetensors import safe_open
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.engine import fragments
-from headrace.train.engine.fragments import MASTER, Fragment, Snapshot, key, read
+from headrace.train.engine.fragments import MASTER, Fragment, HostCopy, key, read
 
 VALUES = torch.arange(24.0)
 
@@ -21,7 +21,7 @@ def files(tmp_path):
     """Those of four ranks."""
     paths = [tmp_path / f"{rank}.safetensors" for rank in range(4)]
     for path, part in zip(paths, parts(4), strict=True):
-        Snapshot({key(part, MASTER): part.values[MASTER]}, updates=7).write(path)
+        HostCopy({key(part, MASTER): part.values[MASTER]}, updates=7).write(path)
     return paths
 
 

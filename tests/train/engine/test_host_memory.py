@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from headrace.train.engine import host_memory
-from headrace.train.engine.fragments import MASTER, Fragment, Snapshot, key
+from headrace.train.engine.fragments import MASTER, Fragment, HostCopy, key
 
 SIZES = {"a": 5, "none of it": 0, "b": 3}
 
@@ -58,7 +58,7 @@ def test_each_kind_has_one_buffer_of_the_size_that_is_needed_and_is_written(tmp_
         memory[name].copy_(each)
     buffers = {part.untyped_storage().data_ptr(): part.untyped_storage().nbytes() for part in memory.values()}
     assert list(buffers.values()) == [4 * sum(SIZES.values())] * 2
-    Snapshot(memory, updates=1).write(tmp_path / "file")
+    HostCopy(memory, updates=1).write(tmp_path / "file")
     written = load_file(tmp_path / "file")
     assert written.keys() == values.keys()
     assert all(torch.equal(written[name], each) for name, each in values.items())

@@ -25,8 +25,8 @@ from headrace.train.evaluation.benchmarks.lambada import Lambada
 from headrace.train.evaluation.benchmarks.language_modelling import LanguageModelling
 from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
-from headrace.train.evaluation.benchmarks.validation import Validation
-from headrace.train.evaluation.held_out import HeldOut
+from headrace.train.evaluation.benchmarks.validation_loss import Validation
+from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.evaluation.prompt import encode
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Answer, Text

@@ -3,10 +3,11 @@
 import pytest
 
 from headrace.pipeline.commands import compare
-from headrace.pipeline.commands.compare import contestant, rows_of
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.run.planner import plan, run_folder, save
+from headrace.pipeline.series.contestants import contestant
+from headrace.pipeline.series.score_differences import compared_metrics
 from tests.command_line import headrace_here
 from tests.train.small_models import random_weights
 
@@ -45,7 +46,7 @@ def test_two_runs_by_their_ids(runs, capsys):
     compare.show(decoded(compose([])), [str(root / "runs" / run) for run in (first, second)], [], None)
     assert capsys.readouterr().out + f"\npage: {root}/page.html\n" == result.stdout
     contestants = [contestant(run, str(root)) for run in (first, second)]
-    (loss,) = [row for row in rows_of(contestants) if row.kind.name == "loss"]
+    (loss,) = [row for row in compared_metrics(contestants) if row.kind.name == "loss"]
     one, other = (metric.value for metric in loss.metrics)
     assert loss.differences[0].value == pytest.approx(other - one) != 0
     assert found["validation", "loss"][4].startswith(f"{one:.4g} [")

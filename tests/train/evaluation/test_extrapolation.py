@@ -13,7 +13,7 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.extrapolation import Extrapolation
-from headrace.train.evaluation.held_out import HeldOutDocument
+from headrace.train.evaluation.held_out_documents import HeldOutDocument
 from headrace.train.evaluation.scoring import score_items
 from headrace.train.evaluation.table import markdown
 from headrace.train.inference.queries import Answer

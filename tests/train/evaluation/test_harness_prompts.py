@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from headrace.pipeline.core.settings import decode
+from headrace.train.evaluation.benchmark_files import read_records
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.records import read_records
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Written
 

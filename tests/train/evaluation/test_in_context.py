@@ -10,7 +10,7 @@ import pytest
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.in_context import InContext
-from headrace.train.evaluation.held_out import HeldOut, HeldOutDocument
+from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.evaluation.scoring import score
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Answer

@@ -15,7 +15,7 @@ from headrace.train.evaluation.benchmarks.base import Sources
 from headrace.train.evaluation.benchmarks.induction import Induction
 from headrace.train.evaluation.scoring import score
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import Answer, Attention, HeadWeights
+from headrace.train.inference.queries import Answer, AttentionWeights, HeadWeights
 from headrace.train.inference.sharing import Sharing
 from headrace.train.inference.transformers_model import TransformersModel
 from headrace.train.model.transformer import Transformer, initialize
@@ -177,7 +177,7 @@ def test_another_family_shows_its_heads_as_transformers_does():
     eager = GPTNeoXForCausalLM._from_config(config, attn_implementation="eager").eval()
     eager.load_state_dict(theirs.state_dict())
     (*_, query) = found.items[1].queries
-    assert isinstance(query, Attention)
+    assert isinstance(query, AttentionWeights)
     weights = eager(input_ids=torch.tensor(query.tokens)[None], output_attentions=True).attentions
     expected = sum(weights[1][0, 3, at, at - SEQUENCE + 1].item() for at in range(7, 13)) / 6
     assert found.outcomes[1]["layer_1_head_3"] == pytest.approx(expected, abs=1e-5)

@@ -11,7 +11,7 @@ from headrace.train.evaluation.benchmarks.base import Item, Sources
 from headrace.train.evaluation.benchmarks.lambada import STOP_WORDS, Lambada
 from headrace.train.evaluation.prompt import encode
 from headrace.train.inference.causal_likelihood import is_greedy_of_rest, windows
-from headrace.train.inference.queries import Answer, Text, Tokens
+from headrace.train.inference.queries import Answer, Text, TokenQuery
 from tests.train.small_models import OfHuggingFace, likelihood_of, story
 
 
@@ -25,8 +25,8 @@ class Known:
         return self.logits.expand(*tokens_BT.shape, -1)
 
 
-def tokens(*continuation: int, passed_over: tuple[int, ...] = ()) -> Tokens:
-    return Tokens(np.array([0]), np.array(continuation), passed_over)
+def tokens(*continuation: int, passed_over: tuple[int, ...] = ()) -> TokenQuery:
+    return TokenQuery(np.array([0]), np.array(continuation), passed_over)
 
 
 def test_tokens_passed_over_by_hand():

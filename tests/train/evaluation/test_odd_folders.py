@@ -14,7 +14,7 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError, TaskError
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.finetuned import Finetuned
-from headrace.train.inference.queries import Tokens
+from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.scores import FolderScores
 from tests.command_line import headrace_here
@@ -215,7 +215,7 @@ def test_arithmetic_that_overflows(folder: Path) -> None:
     save_file({name: torch.full_like(value, 1e38) for name, value in tensors.items()}, path, {"format": "pt"})
     subject, tokens = open_folder(folder, CPU), torch.arange(4).numpy()
     with pytest.raises(TaskError) as caught:
-        subject.likelihood.answers([Tokens(tokens, tokens)])
+        subject.likelihood.answers([TokenQuery(tokens, tokens)])
     assert str(caught.value).startswith(f"{folder}: gives a log-likelihood of nan; try evaluation.precision=fp32")
 
 

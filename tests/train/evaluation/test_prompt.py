@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.prompt import encode, shot_numbers
-from headrace.train.inference.queries import Text, Tokens
+from headrace.train.inference.queries import Text, TokenQuery
 
 QUERIES = [f"Q{number}" for number in range(8)] + ["Q3"]
 
@@ -47,7 +47,7 @@ def test_all_shots_that_there_are():
     assert [sorted(numbers) for numbers in shot_numbers(["a", "b", "c"], 2, "")] == [[1, 2], [0, 2], [0, 1]]
 
 
-def decoded(tokens: Tokens, encoder) -> tuple[str, str]:
+def decoded(tokens: TokenQuery, encoder) -> tuple[str, str]:
     return encoder.decode(tokens.context), encoder.decode(tokens.continuation)
 
 
@@ -85,7 +85,7 @@ def test_the_cut_counts_tokens_of_the_context_alone(encoder):
 
 
 def test_tokens_pass_through_in_their_place(encoder):
-    given_tokens = Tokens(np.array([1]), np.array([2, 3]))
+    given_tokens = TokenQuery(np.array([1]), np.array([2, 3]))
     encoded = encode([Text("a b", " c"), given_tokens, Text("d e", " f")], encoder)
     assert encoded[1] is given_tokens
     assert [decoded(encoded[i], encoder) for i in (0, 2)] == [("a b", " c"), ("d e", " f")]

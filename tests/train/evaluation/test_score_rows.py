@@ -5,12 +5,13 @@ import json
 
 import pytest
 
-from headrace.pipeline.commands.compare import Contestant, cells, rows_of
 from headrace.pipeline.commands.watch import line
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.tracker import curves
 from headrace.pipeline.report.figures.score_history import Point
 from headrace.pipeline.report.score_table import ScoreTable
+from headrace.pipeline.series.contestants import Contestant
+from headrace.pipeline.series.score_differences import cells, compared_metrics
 from headrace.train.evaluation import score_rows
 from headrace.train.evaluation.benchmarks.agreement import Agreement
 from headrace.train.evaluation.contamination import metrics_by_part
@@ -55,7 +56,7 @@ def test_an_added_metric_is_in_every_view(tmp_path) -> None:
     assert exported["higher_is_better"] == {"quiz": {"wrong_share": False}}
     (row,) = ScoreTable.of(one).rows
     assert (row.cells["value"], row.cells["standard error"], row.title) == ("25.0 %", "± 5.0 %", "quiz wrong share")
-    (compared,) = rows_of([Contestant.of("a", one), Contestant.of("b", other)])
+    (compared,) = compared_metrics([Contestant.of("a", one), Contestant.of("b", other)])
     assert compared.differences[0].value == 0.5, "0.5 · (wrong of b − wrong of a) / tries"
     (shown,) = cells([compared])
     assert (shown[2], shown[4]) == ("wrong_share %", "25.00 [15.00, 35.00]")

@@ -7,7 +7,7 @@ import torch
 import transformers
 from torch.nn import functional
 
-from headrace.train.data.batches import Source
+from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_folder import export
 from tests.train.families.test_encoder_decoders import SHAPES as TWO_STACKS
 from tests.train.families.test_encoders import SHAPES as ENCODERS
@@ -65,7 +65,7 @@ def test_dropout_is_where_that_of_transformers_is(name, tmp_path):
     rows, their_rows = (TOKENS, positions, torch.zeros_like(TOKENS)), {"input_ids": TOKENS}
     source = None
     if config.stack == "encoder_decoder":
-        source = Source(SOURCE, source_positions, torch.zeros_like(SOURCE))
+        source = EncoderTokens(SOURCE, source_positions, torch.zeros_like(SOURCE))
         their_rows = {"input_ids": SOURCE, "decoder_input_ids": TOKENS}
     loss = ours(*rows, TARGETS, source=source) / TARGETS.numel()
     their_logits = theirs(**their_rows).logits

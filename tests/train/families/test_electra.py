@@ -145,7 +145,7 @@ def test_impossible_shapes_are_refused():
         "embedding_width 16 needs output_transform, or": {"stack": "encoder", "generator_width": None},
         "generator_width 16 needs stack discriminator and tied": {"stack": "encoder", "output_transform": True},
         "generator_width 12 is no multiple of the width of a head, 8": {"generator_width": 12},
-        "embedding_width 16 goes with neither scaled_embedding": {"scaled_embedding": True},
+        "embedding_width 16 works with neither scaled_embedding": {"scaled_embedding": True},
     }
     for message, change in cases.items():
         with pytest.raises(ConfigError, match=message):

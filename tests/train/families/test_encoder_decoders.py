@@ -14,12 +14,12 @@ from headrace.data_prep.tokenization.special_tokens import sentinels
 from headrace.data_prep.tokenizer import Trained
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.train.config import ModelConfig
-from headrace.train.data.batches import Source
+from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_folder import export, load
 from headrace.train.families.registry import OWN, family_of
 from headrace.train.families.umt5 import Umt5
 from headrace.train.inference.generation.generator import generator_of
-from headrace.train.inference.queries import Tokens
+from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference, Sampling
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.transformer import Transformer, initialize
@@ -81,7 +81,7 @@ def documents_of(lengths: list[list[int]], positions: int) -> tuple[torch.Tensor
 def logits(model: Transformer, source_lengths, lengths, targets_BT=None) -> torch.Tensor:
     source_documents, source_positions = documents_of(source_lengths, SOURCE.shape[1])
     documents, positions = documents_of(lengths, TOKENS.shape[1])
-    source = Source(SOURCE, source_positions, source_documents)
+    source = EncoderTokens(SOURCE, source_positions, source_documents)
     return model(TOKENS, positions, documents, targets_BT, source=source)
 
 
@@ -91,7 +91,7 @@ def losses(ours: Transformer, theirs: transformers.PreTrainedModel, tokens: int)
     (documents, positions), (source_documents, source_positions) = (
         documents_of([[one.shape[1]]] * 2, one.shape[1]) for one in (inputs, read)
     )
-    source = Source(read, source_positions, source_documents)
+    source = EncoderTokens(read, source_positions, source_documents)
     nll = ours(inputs, positions, documents, targets, source=source)
     return nll / targets.numel(), theirs(input_ids=read, decoder_input_ids=inputs, labels=targets).loss
 
@@ -189,7 +189,7 @@ class Folder:
         read = torch.tensor([[*context, first, self.encoder.end_of_text]])
         tokens = torch.tensor([[start, first, *written]])
         positions, places = torch.arange(tokens.shape[1])[None], torch.arange(read.shape[1])[None]
-        source = Source(read, places, torch.zeros_like(read))
+        source = EncoderTokens(read, places, torch.zeros_like(read))
         return self.model(tokens, positions, torch.zeros_like(tokens), source=source)[0, 1:]
 
     def log_likelihood(self, context: list[int], continuation: list[int]) -> float:
@@ -214,7 +214,7 @@ def test_a_folder_is_scored_and_continued_after_a_sentinel(folder):
     assert load(folder.path).context_form.given == (folder.id_of("<pad>"), folder.id_of("<extra_id_0>"))
     context, *rests = (one.tolist() for one in folder.encoder.encode(["a mill by", " the river", " a mill by"]))
     likelihood = open_folder(folder.path, Inference(device="cpu")).likelihood
-    answers = likelihood.answers([Tokens(np.array(context), np.array(rest)) for rest in rests])
+    answers = likelihood.answers([TokenQuery(np.array(context), np.array(rest)) for rest in rests])
     for rest, answer in zip(rests, answers, strict=True):
         assert answer.log_likelihood == pytest.approx(folder.log_likelihood(context, rest), abs=1e-4)
     asked = ("--model", str(folder.path), "--prompt", "a mill by", "--max-tokens", "6")
@@ -231,7 +231,7 @@ def test_a_context_and_its_continuation_fill_a_window_each(folder):
     """The encoder has 160 positions, two of which the form takes; the decoder has as many."""
     ids = np.random.default_rng(1).integers(3, 300, 340)
     likelihood = open_folder(folder.path, Inference(device="cpu")).likelihood
-    query = Tokens(ids[:200], ids[200:])
+    query = TokenQuery(ids[:200], ids[200:])
     (answer,) = likelihood.answers([query])
     expected = folder.log_likelihood(ids[200 - 158 : 200].tolist(), ids[200:].tolist())
     assert answer.log_likelihood == pytest.approx(expected, abs=1e-2, rel=1e-5)
@@ -270,12 +270,12 @@ def test_a_folder_of_bart_is_scored_and_continued_after_the_context_again(tmp_pa
         read = torch.tensor([[begin, *context, mask, end]])
         tokens = torch.tensor([[end, begin, *context, *written]])
         positions, places = torch.arange(tokens.shape[1])[None], torch.arange(read.shape[1])[None]
-        source = Source(read, places, torch.zeros_like(read))
+        source = EncoderTokens(read, places, torch.zeros_like(read))
         return model(tokens, positions, torch.zeros_like(tokens), source=source)[0, 1 + len(context) :]
 
     context, *rests = (one.tolist() for one in encoder.encode(["a mill by", " the river", " a mill by"]))
     contexts = (context, context, context[:1], context * 30)
-    queries = [Tokens(np.array(one), np.array(rest)) for one in contexts for rest in rests]
+    queries = [TokenQuery(np.array(one), np.array(rest)) for one in contexts for rest in rests]
     for query, answer in zip(queries, opened.likelihood.answers(queries), strict=True):
         rest = query.continuation.tolist()
         log_probs = logits_after(query.context.tolist()[-(158 - len(rest)) :], rest[:-1]).log_softmax(1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.pipeline.core.errors import RetryableError
 from headrace.train.distributed.processes import Ranks, StopRequest
 from headrace.train.inference.answer_log import AnswerLog, key_of, read
-from headrace.train.inference.queries import Tokens
+from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.sharing import Sharing, in_rounds, query_key
 
 ANSWERS = [-12.25, 0.1 + 0.2, -5e-324, float("-inf"), -1024.0001]
@@ -107,10 +107,12 @@ def test_what_is_not_there_is_no_answer(tmp_path: Path) -> None:
 
 def test_the_key_tells_all_that_was_asked() -> None:
     asked = [([1, 2], [3], ()), ([1], [2, 3], ()), ([1, 2], [3], (4,)), ([1, 2], [], (3,)), ([258], [3], ())]
-    queries = [Tokens(np.array(a, np.uint16), np.array(b, np.uint16), c) for a, b, c in asked]
+    queries = [TokenQuery(np.array(a, np.uint16), np.array(b, np.uint16), c) for a, b, c in asked]
     assert len({query_key(query) for query in queries}) == len(asked)
     (context, continuation, _) = asked[0]
-    assert query_key(Tokens(np.array(context, np.int64), np.array(continuation, np.uint32))) == query_key(queries[0])
+    assert query_key(TokenQuery(np.array(context, np.int64), np.array(continuation, np.uint32))) == query_key(
+        queries[0]
+    )
     assert key_of(b"a", b"bc") != key_of(b"ab", b"c") != key_of(b"abc")
 
 

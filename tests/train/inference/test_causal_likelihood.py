@@ -14,22 +14,22 @@ from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import load
 from headrace.train.inference.causal_likelihood import windows
 from headrace.train.inference.inference_model import open_exported
-from headrace.train.inference.queries import Tokens
+from headrace.train.inference.queries import TokenQuery
 from headrace.train.model.transformer import Transformer
 from tests.train.small_models import WINDOW_TOKENS, OfHuggingFace, Uniform, asked, likelihood_of
 
 
-def random_queries(number: int, vocabulary: int, longest_context: int, longest_continuation: int) -> list[Tokens]:
+def random_queries(number: int, vocabulary: int, longest_context: int, longest_continuation: int) -> list[TokenQuery]:
     generator = np.random.default_rng(5)
 
     def ids(longest: int) -> np.ndarray:
         return generator.integers(0, vocabulary, generator.integers(1, longest + 1))
 
-    return [Tokens(ids(longest_context), ids(longest_continuation)) for _ in range(number)]
+    return [TokenQuery(ids(longest_context), ids(longest_continuation)) for _ in range(number)]
 
 
 @torch.no_grad()
-def alone(model, query: Tokens) -> tuple[float, bool]:
+def alone(model, query: TokenQuery) -> tuple[float, bool]:
     """Log-likelihood and greediness of one query that fits, after cutting the context on the left."""
     room = WINDOW_TOKENS + 1 - len(query.continuation)
     sequence = torch.tensor([*query.context.tolist()[-room:], *query.continuation.tolist()])
@@ -42,7 +42,7 @@ def alone(model, query: Tokens) -> tuple[float, bool]:
 def test_log_likelihoods_equal_hugging_face_one_by_one(gpt2, encoder):
     queries = random_queries(60, encoder.vocabulary_size, 90, 12)
     greedy = gpt2.generate(torch.tensor([[1, 2, 3]]), max_new_tokens=4, do_sample=False, pad_token_id=0)[0, 3:]
-    queries.append(Tokens(np.array([1, 2, 3]), greedy.numpy()))
+    queries.append(TokenQuery(np.array([1, 2, 3]), greedy.numpy()))
     answers, _ = asked(likelihood_of(OfHuggingFace(gpt2)), queries)
     expected = [alone(gpt2, query) for query in queries]
     assert [answer.log_likelihood for answer in answers] == pytest.approx([value for value, _ in expected], abs=1e-4)
@@ -79,15 +79,15 @@ def ours(request, line, encoder) -> Transformer:
     return model
 
 
-def choices(number: int, vocabulary: int) -> list[Tokens]:
+def choices(number: int, vocabulary: int) -> list[TokenQuery]:
     """Queries that share contexts, and contexts that share worked examples."""
     generator = np.random.default_rng(9)
-    examples, queries = generator.integers(0, vocabulary, 30), list[Tokens]()
+    examples, queries = generator.integers(0, vocabulary, 30), list[TokenQuery]()
     for item in range(number):
         own = generator.integers(0, vocabulary, generator.integers(1, 40))
         context = np.concatenate((examples, own)) if item % 2 else own
-        queries += [Tokens(context, generator.integers(0, vocabulary, generator.integers(1, 9))) for _ in range(4)]
-        queries.append(Tokens(context, queries[-1].continuation[:1]))
+        queries += [TokenQuery(context, generator.integers(0, vocabulary, generator.integers(1, 9))) for _ in range(4)]
+        queries.append(TokenQuery(context, queries[-1].continuation[:1]))
     return queries
 
 
@@ -127,7 +127,7 @@ def test_shared_beginnings_are_read_once_and_logits_taken_of_targets_only(ours, 
     )
     monkeypatch.setattr(Transformer, "logits", lambda self, x_NM: predicted.append(len(x_NM)) or logits(self, x_NM))
     context, vocabulary = np.arange(40), encoder.vocabulary_size
-    queries = [Tokens(context, np.array([first, 5, 6])) for first in range(vocabulary - 4, vocabulary)]
+    queries = [TokenQuery(context, np.array([first, 5, 6])) for first in range(vocabulary - 4, vocabulary)]
     likelihood_of(ours).answers(queries)
     assert sum(read) == 40 + 4 * 2
     assert sum(predicted) == 1 + 4 * 2
@@ -156,7 +156,7 @@ def test_order_does_not_change_a_bit(gpt2, encoder):
 
 def test_padding_does_not_leak(gpt2, encoder):
     """A short query has the same score alone and with a long one."""
-    short, long = Tokens(np.array([5]), np.array([6, 7])), Tokens(np.arange(40), np.arange(20))
+    short, long = TokenQuery(np.array([5]), np.array([6, 7])), TokenQuery(np.arange(40), np.arange(20))
     model, rows = OfHuggingFace(gpt2), []
 
     def counting(tokens_BT, positions_BT, documents_BT):
@@ -179,9 +179,9 @@ def test_a_uniform_model_has_perplexity_v(encoder):
 
 
 def test_truncated_contexts_are_counted(gpt2):
-    fits = Tokens(np.zeros(WINDOW_TOKENS - 1, int), np.array([1, 2]))
-    loses_one = Tokens(np.zeros(WINDOW_TOKENS, int), np.array([1, 2]))
-    loses_nine = Tokens(np.zeros(WINDOW_TOKENS + 9, int), np.array([1]))
+    fits = TokenQuery(np.zeros(WINDOW_TOKENS - 1, int), np.array([1, 2]))
+    loses_one = TokenQuery(np.zeros(WINDOW_TOKENS, int), np.array([1, 2]))
+    loses_nine = TokenQuery(np.zeros(WINDOW_TOKENS + 9, int), np.array([1]))
     _, tally = asked(likelihood_of(OfHuggingFace(gpt2)), [fits, loses_one, loses_nine])
     assert (tally.queries, tally.tokens) == (3, 5)
     assert (tally.truncated_contexts, tally.truncated_tokens, tally.split_continuations) == (2, 10, 0)
@@ -189,8 +189,8 @@ def test_truncated_contexts_are_counted(gpt2):
 
 def test_a_truncated_context_keeps_its_end(gpt2, encoder):
     whole = random_queries(1, encoder.vocabulary_size, 90, 5)[0]
-    long = Tokens(np.concatenate([np.arange(200) % 50, whole.context, np.arange(60)]), whole.continuation)
-    cut = Tokens(long.context[-(WINDOW_TOKENS + 1 - len(long.continuation)) :], long.continuation)
+    long = TokenQuery(np.concatenate([np.arange(200) % 50, whole.context, np.arange(60)]), whole.continuation)
+    cut = TokenQuery(long.context[-(WINDOW_TOKENS + 1 - len(long.continuation)) :], long.continuation)
     (answer, same), tally = asked(likelihood_of(OfHuggingFace(gpt2)), [long, cut])
     assert answer.log_likelihood == same.log_likelihood
     assert tally.truncated_contexts == 1
@@ -202,7 +202,7 @@ def test_a_truncated_context_keeps_its_end(gpt2, encoder):
 @settings(max_examples=200)
 def test_pieces_predict_each_token_once_within_the_window(context, continuation, window, data):
     ids = np.random.default_rng(data).integers(0, 1000, context + continuation)
-    rows = list(windows(Tokens(ids[:context], ids[context:]), LEFT_TO_RIGHT.capacity(window, two_stacks=False)))
+    rows = list(windows(TokenQuery(ids[:context], ids[context:]), LEFT_TO_RIGHT.capacity(window, two_stacks=False)))
     targets = np.concatenate([row.sequence[-row.targets :] for row in rows])
     assert targets.tolist() == ids[context:].tolist()
     for row in rows:
@@ -220,7 +220,7 @@ def test_an_encoder_and_its_decoder_have_a_window_each(context, continuation, wi
     """After a context of up to 1 token less come a token that ends it and two that begin the continuation."""
     form = ContextForm(ending=(100,), given=(101, 102))
     ids = np.arange(context + continuation)
-    rows = list(windows(Tokens(ids[:context], ids[context:]), form.capacity(window, two_stacks=True), form))
+    rows = list(windows(TokenQuery(ids[:context], ids[context:]), form.capacity(window, two_stacks=True), form))
     start = context
     for row in rows:
         of_encoder, of_decoder = np.split(row.sequence, [row.context_tokens])
@@ -237,9 +237,9 @@ def test_a_split_continuation_is_the_sum_of_its_parts(gpt2, encoder):
     (whole, first, last), tally = asked(
         likelihood,
         [
-            Tokens(ids[:1], ids[1:]),
-            Tokens(ids[:1], ids[1 : WINDOW_TOKENS + 1]),
-            Tokens(ids[: WINDOW_TOKENS + 1], ids[WINDOW_TOKENS + 1 :]),
+            TokenQuery(ids[:1], ids[1:]),
+            TokenQuery(ids[:1], ids[1 : WINDOW_TOKENS + 1]),
+            TokenQuery(ids[: WINDOW_TOKENS + 1], ids[WINDOW_TOKENS + 1 :]),
         ],
     )
     assert whole.log_likelihood == pytest.approx(first.log_likelihood + last.log_likelihood, abs=1e-9)
@@ -253,7 +253,7 @@ def test_a_split_continuation_is_greedy_when_all_its_parts_are():
     ids = np.arange(50)
     broken_early, broken_late = ids.copy(), ids.copy()
     broken_early[3], broken_late[-1] = 77, 77
-    queries = [Tokens(sequence[:1], sequence[1:]) for sequence in (ids, broken_early, broken_late)]
+    queries = [TokenQuery(sequence[:1], sequence[1:]) for sequence in (ids, broken_early, broken_late)]
     answers, tally = asked(likelihood_of(counts_up, window_tokens=16), queries)
     assert [answer.greedy for answer in answers] == [True, False, False]
     assert tally.split_continuations == 3
@@ -261,7 +261,7 @@ def test_a_split_continuation_is_greedy_when_all_its_parts_are():
 
 def test_log_probabilities_of_bf16_logits_are_taken_in_fp32():
     logits_BTV = torch.randn(1, 12, 300, generator=torch.Generator().manual_seed(4)).to(torch.bfloat16)
-    query = Tokens(np.array([1, 2, 3]), np.arange(10))
+    query = TokenQuery(np.array([1, 2, 3]), np.arange(10))
     (answer,), _ = asked(likelihood_of(lambda tokens_BT, positions_BT, documents_BT: logits_BTV), [query])
     exact = torch.log_softmax(logits_BTV[0, 2:].double(), -1)[torch.arange(10), torch.arange(10)].sum().item()
     assert answer.log_likelihood == pytest.approx(exact, rel=1e-6)

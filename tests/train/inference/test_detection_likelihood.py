@@ -11,7 +11,7 @@ from headrace.train.evaluation.scoring import score
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.detection_likelihood import DetectionLikelihood
 from headrace.train.inference.generation.generator import generator_of
-from headrace.train.inference.queries import Tokens
+from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.pair import Pair
@@ -41,7 +41,7 @@ def test_a_score_is_the_probability_that_no_token_was_replaced(folder):
     assert isinstance(likelihood, DetectionLikelihood)
     start = np.array([model.tokenizer.end_of_text])
     texts = model.tokenizer.encode(["the mill", " turns a wheel", "water " * 12])
-    asked = [Tokens(start, texts[0]), Tokens(texts[0], texts[1]), Tokens(start, texts[2])]
+    asked = [TokenQuery(start, texts[0]), TokenQuery(texts[0], texts[1]), TokenQuery(start, texts[2])]
     found = likelihood.answers(asked)
     for query, answer in zip(asked[:2], found, strict=False):
         context = [] if query.context is start else query.context.tolist()

@@ -14,7 +14,7 @@ from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
 from headrace.train.evaluation.scoring import score
 from headrace.train.inference.answer_log import AnswerLog, read
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import Answer, Tally, Tokens
+from headrace.train.inference.queries import Answer, Tally, TokenQuery
 from headrace.train.inference.sharing import Sharing
 from tests.train.evaluation.test_benchmarks import sources
 from tests.train.small_models import model_of
@@ -39,18 +39,18 @@ class PseudoLikelihood:
     """Each token of a continuation is masked alone and predicted from all others (Salazar et al. 2020)."""
 
     model: Masked
-    asked: list[Tokens]
+    asked: list[TokenQuery]
     window_tokens: int = 64
     batch_tokens: int = 1
 
-    def answers(self, queries: Sequence[Tokens]) -> list[Answer]:
+    def answers(self, queries: Sequence[TokenQuery]) -> list[Answer]:
         self.asked.extend(queries)
         return [self._answer(query) for query in queries]
 
-    def tally(self, queries: Sequence[Tokens]) -> Tally:
+    def tally(self, queries: Sequence[TokenQuery]) -> Tally:
         return Tally(len(queries), sum(len(query.continuation) for query in queries))
 
-    def _answer(self, query: Tokens) -> Answer:
+    def _answer(self, query: TokenQuery) -> Answer:
         whole = [*query.context.tolist(), *query.continuation.tolist()]
         total, greedy = 0.0, True
         for masked in range(len(query.context), len(whole)):

@@ -18,7 +18,7 @@ from headrace.train.inference import masked_places
 from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.masked_likelihood import MaskedLikelihood
-from headrace.train.inference.queries import Tokens
+from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Inference
 from headrace.train.inference.transformers_model import open_folder
 from headrace.train.model.transformer import Transformer, initialize
@@ -69,9 +69,9 @@ def slowly(model: InferenceModel, text: np.ndarray, form: str) -> float:
     return total
 
 
-def queries(model: InferenceModel, texts: list[str]) -> list[Tokens]:
+def queries(model: InferenceModel, texts: list[str]) -> list[TokenQuery]:
     start = np.array([model.tokenizer.end_of_text])
-    return [Tokens(start, ids) for ids in model.tokenizer.encode(texts)]
+    return [TokenQuery(start, ids) for ids in model.tokenizer.encode(texts)]
 
 
 @pytest.mark.parametrize("form", ["original", "within_word_l2r"])
@@ -102,11 +102,11 @@ def test_texts_longer_than_the_window_are_cut(folder):
     model = opened(folder)
     start = np.array([model.tokenizer.end_of_text])
     text = np.arange(10, 70)
-    context = Tokens(np.arange(10, 50), text[:5])
-    answers = model.likelihood.answers([Tokens(start, text), context])
+    context = TokenQuery(np.arange(10, 50), text[:5])
+    answers = model.likelihood.answers([TokenQuery(start, text), context])
     assert [answer.tokens for answer in answers] == [60, 5]
     assert all(np.isfinite(answer.log_likelihood) for answer in answers)
-    tally = model.likelihood.tally([Tokens(start, text), context])
+    tally = model.likelihood.tally([TokenQuery(start, text), context])
     assert (tally.split_continuations, tally.truncated_contexts, tally.truncated_tokens) == (1, 1, 40 - 17)
 
 

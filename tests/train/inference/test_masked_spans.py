@@ -12,7 +12,7 @@ from headrace.data_prep.tokenization.special_tokens import END_OF_TEXT, sentinel
 from headrace.data_prep.tokenizer import Trained
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
-from headrace.train.data.batches import Source
+from headrace.train.data.batches import EncoderTokens
 from headrace.train.families.hf_folder import export
 from headrace.train.inference.generate import fill_together
 from headrace.train.inference.masked_spans import SPAN_TOKENS, filled_span, restores_spans
@@ -56,7 +56,7 @@ def slow_log_probs(model: Transformer, read: list[int], written: list[int]) -> t
     tokens, source = torch.tensor([written]), None
     if model.encoder is not None:
         places = torch.arange(len(read))[None]
-        source = Source(torch.tensor([read]), places, torch.zeros_like(places))
+        source = EncoderTokens(torch.tensor([read]), places, torch.zeros_like(places))
     else:
         tokens = torch.tensor([[*read, *written]])
     positions = torch.arange(tokens.shape[1])[None]

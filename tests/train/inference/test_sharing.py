@@ -6,15 +6,17 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.train.inference.queries import Tokens
+from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.sharing import in_rounds, rounds
 
 TEXTS = st.lists(st.integers(0, 2), min_size=1, max_size=6)
 QUERIES = st.lists(st.tuples(TEXTS, TEXTS), max_size=40)
 
 
-def queries(pairs) -> list[Tokens]:
-    return [Tokens(np.array(context, np.uint16), np.array(continuation, np.uint16)) for context, continuation in pairs]
+def queries(pairs) -> list[TokenQuery]:
+    return [
+        TokenQuery(np.array(context, np.uint16), np.array(continuation, np.uint16)) for context, continuation in pairs
+    ]
 
 
 @given(QUERIES, st.integers(1, 4), st.integers(1, 30))

@@ -13,7 +13,7 @@ from torch.nn.attention.flex_attention import create_mask
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.config import ModelConfig
 from headrace.train.model import attention, execution
-from headrace.train.model.attention import BlockAttention, CrossAttention, DenseAttention, Memory, WeightRecorder
+from headrace.train.model.attention import BlockAttention, CrossAttention, DenseAttention, EncoderOutput, WeightRecorder
 from headrace.train.model.execution import prepare_blocks
 from headrace.train.model.positions import POSITIONS, Positions
 from headrace.train.model.transformer import Transformer
@@ -339,7 +339,7 @@ def test_cross_attention_normalizes_the_decoders_queries_and_the_encoders_keys(q
     x_BTM, x_BSM = (torch.randn(2, length, 32, generator=generator) for length in (3, 5))
     everything = Visibility(lambda row, head, query, key: row + query + key >= 0, looks_ahead=True)
     attending = DenseAttention(logit_mask(everything, None, 2, 4, torch.arange(3)[None], 5))
-    found = cross(x_BTM, Memory(x_BSM, attending))
+    found = cross(x_BTM, EncoderOutput(x_BSM, attending))
 
     def normed(values, heads: int, norm) -> Tensor:
         """Values of one position, (heads, 8), divided by their root mean square."""

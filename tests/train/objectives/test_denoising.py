@@ -20,10 +20,11 @@ from headrace.train.data.rows import Rows
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import load
 from headrace.train.inference.inference_model import open_exported
-from headrace.train.inference.queries import Tokens
-from headrace.train.objectives.base import Reader, Vocabulary
+from headrace.train.inference.queries import TokenQuery
+from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.encoder_decoder import of_stack, target_tokens
+from headrace.train.objectives.row_reader import Reader
 from tests.command_line import headrace_here
 from tests.train.conftest import bytes_tokenizer
 from tests.train.objectives.test_prefix import logits_after
@@ -247,7 +248,7 @@ def test_a_trained_model_answers_after_a_sentinel(trained, with_sentinels):
     assert model.context_form == ContextForm(looks_ahead=True, ending=(260, 256), given=(260,), stops=(259,))
     generator = np.random.default_rng(1)
     contexts = [generator.integers(0, 256, size) for size in (1, 9, 20, 90)]
-    queries = [Tokens(one, generator.integers(0, 256, size)) for one in contexts for size in (1, 3, 12)]
+    queries = [TokenQuery(one, generator.integers(0, 256, size)) for one in contexts for size in (1, 3, 12)]
     encoder = Encoder.load(with_sentinels["tokenizer"].path("tokenizer.json"))
     likelihood = open_exported(folder, encoder, Evaluation(device="cpu")).likelihood
     for query, answer in zip(queries, likelihood.answers(queries), strict=True):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from headrace.train.data.batches import Source, stacked
+from headrace.train.data.batches import EncoderTokens, stacked
 from headrace.train.data.order import row_generator
 from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.causal import Causal
@@ -51,7 +51,7 @@ def test_the_terms_are_trained_and_the_printed_loss_is_without_them(plain, model
     model, whole, objective = model(), batch(), dataclasses.replace(plain, **TERMS)
     source, prefix_BT = None, whole["prefix"].bool() if "prefix" in whole else None
     if "encoder_inputs" in whole:
-        source = Source(*(whole[f"encoder_{name}"] for name in ("inputs", "positions", "documents")))
+        source = EncoderTokens(*(whole[f"encoder_{name}"] for name in ("inputs", "positions", "documents")))
     rows = (whole[name] for name in ("inputs", "positions", "documents"))
     logits, targets = model(*rows, source=source, prefix_BT=prefix_BT).flatten(0, 1), whole["targets"].flatten()
     smoothed = functional.cross_entropy(logits, targets, label_smoothing=TERMS["label_smoothing"])

@@ -12,13 +12,14 @@ from torch.nn import functional
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.metrics_file import read_metrics
-from headrace.train.data.batches import Source
+from headrace.train.data.batches import EncoderTokens
 from headrace.train.data.order import Order, row_generator
 from headrace.train.data.rows import Rows
 from headrace.train.model.pair import Pair
 from headrace.train.model.transformer import Transformer, initialize
-from headrace.train.objectives.base import Reader, Vocabulary, combined
+from headrace.train.objectives.base import Vocabulary, combined
 from headrace.train.objectives.causal import Causal
+from headrace.train.objectives.row_reader import Reader
 from tests.train import fork_server, updates
 from tests.train.objectives import two_terms
 from tests.train.objectives.two_terms import LEARNING_RATE, WORLDS, TwoTerms
@@ -77,7 +78,7 @@ def replaced_means(model: Pair, whole) -> dict[str, torch.Tensor]:
 
 def target_mean(model: Transformer, whole, term: str = "denoising") -> dict[str, torch.Tensor]:
     """The mean over the decoder's targets in plain PyTorch."""
-    source = Source(*(whole[f"encoder_{name}"] for name in ("inputs", "positions", "documents")))
+    source = EncoderTokens(*(whole[f"encoder_{name}"] for name in ("inputs", "positions", "documents")))
     logits_BTV = model(*(whole[name] for name in ("inputs", "positions", "documents")), source=source)
     return {term: functional.cross_entropy(logits_BTV.flatten(0, 1), whole["targets"].flatten())}
 

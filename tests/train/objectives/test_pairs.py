@@ -16,10 +16,11 @@ from headrace.pipeline.core.errors import ConfigError
 from headrace.train.data.batches import IGNORED
 from headrace.train.data.order import row_generator
 from headrace.train.data.rows import MixedRows, Rows
-from headrace.train.objectives.base import Reader, Vocabulary
+from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.hidden_units import NGRAM_SHARES, drawn_ngrams, words_of
 from headrace.train.objectives.masked import CLASS, MASK, SEPARATOR, Masked
 from headrace.train.objectives.replaced_tokens import ReplacedTokens
+from headrace.train.objectives.row_reader import Reader
 from tests.train.objectives.test_masked import CONTINUES, END, FIRST, HIDDEN, LAST, ROW, SIZE, unmasked
 
 ENDS = np.arange(SIZE) % 7 == 6

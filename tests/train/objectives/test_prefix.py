@@ -16,10 +16,11 @@ from headrace.train.data.rows import Rows
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import load
 from headrace.train.inference.inference_model import open_exported
-from headrace.train.inference.queries import Tokens
+from headrace.train.inference.queries import TokenQuery
 from headrace.train.model.transformer import Transformer
-from headrace.train.objectives.base import Reader, Vocabulary
+from headrace.train.objectives.base import Vocabulary
 from headrace.train.objectives.prefix import Prefix
+from headrace.train.objectives.row_reader import Reader
 from tests.command_line import headrace_here
 from tests.train.model.test_transformer import GPT2, LLAMA, VOCABULARY, random_model
 from tests.train.test_weights import stage
@@ -119,7 +120,7 @@ def test_a_trained_model_reads_contexts_as_prefixes(trained, inputs):
     generator = np.random.default_rng(1)
     contexts = [generator.integers(0, 256, size) for size in (1, 9, 20, 20)]
     contexts.append(np.append(contexts[1], 7))
-    queries = [Tokens(one, generator.integers(0, 256, size)) for one in contexts for size in (1, 1, 3, 12)]
+    queries = [TokenQuery(one, generator.integers(0, 256, size)) for one in contexts for size in (1, 1, 3, 12)]
     likelihood = open_exported(folder, encoder, Evaluation(device="cpu")).likelihood
     for query, answer in zip(queries, likelihood.answers(queries), strict=True):
         context, rest = query.context.tolist(), query.continuation.tolist()

@@ -11,10 +11,10 @@ from torch.nn import functional
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
-from headrace.train.data.batches import Source, stacked
+from headrace.train.data.batches import EncoderTokens, stacked
 from headrace.train.data.order import row_generator
 from headrace.train.inference.generation.generator import Generator
-from headrace.train.inference.queries import Tokens
+from headrace.train.inference.queries import TokenQuery
 from headrace.train.inference.settings import Sampling
 from headrace.train.objectives.encoder_decoder import of_stack
 from headrace.train.objectives.ul2 import Ul2
@@ -141,12 +141,12 @@ def test_scores_and_generation_ask_the_sequential_denoiser(stack):
         tokens, source = ([*read, *written], None) if stack == "decoder" else ([START, *written], rows_of(read))
         prefix_BT = torch.arange(len(tokens))[None] < len(read) if source is None else None
         with torch.inference_mode():
-            return model(*rows_of(tokens), prefix_BT=prefix_BT, source=source and Source(*source))[
+            return model(*rows_of(tokens), prefix_BT=prefix_BT, source=source and EncoderTokens(*source))[
                 0, -len(written) - 1 :
             ]
 
     generator = np.random.default_rng(0)
-    queries = [Tokens(*(generator.integers(30, 40, size) for size in sizes)) for sizes in ((5, 3), (1, 1), (80, 4))]
+    queries = [TokenQuery(*(generator.integers(30, 40, size) for size in sizes)) for sizes in ((5, 3), (1, 1), (80, 4))]
     for query, answer in zip(queries, likelihood_of(model, 64).answers(queries), strict=True):
         rest = query.continuation.tolist()
         context = query.context[-form.capacity(64, stack != "decoder").context_beside(len(rest) - 1) :].tolist()

@@ -1,6 +1,6 @@
 """The common parts of all optimizers: their protocol, the factors of a role, the bytes and creation of their state.
 
-    optimizer      state of a value, beside its fp32 master weight    an update reads
+    optimizer      state of a value, without its fp32 master weight    an update reads
     AdamW          8 bytes: exp_avg, exp_avg_sq                       the value's own gradient and moments
     StableAdamW    8 bytes: exp_avg, exp_avg_sq                       a sum over the parameter
     Muon           4 bytes in a hidden matrix: momentum_buffer;       the whole matrix

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
 from headrace.pipeline.core.stage import RawFile
-from headrace.train.evaluation.held_out import HeldOut, HeldOutDocument
+from headrace.train.evaluation.benchmark_files import Record, benchmark_file, read_records
+from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.evaluation.prompt import shot_numbers, too_many_shots
-from headrace.train.evaluation.records import Record, benchmark_file, read_records
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Query, TextEncoder
 from headrace.train.parts import StackName

@@ -18,8 +18,8 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, PositiveNumber, Seed, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
-from headrace.train.evaluation.benchmarks.validation import document_queries
-from headrace.train.evaluation.held_out import HeldOut, sample
+from headrace.train.evaluation.benchmarks.validation_loss import document_queries
+from headrace.train.evaluation.held_out_documents import HeldOut, sample
 from headrace.train.evaluation.kneser_ney import KneserNey
 from headrace.train.evaluation.metrics import exponential, ratio
 from headrace.train.evaluation.score_rows import Metric
@@ -33,7 +33,7 @@ Pieces = Sequence[np.ndarray]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Baseline(Benchmark):
-    """The loss of other language models on the held-out documents, beside that of the run's model."""
+    """The loss of other language models on the held-out documents, to compare with that of the run's model."""
 
     needs_run: ClassVar[bool] = True
     stacks: ClassVar[tuple[StackName, ...]] = ("decoder",)
@@ -120,7 +120,7 @@ class LstmBaseline(Baseline):
     width: Positive = 128
     """The width of the embedding and of all layers."""
     train_tokens: Positive = 1_000_000
-    """Tokens that it predicts in its training; as many as the run's model has read make both comparable."""
+    """Tokens that it predicts in its training. With the number that the run's model has read, both are comparable."""
     batch_tokens: Positive = 2048
     """Tokens of an update, at least."""
     learning_rate: PositiveNumber = 3e-3

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from headrace.pipeline.core.settings import Natural, Positive, PositiveNumber, Seed, Texts, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
-from headrace.train.evaluation.held_out import HeldOutDocument
+from headrace.train.evaluation.held_out_documents import HeldOutDocument
 from headrace.train.evaluation.metrics import mean
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.generation.growing_text import UNKNOWN

@@ -17,9 +17,9 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, not_possible, of_groups
-from headrace.train.evaluation.benchmarks.exact import exact_metrics, exact_outcome
+from headrace.train.evaluation.benchmarks.exact_continuation import exact_metrics, exact_outcome
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer, TextEncoder, Tokens
+from headrace.train.inference.queries import Answer, TextEncoder, TokenQuery
 from headrace.train.parts import StackName
 
 WHERE = "evaluation.benchmarks"
@@ -59,7 +59,7 @@ class Copying(Benchmark):
         generator = np.random.default_rng([*sources.seed.encode(), length, number])
         sequence = generator.choice(ordinary, length)
         context = np.array([sources.start, *sequence, separator])
-        query = Tokens(context, np.append(sequence, sources.start), (), self._positions[length])
+        query = TokenQuery(context, np.append(sequence, sources.start), (), self._positions[length])
         return Item(f"sequence:{number}", (query,), group=f"length_{length}")
 
     def _separator(self, encoder: TextEncoder) -> int:

@@ -5,7 +5,7 @@
     windows, length 4            x a b c · d e f g     each token once, after 0 to 3 tokens besides the first
     windows, length 8            x a b c d e f g
     sliding, length 4                    d e f g       the last ``sliding_tokens`` of the text, each after at
-    sliding, length 8            x a b c d e f g       least as many tokens as the length leaves
+    sliding, length 8            x a b c d e f g       least the tokens that the length leaves
 
 A model that uses more context than it was trained with has a lower loss in longer windows; one whose position scheme
 does not extrapolate has a higher one (Press et al. 2022, "Train Short, Test Long", figures 1 and 4). In windows that do
@@ -24,10 +24,10 @@ from pydantic import Field
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, not_possible
-from headrace.train.evaluation.held_out import HeldOutDocument, sample
+from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import exponential, ratio
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer, Tokens
+from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
 
 WHERE = "evaluation.benchmarks"
@@ -74,14 +74,14 @@ class Extrapolation(Benchmark):
             for document in documents
         ]
 
-    def _queries(self, document: HeldOutDocument, way: Way, length: int) -> Iterator[Tokens]:
+    def _queries(self, document: HeldOutDocument, way: Way, length: int) -> Iterator[TokenQuery]:
         for text in self._texts(document.tokens):
             if way == "windows":
                 for start in range(0, len(text) - 1, length):
-                    yield Tokens(text[start : start + 1], text[start + 1 : start + length + 1], (), length)
+                    yield TokenQuery(text[start : start + 1], text[start + 1 : start + length + 1], (), length)
             else:
                 window = text[-length - 1 :]
-                yield Tokens(window[: -self.sliding_tokens], window[-self.sliding_tokens :], (), length)
+                yield TokenQuery(window[: -self.sliding_tokens], window[-self.sliding_tokens :], (), length)
 
     def _texts(self, tokens: np.ndarray) -> Iterator[np.ndarray]:
         """Yields texts of the last length, each with the token before it, from the end of the document backwards."""

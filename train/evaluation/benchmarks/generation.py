@@ -19,10 +19,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, Texts, settings
+from headrace.train.evaluation.benchmark_files import Record
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources, T
 from headrace.train.evaluation.benchmarks.multiple_choice import without_form
 from headrace.train.evaluation.metrics import accuracy, mean
-from headrace.train.evaluation.records import Record
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Generate, Written
 from headrace.train.inference.settings import Sampling

@@ -20,7 +20,7 @@ from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, 
 from headrace.train.evaluation.benchmarks.lambada import word_metrics, word_outcome
 from headrace.train.evaluation.benchmarks.minimal_pairs import pair_metrics, pair_outcome
 from headrace.train.evaluation.benchmarks.multiple_choice import choice_item, choice_metrics, choice_outcome
-from headrace.train.evaluation.held_out import HeldOutDocument, sample, shuffle_key
+from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample, shuffle_key
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 from headrace.train.parts import StackName

@@ -15,10 +15,10 @@ from typing import ClassVar, Literal
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
-from headrace.train.evaluation.held_out import HeldOutDocument, sample
+from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import mean
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer, Tokens
+from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
 
 
@@ -47,10 +47,10 @@ class InContext(Benchmark):
         long = [document for document in sources.held_out_documents if len(document.tokens) - 2 >= self.late_token]
         return [Item(document.name, self._queries(document)) for document in sample(long, self.limit)]
 
-    def _queries(self, document: HeldOutDocument) -> tuple[Tokens, Tokens]:
+    def _queries(self, document: HeldOutDocument) -> tuple[TokenQuery, TokenQuery]:
         """Returns the early and the late token, each after all tokens before it, the end-of-text token first."""
         tokens = document.tokens
-        early, late = (Tokens(tokens[:at], tokens[at : at + 1]) for at in (self.early_token, self.late_token))
+        early, late = (TokenQuery(tokens[:at], tokens[at : at + 1]) for at in (self.early_token, self.late_token))
         return early, late
 
     def outcome(self, item: Item, answers: Sequence[Answer]) -> Outcome:

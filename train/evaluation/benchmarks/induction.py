@@ -26,7 +26,7 @@ from headrace.pipeline.core.settings import LARGEST, Positive, settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
 from headrace.train.evaluation.metrics import mean
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Attention, Tokens
+from headrace.train.inference.queries import AttentionWeights, TokenQuery
 from headrace.train.parts import StackName
 
 INDUCTION = 0.5
@@ -63,8 +63,8 @@ class Induction(Benchmark):
         positions = np.array(self._positions)
         pairs = np.stack([positions, positions - self.sequence_tokens + 1], axis=1)
         whole = np.concatenate([[sources.start], once, once])
-        first, repeat = (Tokens(whole[: begin + 1], once[1:]) for begin in (1, len(once) + 1))
-        return Item(f"sequence:{number}", (first, repeat, Attention(whole, pairs)))
+        first, repeat = (TokenQuery(whole[: begin + 1], once[1:]) for begin in (1, len(once) + 1))
+        return Item(f"sequence:{number}", (first, repeat, AttentionWeights(whole, pairs)))
 
     def outcome(self, item: Item, answers: Sequence[Any]) -> Outcome:
         first, repeat, attention = answers

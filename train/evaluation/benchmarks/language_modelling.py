@@ -22,12 +22,12 @@ from pydantic import Field
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, Positive, settings
+from headrace.train.evaluation.benchmark_files import read_text
 from headrace.train.evaluation.benchmarks.base import FileBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.detokenizers import DETOKENIZERS
 from headrace.train.evaluation.metrics import exponential, ratio
-from headrace.train.evaluation.records import read_text
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer, Tokens
+from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
 
 Score = Literal["word_perplexity", "token_perplexity", "byte_perplexity", "bits_per_byte", "bits_per_character"]
@@ -61,7 +61,7 @@ class LanguageModelling(FileBenchmark[str]):
     Treebank; or every part between white space, with empty ones at both ends of a document (lm-evaluation-harness's
     wikitext)."""
     stride_tokens: Positive | None = None
-    """The tokens that each window predicts, except a document's first; None: as many as the window has."""
+    """The tokens that each window predicts, except a document's first; None: all tokens of the window."""
     from_byte: Natural = 0
     """The start of the text in each file."""
     to_byte: Positive | None = None
@@ -163,7 +163,7 @@ def _is_title(line: str) -> bool:
     return bool(re.fullmatch(r"\s*= (?!= ).* =\s*", line))
 
 
-def windows(ids: np.ndarray, end_of_text: int, window_tokens: int, stride_tokens: int | None) -> Iterator[Tokens]:
+def windows(ids: np.ndarray, end_of_text: int, window_tokens: int, stride_tokens: int | None) -> Iterator[TokenQuery]:
     """Yields queries that predict each of ``ids`` once, the first of them after ``end_of_text``.
 
     The windows of lm-evaluation-harness (lm_eval/utils.py, get_rolling_token_windows): the first window predicts as
@@ -174,4 +174,4 @@ def windows(ids: np.ndarray, end_of_text: int, window_tokens: int, stride_tokens
     stride = min(stride_tokens or window_tokens, window_tokens)
     starts = [1, *range(1 + window_tokens, len(whole), stride)]
     for start, end in pairwise([*starts, len(whole)]):
-        yield Tokens(whole[max(0, end - window_tokens - 1) : start], whole[start:end])
+        yield TokenQuery(whole[max(0, end - window_tokens - 1) : start], whole[start:end])

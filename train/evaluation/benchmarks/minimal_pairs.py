@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import AnyText, Positive, settings
+from headrace.train.evaluation.benchmark_files import Record
 from headrace.train.evaluation.benchmarks.base import Item, Outcome, RecordBenchmark, Sources, of_groups
 from headrace.train.evaluation.metrics import mean_over_groups
-from headrace.train.evaluation.records import Record
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 from headrace.train.parts import StackName

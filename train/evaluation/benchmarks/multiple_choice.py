@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 from headrace.pipeline.core.settings import AnyText, settings
+from headrace.train.evaluation.benchmark_files import Record
 from headrace.train.evaluation.benchmarks.base import FewShotBenchmark, Item, Outcome, Sources
 from headrace.train.evaluation.metrics import accuracy
-from headrace.train.evaluation.records import Record
 from headrace.train.evaluation.score_rows import Metric
 from headrace.train.inference.queries import Answer, Text
 

@@ -36,7 +36,7 @@ from headrace.train.evaluation.scoring import DIGITS
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.queries import Answer, LikelihoodQuery, Tally, Text, Tokens
+from headrace.train.inference.queries import Answer, LikelihoodQuery, Tally, Text, TokenQuery
 
 BOOTSTRAPS = 1000
 """The number of resamplings for the harness's standard errors of medians, perplexities and the like."""
@@ -215,8 +215,8 @@ def _logged(row: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(json.dumps(line, default=handle_non_serializable)))
 
 
-def _tokens(context: Sequence[int], continuation: Sequence[int]) -> Tokens:
-    return Tokens(np.array(context, np.int64), np.array(continuation, np.int64))
+def _tokens(context: Sequence[int], continuation: Sequence[int]) -> TokenQuery:
+    return TokenQuery(np.array(context, np.int64), np.array(continuation, np.int64))
 
 
 def _is_number(value: Any) -> bool:

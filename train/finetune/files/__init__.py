@@ -12,10 +12,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headrace.train.finetune.files.fields import Fields
 from headrace.train.finetune.files.glue import Glue
+from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
 from headrace.train.finetune.files.superglue import SuperGlue
 
-AnyFormat = Annotated[Fields | Glue | SuperGlue | Squad, Field(discriminator="type")]
+AnyFormat = Annotated[NamedFields | Glue | SuperGlue | Squad, Field(discriminator="type")]
 """All formats, distinguished by ``type``."""

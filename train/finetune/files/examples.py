@@ -17,7 +17,7 @@ from headrace.pipeline.core.errors import ArtifactError, suggestion
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class AnswerSpan:
     """An answer that occurs in a text."""
 
     text: str
@@ -41,7 +41,7 @@ class Example:
     """The texts to choose from; the entities of ReCoRD."""
     gold: int | None = None
     """The index of the right choice."""
-    answers: tuple[Answer, ...] | None = None
+    answers: tuple[AnswerSpan, ...] | None = None
     """The right answers; empty: the text does not answer the question. None: not known, or no task with answers."""
     group: str = ""
     """Examples of one group are scored together: the answers of a question of MultiRC."""

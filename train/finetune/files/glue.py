@@ -10,7 +10,7 @@ from typing import Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.finetune.files.examples import Examples
-from headrace.train.finetune.files.fields import Fields
+from headrace.train.finetune.files.named_fields import NamedFields
 
 
 def _same(*labels: str) -> dict[str, str]:
@@ -26,21 +26,21 @@ NLI = _same("entailment", "neutral", "contradiction")
 PAIR = ("sentence1", "sentence2")
 GlueTask = Literal["cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte", "wnli"]
 GLUE = {
-    "cola": Fields(
+    "cola": NamedFields(
         texts=("3",), names=("sentence",), label="1", labels=_numbered("unacceptable", "acceptable"), header=False
     ),
-    "sst2": Fields(texts=("sentence",), label="label", labels=_numbered("negative", "positive")),
-    "mrpc": Fields(
+    "sst2": NamedFields(texts=("sentence",), label="label", labels=_numbered("negative", "positive")),
+    "mrpc": NamedFields(
         texts=("#1 String", "#2 String"), names=PAIR, label="Quality", labels=_numbered("not_equivalent", "equivalent")
     ),
-    "qqp": Fields(
+    "qqp": NamedFields(
         texts=("question1", "question2"), label="is_duplicate", labels=_numbered("not_duplicate", "duplicate")
     ),
-    "stsb": Fields(texts=PAIR, value="score"),
-    "mnli": Fields(texts=PAIR, names=("premise", "hypothesis"), label="gold_label", labels=NLI),
-    "qnli": Fields(texts=("question", "sentence"), label="label", labels=ENTAILMENT),
-    "rte": Fields(texts=PAIR, label="label", labels=ENTAILMENT),
-    "wnli": Fields(texts=PAIR, label="label", labels=_numbered("not_entailment", "entailment")),
+    "stsb": NamedFields(texts=PAIR, value="score"),
+    "mnli": NamedFields(texts=PAIR, names=("premise", "hypothesis"), label="gold_label", labels=NLI),
+    "qnli": NamedFields(texts=("question", "sentence"), label="label", labels=ENTAILMENT),
+    "rte": NamedFields(texts=PAIR, label="label", labels=ENTAILMENT),
+    "wnli": NamedFields(texts=PAIR, label="label", labels=_numbered("not_entailment", "entailment")),
 }
 """The fields of each task's files."""
 
@@ -54,7 +54,7 @@ class Glue:
     """The task of GLUE whose files these are."""
 
     @property
-    def fields(self) -> Fields:
+    def fields(self) -> NamedFields:
         """The fields of the task's files."""
         return GLUE[self.task]
 
@@ -65,5 +65,5 @@ class Glue:
     def read(self, path: Path, labelled: bool = True) -> Examples:
         """Returns the examples of ``path``. CoLA's test file alone has a header: index, sentence."""
         if self.task == "cola" and not labelled:
-            return Fields(texts=("sentence",)).read(path, labelled)
+            return NamedFields(texts=("sentence",)).read(path, labelled)
         return self.fields.read(path, labelled)

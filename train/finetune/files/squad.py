@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.settings import settings
-from headrace.train.evaluation.records import read_text
-from headrace.train.finetune.files.examples import Answer, Collection, Example, Examples, RecordError
-from headrace.train.finetune.files.records import Record, index_of, objects_of, text_of
+from headrace.train.evaluation.benchmark_files import read_text
+from headrace.train.finetune.files.example_records import Record, index_of, objects_of, text_of
+from headrace.train.finetune.files.examples import AnswerSpan, Collection, Example, Examples, RecordError
 
 
 @settings
@@ -61,7 +61,7 @@ def _examples(context: str, question: Record, labelled: bool) -> Iterator[Exampl
     answers = None
     if labelled:
         found = [] if question.get("is_impossible") else objects_of(question, "answers")
-        answers = tuple(Answer(text_of(one, "text"), index_of(one, "answer_start")) for one in found)
+        answers = tuple(AnswerSpan(text_of(one, "text"), index_of(one, "answer_start")) for one in found)
         if not answers and not question.get("is_impossible"):
             raise RecordError("no_answer")
         if any(not context.startswith(one.text, one.start) for one in answers):

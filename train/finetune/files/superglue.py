@@ -9,19 +9,27 @@ from pathlib import Path
 from typing import Literal
 
 from headrace.pipeline.core.settings import settings
-from headrace.train.finetune.files.examples import Answer, Example, Examples, RecordError
-from headrace.train.finetune.files.fields import Fields
+from headrace.train.finetune.files.example_records import (
+    Record,
+    collect,
+    index_of,
+    object_of,
+    objects_of,
+    text_of,
+    value_of,
+)
+from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, RecordError
 from headrace.train.finetune.files.glue import ENTAILMENT
-from headrace.train.finetune.files.records import Record, collect, index_of, object_of, objects_of, text_of, value_of
+from headrace.train.finetune.files.named_fields import NamedFields
 
 SuperGlueTask = Literal["boolq", "cb", "copa", "multirc", "record", "rte", "wic", "wsc"]
 TRUTH = ("False", "True")
 CB = ("entailment", "contradiction", "neutral")
 FLAT = {
-    "boolq": Fields(texts=("question", "passage"), label="label", labels={one: one for one in TRUTH}),
-    "cb": Fields(texts=("premise", "hypothesis"), label="label", labels={one: one for one in CB}),
-    "copa": Fields(texts=("premise", "question"), choices=("choice1", "choice2"), gold="label"),
-    "rte": Fields(texts=("premise", "hypothesis"), label="label", labels=ENTAILMENT),
+    "boolq": NamedFields(texts=("question", "passage"), label="label", labels={one: one for one in TRUTH}),
+    "cb": NamedFields(texts=("premise", "hypothesis"), label="label", labels={one: one for one in CB}),
+    "copa": NamedFields(texts=("premise", "question"), choices=("choice1", "choice2"), gold="label"),
+    "rte": NamedFields(texts=("premise", "hypothesis"), label="label", labels=ENTAILMENT),
 }
 """The tasks whose lines hold one example in named fields."""
 
@@ -90,8 +98,8 @@ def _record(name: str, record: Record, labelled: bool) -> Iterator[Example]:
         )
 
 
-def _answer(record: Record) -> Answer:
-    return Answer(text_of(record, "text"), index_of(record, "start"))
+def _answer(record: Record) -> AnswerSpan:
+    return AnswerSpan(text_of(record, "text"), index_of(record, "start"))
 
 
 def _wic(name: str, record: Record, labelled: bool) -> Iterator[Example]:

@@ -6,14 +6,14 @@ from pydantic import Field
 
 from headrace.train.finetune.tasks.classification import Classification
 from headrace.train.finetune.tasks.conversations import Conversations
-from headrace.train.finetune.tasks.mixture import TaskMixture
 from headrace.train.finetune.tasks.multiple_choice import MultipleChoiceTask
 from headrace.train.finetune.tasks.regression import Regression
-from headrace.train.finetune.tasks.span import Span
+from headrace.train.finetune.tasks.span import SpanTask
+from headrace.train.finetune.tasks.task_mixture import TaskMixture
 from headrace.train.finetune.tasks.text_to_text import TextToText
 
 AnyTask = Annotated[
-    Classification | Regression | MultipleChoiceTask | Span | TextToText | TaskMixture | Conversations,
+    Classification | Regression | MultipleChoiceTask | SpanTask | TextToText | TaskMixture | Conversations,
     Field(discriminator="type"),
 ]
 """All kinds of tasks, distinguished by ``type``."""

@@ -22,8 +22,8 @@ from tokenizers import Tokenizer
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, settings
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
+from headrace.train.finetune.files.example_records import Record, collect, objects_of, text_of
 from headrace.train.finetune.files.examples import Example, RecordError
-from headrace.train.finetune.files.records import Record, collect, objects_of, text_of
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Prediction, Row, Task
 from headrace.train.finetune.tasks.task_files import merged

@@ -25,9 +25,9 @@ from headrace.pipeline.core.settings import Positive, settings
 from headrace.train.data.batches import Arrays, Tensors
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files import AnyFormat
-from headrace.train.finetune.files.examples import Answer, Example
+from headrace.train.finetune.files.examples import AnswerSpan, Example
 from headrace.train.finetune.files.squad import Squad
-from headrace.train.finetune.tasks.metrics import squad_scores
+from headrace.train.finetune.tasks.prediction_metrics import squad_scores
 from headrace.train.finetune.tasks.sequences import Form, frame_tokens
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row, task_outputs
 from headrace.train.finetune.tasks.task_files import FileTask, check_labelled
@@ -41,7 +41,7 @@ Window = tuple[int, int]
 
 
 @settings
-class Span(FileTask):
+class SpanTask(FileTask):
     """Finds the answer to a question in a text: the first text is the question, the second one the context."""
 
     type: Literal["span"] = "span"
@@ -85,7 +85,7 @@ class Span(FileTask):
 class Spans(Fitted):
     """Answers in a text."""
 
-    task: Span
+    task: SpanTask
     may_be_empty: bool
     """Whether some questions have no answer."""
     kind: ClassVar[TaskKind | None] = "span"
@@ -185,7 +185,7 @@ def located(example: Example, context: str) -> Example | None:
         start = context.find(answer.text) if answer.start is None else answer.start
         if start < 0:
             return None
-        answers.append(Answer(answer.text, start))
+        answers.append(AnswerSpan(answer.text, start))
     return dataclasses.replace(example, answers=tuple(answers))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.train.context import ContextForm
-from headrace.train.data.batches import Arrays, Source, Tensors
+from headrace.train.data.batches import Arrays, EncoderTokens, Tensors
 from headrace.train.data.order import Order, RowOrder
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.files.examples import Example
@@ -207,7 +207,7 @@ def task_outputs(form: Form, model: "nn.Module", batch: Tensors, everywhere: boo
     source = None
     if form.is_two_stacks:
         encoder_inputs = batch["encoder_inputs"].flatten(0, 1)
-        source = Source(encoder_inputs, flat["positions"], flat["documents"])
+        source = EncoderTokens(encoder_inputs, flat["positions"], flat["documents"])
     reads_first = form.model.stack in ("encoder", "discriminator")
     ends_N1 = batch["ends"].flatten()[:, None]
     at_N1 = None if everywhere else ends_N1 * 0 if reads_first else ends_N1

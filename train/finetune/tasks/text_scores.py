@@ -9,7 +9,7 @@ from typing import Literal
 
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.tasks.conversions import is_referent, targets_of
-from headrace.train.finetune.tasks.metrics import (
+from headrace.train.finetune.tasks.prediction_metrics import (
     accuracy,
     exact_groups,
     f1_macro,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.train.data.batches import IGNORED, Arrays, Source, Tensors, stacked
+from headrace.train.data.batches import IGNORED, Arrays, EncoderTokens, Tensors, stacked
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.finetune.tasks.sequences import Framed, Ids
 from headrace.train.finetune.tasks.task import ROW_MULTIPLE, Fitted, Row
@@ -128,7 +128,7 @@ class TokenTask(Fitted):
 def _visible(batch: Tensors) -> "dict[str, Any]":
     """Returns what the positions of ``batch`` see besides those before them."""
     if "encoder_inputs" in batch:
-        return {"source": Source(*(batch[name] for name in OF_ENCODER))}
+        return {"source": EncoderTokens(*(batch[name] for name in OF_ENCODER))}
     return {"prefix_BT": batch["prefix"].bool()} if "prefix" in batch else {}
 
 

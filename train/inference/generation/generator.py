@@ -1,6 +1,6 @@
 """Generates texts after prompts, many at a time.
 
-    prompts ── tokens, cut on the left to leave room for max_tokens ── longest first, BATCH_ROWS at a time
+    prompts ── tokens, cut on the left to leave space for max_tokens ── longest first, BATCH_ROWS at a time
         all tokens of the prompts      ──> cache, first logits ──> a token of each row
         one token of each row          ──> cache, next logits ──> a token of each row …
         rows whose text has ended leave the batch when they are half of it
@@ -92,7 +92,7 @@ class Generator:
             show: is called with the number of a prompt and each new part of its text.
 
         Raises:
-            ConfigError: when ``max_tokens`` leaves no room for a prompt in the window.
+            ConfigError: when ``max_tokens`` leaves no position for a prompt in the window.
         """
         encoded = [ids.tolist() for ids in self._tokenizer.encode(prompts)]
         wholes = [[*self._opening, *ids] if ids else [self._tokenizer.end_of_text] for ids in encoded]
@@ -109,7 +109,7 @@ class Generator:
         """Returns the most tokens of a prompt that fit the window with ``max_tokens`` new ones.
 
         Raises:
-            ConfigError: when ``max_tokens`` leaves no room for a prompt.
+            ConfigError: when ``max_tokens`` leaves no position for a prompt.
         """
         capacity = self._capacity
         most, part = capacity.continuation, ""

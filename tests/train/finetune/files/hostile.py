@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.finetune.files.example_records import KINDS
 from headrace.train.finetune.files.examples import Format
-from headrace.train.finetune.files.fields import Fields
 from headrace.train.finetune.files.glue import GLUE, Glue
-from headrace.train.finetune.files.records import KINDS
+from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
 from headrace.train.finetune.files.superglue import FLAT, READERS, SuperGlue
 from headrace.train.finetune.tasks.conversations import Conversations
@@ -37,7 +37,7 @@ RECORDS: dict[str, Any] = {
     "conversations": {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]},
 }  # fmt: skip
 """A right record of each format in JSON."""
-FIELDS = Fields(label="label", value="value", choices=("choices",), gold="gold", answer="answer")
+FIELDS = NamedFields(label="label", value="value", choices=("choices",), gold="gold", answer="answer")
 
 
 def mutated(chance: random.Random, value: Any, text: str) -> str:

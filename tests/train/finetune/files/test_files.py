@@ -9,9 +9,9 @@ import zstandard
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import decode, settings
 from headrace.train.finetune.files import AnyFormat
-from headrace.train.finetune.files.examples import Answer, Example
-from headrace.train.finetune.files.fields import Fields
+from headrace.train.finetune.files.examples import AnswerSpan, Example
 from headrace.train.finetune.files.glue import Glue
+from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
 from headrace.train.finetune.files.superglue import SuperGlue
 
@@ -176,7 +176,7 @@ SUPERGLUE_FILES = {
             id="val.jsonl:1:0",
             texts={"query": "@placeholder slept.", "passage": PASSAGE},
             choices=("Ann", "Bob"),
-            answers=(Answer("Ann", 31), Answer("Ann", 62)),
+            answers=(AnswerSpan("Ann", 31), AnswerSpan("Ann", 62)),
         ),
     ),
 }  # fmt: skip
@@ -218,8 +218,10 @@ def test_squad(write):
     )
     found = decode(Holder, {"format": {"type": "squad"}}).format.read(path)
     assert [(one.id, one.answers) for one in found.examples] == [
-        ("1", (Answer("Normans", 4), Answer("Nor", 4))), ("2", ()), ("5", (Answer("Normans", 4), Answer("Nor", 4)))
-    ]  # fmt: skip
+        ("1", (AnswerSpan("Normans", 4), AnswerSpan("Nor", 4))),
+        ("2", ()),
+        ("5", (AnswerSpan("Normans", 4), AnswerSpan("Nor", 4))),
+    ]
     assert found.examples[0].texts == {"question": "Who?", "context": "The Normans were in Normandy."}
     assert found.dropped == {"answer_elsewhere": 1, "no_answer": 1}
 
@@ -239,7 +241,7 @@ def test_another_json_is_not_squad(text, message, write):
 
 
 def test_fields_of_the_users_own(write):
-    number = Fields(texts=("a", "b"), names=("first", "second"), value="score")
+    number = NamedFields(texts=("a", "b"), names=("first", "second"), value="score")
     path = write("own.csv", 'a,b,score\n"one, ""two""\nthree",x,1.5\ny,z,nan\nu,v,-2\n')
     found = number.read(path)
     assert [(one.id, dict(one.texts), one.value) for one in found.examples] == [
@@ -247,7 +249,7 @@ def test_fields_of_the_users_own(write):
         ("own.csv:5", {"first": "u", "second": "v"}, -2.0),
     ]
     assert found.dropped == {"no_number": 1}
-    listed = Fields(texts=("query",), choices=("choices",), gold="gold")
+    listed = NamedFields(texts=("query",), choices=("choices",), gold="gold")
     path = write(
         "own.jsonl",
         lines({"query": "Q", "choices": ["a", "b"], "gold": 1}, {"query": "Q", "choices": ["a", "b"], "gold": 2})
@@ -262,18 +264,18 @@ def test_fields_of_the_users_own(write):
 
 def test_a_class_or_an_answer_that_is_not_utf8_is_dropped(write):
     """Latin-1: the name of such a class would end the export of the first seed."""
-    found = Fields(label="label").read(write("own.tsv", b"text\tlabel\na\t\xe9\nb\tyes\nc\tno\n"))
+    found = NamedFields(label="label").read(write("own.tsv", b"text\tlabel\na\t\xe9\nb\tyes\nc\tno\n"))
     assert [one.label for one in found.examples] == ["yes", "no"]
     assert found.dropped == {"not_utf8": 1}
-    found = Fields(answer="answer").read(write("own.csv", b"text,answer\na,\xe9\nb,yes\n"))
-    assert [one.answers for one in found.examples] == [(Answer("yes"),)]
+    found = NamedFields(answer="answer").read(write("own.csv", b"text,answer\na,\xe9\nb,yes\n"))
+    assert [one.answers for one in found.examples] == [(AnswerSpan("yes"),)]
     assert found.dropped == {"not_utf8": 1}
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "1e39", "-Infinity", '"3,5"', "null", "[1]", "{}"])
 def test_a_number_that_fp32_does_not_hold_is_dropped(number, write):
     path = write("own.jsonl", '{"text": "a", "score": 3.4e38}\n{"text": "b", "score": ' + number + "}\n")
-    found = Fields(value="score").read(path)
+    found = NamedFields(value="score").read(path)
     assert [one.value for one in found.examples] == [3.4e38]
     assert found.dropped == {"no_number": 1}
 
@@ -310,7 +312,7 @@ def test_a_file_of_another_format_is_refused(name, text, message, write):
 
 def test_names_are_as_many_as_texts():
     with pytest.raises(ConfigError) as caught:
-        Fields(texts=("a", "b"), names=("c",))
+        NamedFields(texts=("a", "b"), names=("c",))
     assert str(caught.value) == "finetune.names: there are 1 names and 2 texts; give one name for each text"
 
 

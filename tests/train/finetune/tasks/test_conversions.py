@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from headrace.train.finetune.files.examples import Answer, Example, RecordError
+from headrace.train.finetune.files.examples import AnswerSpan, Example, RecordError
 from headrace.train.finetune.tasks.conversions import fifths, inputs_of, is_referent, targets_of
 
 
@@ -59,13 +59,13 @@ PAIRS = {
         example(
             {"query": "@placeholder slept.", "passage": PASSAGE},
             choices=("Ann", "Bob"),
-            answers=(Answer("Ann", 22), Answer("Anne", 1), Answer("Ann", 30)),
+            answers=(AnswerSpan("Ann", 22), AnswerSpan("Anne", 1), AnswerSpan("Ann", 30)),
         ),
         'record query: @placeholder slept. entities: Ann, Bob passage: It ended." Ann slept. Bob ran',
         ("Ann", "Anne"),
     ),
     "squad": (
-        example({"question": "Who's it?", "context": "It's  the U.S.\nArmy."}, answers=(Answer("U.S.", 10),)),
+        example({"question": "Who's it?", "context": "It's  the U.S.\nArmy."}, answers=(AnswerSpan("U.S.", 10),)),
         "question: Who ' s it ? context: It ' s the U . S . Army .",
         ("U . S .",),
     ),

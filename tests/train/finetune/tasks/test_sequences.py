@@ -15,10 +15,10 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import decode
 from headrace.train.config import ModelConfig
-from headrace.train.finetune.files.examples import Answer, Example
+from headrace.train.finetune.files.examples import AnswerSpan, Example
 from headrace.train.finetune.network import layers_above
 from headrace.train.finetune.tasks.sequences import Form, cut_lengths
-from headrace.train.finetune.tasks.span import Span, Spans, answer_tokens, widest_window, windows_of
+from headrace.train.finetune.tasks.span import Spans, SpanTask, answer_tokens, widest_window, windows_of
 from tests.train.finetune.small_tasks import ENCODER, words_tokenizer
 
 CLS, SEP = 2, 3
@@ -95,10 +95,10 @@ def test_the_widest_window_is_found_among_those_that_hold_the_token() -> None:
 def test_an_answer_is_found_in_the_tokens_and_given_back_from_them() -> None:
     made = form(context=12)
     context, question = "a b good c d e f g h", "a b"
-    example = Example(id="1", texts={"question": question, "context": context}, answers=(Answer("good c", 4),))
+    example = Example(id="1", texts={"question": question, "context": context}, answers=(AnswerSpan("good c", 4),))
     _, offsets = made.encoder.encode_with_offsets(context)
     assert answer_tokens(example, offsets) == (2, 3)
-    task = Spans(form=made, task=Span(stride=3), may_be_empty=True)
+    task = Spans(form=made, task=SpanTask(stride=3), may_be_empty=True)
     rows = task.rows([example], is_training=True)
     assert [row.targets["answers"].tolist() for row in rows] == [[6, 7], [0, 0]]  # 4 tokens before the context
     outputs = [np.zeros((12, 2)), np.zeros((12, 2))]
@@ -114,9 +114,9 @@ def test_an_answer_is_found_in_the_tokens_and_given_back_from_them() -> None:
 def test_an_answer_in_a_field_is_looked_for_in_the_text(tmp_path: Path) -> None:
     rows = [{"q": "Who?", "t": "He saw Ann.", "a": answer} for answer in ("Ann", "Bob", "")]
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    span = decode(Span, {"type": "span", "format": {"type": "fields", "texts": ["q", "t"], "answer": "a"}})
+    span = decode(SpanTask, {"type": "span", "format": {"type": "fields", "texts": ["q", "t"], "answer": "a"}})
     found, dropped = span.read([str(tmp_path / "own.jsonl")])
-    assert [example.answers for example in found] == [(Answer("Ann", 7),), ()]
+    assert [example.answers for example in found] == [(AnswerSpan("Ann", 7),), ()]
     assert dropped == {"answer_elsewhere": 1}
     wrong = "finetune.task.texts: the question needs a second text to find its answer in, and the format has one text"
     with pytest.raises(ConfigError, match=re.escape(wrong)):

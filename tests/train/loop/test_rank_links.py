@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from headrace.train.loop.links import partners, rings, slow_links
+from headrace.train.loop.rank_links import partners, rings, slow_links
 
 SECONDS, SLOW_SECONDS = 1.0, 3.0
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from headrace.train.finetune.tasks.metrics import (
+from headrace.train.finetune.tasks.prediction_metrics import (
     accuracy,
     exact_groups,
     f1_binary,

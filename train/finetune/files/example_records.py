@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.train.evaluation.records import HALF_A_PAIR, opened
+from headrace.train.evaluation.benchmark_files import HALF_A_PAIR, opened
 from headrace.train.finetune.files.examples import Collection, Example, Examples, RecordError
 
 KINDS = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}

@@ -7,12 +7,12 @@ from typing import Literal
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, SomeTexts, Texts, settings
-from headrace.train.finetune.files.examples import Answer, Example, Examples, RecordError
-from headrace.train.finetune.files.records import Record, collect, index_of, number_of, text_of, utf8, value_of
+from headrace.train.finetune.files.example_records import Record, collect, index_of, number_of, text_of, utf8, value_of
+from headrace.train.finetune.files.examples import AnswerSpan, Example, Examples, RecordError
 
 
 @settings
-class Fields:
+class NamedFields:
     """Files of named fields: TSV, CSV or JSON lines."""
 
     type: Literal["fields"] = "fields"
@@ -63,7 +63,7 @@ class Fields:
             value=number_of(record, self.value) if labelled and self.value else None,
             choices=choices,
             gold=gold,
-            answers=(Answer(text_of(record, self.answer)),) if labelled and self.answer else None,
+            answers=(AnswerSpan(text_of(record, self.answer)),) if labelled and self.answer else None,
         )
 
     def _choices(self, record: Record) -> tuple[str, ...]:

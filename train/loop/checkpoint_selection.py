@@ -11,7 +11,7 @@ from headrace.train.checkpoint.state import State
 
 
 @dataclasses.dataclass(frozen=True)
-class Selection:
+class CheckpointSelection:
     """The rule: the highest value of ``metric``; of equal ones, the first."""
 
     metric: str

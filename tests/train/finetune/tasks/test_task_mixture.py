@@ -9,8 +9,8 @@ from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.settings import decode
-from headrace.train.finetune.tasks.mixture import CYCLE_ROWS, TaskMixture, rates, whole
 from headrace.train.finetune.tasks.sequences import Form
+from headrace.train.finetune.tasks.task_mixture import CYCLE_ROWS, TaskMixture, rates, whole
 from tests.train.finetune.small_tasks import sentiment, stage
 from tests.train.finetune.tasks.test_text_to_text import T5, WORDS, words_artifact, words_tokenizer
 

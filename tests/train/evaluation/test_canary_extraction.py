@@ -8,7 +8,7 @@ import pytest
 from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.evaluation.benchmarks.base import Sources
-from headrace.train.evaluation.benchmarks.extraction import Extraction
+from headrace.train.evaluation.benchmarks.canary_extraction import Extraction
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.inference.queries import Answer
 

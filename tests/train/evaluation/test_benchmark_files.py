@@ -5,12 +5,12 @@ import gzip
 import pytest
 import zstandard
 
-from headrace.pipeline.core.artifact import FileRecord
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
+from headrace.pipeline.core.file_records import FileRecord
+from headrace.train.evaluation.benchmark_files import read_records
 from headrace.train.evaluation.benchmarks.lambada import Lambada
 from headrace.train.evaluation.benchmarks.minimal_pairs import MinimalPairs
 from headrace.train.evaluation.benchmarks.multiple_choice import MultipleChoice
-from headrace.train.evaluation.records import read_records
 from headrace.train.evaluation.settings import Evaluation
 
 GOOD = '{"query": "Q", "choices": ["a", "b"], "gold": 0}'

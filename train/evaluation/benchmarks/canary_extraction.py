@@ -17,9 +17,9 @@ import numpy as np
 from headrace.data_prep.canaries import Canaries
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources, of_groups
-from headrace.train.evaluation.benchmarks.exact import exact_metrics, exact_outcome
+from headrace.train.evaluation.benchmarks.exact_continuation import exact_metrics, exact_outcome
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer, Tokens
+from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
 
 NEVER = 0
@@ -37,7 +37,7 @@ class Extraction(Benchmark):
     """The canaries of the run, whatever is given here."""
 
     def items(self, sources: Sources) -> list[Item]:
-        """Returns an item for each canary, planted ones and as many of each kind that are not."""
+        """Returns an item for each planted canary, and for the same number of each kind that were not planted."""
         groups = [self._items(copies, sources) for copies in (NEVER, *self.canaries.copies)]
         return of_groups(groups, self.limit)
 
@@ -46,7 +46,7 @@ class Extraction(Benchmark):
         items = []
         for number, ids in enumerate(encoded):
             half = len(ids) // 2
-            query = Tokens(np.array([sources.start, *ids[:half]]), ids[half:])
+            query = TokenQuery(np.array([sources.start, *ids[:half]]), ids[half:])
             items.append(Item(f"canary:{copies}:{number}", (query,), group=f"copies_{copies}"))
         return items
 

@@ -12,10 +12,10 @@ from typing import ClassVar, Literal
 
 from headrace.pipeline.core.settings import settings
 from headrace.train.evaluation.benchmarks.base import Benchmark, Item, Outcome, Sources
-from headrace.train.evaluation.held_out import HeldOutDocument, sample
+from headrace.train.evaluation.held_out_documents import HeldOutDocument, sample
 from headrace.train.evaluation.metrics import exponential, ratio
 from headrace.train.evaluation.score_rows import Metric
-from headrace.train.inference.queries import Answer, Tokens
+from headrace.train.inference.queries import Answer, TokenQuery
 from headrace.train.parts import StackName
 
 
@@ -61,6 +61,6 @@ class Validation(Benchmark):
         ]
 
 
-def document_queries(document: HeldOutDocument) -> tuple[Tokens, ...]:
+def document_queries(document: HeldOutDocument) -> tuple[TokenQuery, ...]:
     """Returns a query for each span of ``document``: all of its tokens after the first."""
-    return tuple(Tokens(span[:1], span[1:]) for span in document.spans)
+    return tuple(TokenQuery(span[:1], span[1:]) for span in document.spans)

@@ -1,0 +1,144 @@
+"""The runs that are compared: what they trained, their scores, and the settings in which they differ.
+
+setting                  A       B
+optimizer.learning_rate  0.0003  0.0006
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from headrace.pipeline.conf_folder import NOT_DECISIVE
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
+from headrace.pipeline.report.formatting import decimal, flat
+from headrace.pipeline.run.run_files import named_file
+from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.tracing.lookup import whole
+from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores
+
+MEASURES = {
+    "step": "steps",
+    "tokens_seen": "tokens seen",
+    "loss": "training loss",
+    "validation_loss": "validation loss",
+    "bits_per_byte": "bits per byte",
+}
+"""Names in metrics.jsonl → what the table of runs without scores calls them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """The training and the scores of one run."""
+
+    name: str
+    scores: Artifact | None
+    """None while the run has none."""
+    weights: Path
+    """The folder of its training; it does not exist where the model of a folder was scored."""
+    benchmarks: Mapping[str, BenchmarkScores]
+    """The scores of each benchmark, by its name."""
+    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The settings that decide the results, by their dotted names."""
+
+    @classmethod
+    def of(cls, name: str, scores: Artifact, settings: Mapping[str, Any] = MappingProxyType({})) -> "Contestant":
+        """Returns the run called ``name`` with its ``scores`` and nested ``settings``."""
+        address = str(scores.manifest.get("inputs", {}).get("weights", "none"))
+        benchmarks = {one.name: one for one in read_scores(scores.path("scores.json"))}
+        return cls(name, scores, scores.folder.parents[1] / "weights" / address, benchmarks, decisive(settings))
+
+    @property
+    def metrics_log(self) -> Path:
+        """The metrics of the training; the file may not exist. See ``metrics_path``."""
+        return metrics_path(self.weights)
+
+    def metric(self, benchmark: str, name: str) -> Metric | None:
+        """Returns the metric ``name`` of the whole ``benchmark``; None when this run lacks it."""
+        whole = self.benchmarks[benchmark].whole if benchmark in self.benchmarks else []
+        return next((metric for metric in whole if metric.name == name), None)
+
+    def outcomes(self, benchmark: str) -> Outcomes:
+        """Returns the outcomes of each item of ``benchmark``; none where this run lacks it."""
+        if benchmark not in self.benchmarks:
+            return {}
+        assert self.scores is not None, "a benchmark has scores"
+        return read_outcomes(self.scores.path(f"samples/{benchmark}.jsonl"))
+
+
+def contestants(wanted: Sequence[str], root: str) -> list[Contestant]:
+    """Returns the runs and folders of scores that ``wanted`` names; with their paths where two names are equal."""
+    found = [contestant(one, root) for one in wanted]
+    if len({run.name for run in found}) == len(found):
+        return found
+    return [dataclasses.replace(run, name=one) for run, one in zip(found, wanted, strict=True)]
+
+
+def contestant(wanted: str, root: str) -> Contestant:
+    """Returns what ``wanted`` names: a folder of scores, or a run by its name, id, beginning of an id, or path.
+
+    Raises:
+        ConfigError: when it names neither, or a run that trains no model.
+    """
+    if (Path(wanted) / "scores.json").is_file():
+        scores = Artifact(Path(wanted))
+        return Contestant.of(Path(wanted).name, scores, scores.manifest.get("settings", {}))
+    run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
+    settings, finished = run.values["config"], whole(run.stages)
+    if "scores" in finished:
+        return Contestant.of(run.label, finished["scores"], settings)
+    weights = next((step.folder for step in run.stages if step.name == "weights"), None)
+    if weights is None:
+        raise ConfigError("RUN", f"{run.label!r} trains no model", "name another run (headrace runs lists all)")
+    return Contestant(run.label, None, weights, {}, decisive(settings))
+
+
+def restricted(run: Contestant, only: Sequence[str]) -> Contestant:
+    """Returns ``run`` with the benchmarks ``only``, each with any number of shots; with all when none is named."""
+    kept = {name: one for name, one in run.benchmarks.items() if not only or {name, one.base_name} & {*only}}
+    return dataclasses.replace(run, benchmarks=kept)
+
+
+def refuse_unknown(only: Sequence[str], runs: Sequence[Contestant], wanted: Sequence[str], root: str) -> None:
+    """Refuses a name in ``only`` that is no benchmark of any run.
+
+    Raises:
+        ConfigError: with the nearest name.
+    """
+    shown = {name for run in runs for key, one in run.benchmarks.items() for name in (key, one.base_name)}
+    for name in only:
+        if name not in shown:
+            known = {one for run in contestants(wanted, root) for one in run.benchmarks}
+            raise ConfigError("--only", f"no run has a benchmark {name!r}", suggestion(name, known))
+
+
+def differing_settings(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line for each setting whose value differs between runs that have it: its name, then the values."""
+    found = []
+    for key in dict.fromkeys(key for run in runs for key in run.settings):
+        values = [run.settings.get(key) for run in runs]
+        if len({value for value in values if value is not None}) > 1:
+            found.append([key, *("–" if value is None else value for value in values)])
+    return found
+
+
+def training_lines(runs: Sequence[Contestant]) -> list[list[str]]:
+    """Returns a line for each of MEASURES that a run has: its name, then the value that each run logged last."""
+    last: list[dict[str, float]] = []
+    for run in runs:
+        rows = read_metrics(run.metrics_log)
+        last.append({key: row[key] for row in rows for key in MEASURES if key in row})
+    known = [key for key in MEASURES if any(key in values for values in last)]
+    return [[MEASURES[key], *(_measured(values.get(key)) for values in last)] for key in known]
+
+
+def _measured(value: float | None) -> str:
+    return f"{value:,}" if isinstance(value, int) else decimal(value)
+
+
+def decisive(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the nested ``settings`` that decide the results, by their dotted names."""
+    return dict(flat({key: value for key, value in settings.items() if key not in (*NOT_DECISIVE, "until")}))

@@ -1,0 +1,160 @@
+"""Chooses kept and dropped documents of a stage to look at: the first ones, random ones, or those near a threshold.
+
+clean, rule c4_lines.end_mark, number 3 ──> Pages: 3 kept documents that lost lines by the rule, 3 dropped ones
+"""
+
+import dataclasses
+import functools
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+
+import xxhash
+from datatrove.data import Document
+
+from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.document import read_documents
+from headrace.data_prep.filters.filter import REMOVED_UNITS, removed_parts
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.core.settings import Seed, value_of
+from headrace.pipeline.report.documents.document_samples import alternately, located, names, shard_of, spread
+from headrace.pipeline.report.documents.marking import Located, Page, matches, pages
+from headrace.pipeline.run.step import Step
+from headrace.pipeline.tracing.lookup import (
+    KINDS,
+    cleaning_of,
+    counted_rules,
+    document_stage,
+    dropping_rules,
+    need,
+    rule_of,
+)
+from headrace.pipeline.tracing.rule_numbers import limits_of, number_of
+
+KEPT = "kept"
+REMOVED = tuple(f"removed_{unit}:" for unit in REMOVED_UNITS)
+"""The beginnings of the names of counts of a rule."""
+NUMBER = 5
+
+Accept = Callable[[Document], bool]
+Choose = Callable[[Artifact, str, Accept, int], list[Located]]
+"""Chooses a number of accepted documents of a kind."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pages:
+    """Kept pages, dropped pages, the rule that was given, and how they were chosen (empty: the first ones)."""
+
+    kept: list[Page]
+    dropped: list[Page]
+    rule: str
+    choice: str = ""
+
+
+def chosen_documents(
+    steps: Sequence[Step],
+    stage: str,
+    rule: str = "",
+    number: str = "",
+    seed: str = "",
+    extreme: str | None = None,
+    only: str | None = None,
+) -> Pages:
+    """Returns up to ``number`` documents that ``stage`` kept and up to ``number`` that it dropped, or one kind.
+
+    A ``rule`` selects the documents that it dropped, or kept documents that lost lines or sentences by it. The rule
+    ``kept`` leaves the dropped ones out. The documents are the first ones of evenly spaced shards, or random ones for a
+    ``seed``, or the dropped ones that are ``extreme``.
+
+    Raises:
+        ConfigError: when the stage has no documents, dropped and removed nothing by ``rule``, ``number`` or ``seed`` is
+            not a number, or an ``extreme`` is asked for that needs a threshold.
+        ArtifactError: when the stage, or texts before it, is not finished.
+    """
+    wanted = _positive(number or str(NUMBER))
+    artifact, texts = document_stage(stage, steps), None if stage == "texts" else need("texts", steps)
+    rules = cleaning_of(steps)
+    choose, choice = _way(artifact, rules, rule, seed, extreme)
+    kinds = {"kept": KINDS[:1], "dropped": KINDS[1:]}.get(only or ("dropped" if extreme else ""), KINDS)
+    kept, dropped = (
+        pages(choose(artifact, kind, accept, wanted), texts, rules) if kind in kinds and accept else []
+        for kind, accept in zip(KINDS, _choices(rule, artifact, stage), strict=True)
+    )
+    return Pages(kept, dropped, "" if rule == KEPT else rule, choice)
+
+
+def _way(artifact: Artifact, rules: Cleaning, rule: str, seed: str, extreme: str | None) -> tuple[Choose, str]:
+    """Returns how documents are chosen: as a function, and in words for the reader."""
+    if extreme is None:
+        return (
+            (functools.partial(at_random, int(value_of(Seed, seed, "--seed"))), f"random, seed {seed}")
+            if seed
+            else (sample, "")
+        )
+    if not rule:
+        raise ConfigError("--extreme", "needs the rule whose threshold is meant", "give --rule RULE")
+    limits = limits_of(artifact, rules, rule)
+    shown = ", ".join(f"{name}={limit:g}" for name, limit in limits.items())
+    choose = functools.partial(at_distance, rule, list(limits.values()), extreme == "farthest")
+    return choose, f"{extreme} {'to' if extreme == 'nearest' else 'from'} {shown}"
+
+
+def _choices(rule: str, artifact: Artifact, stage: str) -> tuple[Accept, Accept | None]:
+    """Returns the conditions for kept and for dropped documents that ``rule`` selects."""
+    dropping, removing = dropping_rules(artifact), counted_rules(artifact, *REMOVED)
+    if not rule or rule in dropping:
+        return lambda document: True, lambda document: matches(rule, rule_of(document))
+    if rule == KEPT:
+        return lambda document: True, None
+    if rule in removing:
+        return lambda document: _lost_by(rule, document), lambda document: matches(_filter(rule), rule_of(document))
+    known = {KEPT, *dropping, *removing}
+    raise ConfigError("RULE", f"{stage} dropped and removed nothing by {rule!r}", suggestion(rule, known))
+
+
+def sample(artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Located]:
+    """Returns up to ``number`` documents that ``accept`` takes, from evenly spaced shards, then from the others."""
+    chosen = spread(names(artifact, kind), number)
+    groups: list[list[Located]] = []
+    for index, name in enumerate([*chosen, *(name for name in names(artifact, kind) if name not in chosen)]):
+        if index >= len(chosen) and sum(map(len, groups)) >= number:
+            break
+        accepted = itertools.islice(filter(accept, read_documents(artifact.path(name))), number)
+        groups.append([(shard_of(name), document) for document in accepted])
+    return alternately(groups)[:number]
+
+
+def at_random(seed: int, artifact: Artifact, kind: str, accept: Accept, number: int) -> list[Located]:
+    """Returns ``number`` random documents that ``accept`` takes: those with the smallest hashes of seed and id."""
+    found = (one for one in located(artifact, kind) if accept(one[1]))
+    return heapq.nsmallest(number, found, key=lambda one: xxhash.xxh64_intdigest(one[1].id, seed))
+
+
+def at_distance(
+    rule: str, limits: Sequence[float], is_far: bool, artifact: Artifact, kind: str, accept: Accept, number: int
+) -> list[Located]:
+    """Returns the documents that ``rule`` dropped with numbers nearest to one of ``limits``, or farthest from all."""
+
+    def distance(one: Located) -> float:
+        measured = number_of(one[1], rule)
+        assert measured is not None
+        return min(abs(measured - limit) for limit in limits)
+
+    measured = (one for one in located(artifact, kind) if accept(one[1]) and number_of(one[1], rule) is not None)
+    return (heapq.nlargest if is_far else heapq.nsmallest)(number, measured, key=distance)
+
+
+def _filter(rule: str) -> str:
+    return rule.partition(".")[0]
+
+
+def _lost_by(rule: str, document: Document) -> bool:
+    """Whether ``rule`` removed lines or sentences of the document."""
+    return any(name == rule for _, name, _ in removed_parts(document))
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise ConfigError("NUMBER", f"{text!r} is not a number of documents", "give 1 or more")
+    return int(text)

@@ -1,0 +1,60 @@
+"""Numbers of a rule: its thresholds, which are settings, and the numbers by which it dropped documents.
+
+gopher_quality.word_count ── thresholds_of ──> {"min_words": 50.0, "max_words": 100000.0}
+{"drop": {"rule": "gopher_quality.word_count", "value": "49"}} ── number_of ──> 49.0
+"""
+
+import re
+
+from datatrove.data import Document
+
+from headrace.data_prep.clean import Cleaning
+from headrace.data_prep.filters.filter import deciding
+from headrace.data_prep.filters.page_rules import PageRule
+from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import ConfigError, suggestion
+from headrace.pipeline.tracing.lookup import DROPPED, counted_rules, rule_of
+
+NUMBER = re.compile(r"(?:\S+ )?(\d+(?:\.\d+)?)")
+"""A stored value that is a number, perhaps after a name: ``49``, ``0.3125``, ``de 0.9712``."""
+LIMITS = ("min_", "max_")
+"""The beginnings of the names of settings that are thresholds."""
+
+
+def number_of(document: Document, rule: str) -> float | None:
+    """Returns the number by which ``rule`` dropped ``document``; None when another rule did, or it stores no number."""
+    return number_in(str(document.metadata["drop"].get("value", ""))) if rule_of(document) == rule else None
+
+
+def number_in(value: str) -> float | None:
+    """Returns the number in the stored ``value`` of a drop; None when it holds none."""
+    found = NUMBER.fullmatch(value)
+    return float(found[1]) if found else None
+
+
+def limits_of(artifact: Artifact, cleaning: Cleaning, rule: str) -> dict[str, float]:
+    """Returns the thresholds of ``rule``, which dropped pages of ``artifact``: its settings ``min_…`` and ``max_…``.
+
+    Raises:
+        ConfigError: when it dropped nothing, or has no threshold.
+    """
+    known = counted_rules(artifact, DROPPED)
+    if rule not in known:
+        raise ConfigError("RULE", f"clean dropped nothing by {rule!r}", suggestion(rule, known))
+    limits = thresholds_of(cleaning, rule)
+    if not limits:
+        raise ConfigError("RULE", f"{rule!r} has no threshold", "give a rule that measures, such as c4_lines.sentences")
+    return limits
+
+
+def thresholds_of(cleaning: Cleaning, rule: str) -> dict[str, float]:
+    """Returns the settings ``min_…`` and ``max_…`` of ``rule``; none for a rule that does not measure."""
+    owners, reason = deciding(rule, cleaning.filters), rule.partition(".")[2]
+    rules = [one for owner in owners for one in getattr(owner, "rules", ()) if isinstance(one, PageRule)]
+    holders = [*(one for one in rules if one.reason == reason), *owners]
+    fields = vars(holders[0]) if holders else {}
+    return {
+        name: float(value)
+        for name, value in fields.items()
+        if name.startswith(LIMITS) and isinstance(value, (int, float))
+    }
