@@ -116,6 +116,7 @@ def headrace(project: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_new_filter_and_a_new_source_need_no_other_file(project: Path) -> None:
     """The run counts the filter's reasons, and ``inspect`` marks the lines that its rule removed."""
     headrace(project)

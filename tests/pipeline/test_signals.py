@@ -242,6 +242,7 @@ def test_finished_tasks_are_kept(tmp_path: Path, number: signal.Signals) -> None
     assert "Traceback" not in (tmp_path / "logs/write.log").read_text()
 
 
+@pytest.mark.slow
 def test_the_command_says_it_in_one_line(tmp_path: Path) -> None:
     """``headrace watch --score`` waits for checkpoints."""
     (tmp_path / "pages.jsonl").write_text(json.dumps({"text": page(0)}) + "\n")

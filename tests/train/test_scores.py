@@ -242,6 +242,7 @@ def test_batch_tokens_change_no_score(demo, line, run_stage, tmp_path):
             assert ours["value"] == pytest.approx(theirs["value"], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_standard_benchmarks_on_real_files(line, run_stage, data_folder, tmp_path):
     data = data_folder("evaluation")
     settings = yaml.safe_load((CONF / "standard.yaml").read_text()) | {"data": str(data)}

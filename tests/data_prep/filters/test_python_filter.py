@@ -73,6 +73,7 @@ def dropped() -> tuple[Path, list[tuple[str, str]]]:
     return clean, [(one.text, f"{one.metadata['drop']['rule']} {one.metadata['drop']['value']}") for one in documents]
 
 
+@pytest.mark.slow
 def test_a_run_with_a_class_of_ones_own(folder: Path) -> None:
     """In processes of their own; a changed class has another address."""
     result = headrace(*RUN)

@@ -25,6 +25,7 @@ def check(found: dict[str, object]) -> None:
     assert found["peak_rss_mb"] < 2000
 
 
+@pytest.mark.slow
 def test_a_few_broken_files():
     """Without a global filter the stage is one phase of one task for each kind."""
     found = fuzz(120, "--no-filters", "--workers", "1")

@@ -45,6 +45,7 @@ print(json.dumps(digests(lambda name: Path(sys.argv[1]) / name)))
 """
 
 
+@pytest.mark.slow
 def test_every_process_trains_the_same_bytes(data_folder):
     folder = data_folder("language").parent
     command = [sys.executable, "-c", PRINT_DIGESTS, str(folder)]

@@ -166,6 +166,7 @@ def test_it_stops_when_the_script_is_killed(folder: Path) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_errors_of_the_run_are_raised(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

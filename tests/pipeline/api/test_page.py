@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import headrace
 from tests.pipeline.api.conftest import Root
 from tests.small_runs import c4_corpus
@@ -18,6 +20,7 @@ PAGE = (ROOT / "docs/python.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_every_block_runs(root: Root, tmp_path: Path) -> None:
     shutil.copytree(root.path, tmp_path / "runs")
     (tmp_path / "pages.jsonl").write_text("".join(json.dumps(row) + "\n" for row in c4_corpus()[1]))

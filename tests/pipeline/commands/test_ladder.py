@@ -98,6 +98,7 @@ def test_a_ladder_goes_on_where_it_was_interrupted(corpus, started, tmp_path, ca
     assert "No law of the loss: it needs 3 sizes and 3 token counts with losses, and there are 2 and 1." in text
 
 
+@pytest.mark.slow
 def test_token_counts_are_branches_of_a_trunk_that_is_trained_once(corpus, started, capsys):
     started += ["", "", ""]  # so that nothing is interrupted
     climbed(corpus, ("", "8e-3", "4096,8192"))

@@ -71,6 +71,7 @@ def started(monkeypatch) -> list[str]:
     return names
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_and_proposes_a_mixture(corpus, started, tmp_path, capsys):
     line = settings(corpus, "name=m")
     search(line, "4", "", None, None, starts=False)

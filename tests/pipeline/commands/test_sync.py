@@ -127,6 +127,7 @@ def test_without_a_finished_stage_there_is_nothing_to_sync(run: Run) -> None:
     assert str(error.value) == f"{root}: has no finished stage and no checkpoint of this run; start the run"
 
 
+@pytest.mark.slow
 def test_the_runs_of_a_sweep_are_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     groups: list[str] = []
     monkeypatch.setattr(start, "carry_out", lambda run: groups.append(os.environ[GROUP]))

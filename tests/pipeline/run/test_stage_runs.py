@@ -116,6 +116,7 @@ def test_the_report_has_its_tables_figures_and_page(root: Path) -> None:
     assert page.read_bytes() == written.read_bytes()
 
 
+@pytest.mark.slow
 def test_what_was_recorded_is_not_recorded_again_and_what_a_kill_left_out_is(root: Path, overrides: list[str]) -> None:
     before = {run.folder for run in offline_runs(root)}
     assert headrace_here(*overrides).returncode == 0

@@ -32,6 +32,7 @@ def runs(line, run_stage, tmp_path_factory):
     return root, ids
 
 
+@pytest.mark.slow
 def test_two_runs_by_their_ids(runs, capsys):
     root, (first, second) = runs
     result = headrace_here("compare", first, second, "--page", str(root / "page.html"), f"root={root}")
