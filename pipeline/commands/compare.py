@@ -41,7 +41,7 @@ from headrace.pipeline.report import compare_page
 from headrace.pipeline.report.figures.forest import Interval
 from headrace.pipeline.report.formatting import decimal, flat
 from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved import SavedRun, scored_folder
 from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import (
     BenchmarkScores,
@@ -199,10 +199,8 @@ def contestant(wanted: str, root: str) -> Contestant:
         ConfigError: when it names neither, or a run that trains no model.
     """
     if (Path(wanted) / "scores.json").is_file():
-        scores = Artifact(Path(wanted))
-        settings = scores.manifest.get("settings", {})
-        model = str(settings.get("folder", ""))
-        run = Contestant.of(Path(model).name or Path(wanted).name, scores, settings)
+        scores, model = Artifact(Path(wanted)), scored_folder(Path(wanted))
+        run = Contestant.of(Path(model).name or Path(wanted).name, scores, scores.manifest.get("settings", {}))
         return dataclasses.replace(run, long_name=model)
     run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
     settings, finished = run.values["config"], whole(run.stages)

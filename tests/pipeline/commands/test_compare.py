@@ -14,11 +14,13 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.report.figures.forest import Interval
 from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.run.step import Step, save_step
 from headrace.train.evaluation.metrics import accuracy, perplexity
+from headrace.train.evaluation.settings import Evaluation
 from headrace.train.evaluation.significance import mcnemar, paired_bootstrap
+from headrace.train.scores import FolderScores
 from tests.command_line import headrace_here, understood
 from tests.pipeline.report.test_report import Reader, browse
 
@@ -194,10 +196,10 @@ def test_folders_are_called_by_their_last_part(runs, tmp_path):
 
 
 def evaluated(folder, address, model):
-    """Scores of ``headrace evaluate MODEL``, as its manifest describes them; the path of their folder."""
+    """Scores of ``headrace evaluate MODEL``, with the file that its ranks read; the path of their folder."""
     run_of(folder / address, FIRST, NATS)
-    manifest = read_sealed(folder / address / "manifest.json")
-    write_sealed(folder / address / "manifest.json", manifest | {"settings": {"folder": model}})
+    stage = FolderScores(evaluation=Evaluation(), folder=model)
+    save_step(Step(stage, address, folder / address, {}, {}, {}))
     return str(folder / address)
 
 
