@@ -78,6 +78,12 @@ def check_settings(overrides: tuple[str, ...]) -> None:
     decoded(compose(overrides))
 
 
+def test_the_run_of_the_set_up_is_understood() -> None:
+    """It makes numba compile functions, so that the first run of a user does not."""
+    (settings,) = re.findall(r"\$\(abspath \$\(HEADRACE\)\) (.*?) >", (ROOT / "Makefile").read_text())
+    check_settings(tuple(settings.split()))
+
+
 @pytest.mark.parametrize(("name", "path", "anchor"), LINKS)
 def test_a_link_leads_somewhere(name: str, path: str, anchor: str) -> None:
     target = (ROOT / name).parent / path if path else ROOT / name
