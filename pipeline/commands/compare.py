@@ -200,8 +200,8 @@ def contestant(wanted: str, root: str) -> Contestant:
     """
     if (Path(wanted) / "scores.json").is_file():
         scores, model = Artifact(Path(wanted)), scored_folder(Path(wanted))
-        run = Contestant.of(Path(model).name or Path(wanted).name, scores, scores.manifest.get("settings", {}))
-        return dataclasses.replace(run, long_name=model)
+        found = Contestant.of(Path(model).name or Path(wanted).name, scores, scores.manifest.get("settings", {}))
+        return dataclasses.replace(found, long_name=model)
     run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
     settings, finished = run.values["config"], whole(run.stages)
     if "scores" in finished:
