@@ -37,6 +37,18 @@ MAKE = re.compile(r"(?:`|^ +)make ([a-z][\w-]+)", re.MULTILINE)
 TARGETS = sorted({(name, target) for name, text in TEXTS.items() for target in MAKE.findall(text)})
 
 
+TUTORIALS = sorted(ROOT.glob("docs/tutorial_*.md"))
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_names_the_sections_whose_commands_no_test_runs(path: Path) -> None:
+    """Tests run the blocks marked as ``console`` (tests/end_to_end/tutorial.py), not those marked as ``sh``."""
+    begins, *sections = re.split(r"^## (?=\d)", path.read_text(), flags=re.MULTILINE)
+    (exceptions,) = re.findall(r"A test runs every command below, .*? except (.*?)\. In outputs", begins, re.DOTALL)
+    skipped = [section.partition(".")[0] for section in sections if "\n```sh\n" in section]
+    assert re.findall(r"in section (\d+)", exceptions) == skipped
+
+
 def test_there_is_something_to_test() -> None:
     assert len(HEADRACE) > 10
     assert len(LINKS) > 3
@@ -64,6 +76,12 @@ def test_a_command_is_understood(line: str) -> None:
 def check_settings(overrides: tuple[str, ...]) -> None:
     """Composes and checks ``overrides``, which many commands share."""
     decoded(compose(overrides))
+
+
+def test_the_run_of_the_set_up_is_understood() -> None:
+    """It makes numba compile functions, so that the first run of a user does not."""
+    (settings,) = re.findall(r"\$\(abspath \$\(HEADRACE\)\) (.*?) >", (ROOT / "Makefile").read_text())
+    check_settings(tuple(settings.split()))
 
 
 @pytest.mark.parametrize(("name", "path", "anchor"), LINKS)

@@ -1,7 +1,7 @@
 """``headrace compare``: settings, losses and scores of runs side by side, with tests of the differences of scores.
 
 headrace compare small large                        runs by their names, ids, beginnings of ids, or paths
-headrace compare runs/folder_scores/77aa… runs/scores/0c1d…    folders of scores
+headrace compare runs/folder_scores/77aa… runs/scores/0c1d…    folders of scores; 77aa… has the name of its model
 headrace compare A B --only piqa,arc_easy           some benchmarks, or one of your own alone
 headrace compare A B C > table.md                   Markdown when the output is not a terminal
 headrace compare A B C --page comparison.html       with loss curves and figures (compare_page.py)

@@ -23,6 +23,7 @@ from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, TaskError, suggestion
 from headrace.pipeline.core.settings import Natural, Positive, value_of
 from headrace.pipeline.report.formatting import visible
+from headrace.pipeline.run.current_phase import CurrentPhase
 from headrace.pipeline.run.saved import AnyStep
 
 TAIL_BYTES = 1 << 18
@@ -75,6 +76,8 @@ def explain(step: AnyStep) -> Iterator[Fact]:
     tasks = sum(phase.tasks for phase in step.phases)
     done = tasks - sum(len(step.missing(phase)) for phase in step.phases)
     yield "stage", f"{step.name}, {done} of {tasks or '?'} tasks done"
+    if len(step.phases) > 1 and (current := CurrentPhase.of(step)):
+        yield "at", str(current)
     for state in load("run.jobs").states([step]).values():
         yield "job", state
     if error := error_report.read(step.folder):

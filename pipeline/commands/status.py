@@ -7,7 +7,7 @@ headrace status experiment=demo      the run of these settings
 
     stage        state     tasks   result
     texts        done      12/12   55,303 records in, 51,877 kept
-    clean        RUNNING    3/12
+    clean        RUNNING    3/35    phase 1/5 0-filter, 3/4 tasks
     weights      RUNNING    0/1     120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200
 
 A stage that was begun is ``stopped`` when no job and no process works on it. Below the rows are the states of jobs,
@@ -30,6 +30,7 @@ from headrace.pipeline.core import error_report
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.progress import latest_count, latest_line
 from headrace.pipeline.core.terminal import show_table
+from headrace.pipeline.run.current_phase import CurrentPhase
 from headrace.pipeline.run.saved import AnyStep, SavedRun
 from headrace.pipeline.run.storage import Stored
 
@@ -90,7 +91,7 @@ class StageState:
         begun = "begun" if is_held or is_running else "stopped"
         state = job_state or ("failed" if has_failed else begun if done or step.folder.is_dir() else "to do")
         result = latest_line(step.folder) if is_held or job_state else latest_count(step.folder)
-        return cls(step.name, state.split(",")[0], done, tasks, result, step.folder)
+        return cls(step.name, state.split(",")[0], done, tasks, result or phase_of(step), step.folder)
 
     @property
     def progress(self) -> str:
@@ -121,6 +122,12 @@ def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[
     rows = [StageState.of(step, job_states.get(step.name, ""), step.name in failures, is_running) for step in steps]
     jobs = [f"{stage}: {state}" for stage, state in job_states.items()]
     return rows, [*jobs, *(f"{stage} failed: {error}" for stage, error in failures.items())]
+
+
+def phase_of(step: AnyStep) -> str:
+    """Returns the phase that a stage of several phases is at; empty before it has begun."""
+    current = CurrentPhase.of(step) if len(step.phases) > 1 and step.folder.is_dir() else None
+    return str(current or "")
 
 
 def headline(stage: str, counts: Mapping[str, Any]) -> str:

@@ -149,6 +149,7 @@ class StageProgress:
     def __init__(self, label: str, phases: int) -> None:
         self._label, self._phases, self._number = label, phases, 0
         self._name, self._tasks, self._done, self._total_bytes = "", 0, 0, 0
+        self._fraction_before = 0.0
         self._read = Amounts()
         self._began = self._logged = self._phase_began = time.monotonic()
         console = Console(stderr=True)
@@ -165,6 +166,13 @@ class StageProgress:
         """Starts phase ``number`` (from 1), whose tasks read ``raw_bytes`` of raw files; 0 if they read none."""
         self._number, self._name, self._tasks, self._total_bytes = number, name, tasks, raw_bytes
         self._done, self._read, self._phase_began = 0, Amounts(), time.monotonic()
+        self._fraction_before = 0.0
+        self._show()
+
+    def skip(self, tasks: int) -> None:
+        """Counts ``tasks`` of the phase as done before. They are not in the time that is left."""
+        self._done += tasks
+        self._fraction_before = self._fraction
         self._show()
 
     def advance(self, tasks: int) -> None:
@@ -209,14 +217,20 @@ class StageProgress:
 
     def _text(self) -> str:
         seconds = max(time.monotonic() - self._phase_began, 1e-9)
-        facts = [f"phase {self._number}/{self._phases} {self._name}", f"{self._done}/{self._tasks} tasks"]
+        facts = [phase_text(self._number, self._phases, self._name, self._done, self._tasks)]
         if self._read.records:
             facts.append(f"{self._read.records:,} records ({self._read.records / seconds:.3g}/s)")
         if self._total_bytes:
             facts.append(f"{self._read.raw_bytes / 1e6:,.0f}/{self._total_bytes / 1e6:,.0f} MB")
-        if 0 < self._fraction < 1:
-            facts.append(f"{duration(seconds / self._fraction - seconds)} to go")
+        if self._fraction_before < self._fraction < 1:
+            rate = (self._fraction - self._fraction_before) / seconds
+            facts.append(f"{duration((1 - self._fraction) / rate)} to go")
         return ", ".join(facts)
+
+
+def phase_text(number: int, phases: int, name: str, done: int, tasks: int) -> str:
+    """Returns how far phase ``number`` of ``phases`` is, ``phase 9/12 stars_2, 12/16 tasks``."""
+    return f"phase {number}/{phases} {name}, {done}/{tasks} tasks"
 
 
 def follow_trail(label: str, rows: Iterable[Mapping[str, Any]]) -> None:

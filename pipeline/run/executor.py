@@ -88,7 +88,7 @@ class TaskExecutor:
         """
         left = self._missing()
         waiting = Waiting(self.step.name, progress.print_line)
-        progress.advance(self.tasks - len(left))
+        progress.skip(self.tasks - len(left))
         while left:
             held = set(left)
             for task in self._finished(left, workers, progress):

@@ -1,6 +1,6 @@
 """Follows a run that works elsewhere: in another terminal, or as jobs of a cluster. It changes nothing.
 
-part records ─────> tasks of a data stage that are done
+part records ─────> phase of a data stage, and its tasks that are done
 metrics.jsonl ────> steps, loss and speed of a training          logs/progress.jsonl ──> queries of a scoring
 the scheduler ────> the end of a job that failed      claims ───────────────> the end of a command that was killed
 """
@@ -12,8 +12,9 @@ from pathlib import Path
 from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.metrics_file import appearing_rows
-from headrace.pipeline.core.progress import Progress
+from headrace.pipeline.core.progress import StageProgress
 from headrace.pipeline.run import jobs, summary
+from headrace.pipeline.run.current_phase import CurrentPhase
 from headrace.pipeline.run.planner import Run, run_folder
 from headrace.pipeline.run.run_files import RUN_JSON
 from headrace.pipeline.run.saved import SavedRun
@@ -65,20 +66,18 @@ class Following:
         return False
 
     def show_tasks(self) -> None:
-        """Shows the tasks of all phases that are done, until the step is finished."""
-        total = sum(phase.tasks for phase in self._step.phases)
-        with Progress(self._step.name, total, "tasks") as progress:
-            shown = self._done(total)
-            progress.skip(shown)
+        """Shows the phase that the step is at and its tasks that are done, until the step is finished."""
+        shown: CurrentPhase | None = None
+        with StageProgress(self._step.name, len(self._step.phases)) as progress:
             while not self.is_over():
+                now = CurrentPhase.of(self._step)
+                if now is not None and shown is not None and now.number == shown.number:
+                    progress.advance(now.done - shown.done)
+                elif now is not None:
+                    progress.start_phase(now.number, now.name, now.tasks)
+                    progress.skip(now.done)
+                shown = now
                 time.sleep(POLL_SECONDS)
-                done = self._done(total)
-                progress.advance(done - shown)
-                shown = done
-            progress.advance(total - shown)
-
-    def _done(self, total: int) -> int:
-        return total - sum(len(self._step.missing(phase)) for phase in self._step.phases)
 
     def _refuse_failure(self) -> None:
         if self._run.processes() or Stored(self._step.folder).is_in_use:

@@ -27,6 +27,9 @@ from headrace.pipeline.run.run_files import DEFAULT_ROOT, NAME, is_own, run_file
 RUNNING = "running-{}.claim"
 """The claim that a command holds while it runs stages on this machine; the braces stand for the process."""
 
+STEP_JSON = "logs/step.json"
+"""The path of what the ranks of a distributed stage read (step.py), below the folder of its artifact."""
+
 
 class AnyPhase(Protocol):
     """A phase of a planned step, or of a saved one."""
@@ -200,6 +203,16 @@ def saved_runs(root: Path) -> Iterator[SavedRun]:
             yield SavedRun.read(file)
         except (ArtifactError, PermissionError):
             continue
+
+
+def scored_folder(scores: Path) -> str:
+    """Returns the folder of the model that ``headrace evaluate`` scored, as it was typed; empty when that is unknown.
+
+    The manifest does not hold it, because the scores depend on the files of the model, not on their path.
+    """
+    with contextlib.suppress(ArtifactError, FileNotFoundError):
+        return str(read_saved(scores / STEP_JSON)["settings"].get("folder", ""))
+    return ""
 
 
 def read_saved(file: Path) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from headrace.pipeline.core.settings import decode, differing
 from headrace.pipeline.core.stage import Phase, Stage, address_of
 from headrace.pipeline.run.executor import PhaseStep, TaskExecutor
 from headrace.pipeline.run.run_files import is_trusted
-from headrace.pipeline.run.saved import AnyPhase, read_saved
+from headrace.pipeline.run.saved import STEP_JSON, AnyPhase, read_saved
 from headrace.pipeline.run.workers import Workers
 from headrace.train.finetuned import Finetuned
 from headrace.train.scores import CheckpointScores, FolderScores, Scores
@@ -123,7 +123,7 @@ def _decisive(description: Mapping[str, Any]) -> dict[str, Any]:
 
 def save_step(step: Step) -> Path:
     """Writes ``step.json`` for the ranks of a distributed ``step``, and returns its path."""
-    path = step.folder / "logs" / "step.json"
+    path = step.folder / STEP_JSON
     values: dict[str, Any] = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
     values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
     values |= {"inputs": {name: str(folder) for name, folder in step.inputs.items()}}

@@ -18,6 +18,7 @@ from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.core.variables import JOB
 from headrace.pipeline.report.report import Report
@@ -33,12 +34,14 @@ SETTLING_SECONDS = 60
 
 def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> None:
     """Runs ``first`` and every ``width``-th task after it that is not done. Finishes the artifact if it is complete."""
-    phase = next(phase for phase in step.phases if phase.name == phase_name)
+    number, phase = next((number, one) for number, one in enumerate(step.phases, 1) if one.name == phase_name)
     executor = step.executor(phase)
+    tasks = [first] if width is None else range(first, phase.tasks, width)
     with attempts.recorded(step.folder):
-        for task in [first] if width is None else range(first, phase.tasks, width):
+        for done, task in enumerate(tasks, 1):
             executor.run_task_when_free(task)
-            print(f"{step.name} {phase_name} task {task} of {phase.tasks} is done", flush=True)
+            at = phase_text(number, len(step.phases), phase_name, done, len(tasks))
+            print(f"{step.name}: {at} of this job, task {task} is done", flush=True)
         step.finish_if_complete()
 
 

@@ -16,7 +16,7 @@ from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
 from headrace.pipeline.report.formatting import decimal, flat
 from headrace.pipeline.run.run_files import named_file
-from headrace.pipeline.run.saved import SavedRun
+from headrace.pipeline.run.saved import SavedRun, scored_folder
 from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores
 
@@ -43,6 +43,8 @@ class Contestant:
     """The scores of each benchmark, by its name."""
     settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The settings that decide the results, by their dotted names."""
+    long_name: str = ""
+    """The name where another run has the same ``name``; empty when it is not known."""
 
     @classmethod
     def of(cls, name: str, scores: Artifact, settings: Mapping[str, Any] = MappingProxyType({})) -> "Contestant":
@@ -70,22 +72,33 @@ class Contestant:
 
 
 def contestants(wanted: Sequence[str], root: str) -> list[Contestant]:
-    """Returns the runs and folders of scores that ``wanted`` names; with their paths where two names are equal."""
+    """Returns the runs and folders of scores that ``wanted`` names; with longer names where two are equal."""
     found = [contestant(one, root) for one in wanted]
-    if len({run.name for run in found}) == len(found):
-        return found
-    return [dataclasses.replace(run, name=one) for run, one in zip(found, wanted, strict=True)]
+    names = [run.name for run in found]
+    if is_double(names):
+        names = [run.long_name if names.count(run.name) > 1 and run.long_name else run.name for run in found]
+    if is_double(names):
+        names = list(wanted)
+    return [dataclasses.replace(run, name=name) for run, name in zip(found, names, strict=True)]
+
+
+def is_double(names: Sequence[str]) -> bool:
+    """Whether two of ``names`` are equal."""
+    return len({*names}) < len(names)
 
 
 def contestant(wanted: str, root: str) -> Contestant:
     """Returns what ``wanted`` names: a folder of scores, or a run by its name, id, beginning of an id, or path.
 
+    Scores of ``headrace evaluate FOLDER`` have the name of the model's folder.
+
     Raises:
         ConfigError: when it names neither, or a run that trains no model.
     """
     if (Path(wanted) / "scores.json").is_file():
-        scores = Artifact(Path(wanted))
-        return Contestant.of(Path(wanted).name, scores, scores.manifest.get("settings", {}))
+        scores, model = Artifact(Path(wanted)), scored_folder(Path(wanted))
+        found = Contestant.of(Path(model).name or Path(wanted).name, scores, scores.manifest.get("settings", {}))
+        return dataclasses.replace(found, long_name=model)
     run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
     settings, finished = run.values["config"], whole(run.stages)
     if "scores" in finished:

@@ -88,11 +88,11 @@ def aligned(shown: Sequence[str], real: Sequence[str]) -> Iterator[tuple[str, st
         if line.strip() == OMITTED:
             yield line, line
             continue
-        pattern = re.compile(".*".join(re.escape(part) for part in _shape(line).split(OMITTED)))
-        yield line, next((candidate for candidate in left if pattern.fullmatch(_shape(candidate))), None)
+        pattern = re.compile(".*".join(re.escape(part) for part in shape(line).split(OMITTED)))
+        yield line, next((candidate for candidate in left if pattern.fullmatch(shape(candidate))), None)
 
 
-def _shape(line: str) -> str:
+def shape(line: str) -> str:
     """Returns ``line`` without styles, its numbers, addresses, bars and runs of spaces replaced."""
     for pattern, replacement in ((STYLE, ""), (ADDRESS, "#"), (NUMBER, "0"), (BAR, "━")):
         line = pattern.sub(replacement, line)

@@ -10,8 +10,11 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.series.contestants import contestant
+from headrace.pipeline.run.step import Step, save_step
+from headrace.pipeline.series.contestants import contestant, contestants
 from headrace.train.evaluation.metrics import accuracy
+from headrace.train.evaluation.settings import Evaluation
+from headrace.train.scores import FolderScores
 from tests.command_line import headrace_here, understood
 from tests.pipeline.report.test_report import Reader, browse
 from tests.pipeline.series.test_score_differences import FIRST, NATS, SECOND, artifact, run_of, runs
@@ -74,6 +77,41 @@ def test_the_page_has_no_column_of_shots_when_there_are_none(tmp_path, shots, he
 def test_folders_are_called_by_their_last_part(runs, tmp_path):
     result = headrace_here("compare", str(tmp_path / "b"), f"{tmp_path}/a/", f"root={tmp_path}")
     assert result.stdout.splitlines()[0] == "| benchmark | shots | metric | items | b | a | − b | p |"
+
+
+def evaluated(folder, address, model):
+    """Scores of ``headrace evaluate MODEL``, with the file that its ranks read; the path of their folder."""
+    run_of(folder / address, FIRST, NATS)
+    stage = FolderScores(evaluation=Evaluation(), folder=model)
+    save_step(Step(stage, address, folder / address, {}, {}, {}))
+    return str(folder / address)
+
+
+@pytest.mark.parametrize(
+    ("models", "names"),
+    [
+        (("models/gpt2", "other/llama/"), ["gpt2", "llama"]),
+        (("models/gpt2", "other/gpt2"), ["models/gpt2", "other/gpt2"]),
+        (("gpt2", "gpt2"), None),  # scored from two folders: they have the paths of their scores
+        ((".", "gpt2"), ["77aa77aa77aa", "gpt2"]),
+    ],
+)
+def test_scores_of_a_model_have_the_name_of_its_folder(tmp_path, models, names):
+    paths = [
+        evaluated(tmp_path, address, model) for address, model in zip(("77aa" * 3, "0c1d" * 3), models, strict=True)
+    ]
+    found = contestants([*paths, str(run_of(tmp_path / "a", SECOND, NATS).folder)], str(tmp_path))
+    assert [run.name for run in found] == ([*names, "a"] if names else [*paths, str(tmp_path / "a")])
+
+
+def test_table_and_page_name_the_models(tmp_path):
+    paths = [evaluated(tmp_path, *one) for one in (("77aa77aa77aa", "models/small"), ("0c1d0c1d0c1d", "models/large"))]
+    page = tmp_path / "page.html"
+    result = headrace_here("compare", *paths, f"--page={page}", f"root={tmp_path}")
+    assert result.returncode == 0, result.stderr
+    assert "| benchmark | shots | metric | items | small | large | − small | p |" in result.stdout
+    assert "<title>small, large</title>" in page.read_text()
+    assert "77aa" not in result.stdout + page.read_text()
 
 
 def test_words_that_name_no_run(tmp_path):

@@ -89,6 +89,19 @@ def test_a_long_stage_shows_what_its_tasks_have_read(
     ]
 
 
+def test_tasks_of_an_earlier_start_are_not_in_the_time_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    with StageProgress("clean", 5) as stage:
+        stage.start_phase(2, "1-one_page_per_url", 16)
+        stage.skip(12)
+        clock[0] += 40
+        stage.advance(1)
+    assert capsys.readouterr().err.startswith("clean: phase 2/5 1-one_page_per_url, 13/16 tasks, 0:02:00 to go\n")
+
+
 def test_what_a_task_counts_is_reported_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, reported = [0.0], list[Amounts]()
     monkeypatch.setattr("time.monotonic", lambda: clock[0])

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from headrace.pipeline.commands import logs
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core import claim, error_report, progress
@@ -58,10 +59,64 @@ def test_status_of_a_killed_training_shows_no_speed(
 
 
 def row_of_weights(settings: list[str]) -> str:
+    return row_of("weights", settings)
+
+
+def row_of(stage: str, settings: list[str]) -> str:
     done = headrace_here("status", *settings)
     assert done.returncode == 0, done.stderr
-    (row,) = [line for line in done.stdout.splitlines() if line.split()[:1] == ["weights"]]
+    (row,) = [line for line in done.stdout.splitlines() if line.split()[:1] == [stage]]
     return " ".join(row.split())
+
+
+@pytest.fixture
+def duplicates(settings: list[str]) -> Step:
+    """Duplicates at their second phase, of which 3 of 16 tasks are done: by another terminal, or by jobs."""
+    step = next(step for step in plan(decoded(compose(settings))) if step.name == "duplicates")
+    first, second, *_ = step.phases
+    for phase, tasks in ((first, first.tasks), (second, 3)):
+        for task in range(tasks):
+            TaskOutput(step.folder, phase.name, task).done({})
+    return step
+
+
+def test_status_and_logs_show_the_phase_that_a_data_stage_is_at(
+    settings: list[str], duplicates: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    at, tasks = "phase 2/12 exact, 3/16 tasks", sum(phase.tasks for phase in duplicates.phases)
+    with claim.claimed(duplicates.folder / "parts/exact-00003.claim"):
+        assert row_of("duplicates", settings) == f"duplicates begun 4/{tasks} {at} {duplicates.folder}"
+    assert row_of("signatures", settings).startswith("signatures to do 0/1 ")
+    facts = dict(logs.explain(duplicates))
+    assert facts == {"stage": f"duplicates, 4 of {tasks} tasks done", "at": at}
+
+
+def test_watch_counts_only_the_tasks_that_it_saw_in_the_time_left(
+    duplicates: Step, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each second shows one more task; then the phase ends, and the next one begins."""
+    now = [100.0]
+    _, second, third, *_ = duplicates.phases
+
+    def sleep(seconds: float) -> None:
+        now[0] += 10.0
+        missing = duplicates.missing(second) or duplicates.missing(third)
+        TaskOutput(duplicates.folder, (second if duplicates.missing(second) else third).name, missing[0]).done({})
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now[0])
+    monkeypatch.setattr(following, "time", clock)
+    monkeypatch.setattr(progress, "time", clock)
+    work = following.Following(duplicates, duplicates.folder)
+    monkeypatch.setattr(work, "is_over", lambda: now[0] >= 240.0)
+    work.show_tasks()
+    assert capsys.readouterr().err.splitlines() == [
+        "duplicates: phase 2/12 exact, 6/16 tasks, 0:01:40 to go",
+        "duplicates: phase 2/12 exact, 9/16 tasks, 0:01:10 to go",
+        "duplicates: phase 2/12 exact, 12/16 tasks, 0:00:40 to go",
+        "duplicates: phase 2/12 exact, 15/16 tasks, 0:00:10 to go",
+        "duplicates: 12 phases in 0:02:20",
+    ]
 
 
 @pytest.fixture
@@ -141,7 +196,7 @@ def test_watch_follows_data_stages_until_they_are_done(
         done = headrace_here("watch", *settings)
     assert done.returncode == 0, done.stderr
     lines = done.stderr.splitlines()
-    assert re.fullmatch(r"texts 1/1 tasks, .*, 0:00:00 to go", lines[0])
+    assert re.fullmatch(r"texts: 1 phase in 0:00:\d\d", lines[0])
     assert lines[1].split() == ["texts", "done"]
     assert lines[-1].split() == ["report", "done"]
     assert re.search(r"records in +1\n", done.stdout)

@@ -52,9 +52,15 @@ def run(run_json: Path, *arguments: str) -> int:
     return worker.main([str(run_json), *arguments])
 
 
-def test_an_index_runs_every_width_th_task_and_the_last_one_finishes_the_artifact(run_json: Path) -> None:
+def test_an_index_runs_every_width_th_task_and_the_last_one_finishes_the_artifact(
+    run_json: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     texts, _ = steps_of(run_json)
     assert run(run_json, "texts", "texts", "0", "2") == 0
+    assert capfd.readouterr().out.splitlines() == [
+        "texts: phase 1/1 texts, 1/2 tasks of this job, task 0 is done",
+        "texts: phase 1/1 texts, 2/2 tasks of this job, task 2 is done",
+    ]
     assert texts.missing(texts.phases[0]) == [1]
     assert not texts.is_whole
     before = {path: path.stat().st_mtime_ns for path in texts.folder.glob("parts/*")}
