@@ -20,6 +20,7 @@ from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.series import carried_out
 from tests.command_line import headrace_here
 from tests.finished import finished
+from tests.pipeline.run.fake_slurm import FakeSlurm, option
 from tests.small_runs import TRAINING, Corpus, build
 
 GRID = ("16,32", "4e-3,1.6e-2,6.4e-2", "")
@@ -36,11 +37,16 @@ def leave_weights(run: Run) -> None:
     (step,) = (step for step in run.steps if step.name == "weights")
     config = run.config
     loss = 2 + 10 / config.model.width + 4 / config.training.steps - config.optimizer.learning_rate
-    step.folder.mkdir(parents=True)
-    row = {"step": config.training.steps, "validation_loss": loss, "epoch": 5.5}
-    (step.folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
-    finished(step.folder)
+    leave_curve(step.folder, config.training.steps, loss)
     save(config, run.values, run.steps, run.overrides)
+
+
+def leave_curve(folder: Path, steps: int, loss: float) -> None:
+    """Leaves finished weights with one row of metrics."""
+    folder.mkdir(parents=True, exist_ok=True)
+    row = {"step": steps, "validation_loss": loss, "epoch": 5.5}
+    (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    finished(folder)
 
 
 @pytest.fixture
@@ -111,6 +117,35 @@ def test_token_counts_are_branches_of_a_trunk_that_is_trained_once(corpus, start
     with pytest.raises(TaskError):
         climbed(corpus, ("", "6.4e-2", "4096,8192"))
     assert started[3:] == ["t-0.064-8-trunk"], "nothing begins where the trunk failed"
+
+
+def test_on_slurm_each_training_is_submitted_once(corpus, tmp_path, monkeypatch, capsys):
+    """The queue is full after the first training; the same command goes on with the second, and then with neither."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    slurm, first = FakeSlurm(tmp_path / "bin"), ["s-0.002-24:weights", "s-0.002-24:report"]
+
+    def submitted() -> list[str | None]:
+        climbed(corpus, ("", "2e-3,4e-3", "12288"), "cluster=slurm", "name=s")
+        return [option(argv, "job-name") for argv in slurm.argv]
+
+    def states() -> list[str]:
+        lines = capsys.readouterr().out.splitlines()
+        return [line.strip("| ").rpartition(" | ")[2] for line in lines if line.startswith("| – |")]
+
+    slurm.refuse(103, "sbatch: error: QOSMaxSubmitJobPerUserLimit")
+    with pytest.raises(TaskError, match=r"sbatch refused the job of stage 'weights': .*QOSMaxSubmitJob"):
+        submitted()
+    started, failed = states()
+    assert (started, failed.partition(":")[0]) == ("started", "failed")
+    (slurm.folder / "refuse-103").unlink()
+    waiting = [f"{job}|N/A|PENDING|Priority|{name}\n" for job, name in zip((101, 102), first, strict=True)]
+    (slurm.folder / "queue").write_text("".join(waiting))
+    assert submitted() == [*first, "s-0.004-24:weights", "s-0.004-24:report"]
+    for argv in slurm.argv[::2]:
+        leave_curve(Path(argv[-3]), 24, 5.0)
+    capsys.readouterr()
+    assert len(submitted()) == 4
+    assert states() == ["done", "done"]
 
 
 def test_a_budget_is_flop_or_hours_of_a_gpu():
