@@ -26,6 +26,7 @@ import torch._dynamo
 
 from headrace.train.config import ModelConfig
 from headrace.train.cost.memory import Footprint
+from headrace.train.data.batches import DRAW_BITS
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
@@ -43,6 +44,7 @@ from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.encoder_decoder import of_stack
 from headrace.train.objectives.masked import Masked
 from headrace.train.objectives.reconstruction import Reconstruction
+from headrace.train.objectives.replaced_tokens import ReplacedTokens
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
 SMALL = ModelConfig(layers=1, width=32, heads=2, kv_heads=2, context=32, mlp_width=64)
@@ -65,6 +67,14 @@ MODERNBERT = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=288, stack="encoder", positions="rope",
     attention_pattern=("full", "window", "window"), window=17, window_theta=1000.0, norm="layernorm_no_bias",
     activation="geglu_exact", bias=False, embedding_norm=True, first_attention_norm=False, output_transform=True,
+)  # fmt: skip
+ALBERT = ModelConfig(
+    layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, stack="encoder", norm_place="post",
+    activation="gelu", segments=2, embedding_norm=True, output_transform=True, shared_layers=True, embedding_width=64,
+)  # fmt: skip
+ELECTRA = ModelConfig(
+    layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, stack="discriminator", norm_place="post",
+    activation="gelu_exact", segments=2, embedding_norm=True, embedding_width=96, generator_width=64,
 )  # fmt: skip
 GEMMA2 = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=3, context=256, mlp_width=512, attention_width=384, positions="rope",
@@ -144,6 +154,11 @@ CASES = {
     "bert-vocabulary": Case(BERT, 30522, stage=0),
     "bert-bf16": Case(BERT, precision="bf16"),
     "modernbert": Case(MODERNBERT),
+    "albert": Case(ALBERT),
+    "albert-bf16": Case(ALBERT, precision="bf16"),
+    "electra": Case(ELECTRA),
+    "electra-bf16": Case(ELECTRA, precision="bf16"),
+    "electra-vocabulary": Case(ELECTRA, 30522, stage=0),
     "gemma2": Case(GEMMA2),
     "olmo2": Case(OLMO2),
     "bloom": Case(BLOOM),
@@ -152,6 +167,8 @@ CASES = {
     "umt5": Case(UMT5),
     "t5-bf16": Case(T5, precision="bf16"),
     "bart": Case(BART),
+    "bart-bf16": Case(BART, precision="bf16"),
+    "bart-vocabulary": Case(BART, 50265, stage=0, rows=4),
     **{f"sums-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1, settings=SUMS) for stage in (1, 2, 3)},
     **{
         f"offload-{precision}-{stage}": Case(STATES, precision=precision, stage=stage, rows=1, offload="optimizer")
@@ -165,6 +182,9 @@ CASES = {
     "llama-recomputed": Case(LLAMA, rows=32, settings=RECOMPUTED),
     "llama-recomputed-bf16": Case(LLAMA, precision="bf16", rows=32, settings=RECOMPUTED),
     "bert-recomputed": Case(BERT, rows=32, settings=RECOMPUTED),
+    "albert-recomputed": Case(ALBERT, rows=32, settings=RECOMPUTED),
+    "electra-recomputed": Case(ELECTRA, rows=32, settings=RECOMPUTED),
+    "bart-recomputed": Case(BART, settings=RECOMPUTED),
     "bloom-recomputed": Case(BLOOM, settings=RECOMPUTED),
     "t5-recomputed": Case(T5, settings=RECOMPUTED),
     "umt5-recomputed": Case(UMT5, settings=RECOMPUTED),
@@ -174,6 +194,9 @@ CASES = {
     "llama-selective": Case(LLAMA, settings=SELECTIVE),
     "llama-grouped-selective": Case(GROUPED, settings=SELECTIVE),
     "bert-selective": Case(BERT, settings=SELECTIVE),
+    "albert-selective": Case(ALBERT, settings=SELECTIVE),
+    "electra-selective": Case(ELECTRA, settings=SELECTIVE),
+    "bart-selective": Case(BART, settings=SELECTIVE),
     "bloom-selective": Case(BLOOM, settings=SELECTIVE),
     "t5-selective": Case(T5, settings=SELECTIVE),
     "umt5-selective": Case(UMT5, settings=SELECTIVE),
@@ -188,15 +211,16 @@ CASES = {
 OBJECTIVES: Mapping[str, Objective] = {
     "decoder": Causal(),
     "encoder": Masked(),
+    "discriminator": ReplacedTokens(),
     "encoder_decoder": of_stack(Denoising(), "encoder_decoder"),
     "bart": Reconstruction(),
 }
-"""The objective of each stack, and of cases that have their own."""
+"""The objective of each stack, and of cases whose names begin with their own."""
 
 
 def batch(rows: int, case: Footprint, device: torch.device) -> dict[str, torch.Tensor]:
-    """Random tokens; an encoder predicts as many of them as the objective hides, those at the beginning. An
-    encoder–decoder predicts as many as its decoder has positions."""
+    """Random tokens; an encoder and a generator predict as many of them as the objective hides, those at the beginning.
+    An encoder–decoder predicts as many as its decoder has positions."""
     tokens, predicted = case.row_tokens, case.row_targets or case.row_tokens
     drawn = torch.randint(case.vocabulary, (rows, tokens + 1), device=device)
     places = torch.arange(tokens, device=device).repeat(rows, 1)
@@ -205,7 +229,8 @@ def batch(rows: int, case: Footprint, device: torch.device) -> dict[str, torch.T
     documents = torch.zeros_like(places)
     arrays = {"inputs": inputs, "positions": places, "documents": documents}
     if case.model.stack != "encoder_decoder":
-        return {**arrays, "targets": targets, "masked": masked}
+        draws = torch.randint(2**DRAW_BITS, targets.shape, device=device)
+        return {**arrays, "targets": targets, "masked": masked, "draws": draws}
     of_decoder = {name: array[:, :predicted].contiguous() for name, array in arrays.items()}
     return {**of_decoder, "targets": targets, **{f"encoder_{name}": array for name, array in arrays.items()}}
 
@@ -220,7 +245,7 @@ def footprint(name: str, ranks: int, device: str) -> Footprint:
         **case.settings,
     )
     zero = ZeroConfig(stage=case.stage, bucket_elements=1_000_000, offload=case.offload)
-    objective = OBJECTIVES.get(name, OBJECTIVES[case.model.stack])
+    objective = OBJECTIVES.get(name.split("-")[0], OBJECTIVES[case.model.stack])
     context = case.model.context
     targets = objective.lengths(objective.text_tokens(context))["targets"]
     optimizer = OPTIMIZERS.get(name.split("-")[0], OPTIMIZERS["adamw"])
