@@ -3,9 +3,11 @@
     python benchmarks/kill_anywhere.py --kills 200 --seed 0 [--ranks 1 2] [OVERRIDES]
     python benchmarks/kill_anywhere.py --kills 20 model=t5_demo objective=span_corruption evaluation=denoising
     python benchmarks/kill_anywhere.py --kills 20 --branch optimizer.learning_rate=1e-4
+    python benchmarks/kill_anywhere.py --kills 20 --extend schedule=wsd schedule.decay_fraction=0
 
 ``OVERRIDES`` change the settings of the trainings, to another objective, say. With --branch, each training is a branch
-with these settings from step 20 of a trunk that has none of them.
+with these settings from step 20 of a trunk that has none of them. With --extend, each training but the undisturbed ones
+goes on from one with the same settings that ended at step 20.
 
 Undisturbed runs come first: ``headrace experiment=smoke until=weights``, 60 steps, a checkpoint every second one, on
 one and on two ranks. Then the same trainings are run again and again on the same data, on one rank and on two in turn,
@@ -34,6 +36,7 @@ After each kill the counts so far are printed to stderr, so an interrupted run s
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
@@ -59,6 +62,8 @@ WAYS = {"command": 1, "torchrun": 1, "srun": 3}
 FORKS = {"fork": 1}
 PATIENCE_SECONDS = 120
 START_SECONDS = 600
+TRUNK = 20
+"""Steps of the training that others go on from."""
 
 
 class HangError(Exception):
@@ -116,11 +121,21 @@ def outcome(folder: Path) -> tuple[bytes, list[dict[str, float]]]:
     return (folder / "hf/model.safetensors").read_bytes(), curve(folder)
 
 
+def undisturbed(training: Training, way: str) -> float:
+    """Runs ``training`` to its end; returns the seconds until its first row of metrics."""
+    begun = time.monotonic()
+    run = training.start(way)
+    until(lambda: run.over() or training.rows())
+    start_seconds = time.monotonic() - begun
+    until(run.over)
+    return start_seconds
+
+
 def trunk_in(root: Path) -> str:
-    """Trains a trunk of 20 steps below ``root`` and returns its last checkpoint, as ``training.branch_from`` has it."""
-    headrace(root, *SETTINGS, "training.steps=20")
+    """Trains a trunk below ``root`` and returns its last checkpoint, as ``training.branch_from`` has it."""
+    headrace(root, *SETTINGS, f"training.steps={TRUNK}")
     (folder,) = root.glob("weights/*")
-    return f"{folder.name}@20"
+    return f"{folder.name}@{TRUNK}"
 
 
 class Tally:
@@ -152,6 +167,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--branch", action="store_true", help="branch from a trunk without OVERRIDES")
+    parser.add_argument("--extend", action="store_true", help="go on from a shorter training with the same settings")
     parser.add_argument("--forks", action="store_true", help="start every rank as a fork of this process")
     parser.add_argument("overrides", nargs="*", metavar="OVERRIDES")
     options = parser.parse_intermixed_args()
@@ -161,18 +177,20 @@ def main() -> int:
     chance, tally = random.Random(options.seed), Tally(options.seed, options.overrides)
     with tempfile.TemporaryDirectory() as name:
         whole, expected, start_seconds = Path(name, "whole"), {}, {}
+        trunks: dict[int, Path] = {}
         headrace(whole, *([] if options.branch else options.overrides), "until=packed")
         overrides = [*options.overrides, *([f"training.branch_from={trunk_in(whole)}"] if options.branch else [])]
         for ranks in options.ranks:
+            way = "fork" if options.forks else "srun"
             first = Training(Path(name, f"undisturbed-{ranks}"), whole, ranks, overrides)
-            begun = time.monotonic()
-            run = first.start("fork" if options.forks else "srun")
-            until(lambda run=run, first=first: run.over() or first.rows())
-            start_seconds[ranks] = time.monotonic() - begun
-            until(run.over)
+            start_seconds[ranks] = undisturbed(first, way)
             expected[ranks] = outcome(first.folder)
+            if options.extend:
+                trunk = Training(Path(name, f"trunk-{ranks}"), whole, ranks, [*overrides, f"training.steps={TRUNK}"])
+                undisturbed(trunk, way)
+                trunks[ranks] = trunk.root
         for number, ranks in enumerate(itertools.cycle(options.ranks)):
-            training = Training(Path(name, str(number)), whole, ranks, overrides)
+            training = Training(Path(name, str(number)), whole, ranks, overrides, trunks.get(ranks))
             while not training.is_over and tally.found["errors"] + tally.found["hangs"] < 5:
                 tally.found["resumes"] += bool(list(training.checkpoints.glob("step_*")))
                 rows_before = training.rows()
@@ -184,9 +202,10 @@ def main() -> int:
                     until(run.over)
                 except HangError as error:
                     tally.found["hangs"] += 1
-                    print(f"hang: {error}", file=sys.stderr, flush=True)
+                    print(f"hang: {error}", training.log.read_text()[-3000:], file=sys.stderr, flush=True)
                     for process in run.everyone().values():
-                        os.kill(process, signal.SIGKILL)
+                        with contextlib.suppress(ProcessLookupError):  # one that was killed before
+                            os.kill(process, signal.SIGKILL)
                     continue
                 if victim:
                     tally.kill(victim, training, rows_before)

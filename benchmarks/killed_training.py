@@ -89,13 +89,15 @@ class Running:
 
 
 class Training:
-    """A training in a root of its own that reads the data of ``whole``."""
+    """A training in a root of its own that reads the data of ``whole``, and finds the weights below ``trunks``."""
 
-    def __init__(self, root: Path, whole: Path, ranks: int, overrides: Sequence[str]) -> None:
+    def __init__(
+        self, root: Path, whole: Path, ranks: int, overrides: Sequence[str], trunks: Path | None = None
+    ) -> None:
         (root / "weights").mkdir(parents=True)
         for stage in DATA_STAGES:
             (root / stage).symlink_to(whole / stage)
-        for trunk in whole.glob("weights/*"):
+        for trunk in (trunks or whole).glob("weights/*"):
             (root / "weights" / trunk.name).symlink_to(trunk)
         self.root, self.ranks, self.settings = root, ranks, (*SETTINGS, f"ranks={ranks}", *overrides)
         values = compose(["experiment=smoke", f"root={root}", "tracking=file", *self.settings])

@@ -16,6 +16,7 @@ from headrace.train.objectives.denoising import Denoising
 from headrace.train.objectives.encoder_decoder import of_stack
 from headrace.train.objectives.masked import Masked
 from headrace.train.objectives.reconstruction import Reconstruction
+from headrace.train.objectives.replaced_tokens import ReplacedTokens
 
 SMALL = ModelConfig(layers=1, width=32, heads=2, kv_heads=2, context=32, mlp_width=64)
 STATES = ModelConfig(layers=6, width=512, heads=8, kv_heads=8, context=64, mlp_width=2048)
@@ -37,6 +38,14 @@ MODERNBERT = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=288, stack="encoder", positions="rope",
     attention_pattern=("full", "window", "window"), window=17, window_theta=1000.0, norm="layernorm_no_bias",
     activation="geglu_exact", bias=False, embedding_norm=True, first_attention_norm=False, output_transform=True,
+)  # fmt: skip
+ALBERT = ModelConfig(
+    layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, stack="encoder", norm_place="post",
+    activation="gelu", segments=2, embedding_norm=True, output_transform=True, shared_layers=True, embedding_width=64,
+)  # fmt: skip
+ELECTRA = ModelConfig(
+    layers=6, width=192, heads=6, kv_heads=6, context=256, mlp_width=768, stack="discriminator", norm_place="post",
+    activation="gelu_exact", segments=2, embedding_norm=True, embedding_width=96, generator_width=64,
 )  # fmt: skip
 GEMMA2 = ModelConfig(
     layers=6, width=192, heads=6, kv_heads=3, context=256, mlp_width=512, attention_width=384, positions="rope",
@@ -114,6 +123,11 @@ CASES = {
     "bert-vocabulary": Case(BERT, 30522, stage=0),
     "bert-bf16": Case(BERT, precision="bf16"),
     "modernbert": Case(MODERNBERT),
+    "albert": Case(ALBERT),
+    "albert-bf16": Case(ALBERT, precision="bf16"),
+    "electra": Case(ELECTRA),
+    "electra-bf16": Case(ELECTRA, precision="bf16"),
+    "electra-vocabulary": Case(ELECTRA, 30522, stage=0),
     "gemma2": Case(GEMMA2),
     "olmo2": Case(OLMO2),
     "bloom": Case(BLOOM),
@@ -122,6 +136,8 @@ CASES = {
     "umt5": Case(UMT5),
     "t5-bf16": Case(T5, precision="bf16"),
     "bart": Case(BART),
+    "bart-bf16": Case(BART, precision="bf16"),
+    "bart-vocabulary": Case(BART, 50265, stage=0, rows=4),
     **{f"sums-bf16-{stage}": Case(STATES, precision="bf16", stage=stage, rows=1, settings=SUMS) for stage in (1, 2, 3)},
     **{
         f"offload-{precision}-{stage}": Case(STATES, precision=precision, stage=stage, rows=1, offload="optimizer")
@@ -135,6 +151,9 @@ CASES = {
     "llama-recomputed": Case(LLAMA, rows=32, settings=RECOMPUTED),
     "llama-recomputed-bf16": Case(LLAMA, precision="bf16", rows=32, settings=RECOMPUTED),
     "bert-recomputed": Case(BERT, rows=32, settings=RECOMPUTED),
+    "albert-recomputed": Case(ALBERT, rows=32, settings=RECOMPUTED),
+    "electra-recomputed": Case(ELECTRA, rows=32, settings=RECOMPUTED),
+    "bart-recomputed": Case(BART, settings=RECOMPUTED),
     "bloom-recomputed": Case(BLOOM, settings=RECOMPUTED),
     "t5-recomputed": Case(T5, settings=RECOMPUTED),
     "umt5-recomputed": Case(UMT5, settings=RECOMPUTED),
@@ -144,6 +163,9 @@ CASES = {
     "llama-selective": Case(LLAMA, settings=SELECTIVE),
     "llama-grouped-selective": Case(GROUPED, settings=SELECTIVE),
     "bert-selective": Case(BERT, settings=SELECTIVE),
+    "albert-selective": Case(ALBERT, settings=SELECTIVE),
+    "electra-selective": Case(ELECTRA, settings=SELECTIVE),
+    "bart-selective": Case(BART, settings=SELECTIVE),
     "bloom-selective": Case(BLOOM, settings=SELECTIVE),
     "t5-selective": Case(T5, settings=SELECTIVE),
     "umt5-selective": Case(UMT5, settings=SELECTIVE),
@@ -158,7 +180,8 @@ CASES = {
 OBJECTIVES: Mapping[str, Objective] = {
     "decoder": Causal(),
     "encoder": Masked(),
+    "discriminator": ReplacedTokens(),
     "encoder_decoder": of_stack(Denoising(), "encoder_decoder"),
     "bart": Reconstruction(),
 }
-"""The objective of each stack, and of cases that have their own."""
+"""The objective of each stack, and of cases whose names begin with their own."""

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.memory_cases import CASES, OBJECTIVES, OPTIMIZERS, SMALL
 from headrace.train.cost.memory import Footprint
+from headrace.train.data.batches import DRAW_BITS
 from headrace.train.distributed import processes
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine.engine import Engine
@@ -38,7 +39,7 @@ MMAP_THRESHOLD = -3
 
 
 def batch(rows: int, case: Footprint, device: torch.device) -> dict[str, torch.Tensor]:
-    """Random tokens. An encoder predicts the number that the objective hides, at the beginning of the row. An
+    """Random tokens. An encoder and a generator predict the number that the objective hides, at the beginning. An
     encoder–decoder predicts one token at each position of its decoder."""
     tokens, predicted = case.row_tokens, case.row_targets or case.row_tokens
     drawn = torch.randint(case.vocabulary, (rows, tokens + 1), device=device)
@@ -48,7 +49,8 @@ def batch(rows: int, case: Footprint, device: torch.device) -> dict[str, torch.T
     documents = torch.zeros_like(places)
     arrays = {"inputs": inputs, "positions": places, "documents": documents}
     if case.model.stack != "encoder_decoder":
-        return {**arrays, "targets": targets, "masked": masked}
+        draws = torch.randint(2**DRAW_BITS, targets.shape, device=device)
+        return {**arrays, "targets": targets, "masked": masked, "draws": draws}
     of_decoder = {name: array[:, :predicted].contiguous() for name, array in arrays.items()}
     return {**of_decoder, "targets": targets, **{f"encoder_{name}": array for name, array in arrays.items()}}
 
@@ -63,7 +65,7 @@ def footprint(name: str, ranks: int, device: str) -> Footprint:
         **case.settings,
     )
     zero = ZeroConfig(stage=case.stage, bucket_elements=1_000_000, offload=case.offload)
-    objective = OBJECTIVES.get(name, OBJECTIVES[case.model.stack])
+    objective = OBJECTIVES.get(name.split("-")[0], OBJECTIVES[case.model.stack])
     context = case.model.context
     targets = objective.lengths(objective.text_tokens(context))["targets"]
     optimizer = OPTIMIZERS.get(name.split("-")[0], OPTIMIZERS["adamw"])

@@ -34,7 +34,7 @@ from headrace.train.cost.offload import cpu_copy_bytes, gpu_gradient_bytes
 from headrace.train.cost.shapes import shapes_by_role
 from headrace.train.engine.optimizers.base import Optimizer, divided_bytes, statistic_bytes
 from headrace.train.engine.zero import stage_on
-from headrace.train.parts import ACTIVATIONS, FP32, NORMS, POSITIONS
+from headrace.train.parts import ACTIVATIONS, FP32, NORM_PLACES, NORMS, POSITIONS
 from headrace.train.training_config import Recompute, TrainingConfig, ZeroConfig
 
 LIVE_VALUES = 1_000_000_000
@@ -174,7 +174,7 @@ class Footprint:
     def _stacks(self) -> "tuple[Footprint, Footprint]":
         """The encoder and the decoder of an encoder–decoder."""
         return (
-            dataclasses.replace(self, model=self.model.encoder),
+            dataclasses.replace(self, model=self.model.encoder, row_targets=None),
             dataclasses.replace(self, row_tokens=self._logit_positions),
         )
 
@@ -206,13 +206,22 @@ class Footprint:
         if self.model.generator_width:
             models = (self.model.discriminator, self.model.generator)
             return sum(dataclasses.replace(self, model=model).activation_bytes_per_token() for model in models)
-        model, size = self.model, self.value_bytes
+        model = self.model
         layer = self._layer.kept_bytes(self.training.recompute)
         mask = 0 if self.training.recompute == "none" else self._mask_of_layers_bytes_per_token()
-        norms = model.embedding_norm + model.first_attention_norm
-        norm = NORMS[model.norm].kept_bytes(model.width, size)
         last = model.width if model.dropout and "last" in model.dropout_places else 0
-        return model.layers * layer + mask + size * model.width + norms * norm + last
+        return model.layers * layer + mask + self._ends_bytes_per_token() + last
+
+    def _ends_bytes_per_token(self) -> int:
+        """Returns the bytes that stay of the normalizations before and after the layers, of what widens the embedding,
+        and of the last vectors, which the output layer of an encoder reads at the positions of targets alone."""
+        model, size, norm = self.model, self.value_bytes, NORMS[self.model.norm]
+        embedding_width = model.embedding_width or model.width
+        first = norm.kept_bytes(embedding_width, size) if model.embedding_norm else 0
+        first += size * embedding_width * (embedding_width != model.width)
+        last = size * model.width + NORM_PLACES[model.norm_place].at_end * norm.kept_bytes(model.width, size)
+        is_chosen = model.stack == "encoder" and self.row_targets is not None
+        return first + (last * self._logit_positions // self.row_tokens if is_chosen else last)
 
     def _mask_of_layers_bytes_per_token(self) -> int:
         """Returns the bytes of the masks with a bias, one of all layers or one of each, and of the gradient of one if

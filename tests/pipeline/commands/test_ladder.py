@@ -20,6 +20,7 @@ from headrace.pipeline.run.planner import Run, save
 from headrace.pipeline.series import carried_out
 from tests.command_line import headrace_here
 from tests.finished import finished
+from tests.pipeline.run.fake_slurm import FakeSlurm, option
 from tests.small_runs import TRAINING, Corpus, build
 
 GRID = ("16,32", "4e-3,1.6e-2,6.4e-2", "")
@@ -112,6 +113,32 @@ def test_token_counts_are_branches_of_a_trunk_that_is_trained_once(corpus, start
     with pytest.raises(TaskError):
         climbed(corpus, ("", "6.4e-2", "4096,8192"))
     assert started[3:] == ["t-0.064-8-trunk"], "nothing begins where the trunk failed"
+
+
+@pytest.mark.slow
+def test_on_slurm_each_training_is_submitted_once(corpus, tmp_path, monkeypatch, capsys):
+    """The queue is full after the first training; the same command goes on with the second."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    slurm, first = FakeSlurm(tmp_path / "bin"), ["s-0.002-24:weights", "s-0.002-24:report"]
+
+    def submitted() -> list[str | None]:
+        climbed(corpus, ("", "2e-3,4e-3", "12288"), "cluster=slurm", "name=s")
+        return [option(argv, "job-name") for argv in slurm.argv]
+
+    def states() -> list[str]:
+        lines = capsys.readouterr().out.splitlines()
+        return [line.strip("| ").rpartition(" | ")[2] for line in lines if line.startswith("| – |")]
+
+    slurm.refuse(103, "sbatch: error: QOSMaxSubmitJobPerUserLimit")
+    with pytest.raises(TaskError, match=r"sbatch refused the job of stage 'weights': .*QOSMaxSubmitJob"):
+        submitted()
+    started, failed = states()
+    assert (started, failed.partition(":")[0]) == ("started", "failed")
+    (slurm.folder / "refuse-103").unlink()
+    waiting = [f"{job}|N/A|PENDING|Priority|{name}\n" for job, name in zip((101, 102), first, strict=True)]
+    (slurm.folder / "queue").write_text("".join(waiting))
+    assert submitted() == [*first, "s-0.004-24:weights", "s-0.004-24:report"]
+    assert states() == ["started", "started"]
 
 
 def test_a_budget_is_flop_or_hours_of_a_gpu():

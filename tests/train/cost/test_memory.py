@@ -131,6 +131,17 @@ def test_recomputation_keeps_the_inputs_of_layers():
     assert more == 64 * (layer - 4 * 64)
 
 
+def test_an_encoder_keeps_its_last_vectors_at_targets_alone():
+    """With norms after each part none follows the layers; a narrow embedding is normalized, and read by what widens it.
+    Here and in a generator 16 of 64 positions are targets, in the encoder of two stacks all are read."""
+    ends = {"norm_place": "post", "embedding_norm": True}
+    narrow = footprint(1, 1, "fp32", stack="encoder", **ends, embedding_width=8, output_transform=True)
+    case = recomputed(dataclasses.replace(narrow, row_targets=16))
+    assert case.activation_bytes_per_token() == 2 * 4 * 32 + 2 * 4 * 8 + 4 * 32 // 4
+    two = recomputed(dataclasses.replace(footprint(1, 1, "fp32", stack="encoder_decoder", **ends), row_targets=16))
+    assert two._stacks[0].activation_bytes_per_token() == 2 * 4 * 32 + 4 * 32 + 4 * 32
+
+
 @pytest.mark.parametrize(("dropout", "attention"), [(0.0, 4 * 32 + 4 * 4), (0.1, 0)])
 def test_selective_recomputation_keeps_products(dropout, attention):
     """In addition to the input: q, k, v, both outputs and the inner values, and what attention read and its sum, unless
