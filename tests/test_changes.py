@@ -132,7 +132,7 @@ CHANGES = {
                 "train.finetune.tasks.classification", "Classification", "Sorting", "sorting"
             )
         },
-        (member(KINDS, "| Span", "train.finetune.tasks.stub", "Sorting"),),
+        (member(KINDS, "| SpanTask", "train.finetune.tasks.stub", "Sorting"),),
     ),
     "format of examples": Change(
         {"train/finetune/files/stub.py": subclass("train.finetune.files.glue", "Glue", "Paste", "paste")},

@@ -49,7 +49,7 @@ import os, sys
 from pathlib import Path
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.signals import Stop, stoppable
-from headrace.pipeline.run import launch
+from headrace.pipeline.run import local_ranks
 from headrace.train.weights import Weights
 MODEL = {"layers": 2, "width": 32, "heads": 4, "kv_heads": 4, "context": 64, "mlp_width": 64}
 SETTINGS = {
@@ -61,8 +61,8 @@ SETTINGS = {
 folder = Path(sys.argv[1])
 try:
     with stoppable():
-        launch.RANK = "rank"
-        launch.launch(decode(Weights, SETTINGS), folder, folder / "run.json", int(os.environ["RANKS"]))
+        local_ranks.RANK = "rank"
+        local_ranks.launch(decode(Weights, SETTINGS), folder, folder / "run.json", int(os.environ["RANKS"]))
 except Stop as stop:
     print(stop, file=sys.stderr)
     sys.exit(stop.exit_status)

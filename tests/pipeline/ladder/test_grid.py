@@ -59,8 +59,8 @@ REFUSED = {
     "training.branch_from: is a@3, and a ladder trains from the first step; leave it out": (
         Grid(), ["training.branch_from=a@3"]
     ),
-    "training.ramp_steps: is 9: the tokens of a step change while the batch grows; give 0, or training.steps in the"
-    " place of --tokens": (Grid(tokens="5120"), ["training.ramp_steps=9", "training.ramp_first_rows=4"]),
+    "training.ramp_steps: is 9: the tokens of a step change while the batch grows; give 0, or training.steps"
+    " instead of --tokens": (Grid(tokens="5120"), ["training.ramp_steps=9", "training.ramp_first_rows=4"]),
 }  # fmt: skip
 
 
