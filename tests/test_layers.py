@@ -5,8 +5,6 @@ import functools
 import graphlib
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 OURS = ("pipeline", "data_prep", "train")
 SOURCES = sorted(path.relative_to(ROOT) for package in OURS for path in (ROOT / package).rglob("*.py"))
@@ -128,10 +126,9 @@ def allocate(module: str) -> int:
     return max(range(len(ROOMS)), key=lambda index: len(ROOMS[index]) if within(module, ROOMS[index]) else 0)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_a_module_imports_only_from_rooms_above_its_own(path: Path) -> None:
-    module = ".".join(path.with_suffix("").parts)
-    for imported, _ in imports(path):
+def test_a_module_imports_only_from_rooms_above_its_own() -> None:
+    for path, imported in [(source, found) for source in SOURCES for found, _ in imports(source)]:
+        module = ".".join(path.with_suffix("").parts)
         if other := ours(imported):
             assert allocate(other) <= allocate(module), f"{path} imports {imported}"
             assert path.parts[0] != "train" or any(within(other, read) for read in TRAIN_READS), f"{path}: {imported}"
@@ -147,10 +144,9 @@ def test_there_are_no_circles_between_modules() -> None:
     graphlib.TopologicalSorter(graph).prepare()
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_our_own_packages_are_imported_at_the_top(path: Path) -> None:
-    inner = [module for module, is_inner in imports(path) if is_inner and ours(module)]
-    assert not inner or path.as_posix() in LOAD_LATE, f"{path} imports {inner}"
+def test_our_own_packages_are_imported_at_the_top() -> None:
+    late = {path.as_posix() for path in SOURCES if any(is_inner and ours(module) for module, is_inner in imports(path))}
+    assert late == {*LOAD_LATE}
 
 
 IMPORT_BY_NAME = {
@@ -161,15 +157,15 @@ IMPORT_BY_NAME = {
 }
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=str)
-def test_modules_are_imported_by_name_in_few_places(path: Path) -> None:
-    assert "import_module(" not in (ROOT / path).read_text() or path.as_posix() in IMPORT_BY_NAME, path
+def test_modules_are_imported_by_name_in_few_places() -> None:
+    found = {path.as_posix() for path in SOURCES if "import_module(" in (ROOT / path).read_text()}
+    assert found == IMPORT_BY_NAME.keys()
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if p.name == "__init__.py"], ids=str)
-def test_package_files_are_empty_or_define_a_union(path: Path) -> None:
-    body = ast.parse((ROOT / path).read_text()).body
-    assert all(isinstance(node, (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign)) for node in body), path
+def test_package_files_are_empty_or_define_a_union() -> None:
+    for path in [path for path in SOURCES if path.name == "__init__.py"]:
+        body = ast.parse((ROOT / path).read_text()).body
+        assert all(isinstance(node, (ast.Expr, ast.Import, ast.ImportFrom, ast.Assign)) for node in body), path
 
 
 def test_slow_packages_are_not_loaded_by_the_command_line() -> None:
