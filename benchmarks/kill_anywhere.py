@@ -1,6 +1,6 @@
 """Kills a rank or a launcher at random moments of training and compares the weights. Prints one JSON line.
 
-    python benchmarks/kill_anywhere.py --kills 200 --seed 0 [--ranks 1 2] [OVERRIDES]
+    python benchmarks/kill_anywhere.py [OVERRIDES] --kills 200 --seed 0 [--ranks 1 2]
     python benchmarks/kill_anywhere.py --kills 20 model=t5_demo objective=span_corruption evaluation=denoising
     python benchmarks/kill_anywhere.py --kills 20 --branch optimizer.learning_rate=1e-4
     python benchmarks/kill_anywhere.py --kills 20 --extend schedule=wsd schedule.decay_fraction=0
