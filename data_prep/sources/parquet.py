@@ -14,6 +14,7 @@ from pyarrow import parquet
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.fields import FieldSource
+from headrace.data_prep.sources.parquet_metadata import whole_groups
 from headrace.data_prep.sources.source import CHECKED_RECORDS, Record, Section
 from headrace.pipeline.core.amounts import count
 from headrace.pipeline.core.settings import Positive, settings, unhashed
@@ -72,7 +73,7 @@ class Parquet(FieldSource):
         """Yields the rows of ``section`` with their numbers in it, and a Drop for rows that damage has lost."""
         try:
             table = _open(stream)
-            columns = self._wanted(table)
+            columns = self._wanted(table, stream)
             batch_rows, groups = _rows_at_once(table.metadata, self.batch_rows), _groups(table.metadata, section)
         except BROKEN as error:
             if section.number == 0:
@@ -89,11 +90,11 @@ class Parquet(FieldSource):
                 yield number, _damage(error)
             first += rows
 
-    def _wanted(self, table: parquet.ParquetFile) -> list[str]:
+    def _wanted(self, table: parquet.ParquetFile, stream: BinaryIO) -> list[str]:
         """Returns the columns to read: those with fields that settings name, and those for the metadata ``extra``."""
         named = self.named_fields - {self.text_field} | {self.read_field}
         roots = named | {field.partition(".")[0] for field in named}
-        small = _small_columns(table, self.extra_field_bytes)
+        small = _small_columns(table, stream, self.extra_field_bytes)
         unread = {self.text_field} - {self.read_field}
         return [name for name in table.schema_arrow.names if name in roots or (name in small and name not in unread)]
 
@@ -121,10 +122,14 @@ def _open(stream: BinaryIO) -> parquet.ParquetFile:
     return parquet.ParquetFile(stream, metadata=table.metadata, read_dictionary=texts)
 
 
-def _small_columns(table: parquet.ParquetFile, max_bytes: int) -> set[str]:
-    """Returns the columns whose values have at most ``max_bytes`` on average; none for 0. Others are not read."""
+def _small_columns(table: parquet.ParquetFile, stream: BinaryIO, max_bytes: int) -> set[str]:
+    """Returns the columns whose values have at most ``max_bytes`` on average; none for 0. Others are not read.
+
+    Row groups with damaged metadata have no sizes; reading one drops its rows.
+    """
+    groups = whole_groups(table, stream) if max_bytes else []
     sizes: Counter[str] = Counter()
-    for group in map(table.metadata.row_group, range(table.num_row_groups)):
+    for group in groups:
         for column in map(group.column, range(group.num_columns)):
             sizes[f"{column.path_in_schema}."] += column.total_uncompressed_size
     names = table.schema_arrow.names if max_bytes else []

@@ -1,5 +1,7 @@
 """Parquet tables."""
 
+import base64
+
 import fsspec
 import pyarrow
 import pytest
@@ -60,6 +62,23 @@ def test_broken_files(tmp_path):
         path.write_bytes(data)
         [(document, drop)] = read(str(path))
         assert (document.id, drop.rule) == ("a.parquet:0", "broken_file")
+
+
+DAMAGED_STATISTICS = base64.b64decode(
+    "UEFSMRUGFRIVElwVAhUAFQIVABUEFQQSHDYAKAFhGAFhEREAAAACAAIDAQAAAGEVBBlMNQAYBnNjaGVtYRUCADUCGAR0ZXh0FQIV"
+    "Bkw8AAAANQQYBGxpc3QVAgAVDCUAGAdlbGVtZW50JQBMHAAAABYCGRwZHCYAHBUMGSUGABk4BHRleHQEbGlzdAdlbGVtZW50FQQW"
+    "AhZWFlYmCDw2ACgBYRgBYRERABkcFQAVABUCADwWAhkmAgAZRgAAAAIAAAAWVhYCJggWVgAoIHBhcnF1ZXQtY3BwLWFycm93IHZl"
+    "cnNpb24gMjYuMC4xGRwcAAAAxAAAAFBBUjE="
+)
+"""A table whose statistics of sizes are damaged: pyarrow ends a process that asks for its column."""
+
+
+def test_damaged_statistics_drop_the_rows_and_do_not_end_the_process(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(DAMAGED_STATISTICS)
+    source = Parquet(paths=(str(tmp_path / "a.parquet"),))
+    assert [(document.id, reason) for document, reason in source.read("a.parquet")] == [
+        ("a.parquet:0", Drop("broken_file", "OSError"))
+    ]
 
 
 @pytest.mark.parametrize("sections", [1, 2, 3, 7])
