@@ -66,8 +66,8 @@ def test_large_columns_are_not_read(tmp_path: Path) -> None:
     rows = [{"text": "t", "image": bytes(range(256)) * 20, "score": 0.5}] * 3
     path = written(tmp_path, rows, "parquet")
     assert documents(path)[0].metadata["extra"] == {"score": 0.5}
-    with parquet.ParquetFile(path) as table:
-        assert Parquet(paths=(str(path),))._wanted(table) == ["text", "score"]
+    with path.open("rb") as stream:
+        assert Parquet(paths=(str(path),))._wanted(parquet.ParquetFile(stream), stream) == ["text", "score"]
 
 
 def test_values_that_json_does_not_have(tmp_path: Path) -> None:
