@@ -213,8 +213,8 @@ class Footprint:
         return model.layers * layer + mask + self._ends_bytes_per_token() + last
 
     def _ends_bytes_per_token(self) -> int:
-        """Returns the bytes that stay of the normalizations before and after the layers, of what widens the embedding,
-        and of the last vectors, which the output layer of an encoder reads at the positions of targets alone."""
+        """Returns the bytes that are kept outside the layers: by the first and the last normalization, by what widens
+        the embedding, and of the last vectors, of which the output layer of an encoder reads those of targets alone."""
         model, size, norm = self.model, self.value_bytes, NORMS[self.model.norm]
         embedding_width = model.embedding_width or model.width
         first = norm.kept_bytes(embedding_width, size) if model.embedding_norm else 0

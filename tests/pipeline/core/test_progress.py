@@ -9,6 +9,14 @@ from headrace.pipeline.core.amounts import COUNT_EVERY_SECONDS, Amounts, count, 
 from headrace.pipeline.core.progress import LATEST, Progress, StageProgress, duration, latest_line
 
 
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time in seconds that the progress sees, as the one value of a list."""
+    now = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    return now
+
+
 def test_a_log_gets_lines_not_bars(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LOG_EVERY_SECONDS", 0.0)
     with Progress("clean", 2000, "tasks") as bar:
@@ -69,11 +77,7 @@ def test_a_stage_is_one_line_in_a_log(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == "duplicates: 12 phases in 0:00:00\n"
 
 
-def test_a_long_stage_shows_what_its_tasks_have_read(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+def test_a_long_stage_shows_what_its_tasks_have_read(capsys: pytest.CaptureFixture[str], clock: list[float]) -> None:
     with StageProgress("clean", 5) as stage:
         stage.start_phase(1, "0-filter", 4, 66_000_000)
         for _ in range(3):
@@ -90,10 +94,8 @@ def test_a_long_stage_shows_what_its_tasks_have_read(
 
 
 def test_tasks_of_an_earlier_start_are_not_in_the_time_left(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], clock: list[float]
 ) -> None:
-    clock = [0.0]
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     with StageProgress("clean", 5) as stage:
         stage.start_phase(2, "1-one_page_per_url", 16)
         stage.skip(12)
