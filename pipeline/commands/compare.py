@@ -25,28 +25,8 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import NewFile, command
-from headrace.pipeline.command_line.facts import show_lines
 from headrace.pipeline.command_line.request import config_of
-from headrace.pipeline.command_line.result_files import write_file
-from headrace.pipeline.config import RunConfig
-from headrace.pipeline.report import compare_page
-from headrace.pipeline.series.contestants import (
-    Contestant,
-    contestants,
-    differing_settings,
-    refuse_unknown,
-    restricted,
-    training_lines,
-)
-from headrace.pipeline.series.score_differences import cells, compared_metrics, header, intervals
-from headrace.train.evaluation.score_rows import (
-    BenchmarkScores,
-)
-
-NOTE = (
-    "In [brackets]: 95 % intervals. p: McNemar's exact test for right or wrong, paired bootstrap else; after Holm's "
-    "correction over the column * < 0.05, ** < 0.01, *** < 0.001. Differences of perplexity are of its logarithm."
-)
+from headrace.pipeline.series import comparison
 
 
 @command
@@ -60,43 +40,4 @@ def compare(
 ) -> None:
     """Prints the scores of runs (names, ids or folders) side by side, with tests of the differences from the first."""
     wanted = [name.strip() for name in only.split(",") if name.strip()]
-    show(config_of(overrides), [first, second, *others], wanted, page)
-
-
-def show(config: RunConfig, wanted: Sequence[str], only: Sequence[str], page: Path | None) -> None:
-    """Prints the settings that differ and the scores of the runs that ``wanted`` names; writes both to ``page``.
-
-    Where a run has no scores, it prints what was measured last in training.
-    """
-    runs = [restricted(run, only) for run in contestants(wanted, config.root)]
-    refuse_unknown(only, runs, wanted, config.root)
-    settings, rows = differing_settings(runs), list(compared_metrics(runs))
-    head, body = header(runs), cells(rows)
-    nothing = "" if rows else nothing_in_common(runs)
-    if settings:
-        show_lines(["setting", *(run.name for run in runs)], settings)
-        print()
-    if any(run.scores is None for run in runs):
-        show_lines(["measure", *(run.name for run in runs)], training_lines(runs))
-        print()
-    if rows:
-        show_lines(head, body)
-        print("", NOTE, sep="\n")
-    else:
-        print(nothing)
-    if page is not None:
-        shares, others = intervals(runs, rows, True), intervals(runs, rows, False)
-        figures = compare_page.Figures.of(_scores(runs), {run.name: run.metrics_log for run in runs}, shares, others)
-        text = compare_page.render([run.name for run in runs], settings, [head, *body], nothing or NOTE, figures)
-        write_file(page, text)
-        print(f"\npage: {page}")
-
-
-def nothing_in_common(runs: Sequence[Contestant]) -> str:
-    """Returns the sentence for runs without a common metric, with the benchmarks that each has."""
-    each = "; ".join(f"{run.name} has {', '.join(run.benchmarks) or 'none'}" for run in runs)
-    return f"No benchmark is common to two of the runs: {each}."
-
-
-def _scores(runs: Sequence[Contestant]) -> dict[str, list[BenchmarkScores]]:
-    return {run.name: list(run.benchmarks.values()) for run in runs}
+    comparison.show(config_of(overrides).root, [first, second, *others], wanted, page)

@@ -5,9 +5,10 @@ headrace evaluate runs/weights/0b5c…/hf                         a run's own we
 headrace evaluate path/to/gpt2 --only agreement                 some benchmarks, or one of your own alone
 headrace evaluate path/to/gpt2 evaluation=few_shot --page scores.html
                                                                 curves by the number of worked examples, on a page
+headrace evaluate last mean                                     models side by side, with tests of the differences
 
 The result is an artifact like any other, ``<root>/folder_scores/<address>/``. A second call prints it and computes
-nothing.
+nothing. Several models are compared with the first one, as ``headrace compare`` does it.
 """
 
 import dataclasses
@@ -30,23 +31,32 @@ from headrace.pipeline.report.score_table import ScoreTable
 from headrace.pipeline.run import summary
 from headrace.pipeline.run.planner import announce_recomputation, execute
 from headrace.pipeline.run.step import Step
+from headrace.pipeline.series import comparison
 from headrace.train.scores import FolderScores
 
 
 @command
 @click.argument("folder", metavar="FOLDER", type=click.Path())
+@click.argument("others", metavar="[FOLDER ...]", nargs=-1, type=click.Path())
 @click.option("--limit", metavar="N", default="", help="Score the first N items of each benchmark.")
 @click.option("--only", metavar="NAMES", default="", help="Score these benchmarks only, separated by commas.")
 @click.option("--page", metavar="FILE", type=NewFile(), help="Write a page with figures and answers, too.")
-def evaluate(overrides: Sequence[str], folder: str, limit: str, only: str, page: Path | None) -> None:
-    """Prints the scores of the model in FOLDER (Hugging Face's format) on the benchmarks of evaluation=…."""
+def evaluate(
+    overrides: Sequence[str], folder: str, others: Sequence[str], limit: str, only: str, page: Path | None
+) -> None:
+    """Prints the scores of models in folders of Hugging Face's format, on the benchmarks of evaluation=…."""
     config = config_of(overrides)
     evaluation = config.evaluation
     if limit:
         evaluation = dataclasses.replace(evaluation, limit=value_of(Positive, limit, "--limit"))
     if only:
         evaluation = evaluation.expanded().only({name.strip() for name in only.split(",")})
-    show(dataclasses.replace(config, evaluation=evaluation), folder, page)
+    config = dataclasses.replace(config, evaluation=evaluation)
+    if others:
+        found = [str(scored(config, one).folder) for one in (folder, *others)]
+        comparison.show(config.root, found, (), page)
+    else:
+        show(config, folder, page)
 
 
 def scored(config: RunConfig, folder: str) -> Artifact:

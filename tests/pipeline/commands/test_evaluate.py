@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -78,6 +79,26 @@ def test_a_folder_is_scored_once_on_a_benchmark_of_ones_own(folder, tmp_path):
     assert again.stdout == first.stdout + f"page: {page}\n"
     assert "<h1>model</h1>" in page.read_text()
     assert f"done before: {scores.parent}" in again.stderr
+
+
+@pytest.mark.slow
+def test_models_side_by_side(folder, tmp_path):
+    """Such as the last weights of a training and the average of its last checkpoints."""
+    mean = tmp_path / "mean"
+    shutil.copytree(folder, mean)
+    model = GPT2LMHeadModel.from_pretrained(folder)
+    model.transformer.wte.weight.data[:150] *= -1
+    model.save_pretrained(mean)
+    page = tmp_path / "page.html"
+    words = ("--only", "agreement", "--limit", "8", f"root={tmp_path}", "evaluation.device=cpu", "--page", str(page))
+    both = headrace_here("evaluate", str(folder), str(mean), *words)
+    assert both.returncode == 0, both.stderr
+    head, _, line = (row.strip("| ").split(" | ") for row in both.stdout.splitlines()[:3])
+    assert head == ["benchmark", "shots", "metric", "items", "model", "mean", "− model", "p"]
+    assert line[:4] == ["agreement", "0", "acc %", "8"]
+    assert "agreement" in page.read_text()
+    one = headrace_here("evaluate", str(mean), *words[:-2])
+    assert "done before" in one.stderr
 
 
 @pytest.mark.parametrize(
