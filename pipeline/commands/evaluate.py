@@ -32,6 +32,7 @@ from headrace.pipeline.run import summary
 from headrace.pipeline.run.planner import announce_recomputation, execute
 from headrace.pipeline.run.step import Step
 from headrace.pipeline.series import comparison
+from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
 
 
@@ -49,9 +50,10 @@ def evaluate(
     evaluation = config.evaluation
     if limit:
         evaluation = dataclasses.replace(evaluation, limit=value_of(Positive, limit, "--limit"))
+    evaluation = evaluation.expanded()
     if only:
-        evaluation = evaluation.expanded().only({name.strip() for name in only.split(",")})
-    config = dataclasses.replace(config, evaluation=evaluation)
+        evaluation = evaluation.only({name.strip() for name in only.split(",")})
+    config = dataclasses.replace(config, evaluation=without_run(evaluation))
     if others:
         found = [str(scored(config, one).folder) for one in (folder, *others)]
         comparison.show(config.root, found, (), page)
@@ -60,8 +62,12 @@ def evaluate(
 
 
 def scored(config: RunConfig, folder: str) -> Artifact:
-    """Returns the scores of the model in ``folder``; computes them unless they exist."""
-    step = planned(config, folder)
+    """Returns the scores of the model in ``folder``; computes them unless they exist.
+
+    Raises:
+        ConfigError: when it holds no model.
+    """
+    step = Step.of(FolderScores(evaluation=config.evaluation, folder=folder), Path(config.root), {}, {})
     if step.is_whole:
         print(f"done before: {step.folder}", file=sys.stderr)
         return Artifact(step.folder)
@@ -69,17 +75,16 @@ def scored(config: RunConfig, folder: str) -> Artifact:
     return execute(step, config)
 
 
-def planned(config: RunConfig, folder: str) -> Step:
-    """Plans the one step that scores ``folder``.
+def without_run(asked: Evaluation) -> Evaluation:
+    """Returns the benchmarks that need no run; names the others on stderr.
 
     Raises:
-        ConfigError: when it holds no model, or no benchmark can be applied to it.
+        ConfigError: when all need one.
     """
-    asked = config.evaluation.expanded()
     evaluation = asked.without_run()
     if skipped := sorted(asked.benchmarks.keys() - evaluation.benchmarks.keys()):
         print(f"skipped: these need a run's held-out documents: {', '.join(skipped)}", file=sys.stderr)
-    return Step.of(FolderScores(evaluation=evaluation, folder=folder), Path(config.root), {}, {})
+    return evaluation
 
 
 def show(config: RunConfig, folder: str, page: Path | None) -> None:
