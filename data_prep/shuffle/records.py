@@ -62,14 +62,14 @@ def stable_order(records: Records, by: Sequence[str]) -> NDArray[np.int64]:
     for column in others:
         tied = ~fresh
         tied[:-1] |= tied[1:]
-        places = np.flatnonzero(tied)
-        if not places.size:
+        indices = np.flatnonzero(tied)
+        if not indices.size:
             break
-        own = order[places]
+        own = order[indices]
         values = column[own]
-        inner = np.lexsort((values, np.cumsum(fresh[places])))
-        order[places] = own[inner]
-        fresh[places] |= _changes(values[inner])
+        inner = np.lexsort((values, np.cumsum(fresh[indices])))
+        order[indices] = own[inner]
+        fresh[indices] |= _changes(values[inner])
     return order
 
 

@@ -1,14 +1,14 @@
-"""``headrace fill``: the tokens that a model predicts at the masked places of a text.
+"""``headrace fill``: the tokens that a model predicts at the masked positions of a text.
 
 headrace fill "Paris is the [MASK] of France."                        your newest weights below the root
 headrace fill "Paris is the [MASK] of France." --run small            the weights of a run
 headrace fill "Paris is the [MASK] of France." --model path/to/bert   any BERT or RoBERTa in Hugging Face's format
-headrace fill "The [MASK] of [MASK]." --top 3                         each place with the others masked
+headrace fill "The [MASK] of [MASK]." --top 3                         each position with the others masked
 headrace fill "The <mask> turns the stone."                           a span of any length, by BART or T5
-headrace fill "The [MASK] [MASK] ." --method mask_predict --steps 4    all places together: prints the text
+headrace fill "The [MASK] [MASK] ." --method mask_predict --steps 4    all together: prints the text
 headrace fill "[MASK] [MASK] [MASK]" --method gibbs --steps 50 --seed 1
 
-A line for each candidate: the number of the place, the probability, the token.
+A line for each candidate: the number of the position, the probability, the token.
 
     1  0.4120  capital
     1  0.0871  heart
@@ -36,8 +36,8 @@ DEFAULT_CANDIDATES = "5"
 @command
 @click.argument("text", metavar="TEXT")
 @click.option("--model", metavar="FOLDER", default="", type=click.Path(), help="A model in Hugging Face's format.")
-@click.option("--top", metavar="N", default="", help="The number of candidates for each place (5).")
-@click.option("--method", metavar="NAME", default="", help="Fill all places together: mask_predict or gibbs.")
+@click.option("--top", metavar="N", default="", help="The number of candidates for each position (5).")
+@click.option("--method", metavar="NAME", default="", help="Fill all positions together: mask_predict or gibbs.")
 @click.option("--steps", metavar="N", default="", help="Passes over the text with --method (10).")
 @click.option("--temperature", metavar="T", default="", help="The temperature of gibbs (1).")
 @click.option("--seed", metavar="N", default="", help="The seed of gibbs (0).")
@@ -65,9 +65,9 @@ def fill(
         whole = fill_together(folder, config.evaluation, text, decoding)
         print(visible(whole, len(whole)))
         return
-    for place, found in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
+    for number, found in enumerate(filled(folder, config.evaluation, text, candidates), start=1):
         for candidate in found:
-            print(f"{place}  {candidate.probability:.4f}  {visible(candidate.text, len(candidate.text))}")
+            print(f"{number}  {candidate.probability:.4f}  {visible(candidate.text, len(candidate.text))}")
 
 
 def decoding_of(values: Mapping[str, str], top: str) -> MaskedDecoding | None:

@@ -41,7 +41,7 @@ from headrace.pipeline.run.planner import Run, plan
 from headrace.pipeline.run.step import Step
 from headrace.pipeline.tracing.lookup import (
     DOCUMENT_STAGES,
-    TokenPlace,
+    TokenIndex,
     cleaning_of,
     in_tokens,
     need,
@@ -81,7 +81,7 @@ class Fate:
 
     name: str
     id: str = ""
-    place: TokenPlace | None = None
+    index: TokenIndex | None = None
     """The position of its tokens."""
     dropped_by: str = ""
     """The stage that dropped it."""
@@ -92,7 +92,7 @@ class Fate:
 
     @property
     def is_in_tokens(self) -> bool:
-        return self.place is not None
+        return self.index is not None
 
 
 def read_lines(file: str) -> list[str]:
@@ -121,9 +121,9 @@ def find(steps: Sequence[Step], names: Sequence[str]) -> list[Fate]:
     """
     tokens, artifacts = need("tokens", steps), {stage: need(stage, steps) for stage in DOCUMENT_STAGES}
     names = list(dict.fromkeys(normalized_id(texts_stage(steps), name) for name in names))
-    places = in_tokens(tokens, names)
-    left = {name for name in names if name not in places}
-    named: dict[str, list[Fate]] = defaultdict(list, {name: [Fate(name, name, places[name])] for name in places})
+    indices = in_tokens(tokens, names)
+    left = {name for name in names if name not in indices}
+    named: dict[str, list[Fate]] = defaultdict(list, {name: [Fate(name, name, indices[name])] for name in indices})
     at_url: dict[str, list[str]] = defaultdict(list)
     pages = {normalize_url(name): "" for name in left}
     for stage, kind in (("clean", "documents"), *((stage, "dropped") for stage in DOCUMENT_STAGES)) if left else ():
@@ -136,9 +136,9 @@ def find(steps: Sequence[Step], names: Sequence[str]) -> list[Fate]:
                     named[name].append(Fate(name, document.id, dropped_by=stage, metadata=document.metadata))
                 else:
                     at_url[name].append(document.id)
-    places = in_tokens(tokens, [identity for ids in at_url.values() for identity in ids])
+    indices = in_tokens(tokens, [identity for ids in at_url.values() for identity in ids])
     for name, ids in at_url.items():
-        named[name] += [Fate(name, identity, places[identity]) for identity in ids if identity in places]
+        named[name] += [Fate(name, identity, indices[identity]) for identity in ids if identity in indices]
     unknown = {name: Fate(name, same_page=pages[normalize_url(name)]) for name in left}
     return [fate for name in names for fate in sorted(named[name], key=lambda fate: fate.id) or [unknown[name]]]
 
@@ -164,11 +164,11 @@ def _fate(fate: Fate, artifacts: Mapping[str, Artifact], filters: Sequence[AnyFi
     yield "id", fate.id
     if fate.name != fate.id:
         yield "url", fate.name
-    if fate.place is not None:
-        first, last = text_bounds(artifacts["tokens"], fate.place)
-        yield "tokens", f"{last - first - 1:,} in token shard {fate.place[0]}, [{first + 1}:{last}]"
+    if fate.index is not None:
+        first, last = text_bounds(artifacts["tokens"], fate.index)
+        yield "tokens", f"{last - first - 1:,} in token shard {fate.index[0]}, [{first + 1}:{last}]"
         if "packed" in artifacts:
-            found = list(rows_of(artifacts["packed"], fate.place[0], first, last))
+            found = list(rows_of(artifacts["packed"], fate.index[0], first, last))
             yield from few(found, "row") if found else [("row", "none: forgotten before")]
     else:
         yield "dropped by", fate.dropped_by
@@ -210,8 +210,8 @@ def quoted(value: str) -> str:
 def outcome(run: Run, fates: Sequence[Fate], seen: Sequence[str]) -> Iterator[Fact]:
     """Yields what was forgotten, how to train without it, and which weights were trained with it (``seen_by``)."""
     artifacts = whole(run.steps)
-    found = {fate.place for fate in fates if fate.place is not None}
-    tokens = sum(last - first - 1 for first, last in (text_bounds(artifacts["tokens"], place) for place in found))
+    found = {fate.index for fate in fates if fate.index is not None}
+    tokens = sum(last - first - 1 for first, last in (text_bounds(artifacts["tokens"], index) for index in found))
     yield "forgotten", f"{len(found):,} documents, {tokens:,} tokens"
     yield "list", str(run.config.packing.forget)
     yield "packed", str(artifacts["packed"].folder)

@@ -75,7 +75,7 @@ class Span:
 class SeenRow:
     """One row of a step, with its index (from 0) among all rows of the training."""
 
-    place: int
+    position: int
     rank: int
     source: RowSource
     row: int
@@ -114,9 +114,9 @@ def explain(run: Run, step: str, rank: str = "", ranks: str = "") -> Iterator[Fa
     for one in chosen:
         group = one // together
         own = share(numbers, group, world // together).tolist()
-        for place, row in enumerate(own, first + group * len(own)):
+        for position, row in enumerate(own, first + group * len(own)):
             source, own_row = rows.source(row)
-            seen.append(_seen(place, one, sources[source], own_row))
+            seen.append(_seen(position, one, sources[source], own_row))
     yield from _documents(seen)
 
 
@@ -187,12 +187,12 @@ def _sources(steps: Sequence[Step], mix: Mix) -> list[RowSource]:
     ]
 
 
-def _seen(place: int, rank: int, source: RowSource, row: int) -> SeenRow:
+def _seen(position: int, rank: int, source: RowSource, row: int) -> SeenRow:
     spans = [
         Span(shard, start, length, source.tokens.document(shard, start))
         for shard, start, length in source.rows.spans(row).tolist()
     ]
-    return SeenRow(place, rank, source, row, spans)
+    return SeenRow(position, rank, source, row, spans)
 
 
 def _documents(seen: Sequence[SeenRow]) -> Iterator[Fact]:
@@ -209,7 +209,7 @@ def _documents(seen: Sequence[SeenRow]) -> Iterator[Fact]:
     for one in seen:
         yield "", ""
         of_source = f" of {one.source.name}" if one.source.name else ""
-        yield "row", f"{one.row}{of_source}, at position {one.place} of the training, read by rank {one.rank}"
+        yield "row", f"{one.row}{of_source}, at position {one.position} of the training, read by rank {one.rank}"
         for span in one.spans:
             identity = found[one.source.name, span.shard][span.document]
             where = f"{span.length:,} tokens from {span.start} on of token shard {span.shard}"

@@ -59,8 +59,8 @@ def explain(steps: Sequence[Step], shard: str, offset: str) -> Iterator[Fact]:
     yield from _token(shards, need("tokenizer", steps), shard_number, position, (first, last))
     for stage in ("texts", "clean"):
         if (before := document_named(need(stage, steps), shard_number, found.document.id)) is not None:
-            yield stage, before.place
-    yield "unique", found.place
+            yield stage, before.location
+    yield "unique", found.location
 
 
 def number(name: str, text: str, end: int, what: str) -> int:
@@ -82,8 +82,8 @@ def _token(
     first, last = bounds
     here = int(shards.slice(shard, position, position + 1)[0])
     yield "token", f"{here}, {encoder.decode([here])!r}"
-    place = {first: "the end of text that begins the document", last: "the end of text that ends the document"}
-    yield "place", place.get(position, f"token {position - first:,} of {last - first - 1:,} of the document")
+    ends = {first: "the end of text that begins the document", last: "the end of text that ends the document"}
+    yield "position", ends.get(position, f"token {position - first:,} of {last - first - 1:,} of the document")
     before = shards.slice(shard, max(first + 1, position - CONTEXT_TOKENS), position)
     after = shards.slice(shard, max(first + 1, position + 1), min(last, position + 1 + CONTEXT_TOKENS))
     yield "before", encoder.decode(before)

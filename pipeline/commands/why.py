@@ -100,7 +100,7 @@ def of_record(record: Found, artifacts: Artifacts, texts: Texts, filters: Sequen
         )
         if "packed" in artifacts:
             yield from few(rows_of(artifacts["packed"], after.shard, first, last), "row")
-    yield from ((stage, found.place) for stage, found in at.items())
+    yield from ((stage, found.location) for stage, found in at.items())
 
 
 def path(record: Found, artifacts: Artifacts) -> dict[str, Found]:

@@ -31,7 +31,7 @@ DOCUMENT_STAGES = ("texts", "clean", "unique")
 """The stages that keep documents and drop others."""
 DROPPED = "dropped:"
 """The beginning of the names of counts of a rule that drops documents."""
-TokenPlace = tuple[int, int]
+TokenIndex = tuple[int, int]
 """(token shard, index of a document in it)."""
 
 
@@ -50,7 +50,8 @@ class Found:
         return self.kind == "documents"
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
+        """The file and its line."""
         return f"{self.artifact.folder / shard_name(self.kind, self.shard, 'jsonl.zst')}, line {self.row + 1}"
 
 
@@ -138,9 +139,9 @@ def same_page(artifact: Artifact, url: str) -> str | None:
     """Returns the URL of a document that equals ``url`` apart from scheme, ``www.`` and other parts that C4 removes."""
     page = normalize_url(url)
     needle = orjson.dumps(page)[1:-1]
-    places = ((shard, kind) for shard in range(artifact.shard_count) for kind in KINDS) if page else ()
+    files = ((shard, kind) for shard in range(artifact.shard_count) for kind in KINDS) if page else ()
     found = (
-        one.document.metadata.get("url") for shard, kind in places for one in _matches(artifact, kind, shard, needle)
+        one.document.metadata.get("url") for shard, kind in files for one in _matches(artifact, kind, shard, needle)
     )
     return next((other for other in found if other and normalize_url(other) == page), None)
 
@@ -214,8 +215,8 @@ def normalized_id(stage: Texts, name: str) -> str:
     return f"{file}:{record}" if file in stage.shards_by_file else name
 
 
-def in_tokens(tokens: Artifact, ids: Collection[str]) -> dict[str, TokenPlace]:
-    """Returns the positions of the documents ``ids`` in ``tokens``; leaves out those that are not there."""
+def in_tokens(tokens: Artifact, ids: Collection[str]) -> dict[str, TokenIndex]:
+    """Returns the index of each document of ``ids`` in ``tokens``; leaves out those that are not there."""
     by_key = {key_of("split", identity): identity for identity in ids}
     wanted = np.array(list(by_key), dtype=np.uint64)
     found = {}
@@ -226,18 +227,18 @@ def in_tokens(tokens: Artifact, ids: Collection[str]) -> dict[str, TokenPlace]:
     return found
 
 
-def text_bounds(tokens: Artifact, place: TokenPlace) -> tuple[int, int]:
+def text_bounds(tokens: Artifact, index: TokenIndex) -> tuple[int, int]:
     """Returns the offsets of the ends of text before and after a document."""
-    bounds = np.load(tokens.shard("bounds", place[0], "npy"), mmap_mode="r")
-    first, last = bounds[place[1] : place[1] + 2].tolist()
+    bounds = np.load(tokens.shard("bounds", index[0], "npy"), mmap_mode="r")
+    first, last = bounds[index[1] : index[1] + 2].tolist()
     return first, last
 
 
 def _records(texts: Artifact, shards: Sequence[int], file: str) -> str:
     """Returns the remedy that says how many records ``file`` has."""
     needle = b'{"id":' + orjson.dumps(f"{file}:")[:-1]
-    places = ((shard, kind) for shard in shards for kind in KINDS)
-    found = (split_id(one.document.id) for shard, kind in places for one in _matches(texts, kind, shard, needle))
+    files = ((shard, kind) for shard in shards for kind in KINDS)
+    found = (split_id(one.document.id) for shard, kind in files for one in _matches(texts, kind, shard, needle))
     last = max((record for name, record in found if name == file and record is not None), default=None)
     return "it has none at all" if last is None else f"its records go from {file}:0 to {file}:{last}"
 

@@ -61,8 +61,8 @@ def _in_training_rows(packed_folder: Path, own_tokens: Artifact, ids: Collection
     own_ids = {identity: [identity] for identity in ids}
     if tokens.folder.name != own_tokens.folder.name:
         own_ids = renamed(ids, _texts(own_tokens), _texts(tokens))
-    for identity, place in in_tokens(tokens, own_ids).items():
-        if ("split", SPLITS[0]) in rows_of(packed, place[0], *text_bounds(tokens, place)):
+    for identity, index in in_tokens(tokens, own_ids).items():
+        if ("split", SPLITS[0]) in rows_of(packed, index[0], *text_bounds(tokens, index)):
             yield from own_ids[identity]
 
 

@@ -99,8 +99,8 @@ class MixedOrder:
         """Returns the source of each row of that batch, (batch_rows,)."""
         parts = [np.empty(0, dtype=np.int64)]
         for first_row, end_row, one in self._cycles():
-            places = np.arange(max(first_row, rows_seen), min(end_row, rows_seen + batch_rows)) - first_row
-            parts.append(one.sources[places % len(one)])
+            indices = np.arange(max(first_row, rows_seen), min(end_row, rows_seen + batch_rows)) - first_row
+            parts.append(one.sources[indices % len(one)])
         return np.concatenate(parts)
 
     def given(self, rows_seen: int) -> Numbers:

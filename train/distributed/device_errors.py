@@ -24,11 +24,11 @@ def device_errors(training: TrainingConfig, ranks: Ranks, folder: Path) -> Itera
         ConfigError: when the memory of the GPU is not enough, which another start would not change.
         RetryableError: naming node and GPU, when the GPU or NCCL fails: a start on other nodes may succeed.
     """
-    place = f"rank {ranks.rank} on {socket.gethostname()}, {ranks.device}"
+    where = f"rank {ranks.rank} on {socket.gethostname()}, {ranks.device}"
     try:
         yield
     except torch.OutOfMemoryError as error:
-        wrong = f"is {training.micro_batch_rows}, and {place} ran out of memory ({_first_line(error)})"
+        wrong = f"is {training.micro_batch_rows}, and {where} ran out of memory ({_first_line(error)})"
         kinds = get_args(Recompute)
         less = " or ".join(kinds[kinds.index(training.recompute) + 1 :])
         recompute = f", or give training.recompute={less}" if less else ""
@@ -38,7 +38,7 @@ def device_errors(training: TrainingConfig, ranks: Ranks, folder: Path) -> Itera
         if isinstance(error, torch.AcceleratorError):
             bad_nodes.add(folder, bad_nodes.this_node())
         remedy = "run again to go on from the newest checkpoint; leave out this node if it fails again"
-        raise RetryableError("weights", f"{place} failed ({_first_line(error)})", remedy) from error
+        raise RetryableError("weights", f"{where} failed ({_first_line(error)})", remedy) from error
 
 
 def _first_line(error: Exception) -> str:

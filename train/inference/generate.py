@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from headrace.train.inference.chat import Chat
     from headrace.train.inference.generation.generator import Generation
     from headrace.train.inference.language_model import LanguageModel
-    from headrace.train.inference.masked_places import Candidate
+    from headrace.train.inference.masked_positions import Candidate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,15 +55,15 @@ def generate(
 
 
 def fill(folder: Path, settings: Inference, text: str, candidates: int) -> "list[list[Candidate]]":
-    """Returns the most likely tokens, or spans of tokens, of each masked place of ``text``.
+    """Returns the most likely tokens, or spans of tokens, of each masked position of ``text``.
 
-    See ``masked_places.filled`` for an encoder and ``masked_spans.filled_span`` for an encoder–decoder.
+    See ``masked_positions.filled`` for an encoder and ``masked_spans.filled_span`` for an encoder–decoder.
 
     Raises:
         ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
-        ConfigError: when the model fills no masked place, or ``text`` has no masked place or does not fit its window.
+        ConfigError: when the model fills no masked positions, or ``text`` has none or does not fit its window.
     """
-    from headrace.train.inference.masked_places import filled
+    from headrace.train.inference.masked_positions import filled
     from headrace.train.inference.masked_spans import filled_span, restores_spans
     from headrace.train.inference.transformers_model import open_folder
 
@@ -74,11 +74,11 @@ def fill(folder: Path, settings: Inference, text: str, candidates: int) -> "list
 
 
 def fill_together(folder: Path, settings: Inference, text: str, decoding: MaskedDecoding) -> str:
-    """Returns ``text`` with all its masked places filled; see ``masked_decoding.filled_together``.
+    """Returns ``text`` with all its masked positions filled; see ``masked_decoding.filled_together``.
 
     Raises:
         ArtifactError: when ``folder`` holds no whole model, or no tokenizer.
-        ConfigError: when the model is no encoder, or ``text`` has no masked place or does not fit its window.
+        ConfigError: when the model is no encoder, or ``text`` has no masked position or does not fit its window.
     """
     from headrace.train.inference.masked_decoding import filled_together
     from headrace.train.inference.masked_spans import restores_spans

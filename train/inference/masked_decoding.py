@@ -1,15 +1,15 @@
-"""Fills all masked places of a text together, so that the tokens fit each other.
+"""Fills all masked positions of a text together, so that the tokens fit each other.
 
 Mask-Predict (Ghazvininejad et al. 2019) with 3 steps: the least certain tokens are masked and predicted again.
 
-    The [MASK] [MASK] [MASK] .      all places at once
+    The [MASK] [MASK] [MASK] .      all positions at once
     The  old   old    mill   .      2 of 3 are masked again:  The  old  [MASK] [MASK] .
     The  old   water  mill   .      1 of 3:                   The  old  [MASK]  mill  .
 
-Gibbs sampling (Wang and Cho 2019): each step masks the places one after the other and draws a token for each, given all
-others. The texts of many steps follow the model's conditional distributions.
+Gibbs sampling (Wang and Cho 2019): each step masks the positions one after the other and draws a token for each, given
+all others. The texts of many steps follow the model's conditional distributions.
 
-Shapes: T tokens of the sequence, K masked places, V vocabulary.
+Shapes: T tokens of the sequence, K masked positions, V vocabulary.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,15 +23,15 @@ from headrace.train.inference.encoder_likelihood import Ids
 from headrace.train.inference.generation.sampling import choose, random_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.masked_likelihood import MaskedLikelihood, logits_at
-from headrace.train.inference.masked_places import encoder_of, sequence_of
+from headrace.train.inference.masked_positions import encoder_of, sequence_of
 from headrace.train.inference.settings import MaskedDecoding, MaskedMethod, Sampling
 
 
 def filled_together(model: InferenceModel, folder: Path, text: str, decoding: MaskedDecoding) -> str:
-    """Returns ``text`` with a token at each masked place.
+    """Returns ``text`` with a token at each masked position.
 
     Raises:
-        ConfigError: when the model in ``folder`` is no encoder, or ``text`` has no masked place or does not fit.
+        ConfigError: when the model in ``folder`` is no encoder, or ``text`` has no masked position or does not fit.
     """
     likelihood = encoder_of(model, folder)
     sequence_T = sequence_of(model, likelihood, text)
@@ -40,32 +40,32 @@ def filled_together(model: InferenceModel, folder: Path, text: str, decoding: Ma
 
 
 def mask_predict(encoder: MaskedLikelihood, sequence_T: Ids, decoding: MaskedDecoding) -> None:
-    """Fills the masked places of ``sequence_T`` in place. Step t of n masks the K · (n - t) / n least certain ones."""
-    places_K = np.flatnonzero(sequence_T == encoder.tokens.mask)
-    certainty_K = np.zeros(len(places_K))
+    """Fills the masked positions of ``sequence_T``. Step t of n masks the K · (n - t) / n least certain ones."""
+    positions_K = np.flatnonzero(sequence_T == encoder.tokens.mask)
+    certainty_K = np.zeros(len(positions_K))
     for step in range(decoding.steps):
-        masked = np.argsort(certainty_K, kind="stable")[: len(places_K) * (decoding.steps - step) // decoding.steps]
+        masked = np.argsort(certainty_K, kind="stable")[: len(positions_K) * (decoding.steps - step) // decoding.steps]
         if len(masked):
-            sequence_T[places_K[masked]] = encoder.tokens.mask
-            best = _logits(encoder, sequence_T, places_K[masked]).softmax(1).max(1)
-            sequence_T[places_K[masked]], certainty_K[masked] = best.indices.cpu().numpy(), best.values.cpu().numpy()
+            sequence_T[positions_K[masked]] = encoder.tokens.mask
+            best = _logits(encoder, sequence_T, positions_K[masked]).softmax(1).max(1)
+            sequence_T[positions_K[masked]], certainty_K[masked] = best.indices.cpu().numpy(), best.values.cpu().numpy()
 
 
 def gibbs(encoder: MaskedLikelihood, sequence_T: Ids, decoding: MaskedDecoding) -> None:
-    """Fills the masked places of ``sequence_T`` in place, in each step from left to right."""
-    places_K = np.flatnonzero(sequence_T == encoder.tokens.mask)
+    """Fills the masked positions of ``sequence_T`` in place, in each step from left to right."""
+    positions_K = np.flatnonzero(sequence_T == encoder.tokens.mask)
     random = random_of(decoding.seed, sequence_T.tolist(), copy=0)
     sampling = Sampling(temperature=decoding.temperature)
     for _ in range(decoding.steps):
-        for place in places_K:
-            sequence_T[place] = encoder.tokens.mask
-            (sequence_T[place],) = choose(_logits(encoder, sequence_T, np.array([place])), sampling, [random])
+        for position in positions_K:
+            sequence_T[position] = encoder.tokens.mask
+            (sequence_T[position],) = choose(_logits(encoder, sequence_T, np.array([position])), sampling, [random])
 
 
 @torch.inference_mode()
-def _logits(encoder: MaskedLikelihood, sequence_T: Ids, places_K: Ids) -> Tensor:
+def _logits(encoder: MaskedLikelihood, sequence_T: Ids, positions_K: Ids) -> Tensor:
     """Returns logits_KV in fp32; tokens that frame or mask a text are impossible in it."""
-    logits_KV = logits_at(encoder.network, sequence_T[None], places_K[None], encoder.device)[0].float()
+    logits_KV = logits_at(encoder.network, sequence_T[None], positions_K[None], encoder.device)[0].float()
     logits_KV[:, [encoder.tokens.first, encoder.tokens.last, encoder.tokens.mask]] = -torch.inf
     return logits_KV
 

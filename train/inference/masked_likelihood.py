@@ -62,7 +62,7 @@ class MaskedLikelihood(EncoderLikelihood):
 def logits_at(network: Transformer, tokens_BT: Ids, positions_BK: Ids, device: torch.device) -> torch.Tensor:
     """Returns logits_BKV of rows of one document each."""
     inputs_BT = torch.from_numpy(tokens_BT).to(device)
-    places_BT = torch.arange(inputs_BT.shape[1], device=device).expand_as(inputs_BT)
+    positions_BT = torch.arange(inputs_BT.shape[1], device=device).expand_as(inputs_BT)
     at_BK = torch.from_numpy(positions_BK).to(device)
-    logits_BKV: torch.Tensor = network(inputs_BT, places_BT, torch.zeros_like(inputs_BT), at_BK=at_BK)
+    logits_BKV: torch.Tensor = network(inputs_BT, positions_BT, torch.zeros_like(inputs_BT), at_BK=at_BK)
     return logits_BKV

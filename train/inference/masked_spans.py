@@ -1,4 +1,4 @@
-"""The span that an encoder–decoder writes at the masked place of a text.
+"""The span that an encoder–decoder writes at the masked position of a text.
 
 A candidate is a span of any tokens but special ones. Its probability is that the decoder writes it and after it one of
 the tokens that end it: the next token of the text, or a sentinel or the end of text.
@@ -27,20 +27,20 @@ from torch import Tensor
 from headrace.pipeline.core.errors import ConfigError
 from headrace.train.context import ContextForm
 from headrace.train.inference.inference_model import InferenceModel
-from headrace.train.inference.masked_places import MASKS, Candidate
+from headrace.train.inference.masked_positions import MASKS, Candidate
 from headrace.train.inference.settings import MOST_BEAMS
 from headrace.train.model.recomputing import AnyCache, extendable
 from headrace.train.model.transformer import Transformer
 
 SPAN_TOKENS = 16
 """The maximum length of a candidate."""
-PLACES = (*MASKS, "<extra_id_0>")
-"""The ways to write the masked place, whatever the tokenizer calls it."""
+MASKS_OF_SPANS = (*MASKS, "<extra_id_0>")
+"""The ways to write the masked position, whatever the tokenizer calls it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FilledSpan:
-    """Tokens for the masked place."""
+    """Tokens for the masked position."""
 
     tokens: tuple[int, ...]
     log_probability: float
@@ -54,18 +54,19 @@ def restores_spans(model: InferenceModel) -> bool:
 
 
 def filled_span(model: InferenceModel, folder: Path, text: str, candidates: int) -> list[Candidate]:
-    """Returns the most likely spans for the masked place of ``text``, the most likely first.
+    """Returns the most likely spans for the masked position of ``text``, the most likely first.
 
     Raises:
-        ConfigError: when ``text`` has no masked place, or several, or does not fit the model's window, or the
+        ConfigError: when ``text`` has no masked position, or several, or does not fit the model's window, or the
             candidates are more than a beam search keeps.
     """
     if candidates > MOST_BEAMS:
         wrong = f"is {candidates:,}, and the search for a span keeps at most {MOST_BEAMS:,}"
         raise ConfigError("--top", wrong, "give a smaller number")
-    parts = re.split("|".join(map(re.escape, PLACES)), text)
+    parts = re.split("|".join(map(re.escape, MASKS_OF_SPANS)), text)
     if len(parts) != 2:
-        wrong = f"has {len(parts) - 1} masked places: {text!r}" if len(parts) > 2 else f"has no masked place: {text!r}"
+        count = f"{len(parts) - 1} masked positions" if len(parts) > 2 else "no masked position"
+        wrong = f"has {count}: {text!r}"
         raise ConfigError("TEXT", wrong, f"write <mask> once; {str(folder)!r} holds a model that fills one span")
     before, after = (ids.tolist() for ids in model.tokenizer.encode([parts[0].rstrip(), parts[1]]))
     form = _form(model)

@@ -76,12 +76,12 @@ class Sampling:
 
 @settings
 class MaskedDecoding:
-    """The way to fill all masked places of a text together."""
+    """The way to fill all masked positions of a text together."""
 
     method: MaskedMethod
     """mask_predict: the most likely tokens, of which the least certain are predicted again; gibbs: drawn at random."""
     steps: Positive = 10
-    """Passes over the text; a Gibbs step draws each place once."""
+    """Passes over the text; a Gibbs step draws each position once."""
     temperature: PositiveNumber = 1.0
     """Divides the logits of Gibbs sampling."""
     seed: Seed = 0

@@ -61,11 +61,11 @@ def test_all_places_are_filled_together(folders):
         (["fill", "a [MASK]", "--method", "beam"], "headrace: --method: must be 'mask_predict' or 'gibbs' (got"),
         (
             ["fill", "no place", "--model", "{}/encoder"],
-            "headrace: TEXT: has no masked place: 'no place'; write [MASK]",
+            "headrace: TEXT: has no masked position: 'no place'; write [MASK]",
         ),
         (
             ["fill", "a [MASK]", "--model", "{}/decoder"],
-            "/decoder' holds a model of stack decoder, which fills no masked place; give",
+            "/decoder' holds a model of stack decoder, which fills no masked position; give",
         ),
         (["fill", "a [MASK]", "--model", "{}"], "has no config.json; give the folder of a Hugging Face model"),
         (

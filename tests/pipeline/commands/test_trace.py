@@ -200,7 +200,7 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
         ("record", "0"),
         ("url", "https://c.example/?page=0"),
         ("token", f"{stored[5]}, {encoder.decode([stored[5]])!r}"),
-        ("place", f"token 5 of {last - 1:,} of the document"),
+        ("position", f"token 5 of {last - 1:,} of the document"),
         ("before", encoder.decode(stored[1:5])),
         ("after", encoder.decode(stored[6:22])),
         ("texts", f"{texts}/documents/00000.jsonl.zst, line 1"),
@@ -211,7 +211,7 @@ def test_a_trace_shows_the_token_and_its_surroundings(plain: Corpus) -> None:
     ends = {"0": "begins", str(len(stored) - 1): "ends"}
     for offset, does in ends.items():
         found = dict(trace.explain(plain.steps, "0", offset))
-        assert found["place"] == f"the end of text that {does} the document"
+        assert found["position"] == f"the end of text that {does} the document"
         assert found["token"] == "0, '<|endoftext|>'"
     behind_last = dict(trace.explain(plain.steps, "0", str(last - 1)))["after"]
     assert behind_last == "", "nothing of the next document"

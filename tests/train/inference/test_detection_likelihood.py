@@ -58,7 +58,7 @@ def test_a_score_is_the_probability_that_no_token_was_replaced(folder):
 def test_commands_name_the_generator(folder):
     done = headrace_here("fill", "a [MASK]", "--model", str(folder))
     assert done.returncode == 2
-    wrong = "holds a model of stack discriminator, which fills no masked place"
+    wrong = "holds a model of stack discriminator, which fills no masked position"
     assert f"{wrong}; give its generator: --model {folder}/generator\n" in done.stderr
     done = headrace_here("fill", "a [MASK]", "--model", str(folder / "generator"), "--top", "2")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 2), done.stderr

@@ -14,7 +14,7 @@ from headrace.train.evaluation.benchmarks.lambada import Lambada
 from headrace.train.evaluation.scoring import score, score_all
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.families.hf_folder import export
-from headrace.train.inference import masked_places
+from headrace.train.inference import masked_positions
 from headrace.train.inference.generation.generator import generator_of
 from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.masked_likelihood import MaskedLikelihood
@@ -150,7 +150,7 @@ def test_an_encoder_continues_no_text(folder):
 @torch.inference_mode()
 def test_candidates_are_the_most_probable_tokens_of_each_place(folder):
     model = opened(folder)
-    found = masked_places.filled(model, folder, "the [MASK] turns <mask>.", 3)
+    found = masked_positions.filled(model, folder, "the [MASK] turns <mask>.", 3)
     tokens = likelihood_of(model).tokens
     parts = [ids.tolist() for ids in model.tokenizer.encode(["the", " turns", "."])]
     row = torch.tensor([[tokens.first, *parts[0], tokens.mask, *parts[1], tokens.mask, *parts[2], tokens.last]])
@@ -164,10 +164,10 @@ def test_candidates_are_the_most_probable_tokens_of_each_place(folder):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("no place", r"TEXT: has no masked place: 'no place'; write \[MASK\] where a token is to be predicted"),
+        ("no place", r"TEXT: has no masked position: 'no place'; write \[MASK\] where a token is to be predicted"),
         ("[MASK] " + "x" * 40, r"TEXT: has \d+ tokens, and the model has 24 positions; give a shorter text"),
     ],
 )
 def test_a_text_that_cannot_be_filled_is_refused(folder, text, message):
     with pytest.raises(ConfigError, match=message):
-        masked_places.filled(opened(folder), folder, text, 3)
+        masked_positions.filled(opened(folder), folder, text, 3)

@@ -114,8 +114,8 @@ def test_impossible_texts_are_refused(folders):
     opened, folder = open_folder(folders / "bart", SETTINGS), folders / "bart"
     once = f"write <mask> once; {str(folder)!r} holds a model that fills one span"
     for text, message in {
-        "a mill": f"TEXT: has no masked place: 'a mill'; {once}",
-        "<mask> a [MASK]": f"TEXT: has 2 masked places: '<mask> a [MASK]'; {once}",
+        "a mill": f"TEXT: has no masked position: 'a mill'; {once}",
+        "<mask> a [MASK]": f"TEXT: has 2 masked positions: '<mask> a [MASK]'; {once}",
         "q" * 150 + "<mask>": "TEXT: needs 168 positions with a span of 16 tokens, and the model has 160; give a "
         "shorter text",
     }.items():

@@ -101,13 +101,13 @@ def _wsc(example: Example) -> str:
     one where a comma follows without a space.
     """
     words, pronoun, index = example.texts["text"].split(" "), example.texts["span2"], example.numbers["span2"]
-    places = [place for place, word in enumerate(words) if re.match(rf"{re.escape(pronoun)}(?!\w)", word)]
-    if not places:
+    found = [at for at, word in enumerate(words) if re.match(rf"{re.escape(pronoun)}(?!\w)", word)]
+    if not found:
         raise RecordError("no_pronoun")
-    place = min(places, key=lambda other: abs(other - index))
-    rest = words[place][len(pronoun) :]
+    nearest = min(found, key=lambda other: abs(other - index))
+    rest = words[nearest][len(pronoun) :]
     marked = f"*{pronoun}*" + (f" {rest}" if rest else "")
-    return f"wsc: {' '.join([*words[:place], marked, *words[place + 1 :]]).strip()}"
+    return f"wsc: {' '.join([*words[:nearest], marked, *words[nearest + 1 :]]).strip()}"
 
 
 INPUTS: Mapping[str, Callable[[Example], str]] = {

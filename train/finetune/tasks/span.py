@@ -62,7 +62,7 @@ class SpanTask(FileTask):
         return "f1"
 
     def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
-        """Reads the files. An answer without a place is at its first occurrence in the context; without an occurrence
+        """Reads the files. An answer without an offset is at its first occurrence in the context; without an occurrence
         its example is dropped: ``answer_elsewhere``. An empty one means that there is no answer."""
         examples, dropped = super().read(paths, labelled)
         if examples and len(self.texts or examples[0].texts) < 2:
@@ -110,11 +110,11 @@ class Spans(Fitted):
         rows = []
         for number, (first, length) in enumerate(windows):
             sequence = self.form.joined(frame, [asked, ids[first : first + length]], cut)
-            begin, place = sequence.starts[1], np.zeros(2, np.int64)
+            begin, bounds = sequence.starts[1], np.zeros(2, np.int64)
             if answer is not None and first <= answer[0] and answer[1] < first + length:
-                place = np.array([begin + token - first for token in answer], np.int64)
+                bounds = np.array([begin + token - first for token in answer], np.int64)
             facts = {"windows": windows, "number": number, "begin": begin, "offsets": offsets}
-            rows.append(Row(index, (sequence,), {"answers": place}, facts))
+            rows.append(Row(index, (sequence,), {"answers": bounds}, facts))
         return rows
 
     def counts(self, batch: Arrays) -> dict[str, int]:
@@ -177,7 +177,7 @@ class Spans(Fitted):
 
 
 def located(example: Example, context: str) -> Example | None:
-    """Returns ``example`` with answers that have a place in ``context``; None where one does not occur in it."""
+    """Returns ``example`` with answers that have an offset in ``context``; None where one does not occur in it."""
     if not example.answers:
         return example
     answers = []
@@ -218,7 +218,7 @@ def answer_tokens(example: Example, offsets: Sequence[tuple[int, int]]) -> tuple
     if not example.answers:
         return None
     answer = example.answers[0]
-    assert answer.start is not None, "Span.read gives every answer its place"
+    assert answer.start is not None, "Span.read gives every answer its offset"
     start, end = answer.start, answer.start + len(answer.text)
     inside = [number for number, (first, last) in enumerate(offsets) if first < end and last > start]
     return (inside[0], inside[-1]) if inside else None

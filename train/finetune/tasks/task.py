@@ -185,10 +185,10 @@ def padded_sequences(form: Form, rows: Sequence[Row], length: int | None = None)
     ends = np.zeros(shape[:2], np.int64)
     for number, row in enumerate(rows):
         for choice, one in enumerate(row.sequences):
-            place, end = (number, choice), len(one.tokens)
-            arrays["inputs"][place][:end], arrays["segments"][place][:end] = one.tokens, one.segments
-            arrays["positions"][place][:end], arrays["documents"][place][:end] = np.arange(end), 0
-            ends[place] = max(end - 1, 0)
+            index, end = (number, choice), len(one.tokens)
+            arrays["inputs"][index][:end], arrays["segments"][index][:end] = one.tokens, one.segments
+            arrays["positions"][index][:end], arrays["documents"][index][:end] = np.arange(end), 0
+            ends[index] = max(end - 1, 0)
     if form.is_two_stacks:
         arrays["encoder_inputs"] = arrays["inputs"]
         shifted = np.roll(arrays["inputs"], 1, axis=-1)

@@ -251,5 +251,5 @@ def generator_of(model: InferenceModel) -> Generator:
     """
     if model.stack not in WRITING:
         wrong = f"is an encoder (model.stack={model.stack}), which continues no text"
-        raise ConfigError("the model", wrong, 'fill masked places: headrace fill "Paris is the [MASK] of France."')
+        raise ConfigError("the model", wrong, 'fill masked positions: headrace fill "Paris is the [MASK] of France."')
     return SharedGenerator(model, model.sharing) if model.sharing else Generator(model)

@@ -1,4 +1,4 @@
-"""The masked places of a text, and the tokens that an encoder predicts there."""
+"""The masked positions of a text, and the tokens that an encoder predicts there."""
 
 import dataclasses
 import re
@@ -13,12 +13,12 @@ from headrace.train.inference.inference_model import InferenceModel
 from headrace.train.inference.masked_likelihood import MaskedLikelihood, logits_at
 
 MASKS = ("[MASK]", "<mask>")
-"""The ways to write a masked place in a text, whatever the tokenizer calls it."""
+"""The ways to write a masked position in a text, whatever the tokenizer calls it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
-    """A token for a masked place."""
+    """A token for a masked position."""
 
     text: str
     probability: float
@@ -26,17 +26,17 @@ class Candidate:
 
 @torch.inference_mode()
 def filled(model: InferenceModel, folder: Path, text: str, candidates: int) -> list[list[Candidate]]:
-    """Returns the most likely tokens of each masked place of ``text``, the most likely first.
+    """Returns the most likely tokens of each masked position of ``text``, the most likely first.
 
-    The tokens of one place are predicted with all other places masked.
+    The tokens of one position are predicted with all others masked.
 
     Raises:
-        ConfigError: when the model in ``folder`` is no encoder, or ``text`` has no masked place or does not fit.
+        ConfigError: when the model in ``folder`` is no encoder, or ``text`` has no masked position or does not fit.
     """
     likelihood = encoder_of(model, folder)
     sequence_T = sequence_of(model, likelihood, text)
-    places = np.flatnonzero(sequence_T == likelihood.tokens.mask)
-    logits_KV = logits_at(likelihood.network, sequence_T[None], places[None], model.device)[0].float()
+    positions_K = np.flatnonzero(sequence_T == likelihood.tokens.mask)
+    logits_KV = logits_at(likelihood.network, sequence_T[None], positions_K[None], model.device)[0].float()
     top = logits_KV.softmax(1).topk(min(candidates, logits_KV.shape[1]), dim=1)
     return [
         [Candidate(model.tokenizer.decode([token]).strip(), share) for token, share in zip(tokens, shares, strict=True)]
@@ -55,22 +55,22 @@ def encoder_of(model: InferenceModel, folder: Path) -> MaskedLikelihood:
         if model.stack == "discriminator":
             remedy = f"give its generator: --model {folder / GENERATOR}"
         raise ConfigError(
-            "--model", f"{str(folder)!r} holds a model of stack {model.stack}, which fills no masked place", remedy
+            "--model", f"{str(folder)!r} holds a model of stack {model.stack}, which fills no masked position", remedy
         )
     return model.likelihood
 
 
 def sequence_of(model: InferenceModel, likelihood: MaskedLikelihood, text: str) -> np.ndarray:
-    """Returns the tokens of ``text``, with the mask token at its masked places.
+    """Returns the tokens of ``text``, with the mask token at its masked positions.
 
-    A space before a masked place belongs to the token that is predicted there.
+    A space before a masked position belongs to the token that is predicted there.
 
     Raises:
-        ConfigError: when ``text`` has no masked place or does not fit the model's window.
+        ConfigError: when ``text`` has no masked position or does not fit the model's window.
     """
     parts = re.split("|".join(map(re.escape, MASKS)), text)
     if len(parts) == 1:
-        raise ConfigError("TEXT", f"has no masked place: {text!r}", "write [MASK] where a token is to be predicted")
+        raise ConfigError("TEXT", f"has no masked position: {text!r}", "write [MASK] where a token is to be predicted")
     *before, last = parts
     encoded = model.tokenizer.encode([*(part.rstrip() for part in before), last])
     joined = [np.append(ids.astype(np.int64), likelihood.tokens.mask) for ids in encoded[:-1]]
