@@ -27,7 +27,7 @@ def show(facts: Iterable[Fact]) -> None:
     """Prints ``facts`` one by one; a fact without a name is an empty line."""
     console = terminal()
     for name, value in facts:
-        console.print(Text.assemble((f"{name:<{NAME_WIDTH}}", "bold"), one_line(value)) if name else "")
+        console.print(Text.assemble((f"{name:<{NAME_WIDTH - 1}} ", "bold"), one_line(value)) if name else "")
 
 
 def one_line(value: str, characters: int = VALUE_CHARACTERS) -> str:
