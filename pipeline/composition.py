@@ -1,6 +1,6 @@
 """The composed configuration: Hydra reads conf/ and the overrides, and hands on plain values.
 
-Hydra is imported here and in overrides.py only.
+Hydra is imported here, in merged_options.py and in overrides.py only.
 """
 
 import contextlib
@@ -12,9 +12,6 @@ from typing import Any
 
 import hydra
 import yaml
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.defaults_list import create_defaults_list
-from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
@@ -25,15 +22,13 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from headrace.pipeline.conf_folder import CONF, EXPERIMENT, groups, own_files, own_folder, setting_of
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
 from headrace.pipeline.filter_names import FILTERS, names_filter, numbered, split_removals
+from headrace.pipeline.merged_options import PRIMARY, merged, search
 from headrace.pipeline.overrides import as_typed, first_of_sweep, parsed, refuse_no_options, refuse_secrets_in, settable
 from headrace.pipeline.preset_files import option_values
 from headrace.pipeline.setting_names import dotted, key_remedy, neighbours
 
 HYDRA_VERSION_BASE = "1.3"
 """Pins Hydra's behaviour, whatever its version changes."""
-PRIMARY = "headrace"
-"""Hydra's name of conf/config.yaml, so that a config.yaml in the user's folder is not read."""
-
 BENCHMARK = "evaluation.benchmarks."
 """A dotted path that begins so leads to a benchmark, or to a field of one."""
 QUIET = "hydra.hydra_logging.root.level=WARNING"
@@ -59,7 +54,7 @@ def compose(overrides: Sequence[str]) -> dict[str, Any]:
     """
     with _hydra(overrides):
         prepared, removed = _prepared(overrides)
-        composed, choices = _composed(prepared)
+        composed, choices = merged(prepared)
         announce(choices)
         return _plain(composed, removed)
 
@@ -88,7 +83,7 @@ def first_combination(overrides: Sequence[str]) -> dict[str, Any]:
     """
     with _hydra(overrides):
         prepared, removed = _prepared(overrides)
-        return _plain(_composed([first_of_sweep(one) for one in parsed(prepared)])[0], removed)
+        return _plain(merged([first_of_sweep(one) for one in parsed(prepared)])[0], removed)
 
 
 def sweep(overrides: Sequence[str], start: Callable[[dict[str, Any], list[str]], None]) -> None:
@@ -116,30 +111,9 @@ def sweep(overrides: Sequence[str], start: Callable[[dict[str, Any], list[str]],
             failed.append(error)
 
     sys.argv = ["headrace", "--multirun", QUIET, *prepared]
-    hydra.main(version_base=HYDRA_VERSION_BASE, config_path=_search(), config_name=PRIMARY)(one)()
+    hydra.main(version_base=HYDRA_VERSION_BASE, config_path=search(), config_name=PRIMARY)(one)()
     if failed:
         raise failed[0]
-
-
-def _composed(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
-    """Composes as ``hydra.compose`` does, and returns the chosen option of each group as well.
-
-    Hydra's own settings, which cost a third of the time, are left out unless an override sets one of them.
-    """
-    if any(one.lstrip("+~").startswith(("hydra.", "hydra/")) for one in overrides):
-        whole = hydra.compose(PRIMARY, list(overrides), return_hydra_config=True)
-        return whole, whole.hydra.runtime.choices
-    loader = GlobalHydra.instance().config_loader()
-    assert isinstance(loader, ConfigLoaderImpl)
-    loader.ensure_main_config_source_available()
-    typed, files = loader._parse_overrides_and_create_caching_repo(PRIMARY, list(overrides))
-    loader.validate_sweep_overrides_legal(typed, RunMode.RUN, from_shell=False)
-    read = create_defaults_list(files, PRIMARY, typed, prepend_hydra=False, skip_missing=False)
-    config = loader._compose_config_from_defaults_list(read.defaults, files)
-    config.pop("hydra", None)
-    OmegaConf.set_struct(config, True)
-    loader._apply_overrides_to_config(read.config_overrides, config)
-    return config, read.overrides.known_choices
 
 
 def _prepared(overrides: Sequence[str]) -> tuple[list[str], list[int]]:
@@ -161,7 +135,7 @@ def _hydra(overrides: Sequence[str]) -> Iterator[None]:
     Raises:
         ConfigError: instead of an error of Hydra.
     """
-    with hydra.initialize_config_dir(_search(), version_base=HYDRA_VERSION_BASE):
+    with hydra.initialize_config_dir(search(), version_base=HYDRA_VERSION_BASE):
         try:
             yield
         except MissingConfigException as error:
@@ -177,14 +151,6 @@ def _hydra(overrides: Sequence[str]) -> Iterator[None]:
         except REFUSED as error:
             _refuse_broken_presets()
             raise _refusal(error, overrides) from None
-
-
-def _search() -> str:
-    """Prepares Hydra's search for options: in the user's folder first, then in ours. Returns the first folder."""
-    primary, own = OmegaConf.load(CONF / "config.yaml"), own_folder()
-    primary.hydra.searchpath = [f"file://{CONF}"] if own else []
-    ConfigStore.instance().store(PRIMARY, primary)
-    return str(own or CONF)
 
 
 def announce(choices: Mapping[str, Any]) -> None:
@@ -215,7 +181,7 @@ def with_numbers(overrides: Sequence[str]) -> list[str]:
     if several := next((one for one in parsed(preset) if one.is_sweep_override()), None):
         wrong = f"{several.input_line} is a sweep, and each of its presets has its own list of filters ({named})"
         raise ConfigError(FILTERS, wrong, "choose one preset, and sweep a setting of its filters")
-    filters = OmegaConf.to_container(_composed(preset)[0].cleaning.filters)
+    filters = OmegaConf.to_container(merged(preset)[0].cleaning.filters)
     return [numbered(one, filters) for one in overrides]
 
 
@@ -238,8 +204,7 @@ def _in_typed_form(text: str, overrides: Sequence[str]) -> str:
 
 def _plain(config: DictConfig, removed: Iterable[int] = ()) -> dict[str, Any]:
     """Returns the values of ``config``, without the filters with the numbers ``removed``, in descending order."""
-    settings = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
-    values = OmegaConf.to_container(settings, resolve=True, throw_on_missing=True)
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(values, dict)
     for index in removed:
         del values["cleaning"]["filters"][index]
@@ -255,7 +220,7 @@ def _refusal(error: Exception, overrides: Sequence[str]) -> ConfigError:
     """Returns what is wrong with ``overrides``, which Hydra refused with ``error``."""
     chosen = [override for override in overrides if override.partition("=")[0] in groups()]
     try:
-        composed: Any = OmegaConf.to_container(_composed(chosen)[0])
+        composed: Any = OmegaConf.to_container(merged(chosen)[0])
     except REFUSED as wrong_option:  # such as cleaning=c4,gopher without -m
         is_sweep = any(one.is_sweep_override() for one in parsed(chosen))
         remedy = "give one option of a group, or several after -m" if is_sweep else "correct the file of the option"

@@ -6,6 +6,7 @@
 The command line takes its help and its completion from here: they need no Hydra, no YAML and none of our settings.
 """
 
+import functools
 import itertools
 import os
 import re
@@ -49,8 +50,15 @@ def _has_presets(folder: Path) -> bool:
 
 def _options(folder: Path, group: str = "*") -> Iterator[Path]:
     """Yields the files of ``folder`` that are options of ``group``, or of any group of ours; studies by name only."""
-    ours = {path.name for path in CONF.iterdir() if path.is_dir()} - ({STUDY} - {group})
-    return (file for file in folder.glob(f"{group}/*.yaml") if file.parent.name in ours)
+    ours = {file.parent.name for file in _our_files()} - ({STUDY} - {group})
+    files = _our_files() if folder == CONF else folder.glob("*/*.yaml")
+    return (file for file in files if file.parent.name in ours and group in ("*", file.parent.name))
+
+
+@functools.cache
+def _our_files() -> tuple[Path, ...]:
+    """Returns the options and studies of Headrace, which do not change while it runs."""
+    return tuple(CONF.glob("*/*.yaml"))
 
 
 def own_files(group: str = "*") -> list[Path]:

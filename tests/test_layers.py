@@ -54,6 +54,7 @@ ROOMS = (
     "pipeline.filter_names",
     "pipeline.setting_names",
     "pipeline.overrides",
+    "pipeline.merged_options",
     "pipeline.composition",
     "pipeline.config",
     "pipeline.stages",
@@ -75,8 +76,8 @@ TRAIN_READS = ("pipeline.core", "data_prep.canaries", "data_prep.tokenization", 
 """All that train imports of ours."""
 
 ONLY_IN = {
-    "hydra": ("pipeline/composition.py", "pipeline/overrides.py"),
-    "omegaconf": ("pipeline/composition.py",),
+    "hydra": ("pipeline/composition.py", "pipeline/merged_options.py", "pipeline/overrides.py"),
+    "omegaconf": ("pipeline/composition.py", "pipeline/merged_options.py"),
     "wandb": ("pipeline/core/wandb_run.py",),
     "deepspeed": ("train/engine/engine.py", "train/checkpoint/store.py"),
     "torch": ("train/",),

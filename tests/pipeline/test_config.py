@@ -19,7 +19,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from headrace.data_prep.sources.installed_docs import InstalledDocs
-from headrace.pipeline import composition
+from headrace.pipeline import composition, merged_options
 from headrace.pipeline.command_line.help_text import field_meanings
 from headrace.pipeline.composition import compose
 from headrace.pipeline.conf_folder import CONF
@@ -134,7 +134,7 @@ def test_a_field_that_no_file_lists_can_be_set(tmp_path: Path, monkeypatch: pyte
     for path in (conf / "training").glob("*.yaml"):
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join(line for line in lines if not line.startswith("log_every:")))
-    monkeypatch.setattr(composition, "CONF", conf)
+    monkeypatch.setattr(merged_options, "CONF", conf)
     assert "log_every" not in compose([])["training"]
     assert decoded(compose([])).training.log_every == 1
     assert decoded(compose(["training.log_every=7"])).training.log_every == 7

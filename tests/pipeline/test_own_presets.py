@@ -46,6 +46,17 @@ def test_conf_in_the_current_folder_is_found(folder: Path, capsys: pytest.Captur
     assert "cleaning=mine" in completions("cleaning=m")
 
 
+def test_a_file_that_is_changed_while_a_process_runs_is_read_again(folder: Path) -> None:
+    assert filters("cleaning=mine")[0]["max_characters"] == 30
+    (folder / "conf/cleaning/mine.yaml").write_text(MINE.replace("30", "4000"))
+    assert filters("cleaning=mine")[0]["max_characters"] == 4000
+
+
+def test_values_that_are_set_stay_in_their_own_composition() -> None:
+    assert compose(["training.steps=7"])["training"]["steps"] == 7
+    assert compose([])["training"]["steps"] != 7
+
+
 def test_a_file_of_the_user_replaces_ours_and_is_announced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "conf/cleaning/c4.yaml").write_text(MINE)
     (folder / "conf/config.yaml").write_text("training: of another program\n")
