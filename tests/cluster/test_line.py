@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.line import FILES, Line, headrace, submit, write_source
+from tests.cluster.line import FILES, SETTINGS, Line, headrace, submit, write_source
 from tests.cluster.one_machine import OneMachineSlurm, client, until
+from tests.installed_wheel import build_wheel, install, run, write_users_modules
 
 DATA_STAGES = ("texts", "clean", "signatures", "duplicates", "unique", "overlaps", "tokenizer", "tokens", "packed")
 LINE_SECONDS = 500
@@ -92,16 +93,14 @@ def only_what_is_missing(root: Path, on_cluster: tuple[str, ...]) -> None:
     assert tree(root, "tokens") == before
 
 
-def test_an_array_job_from_a_folder_with_modules_of_the_same_names(slurm: OneMachineSlurm, tmp_path: Path) -> None:
+def test_an_array_job_of_the_wheel_beside_a_users_own_modules(slurm: OneMachineSlurm, tmp_path: Path) -> None:
     """Jobs start in the folder of the command: a user's own train.py, pipeline/ and data_prep/ must not be imported."""
+    programs = install(build_wheel(tmp_path), tmp_path / "environment")
     folder = tmp_path / "own"
-    for name in ("pipeline", "data_prep", "conf", "slurm"):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "__init__.py").write_text("raise SystemExit('not ours')\n")
-    (folder / "train.py").write_text("raise SystemExit('not ours')\n")
+    folder.mkdir()
+    write_users_modules(folder)
     line = (write_source(tmp_path / "raw"), "cleaning=none", "root=root", "until=clean", "cluster.array_tasks=2")
-    done = headrace("run", "cluster=slurm", "cluster.one_job=never", *line, folder=folder)
-    assert done.returncode == 0, done.stderr
+    run(folder, programs / "headrace", *SETTINGS, "cluster=slurm", "cluster.one_job=never", *line)
     wait_for_jobs()
     stages = {path.parent.parent.name for path in folder.glob("root/*/*/manifest.json")}
     assert stages == {"texts", "clean", "report"}

@@ -1,19 +1,13 @@
 """The wheel in an empty environment, used from a folder that holds packages with the names of our folders."""
 
-import os
-import shutil
-import subprocess
-import sys
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
-SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src", "pipeline", "data_prep", "train", "conf", "slurm")
+from tests.installed_wheel import REPOSITORY, build_wheel, install, run, write_users_modules
+
 DATA = ("conf/config.yaml", "conf/experiment/smoke.yaml", "slurm/array.sbatch", "slurm/train.sbatch")
-THEIRS = ("pipeline", "data_prep", "conf", "slurm")
 SMALL = (
     *("experiment=smoke", "tracking=file", "workers=1", "source.packages=[standard-library]"),
     *("tokenizer.vocabulary_size=300", "model.layers=1", "model.width=32", "model.mlp_width=64"),
@@ -24,51 +18,20 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy of the sources because a build writes into its folder."""
-    folder = tmp_path_factory.mktemp("wheel")
-    for name in SOURCES:
-        source = REPOSITORY / name
-        if source.is_dir():
-            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-            shutil.copytree(source, folder / "sources" / name, symlinks=True, ignore=ignored)
-        else:
-            (folder / "sources").mkdir(exist_ok=True)
-            shutil.copy(source, folder / "sources")
-    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
-    subprocess.run([*build, "--wheel-dir", folder, folder / "sources"], check=True, capture_output=True)
-    (found,) = folder.glob("*.whl")
-    return found
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with the wheel; what it depends on is shared with this environment."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, symlinks=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    shared = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-    (packages / "shared.pth").write_text("".join(f"{path}\n" for path in shared))
-    install = [sys.executable, "-m", "pip", f"--python={folder}", "install", "--no-deps", "--no-index"]
-    subprocess.run([*install, "--ignore-installed", wheel], check=True, capture_output=True)
-    return folder / "bin"
+    """The programs of an environment with the wheel."""
+    return install(wheel, tmp_path_factory.mktemp("environment"))
 
 
 @pytest.fixture
 def theirs(tmp_path: Path) -> Path:
     """A user's folder whose modules have the names of our folders."""
-    (tmp_path / "train.py").write_text("OWNER = 'user'\n")
-    for name in THEIRS:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("OWNER = 'user'\n")
+    write_users_modules(tmp_path)
     return tmp_path
-
-
-def run(folder: Path, *command: str | Path) -> str:
-    """Runs ``command`` in ``folder`` and returns what it printed."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=500)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.slow

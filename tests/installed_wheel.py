@@ -1,0 +1,58 @@
+"""The project's wheel in an environment of its own, and a folder of a user whose modules have the names of ours."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "src", "pipeline", "data_prep", "train", "conf", "slurm")
+THEIRS = ("pipeline", "data_prep", "conf", "slurm")
+
+
+def build_wheel(folder: Path) -> Path:
+    """Builds the wheel below ``folder``, from a copy of the sources because a build writes into its folder."""
+    for name in SOURCES:
+        source = REPOSITORY / name
+        if source.is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(source, folder / "sources" / name, symlinks=True, ignore=ignored)
+        else:
+            (folder / "sources").mkdir(exist_ok=True)
+            shutil.copy(source, folder / "sources")
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
+    subprocess.run([*build, "--wheel-dir", folder, folder / "sources"], check=True, capture_output=True)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+def install(wheel: Path, folder: Path) -> Path:
+    """Installs ``wheel`` into a new environment in ``folder``; returns the folder of its programs.
+
+    What the wheel depends on is shared with this environment.
+    """
+    venv.create(folder, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    shared = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    (packages / "shared.pth").write_text("".join(f"{path}\n" for path in shared))
+    command = [sys.executable, "-m", "pip", f"--python={folder}", "install", "--no-deps", "--no-index"]
+    subprocess.run([*command, "--ignore-installed", wheel], check=True, capture_output=True)
+    return folder / "bin"
+
+
+def write_users_modules(folder: Path) -> None:
+    """Writes train.py and packages with the names of our folders to ``folder``."""
+    (folder / "train.py").write_text("OWNER = 'user'\n")
+    for name in THEIRS:
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("OWNER = 'user'\n")
+
+
+def run(folder: Path, *command: str | Path) -> str:
+    """Runs ``command`` in ``folder`` and returns what it printed."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
