@@ -24,7 +24,7 @@ def text_of(svg: str) -> str:
     return dense("".join(dense("".join(lines[number])) for number in sorted(lines)))
 
 
-@pytest.mark.parametrize("name", ["curator", "researcher"])
+@pytest.mark.parametrize("name", ["cluster", "curator", "researcher"])
 def test_a_picture_shows_the_recorded_blocks_of_its_tutorial(name: str) -> None:
     picture, end = text_of((REPOSITORY / f"docs/images/session_{name}.svg").read_text()), 0
     for step in steps((REPOSITORY / f"docs/tutorial_{name}.md").read_text()):
