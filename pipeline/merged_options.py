@@ -1,4 +1,4 @@
-"""What Hydra merges: conf/config.yaml, the files of the chosen options, and the values that overrides set.
+"""The settings that Hydra merges: conf/config.yaml, the files of the chosen options, and the values of overrides.
 
 experiment=smoke model.layers=3
 └── choices ──> files, merged once in a process ──> a copy ──> model.layers=3 set in it

@@ -23,7 +23,7 @@ def corpus(tmp_path_factory):
 def test_a_run_with_wordpiece(corpus):
     found = headrace_here("trace", "0", "3", *corpus.overrides)
     assert (found.returncode, found.stderr) == (0, "")
-    assert re.search(r"place +token 3 of", found.stdout)
+    assert re.search(r"position +token 3 of", found.stdout)
     tokens = corpus.artifact("tokens")
     assert tokens.counts["unknown_tokens"] > 0
     for shard in range(2):
