@@ -24,12 +24,12 @@ from tests.pipeline.test_bounds import all_classes
 OPTIONS = [(group, option) for group, options in groups().items() for option in options]
 
 
-@pytest.mark.parametrize("cls", all_classes(RunConfig), ids=lambda cls: cls.__name__)
-def test_every_setting_has_a_sentence_and_a_type(cls: type) -> None:
-    assert set(settings_of(cls)) == {field.name for field in dataclasses.fields(cls)} - {TAG}
-    for name, setting in settings_of(cls).items():
-        assert re.fullmatch(r"(\S+ ){2,}.*\S\.", setting.text), f"{cls.__name__}.{name}: {setting.text!r}"
-        assert setting.kind, name
+def test_every_setting_has_a_sentence_and_a_type() -> None:
+    for cls in all_classes(RunConfig):
+        assert set(settings_of(cls)) == {field.name for field in dataclasses.fields(cls)} - {TAG}, cls
+        for name, setting in settings_of(cls).items():
+            assert re.fullmatch(r"(\S+ ){2,}.*\S\.", setting.text), f"{cls.__name__}.{name}: {setting.text!r}"
+            assert setting.kind, name
 
 
 PATHS = sorted(set(all_paths()))
@@ -44,21 +44,21 @@ def files_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setting_help, "groups", GROUPS)
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.usefixtures("files_read_once")
-def test_every_setting_can_be_asked_for(path: str) -> None:
-    text = explanation(path)
-    assert text.startswith(f"{path}:"), text
-    for column in ("type ", "default "):
-        assert column in text or "Settings" in text or "It has no settings." in text, text
+def test_every_setting_can_be_asked_for() -> None:
+    for path in PATHS:
+        text = explanation(path)
+        assert text.startswith(f"{path}:"), text
+        for column in ("type ", "default "):
+            assert column in text or "Settings" in text or "It has no settings." in text, text
 
 
-@pytest.mark.parametrize(("group", "option"), OPTIONS)
 @pytest.mark.usefixtures("files_read_once")
-def test_every_option_is_described(group: str, option: str) -> None:
-    assert len(about(option_file(group, option)).split()) > 2
-    assert explanation(f"{group}={option}").startswith(f"{group}={option}: ")
-    assert f"\n  {option} " in of_group(group)
+def test_every_option_is_described() -> None:
+    for group, option in OPTIONS:
+        assert len(about(option_file(group, option)).split()) > 2, (group, option)
+        assert explanation(f"{group}={option}").startswith(f"{group}={option}: ")
+        assert f"\n  {option} " in of_group(group)
 
 
 @functools.cache
