@@ -48,7 +48,7 @@ def mistakes(cls: type, name: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 SETTINGS = [
-    pytest.param(cls, name, id=f"{cls.__name__}.{name}")
+    (cls, name)
     for cls in all_classes(RunConfig)
     if cls is not RunConfig
     for name, hint in hints_of(cls).items()
@@ -56,12 +56,12 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "name"), SETTINGS)
-def test_a_typo_in_a_setting_is_one_clear_line(cls: type, name: str) -> None:
-    for values, named in mistakes(cls, name):
-        with pytest.raises(ConfigError) as raised:
-            decode(cls, values)
-        assert is_clear(raised.value, named), raised.value
+def test_a_typo_in_a_setting_is_one_clear_line() -> None:
+    for cls, name in SETTINGS:
+        for values, named in mistakes(cls, name):
+            with pytest.raises(ConfigError) as raised:
+                decode(cls, values)
+            assert is_clear(raised.value, named), raised.value
 
 
 @pytest.mark.parametrize(
