@@ -50,8 +50,7 @@ def merged(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
         with open_dict(whole):
             del whole["hydra"]
         return whole, choices
-    loader = GlobalHydra.instance().config_loader()
-    assert isinstance(loader, ConfigLoaderImpl)
+    loader = _loader()
     loader.ensure_main_config_source_available()
     typed, files = loader._parse_overrides_and_create_caching_repo(PRIMARY, list(overrides))
     loader.validate_sweep_overrides_legal(typed, RunMode.RUN, from_shell=False)
@@ -69,14 +68,19 @@ def _merged_files(chosen: tuple[str, ...], files: Hashable) -> tuple[bytes, Mapp
 
     This takes most of the time of a composition. Those of one process mostly differ in the values that are set then.
     """
-    loader = GlobalHydra.instance().config_loader()
-    assert isinstance(loader, ConfigLoaderImpl)
+    loader = _loader()
     typed, repository = loader._parse_overrides_and_create_caching_repo(PRIMARY, list(chosen))
     read = create_defaults_list(repository, PRIMARY, typed, prepend_hydra=False, skip_missing=False)
     config = loader._compose_config_from_defaults_list(read.defaults, repository)
     config.pop("hydra", None)
     OmegaConf.set_struct(config, True)
     return pickle.dumps(config), read.overrides.known_choices
+
+
+def _loader() -> ConfigLoaderImpl:
+    loader = GlobalHydra.instance().config_loader()
+    assert isinstance(loader, ConfigLoaderImpl)
+    return loader
 
 
 def _state_of_files() -> Hashable:

@@ -27,6 +27,7 @@ import click
 from headrace.pipeline.command_line.declaration import NewFile, command
 from headrace.pipeline.command_line.request import config_of
 from headrace.pipeline.series import comparison
+from headrace.pipeline.series.contestants import contestants, refuse_unknown, restricted
 
 
 @command
@@ -40,4 +41,6 @@ def compare(
 ) -> None:
     """Prints the scores of runs (names, ids or folders) side by side, with tests of the differences from the first."""
     wanted = [name.strip() for name in only.split(",") if name.strip()]
-    comparison.show(config_of(overrides).root, [first, second, *others], wanted, page)
+    runs = contestants([first, second, *others], config_of(overrides).root)
+    refuse_unknown(wanted, runs)
+    comparison.show([restricted(run, wanted) for run in runs], page)

@@ -32,6 +32,7 @@ from headrace.pipeline.run import summary
 from headrace.pipeline.run.planner import announce_recomputation, execute
 from headrace.pipeline.run.step import Step
 from headrace.pipeline.series import comparison
+from headrace.pipeline.series.contestants import Contestant, is_double
 from headrace.train.evaluation.settings import Evaluation
 from headrace.train.scores import FolderScores
 
@@ -53,26 +54,7 @@ def evaluate(
     evaluation = evaluation.expanded()
     if only:
         evaluation = evaluation.only({name.strip() for name in only.split(",")})
-    config = dataclasses.replace(config, evaluation=without_run(evaluation))
-    if others:
-        found = [str(scored(config, one).folder) for one in (folder, *others)]
-        comparison.show(config.root, found, (), page)
-    else:
-        show(config, folder, page)
-
-
-def scored(config: RunConfig, folder: str) -> Artifact:
-    """Returns the scores of the model in ``folder``; computes them unless they exist.
-
-    Raises:
-        ConfigError: when it holds no model.
-    """
-    step = Step.of(FolderScores(evaluation=config.evaluation, folder=folder), Path(config.root), {}, {})
-    if step.is_whole:
-        print(f"done before: {step.folder}", file=sys.stderr)
-        return Artifact(step.folder)
-    announce_recomputation([step])
-    return execute(step, config)
+    show(dataclasses.replace(config, evaluation=without_run(evaluation)), (folder, *others), page)
 
 
 def without_run(asked: Evaluation) -> Evaluation:
@@ -87,9 +69,43 @@ def without_run(asked: Evaluation) -> Evaluation:
     return evaluation
 
 
-def show(config: RunConfig, folder: str, page: Path | None) -> None:
+def show(config: RunConfig, folders: Sequence[str], page: Path | None) -> None:
+    """Scores the models in ``folders`` and prints the scores of one, or the differences of several; also to ``page``.
+
+    Raises:
+        ConfigError: when a folder holds no model; before any is scored.
+    """
+    steps = {folder: planned(config, folder) for folder in folders}
+    scores = {folder: scored(config, step) for folder, step in steps.items()}
+    if len(scores) == 1:
+        show_one(*scores.popitem(), page)
+    else:
+        names = [Path(folder).name or folder for folder in scores]
+        names = list(scores) if is_double(names) else names
+        runs = [Contestant.of(name, artifact) for name, artifact in zip(names, scores.values(), strict=True)]
+        comparison.show(runs, page)
+
+
+def planned(config: RunConfig, folder: str) -> Step:
+    """Plans the one step that scores ``folder``.
+
+    Raises:
+        ConfigError: when it holds no model.
+    """
+    return Step.of(FolderScores(evaluation=config.evaluation, folder=folder), Path(config.root), {}, {})
+
+
+def scored(config: RunConfig, step: Step) -> Artifact:
+    """Returns the scores of ``step``; computes them unless they exist."""
+    if step.is_whole:
+        print(f"done before: {step.folder}", file=sys.stderr)
+        return Artifact(step.folder)
+    announce_recomputation([step])
+    return execute(step, config)
+
+
+def show_one(folder: str, artifact: Artifact, page: Path | None) -> None:
     """Prints the score table of ``folder``, and its path; writes both and the figures to ``page``."""
-    artifact = scored(config, folder)
     console = terminal(width=120)
     table = ScoreTable.of(artifact)
     console.print(summary.scores(table), *table.notes, *in_short(table.written), sep="\n")

@@ -6,14 +6,7 @@ from pathlib import Path
 from headrace.pipeline.command_line.facts import show_lines
 from headrace.pipeline.command_line.result_files import write_file
 from headrace.pipeline.report import compare_page
-from headrace.pipeline.series.contestants import (
-    Contestant,
-    contestants,
-    differing_settings,
-    refuse_unknown,
-    restricted,
-    training_lines,
-)
+from headrace.pipeline.series.contestants import Contestant, differing_settings, training_lines
 from headrace.pipeline.series.score_differences import cells, compared_metrics, header, intervals
 from headrace.train.evaluation.score_rows import BenchmarkScores
 
@@ -23,13 +16,11 @@ NOTE = (
 )
 
 
-def show(root: str, wanted: Sequence[str], only: Sequence[str], page: Path | None) -> None:
-    """Prints the settings that differ and the scores of the runs that ``wanted`` names; writes both to ``page``.
+def show(runs: Sequence[Contestant], page: Path | None) -> None:
+    """Prints the settings in which ``runs`` differ, and their scores; writes both to ``page``.
 
     Where a run has no scores, it prints what was measured last in training.
     """
-    runs = [restricted(run, only) for run in contestants(wanted, root)]
-    refuse_unknown(only, runs, wanted, root)
     settings, rows = differing_settings(runs), list(compared_metrics(runs))
     head, body = header(runs), cells(rows)
     nothing = "" if rows else nothing_in_common(runs)

@@ -115,16 +115,15 @@ def restricted(run: Contestant, only: Sequence[str]) -> Contestant:
     return dataclasses.replace(run, benchmarks=kept)
 
 
-def refuse_unknown(only: Sequence[str], runs: Sequence[Contestant], wanted: Sequence[str], root: str) -> None:
+def refuse_unknown(only: Sequence[str], runs: Sequence[Contestant]) -> None:
     """Refuses a name in ``only`` that is no benchmark of any run.
 
     Raises:
         ConfigError: with the nearest name.
     """
-    shown = {name for run in runs for key, one in run.benchmarks.items() for name in (key, one.base_name)}
+    known = {name for run in runs for key, one in run.benchmarks.items() for name in (key, one.base_name)}
     for name in only:
-        if name not in shown:
-            known = {one for run in contestants(wanted, root) for one in run.benchmarks}
+        if name not in known:
             raise ConfigError("--only", f"no run has a benchmark {name!r}", suggestion(name, known))
 
 

@@ -34,7 +34,7 @@ from headrace.train.model.transformer import Transformer
 
 SPAN_TOKENS = 16
 """The maximum length of a candidate."""
-MASKS_OF_SPANS = (*MASKS, "<extra_id_0>")
+SPAN_MASKS = (*MASKS, "<extra_id_0>")
 """The ways to write the masked position, whatever the tokenizer calls it."""
 
 
@@ -63,7 +63,7 @@ def filled_span(model: InferenceModel, folder: Path, text: str, candidates: int)
     if candidates > MOST_BEAMS:
         wrong = f"is {candidates:,}, and the search for a span keeps at most {MOST_BEAMS:,}"
         raise ConfigError("--top", wrong, "give a smaller number")
-    parts = re.split("|".join(map(re.escape, MASKS_OF_SPANS)), text)
+    parts = re.split("|".join(map(re.escape, SPAN_MASKS)), text)
     if len(parts) != 2:
         count = f"{len(parts) - 1} masked positions" if len(parts) > 2 else "no masked position"
         wrong = f"has {count}: {text!r}"

@@ -116,7 +116,7 @@ def test_a_script_without_a_main_guard(folder: Path, way: str) -> None:
     piped = script if way.startswith("python -") else None
     argument = {"python script.py": "script.py", "a cell of a notebook": "cell.py"}.get(way, "-")
     process = started(folder, argument, script=piped)
-    output, errors = process.communicate(timeout=300)
+    output, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     assert [line for line in output.splitlines() if line.startswith("launched")] == [
         f"launched {next(saved_runs(folder / 'runs')).id} True 12"

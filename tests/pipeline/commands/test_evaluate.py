@@ -97,8 +97,10 @@ def test_models_side_by_side(folder, tmp_path):
     assert head == ["benchmark", "shots", "metric", "items", "model", "mean", "− model", "p"]
     assert line[:4] == ["agreement", "0", "acc %", "8"]
     assert "agreement" in page.read_text()
-    one = headrace_here("evaluate", str(mean), *words[:-2])
-    assert "done before" in one.stderr
+    shutil.copytree(mean, tmp_path / "equal")
+    equal = headrace_here("evaluate", str(mean), str(tmp_path / "equal"), *words[:-2])
+    assert "done before" in equal.stderr
+    assert "| mean | equal | − mean |" in equal.stdout, "named as typed, though their files are the same"
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_models_side_by_side(folder, tmp_path):
 def test_only_some_benchmarks(tmp_path, monkeypatch, only, wanted):
     """With any number of shots, and one's own alone. The files of the others need not be there."""
     planned = []
-    monkeypatch.setattr(evaluate, "show", lambda config, folder, page: planned.append(config.evaluation))
+    monkeypatch.setattr(evaluate, "show", lambda config, folders, page: planned.append(config.evaluation))
     own = "+evaluation.benchmarks.quiz={type: multiple_choice, paths: [quiz.jsonl]}"
     command = ["evaluate", str(tmp_path), "--only", only, own, "evaluation.shots=[0,2]"]
     result = headrace_here(*command)
@@ -148,6 +150,13 @@ def test_the_settings_of_the_documented_benchmark_make_its_prompts(tmp_path):
     assert re.fullmatch(r"Question: What is the capital of (Italy\?\nAnswer: Rome|Spain\?\nAnswer: Madrid)", worked)
     assert question == "Question: What is the capital of France?\nAnswer:"
     assert (first.continuation, second.continuation) == (" Lyon", " Paris")
+
+
+def test_a_folder_without_a_model_is_found_before_any_is_scored(folder, tmp_path):
+    done = headrace_here("evaluate", str(folder), str(tmp_path / "none"), "--only", "agreement", f"root={tmp_path}")
+    assert done.returncode == 2
+    assert f"evaluate: '{tmp_path}/none' has no config.json" in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_model_there(tmp_path):

@@ -295,6 +295,11 @@ def test_a_value_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -
     assert (empty, long) == ("", f"{'long':<18}{'x' * 1000}…")
 
 
+def test_a_long_name_does_not_touch_its_value(capsys: pytest.CaptureFixture[str]) -> None:
+    facts.show([("frequencies of tokens alone", "5.98 nats")])
+    assert capsys.readouterr().out == "frequencies of tokens alone 5.98 nats\n"
+
+
 def test_long_lists_are_cut() -> None:
     found = list(facts.few((("row", str(n)) for n in range(1025)), "row"))
     assert found[:20] == [("row", str(n)) for n in range(20)]

@@ -6,7 +6,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.run.planner import plan, run_folder, save
 from headrace.pipeline.series import comparison
-from headrace.pipeline.series.contestants import contestant
+from headrace.pipeline.series.contestants import contestants
 from headrace.pipeline.series.score_differences import compared_metrics
 from tests.command_line import headrace_here
 from tests.train.small_models import random_weights
@@ -44,10 +44,10 @@ def test_two_runs_by_their_ids(runs, capsys):
     found = {(line[0], line[2]): line for line in lines}
     names = {"agreement", "continuations", "held_out_order", "held_out_sentences", "held_out_words", "validation"}
     assert {name for name, _ in found} == names
-    comparison.show(str(root), [str(root / "runs" / run) for run in (first, second)], [], None)
+    compared = contestants([str(root / "runs" / run) for run in (first, second)], str(root))
+    comparison.show(compared, None)
     assert capsys.readouterr().out + f"\npage: {root}/page.html\n" == result.stdout
-    contestants = [contestant(run, str(root)) for run in (first, second)]
-    (loss,) = [row for row in compared_metrics(contestants) if row.kind.name == "loss"]
+    (loss,) = [row for row in compared_metrics(compared) if row.kind.name == "loss"]
     one, other = (metric.value for metric in loss.metrics)
     assert loss.differences[0].value == pytest.approx(other - one) != 0
     assert found["validation", "loss"][4].startswith(f"{one:.4g} [")
