@@ -16,8 +16,8 @@ from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
+from headrace.pipeline.core.exits import exit_now
 from headrace.pipeline.run.planner import plan, save
-from headrace.pipeline.run.rank import exit_now
 from tests.end_to_end.test_line import DATA_STAGES, command
 
 SETTINGS = ("until=weights", "training.steps=60", "training.save_every=2", "training.keep_last=2")

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 
 from headrace.pipeline.command_line.group import obey
 from headrace.pipeline.core.errors import ConfigError, HeadraceError
+from headrace.pipeline.core.exits import quick_exit
 from headrace.pipeline.core.signals import Stop, stoppable
 from headrace.pipeline.core.system_errors import system_errors_explained
 
 BROKEN_PIPE = 141
 """The exit status of a command whose reader went away, as shells give it (128 + SIGPIPE)."""
+
+
+def program() -> None:
+    """Runs the command line of this process, and ends the process."""
+    with quick_exit():
+        main()
 
 
 @stoppable()
@@ -50,4 +57,4 @@ def check_process(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    program()

@@ -50,15 +50,23 @@ def _has_presets(folder: Path) -> bool:
 
 def _options(folder: Path, group: str = "*") -> Iterator[Path]:
     """Yields the files of ``folder`` that are options of ``group``, or of any group of ours; studies by name only."""
-    ours = {file.parent.name for file in _our_files()} - ({STUDY} - {group})
-    files = _our_files() if folder == CONF else folder.glob("*/*.yaml")
-    return (file for file in files if file.parent.name in ours and group in ("*", file.parent.name))
+    names = _our_options().keys() - {STUDY} if group == "*" else _our_options().keys() & {group}
+    if folder == CONF:
+        return (file for name in names for file in _our_options()[name])
+    return (file for file in folder.glob(f"{group}/*.yaml") if file.parent.name in names)
 
 
 @functools.cache
-def _our_files() -> tuple[Path, ...]:
-    """Returns the options and studies of Headrace, which do not change while it runs."""
-    return tuple(CONF.glob("*/*.yaml"))
+def _our_options() -> Mapping[str, tuple[Path, ...]]:
+    """Returns the files of each group of Headrace, and its studies. They do not change while it runs."""
+    files = sorted(CONF.glob("*/*.yaml"))
+    return {name: tuple(group) for name, group in itertools.groupby(files, lambda file: file.parent.name)}
+
+
+@functools.cache
+def _our_groups() -> Mapping[str, frozenset[str]]:
+    """Returns the names of the options of each group of Headrace."""
+    return {name: frozenset(file.stem for file in files) for name, files in _our_options().items() if name != STUDY}
 
 
 def own_files(group: str = "*") -> list[Path]:
@@ -73,10 +81,10 @@ def _all_options(group: str = "*") -> list[Path]:
 
 def groups() -> dict[str, list[str]]:
     """Returns each group with its options, both in alphabetical order."""
-    found: dict[str, set[str]] = {}
-    for file in _all_options():
-        found.setdefault(file.parent.name, set()).add(file.stem)
-    return {group: sorted(options) for group, options in sorted(found.items())}
+    found = dict(_our_groups())
+    for file in own_files():
+        found[file.parent.name] |= {file.stem}
+    return {group: sorted(options) for group, options in found.items()}
 
 
 def studies() -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import hydra
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.defaults_list import Overrides, create_defaults_list
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
@@ -19,6 +20,7 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from headrace.pipeline.conf_folder import CONF, own_files, own_folder
+from headrace.pipeline.overrides import parsed
 
 PRIMARY = "headrace"
 """Hydra's name of conf/config.yaml, so that a config.yaml in the user's folder is not read."""
@@ -50,13 +52,11 @@ def merged(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
         with open_dict(whole):
             del whole["hydra"]
         return whole, choices
-    loader = _loader()
-    loader.ensure_main_config_source_available()
-    typed, files = loader._parse_overrides_and_create_caching_repo(PRIMARY, list(overrides))
+    loader, state, typed = _loader(), _state_of_files(), parsed(overrides)
     loader.validate_sweep_overrides_legal(typed, RunMode.RUN, from_shell=False)
-    values = Overrides(files, typed).config_overrides
-    chosen = tuple(one.input_line for one in typed if one not in values)
-    stored, choices = _merged_files(chosen, _state_of_files())
+    values = Overrides(_repository(state), typed).config_overrides
+    chosen = tuple(str(one.input_line) for one in typed if one not in values)
+    stored, choices = _merged_files(chosen, state)
     config: DictConfig = pickle.loads(stored)
     loader._apply_overrides_to_config(values, config)
     return config, choices
@@ -68,13 +68,21 @@ def _merged_files(chosen: tuple[str, ...], files: Hashable) -> tuple[bytes, Mapp
 
     This takes most of the time of a composition. Those of one process mostly differ in the values that are set then.
     """
-    loader = _loader()
-    typed, repository = loader._parse_overrides_and_create_caching_repo(PRIMARY, list(chosen))
-    read = create_defaults_list(repository, PRIMARY, typed, prepend_hydra=False, skip_missing=False)
-    config = loader._compose_config_from_defaults_list(read.defaults, repository)
+    repository = _repository(files)
+    read = create_defaults_list(repository, PRIMARY, parsed(chosen), prepend_hydra=False, skip_missing=False)
+    config = _loader()._compose_config_from_defaults_list(read.defaults, repository)
     config.pop("hydra", None)
     OmegaConf.set_struct(config, True)
     return pickle.dumps(config), read.overrides.known_choices
+
+
+@functools.lru_cache(maxsize=32)
+def _repository(files: Hashable) -> CachingConfigRepository:
+    """Returns Hydra's reader of the folders of options, which keeps the files that it has read."""
+    loader = _loader()
+    loader.ensure_main_config_source_available()
+    _, repository = loader._parse_overrides_and_create_caching_repo(PRIMARY, [])
+    return repository
 
 
 def _loader() -> ConfigLoaderImpl:

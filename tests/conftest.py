@@ -1,5 +1,6 @@
 """The folder of real data for the tests: $HEADRACE_DATA, else the folder shared/data beside the checkout."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -37,6 +38,12 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Moves the longest tests to the front, so that no process runs one of them alone at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(("tests/end_to_end/", "tests/train/")))
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what is loaded now out of garbage collections: DeepSpeed starts several for each engine, 0.5 s each."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from headrace.pipeline.clusters.base import adopt_job, adopt_rank
 from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.artifact import Artifact, TaskOutput
 from headrace.pipeline.core.errors import HeadraceError, TaskError
+from headrace.pipeline.core.exits import exit_now
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.run.step import Step, load_step
@@ -102,13 +103,6 @@ def report_unexpected(step: Step, error: Exception) -> None:
 def is_lost_contact(error: Exception) -> bool:
     """Whether ``error`` is only a consequence of another rank's end. That rank reports the reason, or was killed."""
     return type(error).__name__.startswith("Dist") or any(text in str(error) for text in LOST_CONTACT)
-
-
-def exit_now(status: int) -> None:
-    """Ends this process without clean-up: threads of torch.distributed abort some normal exits of several ranks."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
 
 
 if __name__ == "__main__":

@@ -18,12 +18,13 @@ from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core import attempts, error_report
 from headrace.pipeline.core.errors import HeadraceError
+from headrace.pipeline.core.exits import exit_now
 from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.core.variables import JOB
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.planner import load_steps
-from headrace.pipeline.run.rank import exit_now, failed, report_unexpected, run_rank
+from headrace.pipeline.run.rank import failed, report_unexpected, run_rank
 from headrace.pipeline.run.recorder import Recorder
 from headrace.pipeline.run.step import Step
 from headrace.pipeline.run.workers import Workers
