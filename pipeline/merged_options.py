@@ -62,7 +62,7 @@ def merged(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
     return config, choices
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=128)
 def _merged_files(chosen: tuple[str, ...], files: Hashable) -> tuple[bytes, Mapping[str, Any]]:
     """Returns what the files of the ``chosen`` options hold together, pickled, and the chosen option of each group.
 

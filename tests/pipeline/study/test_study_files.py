@@ -1,18 +1,11 @@
 """The files of conf/study/ decode, and their arms are valid runs."""
 
-import copy
-import functools
-from collections.abc import Sequence
 
-import hydra
 import pytest
-from omegaconf import DictConfig, OmegaConf
 
 from headrace.data_prep.sources.installed_docs import InstalledDocs
-from headrace.pipeline import composition
-from headrace.pipeline.conf_folder import CONF, groups, studies
+from headrace.pipeline.conf_folder import studies
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.overrides import parsed
 from headrace.pipeline.study import arm_plans as plans
 from headrace.pipeline.study.findings import Findings
 from headrace.pipeline.study.settings import decoded_study, read_study
@@ -31,37 +24,13 @@ claims: [{claim: The higher rate is better., rising: [fast, slow]}]
 """
 
 
-@functools.cache
-def composed(*options: str) -> DictConfig:
-    """The composed options of groups. Hydra takes a third of a second, so arms with the same options share one."""
-    with composition._hydra(options):
-        return hydra.compose(composition.PRIMARY, list(options))
-
-
-def cheaply_composed(overrides: Sequence[str]) -> dict[str, object]:
-    """The composed settings, as ``compose`` makes them: values are set after options are composed."""
-    options = [one for one in overrides if one.partition("=")[0] in groups()]
-    config = copy.deepcopy(composed(*options))
-    OmegaConf.set_struct(config, False)
-    with hydra.initialize_config_dir(str(CONF), version_base=composition.HYDRA_VERSION_BASE):
-        for one in parsed([override for override in overrides if override not in options]):
-            above, _, key = one.key_or_group.rpartition(".")
-            if one.is_delete():
-                del OmegaConf.select(config, above)[key]
-            else:
-                OmegaConf.update(config, one.key_or_group, one.value(), merge=True)
-    return composition._plain(config)
-
-
 @pytest.mark.parametrize("name", STUDIES)
-def test_a_study_decodes_and_its_arms_are_equal_in_what_is_held_equal(name, monkeypatch):
-    monkeypatch.setattr(plans, "compose", cheaply_composed)
+def test_a_study_decodes_and_its_arms_are_equal_in_what_is_held_equal(name):
     found = plans.arm_plans(name, read_study(name).at("tiny"), "tiny", [])
     assert name != "architectures" or {plan.config.text_packing.row_tokens for plan in found} == {568}
 
 
-def test_arms_without_their_files_are_left_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(plans, "compose", cheaply_composed)
+def test_arms_without_their_files_are_left_out(tmp_path):
     study = read_study("cleaning").at("tiny")
     (tmp_path / "domains.json").write_text("{}")
     (tmp_path / "urls.txt").write_text("https://a.example\n")
@@ -98,8 +67,7 @@ def test_an_override_of_no_arm_is_refused(typed, message):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", ["small", "paper"])
 @pytest.mark.parametrize("name", STUDIES)
-def test_arms_of_larger_sizes_are_valid(name, size, monkeypatch):
-    monkeypatch.setattr(plans, "compose", cheaply_composed)
+def test_arms_of_larger_sizes_are_valid(name, size):
     plans.arm_plans(name, read_study(name).at(size), size, [])
 
 
@@ -128,8 +96,7 @@ PAPER = {
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_size_paper_has_the_recipe_of_the_publication_and_no_value_of_a_demo(name, monkeypatch):
-    monkeypatch.setattr(plans, "compose", cheaply_composed)
+def test_size_paper_has_the_recipe_of_the_publication_and_no_value_of_a_demo(name):
     study = read_study(name).at("paper")
     config = plans.arm_plan(name, study, "paper", next(iter(study.arms)), []).config
     optimizer, schedule, training = config.optimizer, config.schedule, config.training
@@ -166,20 +133,13 @@ def test_a_size_may_change_what_arms_are_and_what_is_measured(tmp_path):
 
 
 @pytest.mark.parametrize(("size", "layers"), [("tiny", (4, 2)), ("paper", (12, 6))])
-def test_an_arm_has_overrides_of_a_size(size, layers, monkeypatch):
+def test_an_arm_has_overrides_of_a_size(size, layers):
     """Raffel et al. 2020, table 2: 12 and 6 layers in each stack of T5-base."""
-    monkeypatch.setattr(plans, "compose", cheaply_composed)
     study = read_study("architectures").at(size)
     found = [plans.arm_plan("architectures", study, size, arm, []) for arm in ("encdec", "half")]
     assert tuple(plan.config.model.layers for plan in found) == layers
     with pytest.raises(ConfigError, match=r"model.layers: is what makes the arms half"):
         plans.arm_plans("architectures", study, size, ["model.layers=3"])
-
-
-def test_arms_are_composed_cheaply_in_these_tests_as_the_command_does():
-    study = read_study("repeats").at("tiny")
-    arm = plans.arm_plan("repeats", study, "tiny", "denoise_32", ["training.seed=3"])
-    assert cheaply_composed(arm.overrides) == arm.values
 
 
 @pytest.mark.parametrize(
