@@ -33,8 +33,8 @@ FENCE = re.compile(r"^```(\w+) ?(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
 CONTROL = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[[0-9;?]*[A-Za-z]|\r|\n|[^\x1b\r\n]+")
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 ADDRESS, NUMBER, BAR = re.compile(r"\b[0-9a-f]{12}\b"), re.compile(r"\d[\d,.:]*"), re.compile("[━╸╺]+")
-ENDING = "COMPLETING"
-"""SLURM's state of a job whose processes have not all ended."""
+UNSETTLED = ("COMPLETING", "PENDING (None)")
+"""SLURM's states of a job whose processes have not all ended, and of one that its scheduler has not looked at."""
 QUESTIONS = (
     "status", "why", "inspect", "thresholds", "runs", "logs", "du", "order", "trace", "compare", "overlaps", "generate",
 )  # fmt: skip
@@ -125,10 +125,12 @@ class Reader:
             AssertionError: when its exit status or its output is not that of the tutorial.
         """
         line = ADDRESS.sub(lambda match: self._addresses.get(match[0], match[0]), command.text)
-        deadline, printed = time.monotonic() + COMMAND_SECONDS, ENDING
-        while ENDING in printed and time.monotonic() < deadline:  # a person asks again when SLURM has ended the job
+        deadline = time.monotonic() + COMMAND_SECONDS
+        while True:
             status, output = in_terminal(line, self.folder, self.variables, COMMAND_SECONDS)
             printed = STYLE.sub("", "\n".join(output))
+            if time.monotonic() > deadline or not any(state in printed for state in UNSETTLED):
+                break  # else a person asks again
         assert status == command.status, f"{line}: exit status {status}\n{printed}"
         for shown, real in aligned(command.output, output):
             assert real is not None, f"{line}: no line like {shown!r} in its output\n{printed}"
