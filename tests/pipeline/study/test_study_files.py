@@ -1,6 +1,5 @@
 """The files of conf/study/ decode, and their arms are valid runs."""
 
-
 import pytest
 
 from headrace.data_prep.sources.installed_docs import InstalledDocs
