@@ -371,6 +371,7 @@ class OnGpu(Tensor):
 @pytest.mark.parametrize(
     ("config", "kind"), [(LLAMA, BlockAttention), (dataclasses.replace(LLAMA, dropout=0.1), DenseAttention)]
 )
+@torch.compiler.set_stance("force_eager")
 def test_packed_rows_on_a_gpu_are_attended_in_blocks_unless_dropout_is_applied(config: ModelConfig, kind: type):
     model = Transformer(config, VOCABULARY)
     prepare_blocks(model, compiles=False, recompute="none")
