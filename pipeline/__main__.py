@@ -27,7 +27,7 @@ def main() -> None:
         with system_errors_explained("headrace"):
             check_process(sys.argv)
             obey(sys.argv[1:])
-            sys.stdout.flush()
+            print(end="", flush=True)
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr)
         sys.exit(error.exit_status)

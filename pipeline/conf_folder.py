@@ -50,9 +50,10 @@ def _has_presets(folder: Path) -> bool:
 
 def _options(folder: Path, group: str = "*") -> Iterator[Path]:
     """Yields the files of ``folder`` that are options of ``group``, or of any group of ours; studies by name only."""
-    names = _our_options().keys() - {STUDY} if group == "*" else _our_options().keys() & {group}
+    ours = _our_options()
+    names = ours.keys() - {STUDY} if group == "*" else ours.keys() & {group}
     if folder == CONF:
-        return (file for name in names for file in _our_options()[name])
+        return (file for name in names for file in ours[name])
     return (file for file in folder.glob(f"{group}/*.yaml") if file.parent.name in names)
 
 

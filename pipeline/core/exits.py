@@ -10,8 +10,8 @@ from typing import NoReturn
 
 def exit_now(status: int) -> NoReturn:
     """Ends this process without clean-up: threads of torch.distributed abort some normal exits of several ranks."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        print(end="", file=stream, flush=True)  # also where there is none, as after >&- in a shell
     os._exit(status)
 
 

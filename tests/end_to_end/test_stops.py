@@ -48,10 +48,10 @@ def checkpoints(root: Path) -> list[str]:
     ("ranks", "signals"),
     [
         (1, [(signal.SIGINT, os.kill), (signal.SIGHUP, os.kill)]),
-        (2, [(signal.SIGINT, os.killpg)]),
+        (2, [(signal.SIGINT, os.killpg), (signal.SIGTERM, os.kill)]),
     ],
 )
-def test_a_training_that_is_stopped_loses_no_step(whole: Path, tmp_path: Path, ranks: int, signals) -> None:
+def test_a_training_that_is_stopped_twice_loses_no_step(whole: Path, tmp_path: Path, ranks: int, signals) -> None:
     """The second start resumes on the same number of ranks, the last one on a single rank."""
     for each in whole.iterdir():
         if each.name != "weights":

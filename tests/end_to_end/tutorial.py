@@ -125,12 +125,11 @@ class Reader:
             AssertionError: when its exit status or its output is not that of the tutorial.
         """
         line = ADDRESS.sub(lambda match: self._addresses.get(match[0], match[0]), command.text)
-        deadline = time.monotonic() + COMMAND_SECONDS
-        while True:
+        deadline, is_settled = time.monotonic() + COMMAND_SECONDS, False
+        while not is_settled:  # a person asks again
             status, output = in_terminal(line, self.folder, self.variables, COMMAND_SECONDS)
             printed = STYLE.sub("", "\n".join(output))
-            if time.monotonic() > deadline or not any(state in printed for state in UNSETTLED):
-                break  # else a person asks again
+            is_settled = time.monotonic() > deadline or not any(state in printed for state in UNSETTLED)
         assert status == command.status, f"{line}: exit status {status}\n{printed}"
         for shown, real in aligned(command.output, output):
             assert real is not None, f"{line}: no line like {shown!r} in its output\n{printed}"

@@ -91,6 +91,17 @@ def test_hydra_composes_what_is_in_the_file_of_a_model(option: str) -> None:
     assert compose([f"model={option}"]) == option_values()["model", option]
 
 
+def test_files_that_another_composition_has_read_give_the_same() -> None:
+    """Hydra's reader hands its own objects out."""
+    options = ["experiment=bert_demo"]
+    merged_options._repository.cache_clear()
+    merged_options._merged_files.cache_clear()
+    first = compose(options)
+    compose(["experiment=t5_demo", "objective=ul2"])
+    merged_options._merged_files.cache_clear()
+    assert compose(options) == first
+
+
 def test_what_is_composed_is_what_hydra_composes() -> None:
     """With Hydra's own settings, and without them, which are left out where no override sets one."""
     overrides = ["experiment=demo", "training.steps=3", "+evaluation.benchmarks.x.type=validation", "~model.bias"]

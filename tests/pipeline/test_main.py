@@ -125,6 +125,12 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_without_an_output_it_prints_nothing_and_fails_at_nothing() -> None:
+    command = ["bash", "-c", f"{shlex.quote(sys.executable)} -m headrace --help >&-"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_run_that_ends_early_has_a_report_and_commands_that_work_as_printed(tmp_path: Path) -> None:
     pages = tmp_path / "pages.jsonl"
     pages.write_text('{"text": "One page."}\n{"text": "One page { with a bracket."}\n')
