@@ -16,8 +16,8 @@ curve (except times) are compared with those of the undisturbed run on the same 
 until ``--kills`` kills have hit; the last one then runs to its end. Every process is a new one, started in one of the
 ways in which trainings are started:
 
-    command    the user's command: its main process, torchrun below it if there are several ranks, the ranks below that
-    torchrun   the command's child, alone
+    command    the user's command: its main process, the parent of the ranks below it if there are several, the ranks
+    parent     the command's child with the ranks below it, alone (pipeline/run/forked_ranks.py)
     srun       the ranks alone, with SLURM's variables, as in slurm/train.sbatch; this program acts like srun
                with --kill-on-bad-exit: when one fails, it ends the others
     fork       only with --forks: as srun, but each rank is a fork of this program, which has loaded its modules. A
@@ -57,7 +57,7 @@ from tests.end_to_end.test_line import headrace
 from tests.train import fork_server
 from tests.train.curves import curve
 
-WAYS = {"command": 1, "torchrun": 1, "srun": 3}
+WAYS = {"command": 1, "parent": 1, "srun": 3}
 """Ways of starting with their frequencies: a start with more processes takes longer."""
 FORKS = {"fork": 1}
 PATIENCE_SECONDS = 120

@@ -17,7 +17,10 @@ from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.exits import exit_now
+from headrace.pipeline.core.variables import MAIN_PID
+from headrace.pipeline.run.local_ranks import SEVERAL_RANKS
 from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.run.step import save_step
 from tests.end_to_end.test_line import DATA_STAGES, command
 
 SETTINGS = ("until=weights", "training.steps=60", "training.save_every=2", "training.keep_last=2")
@@ -74,8 +77,8 @@ class Running:
             return {f"rank {rank}": process.pid for rank, process in enumerate(self.started)}
         first = self.started[0].pid
         above = ["main"] if self.way == "command" else []
-        if self.way == "torchrun" or self.ranks > 1:  # a command starts a single rank without torchrun
-            above.append("torchrun")
+        if self.way == "parent" or self.ranks > 1:  # a single rank is a child of the command itself
+            above.append("parent")
         names = itertools.chain(above, (f"rank {rank}" for rank in itertools.count()))
         return dict(zip(names, [first, *below(first)], strict=False))
 
@@ -103,6 +106,7 @@ class Training:
         values = compose(["experiment=smoke", f"root={root}", "tracking=file", *self.settings])
         steps = plan(decoded(values))
         self.folder, self.run_json = steps[-2].folder, save(decoded(values), values, steps)
+        self.step_json = save_step(steps[-2])
         self.metrics, self.checkpoints = self.folder / "metrics.jsonl", self.folder / "checkpoints"
         self.log = root / "log"
 
@@ -123,9 +127,9 @@ class Training:
         worker = [sys.executable, "-m", "headrace.pipeline.run.worker", str(self.run_json), "weights"]
         if way == "command":
             return Running(way, self.ranks, [self._process(command(self.root, *self.settings), {})])
-        if way == "torchrun":
-            torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={self.ranks}"]
-            return Running(way, self.ranks, [self._process([*torchrun, "--no-python", *worker], {})])
+        if way == "parent":
+            parent = [sys.executable, "-m", SEVERAL_RANKS, str(self.step_json), str(self.ranks)]
+            return Running(way, self.ranks, [self._process(parent, {MAIN_PID: str(os.getpid())})])
         with socket.socket() as free:
             free.bind(("localhost", 0))
             address = {"MASTER_ADDR": "localhost", "MASTER_PORT": str(free.getsockname()[1])}

@@ -1,16 +1,15 @@
 """Starts the ranks of a distributed stage on this machine, and shows their progress.
 
-    launch ──> torchrun ──> rank 0, rank 1, ...    headrace.pipeline.run.rank logs/step.json     metrics.jsonl (weights)
-       │                      │                                                                  logs/progress.jsonl
-       └─────── SIGUSR1 ──────┘
+    launch ──> forked_ranks.py ──> rank 0, rank 1, ...    logs/step.json     metrics.jsonl (weights)
+       │                             │                                       logs/progress.jsonl
+       └────────── SIGUSR1 ──────────┘
 
-A single rank is started without torchrun, which needs seconds to load.
+A single rank is a child of the command itself.
 
 stdout and stderr of the ranks go to logs/ranks.log. The launcher reads their progress from a file that the stage names.
 
 A request to stop (core/signals.py) becomes SIGUSR1 to the ranks: they finish the current step, save and end. Before the
-first step the signal ends them at once, and a second signal always does. Torchrun gets no signal: it would kill ranks
-that do not end within 30 s.
+first step the signal ends them at once, and a second signal always does. Their parent gets no signal.
 """
 
 import contextlib
@@ -33,10 +32,15 @@ from headrace.pipeline.run.fork_server import own_packages
 
 POLL_SECONDS = 0.5
 RANK = "headrace.pipeline.run.rank"
-"""The module of a rank."""
+"""The module of a single rank."""
+SEVERAL_RANKS = "headrace.pipeline.run.forked_ranks"
+"""The module of the parent of several ranks."""
 
 SINGLE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-"""The variables that torchrun would set. Without them a rank inside a SLURM allocation would take SLURM's numbers."""
+"""The variables of a single rank. Without them a rank inside a SLURM allocation would take SLURM's numbers."""
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+"""The number of threads with which several ranks start, as torchrun sets it. On CPUs they then take their share."""
 
 
 def launch(stage: Stage, folder: Path, step_json: Path, ranks: int) -> None:
@@ -51,16 +55,21 @@ def launch(stage: Stage, folder: Path, step_json: Path, ranks: int) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     error_report.clear(folder)
     (folder / TRAIL).unlink(missing_ok=True)
-    command = [sys.executable, "-u", "-m", RANK, str(step_json)]
     environment = PASSIVE_THREADS | os.environ | own_packages() | {MAIN_PID: str(os.getpid())}
     if ranks == 1:
+        command = [RANK, str(step_json)]
         environment |= SINGLE_RANK
     else:
-        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        command = [*torchrun, "--no-python", *command]
+        command = [SEVERAL_RANKS, str(step_json), str(ranks)]
+        environment = ONE_THREAD | environment
     with log.open("ab") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+            [sys.executable, "-u", "-m", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=environment,
+            start_new_session=True,
         )
         try:
             path = folder / stage.progress_file
@@ -96,7 +105,7 @@ def _stopped(stop: Stop, folder: Path) -> BaseException:
 
 
 def _end(process: "subprocess.Popen[bytes]", ranks: int) -> None:
-    """Kills the ranks and torchrun if they still run."""
+    """Kills the ranks and their parent if they still run."""
     if process.poll() is None:
         for rank in _running(process, ranks):
             _send(rank, signal.SIGKILL)
@@ -105,7 +114,7 @@ def _end(process: "subprocess.Popen[bytes]", ranks: int) -> None:
 
 
 def _running(process: "subprocess.Popen[bytes]", ranks: int) -> list[int]:
-    """Returns the PIDs of the ranks: that of ``process``, or those of its children if it is torchrun."""
+    """Returns the PIDs of the ranks: that of ``process``, or those of its children if it is the parent of several."""
     if ranks == 1:
         return [process.pid]
     try:

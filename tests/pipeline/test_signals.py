@@ -16,14 +16,13 @@ from headrace.pipeline.core.metrics_file import read_metrics
 from tests.small_runs import page
 
 ROOT = Path(__file__).parents[2]
-TORCHRUN = """
+PARENT = """
 import os, subprocess, sys
-command = sys.argv[sys.argv.index("--no-python") + 1 :]
-variables = [os.environ | {"RANK": str(rank)} for rank in range(2)]
-ranks = [subprocess.Popen(command, env=each, start_new_session=True) for each in variables]
+variables = [os.environ | {"RANK": str(rank)} for rank in range(int(sys.argv[2]))]
+ranks = [subprocess.Popen([sys.executable, "-m", "rank"], env=each) for each in variables]
 sys.exit(max(abs(rank.wait()) for rank in ranks))
 """
-"""Starts two ranks as torchrun does, each in a session of its own."""
+"""Starts ranks as forked_ranks.py does, but without torch."""
 RANK = """
 import os, signal, sys, time
 from pathlib import Path
@@ -61,7 +60,7 @@ SETTINGS = {
 folder = Path(sys.argv[1])
 try:
     with stoppable():
-        local_ranks.RANK = "rank"
+        local_ranks.RANK, local_ranks.SEVERAL_RANKS = "rank", "several_ranks"
         local_ranks.launch(decode(Weights, SETTINGS), folder, folder / "run.json", int(os.environ["RANKS"]))
 except Stop as stop:
     print(stop, file=sys.stderr)
@@ -98,13 +97,11 @@ class Command:
 
 @pytest.fixture
 def training(tmp_path: Path) -> Callable[..., Command]:
-    """Starts the launcher, with stand-ins for torchrun and its ranks."""
-    package = tmp_path / "stand_in" / "torch" / "distributed"
-    package.mkdir(parents=True)
-    for each in (package.parent, package):
-        (each / "__init__.py").touch()
-    (package / "run.py").write_text(TORCHRUN)
-    (tmp_path / "stand_in" / "rank.py").write_text(RANK)
+    """Starts the launcher, with stand-ins for the ranks and their parent."""
+    folder = tmp_path / "stand_in"
+    folder.mkdir()
+    (folder / "several_ranks.py").write_text(PARENT)
+    (folder / "rank.py").write_text(RANK)
     variables = {"RANKS": "2", "SETUP_SECONDS": "0", "SAVE_SECONDS": "0"}
     return lambda **changed: Command(tmp_path, COMMAND, **{**variables, **changed})
 

@@ -25,7 +25,7 @@ from torch.distributed import distributed_c10d
 from torch.distributed.rendezvous import rendezvous
 
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError
-from headrace.pipeline.core.variables import CORES
+from headrace.pipeline.core.variables import CORES, STORE_SOCKET
 
 T = TypeVar("T")
 
@@ -100,7 +100,7 @@ def start(device: Literal["auto", "cpu", "cuda"], setting: str = "training.devic
 
 def _join(ranks: Ranks, device: torch.device, setting: str) -> None:
     """Makes the process group of all ranks, each with its own ``device``."""
-    store = dist.HashStore() if ranks.world == 1 else next(rendezvous("env://", ranks.rank, ranks.world))[0]  # type: ignore[attr-defined]  # torch does not list it
+    store = _store(ranks)
     on_gpu = device.type == "cuda"
     os.environ.setdefault("TORCH_GLOO_LAZY_INIT", "1")  # ranks connect at the first message, not each with all others
     if on_gpu:
@@ -115,6 +115,17 @@ def _join(ranks: Ranks, device: torch.device, setting: str) -> None:
         timeout=TIMEOUT,
         device_id=device if on_gpu else None,
     )
+
+
+def _store(ranks: Ranks) -> distributed_c10d.Store:
+    """Returns the store of all ranks. Rank 0 serves it, at the socket that its parent has opened if there is one."""
+    if ranks.world == 1:
+        return dist.HashStore()  # type: ignore[attr-defined]  # torch lists none of the three
+    if socket_number := os.environ.get(STORE_SOCKET):
+        at = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        return dist.TCPStore(*at, ranks.world, True, TIMEOUT, master_listen_fd=int(socket_number))  # type: ignore[attr-defined]
+    store: distributed_c10d.Store = next(rendezvous("env://", ranks.rank, ranks.world))[0]  # type: ignore[attr-defined]
+    return store
 
 
 def device_index(ranks: Ranks, devices: int, setting: str) -> int:
@@ -162,7 +173,7 @@ def own_cores(ranks: Ranks, environment: Mapping[str, str]) -> int:
 
 
 def die_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent, torchrun, ends: a killed run leaves no rank running."""
+    """Asks the kernel to kill this process when its parent ends: a killed run leaves no rank running."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -135,7 +135,7 @@ class Session:
                 return train(self.job, self.state, None, None, stop)
         steps, latest = self.stage.training.steps, self.folder / LATEST
         tracker = self._tracker()
-        with StopRequest() as stop:  # torchrun asks rank 0 to end once the others have, maybe before wandb is done
+        with StopRequest() as stop:  # a request comes, too, when another rank has failed: wandb is not done then
             try:
                 with watchdog, self.job.saver, Progress("weights", steps, "steps", latest=latest) as progress:
                     progress.skip(self.state.step)

@@ -1,0 +1,29 @@
+"""Starts several ranks of a distributed stage on this machine: each is a fork of this process.
+
+python -m headrace.pipeline.run.forked_ranks STEP_JSON RANKS
+
+The ranks end with this process. When one fails, the others are asked to end, and killed if they do not.
+"""
+
+import gc
+import sys
+from collections.abc import Sequence
+
+from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters.base import adopt_job
+from headrace.pipeline.core.exits import exit_now
+from headrace.pipeline.run import rank
+from headrace.train.distributed.forks import start, wait
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Starts the ranks that ``arguments`` name, and is one of them in each fork. Returns the exit status."""
+    step_json, ranks = arguments
+    gc.freeze()
+    children = start(int(ranks))
+    return wait(children) if children else rank.main([step_json])
+
+
+if __name__ == "__main__":
+    adopt_job(CLUSTERS.values())
+    exit_now(main(sys.argv[1:]))
