@@ -168,15 +168,16 @@ def test_no_model_there(tmp_path):
 
 
 def process_of_rank(rank: int, root: Path) -> int:
-    """The worker below ``root`` that is this rank."""
+    """The process below ``root`` that is this rank: the ranks are the children of one process, in their order."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            command, variables = ((folder / name).read_bytes().split(b"\0") for name in ("cmdline", "environ"))
+            command = (folder / "cmdline").read_bytes().split(b"\0")
+            children = (folder / "task" / folder.name / "children").read_text().split()
         except OSError:  # it ended
             continue
-        is_worker = b"headrace.pipeline.run.rank" in command and any(str(root).encode() in word for word in command)
-        if is_worker and b"RANK=%d" % rank in variables:
-            return int(folder.name)
+        is_ours = b"headrace.pipeline.run.forked_ranks" in command and any(str(root).encode() in one for one in command)
+        if is_ours and children:
+            return int(children[rank])
     raise AssertionError(f"no rank {rank} of {root}")
 
 
@@ -194,7 +195,7 @@ def test_a_rank_is_killed_and_the_command_goes_on(folder, tmp_path):
     os.kill(process_of_rank(1, tmp_path), signal.SIGKILL)
     _, words = process.communicate(timeout=120)
     (log,) = tmp_path.glob("folder_scores/*/logs/ranks.log")
-    said = f"headrace: folder_scores: a rank ended early (status 1); see {log}; run again"
+    said = f"headrace: folder_scores: a rank ended early (status 137); see {log}; run again"
     assert (process.returncode, words.splitlines()[-1]) == (75, said)
     assert headrace_here(*command).returncode == 0
     assert len(list(tmp_path.glob("folder_scores/*/manifest.json"))) == 1
