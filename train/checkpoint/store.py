@@ -146,8 +146,8 @@ def _manifest(path: Path) -> dict[str, Any]:
     if not (path / MANIFEST).is_file():
         raise ArtifactError(str(path), f"has no {MANIFEST}", "remove it")
     manifest = read_sealed(path / MANIFEST)
-    if manifest["format"] != FORMAT:
-        raise ArtifactError(str(path), f"has format {manifest['format']}, not {FORMAT}", "remove it")
+    if (found := manifest.get("format")) != FORMAT:
+        raise ArtifactError(str(path), f"has format {found}, not {FORMAT}", "remove it")
     refuse_outside(path / MANIFEST, manifest["files"])
     return manifest
 
