@@ -50,6 +50,8 @@ def start(ranks: int) -> list[int]:
 def wait(children: Collection[int]) -> int:
     """Waits until ``children`` have ended. Returns the exit status of the first that failed, as a shell gives it."""
     running, failed = set(children), 0
+    killing = threading.Timer(ENDING_SECONDS, _send, (running, signal.SIGKILL))
+    killing.daemon = True
     while running:
         child, status = os.wait()
         running.discard(child)
@@ -57,9 +59,8 @@ def wait(children: Collection[int]) -> int:
             code = os.waitstatus_to_exitcode(status)
             failed = code if code > 0 else 128 - code
             _send(running, signal.SIGTERM)
-            killing = threading.Timer(ENDING_SECONDS, _send, (running, signal.SIGKILL))
-            killing.daemon = True
             killing.start()
+    killing.cancel()
     return failed
 
 

@@ -121,7 +121,7 @@ def _store(ranks: Ranks) -> distributed_c10d.Store:
     """Returns the store of all ranks. Rank 0 serves it, at the socket that its parent has opened if there is one."""
     if ranks.world == 1:
         return dist.HashStore()  # type: ignore[attr-defined]  # torch lists none of the three
-    if socket_number := os.environ.get(STORE_SOCKET):
+    if socket_number := os.environ.pop(STORE_SOCKET, ""):
         at = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         return dist.TCPStore(*at, ranks.world, True, TIMEOUT, master_listen_fd=int(socket_number))  # type: ignore[attr-defined]
     store: distributed_c10d.Store = next(rendezvous("env://", ranks.rank, ranks.world))[0]  # type: ignore[attr-defined]
