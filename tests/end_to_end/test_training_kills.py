@@ -14,7 +14,7 @@ KILL_ANYWHERE = Path(__file__).parents[2] / "benchmarks" / "kill_anywhere.py"
 
 @pytest.mark.slow
 def test_kills_at_random_moments_change_no_weight() -> None:
-    """This seed draws the parent of the ranks, then the main process of the user's command, each inside a save."""
+    """This seed draws the parent of the ranks, then the main process of the user's command."""
     command = [sys.executable, str(KILL_ANYWHERE), FEW_DOCUMENTS, "training.steps=30"]
     command += ["--kills", "2", "--seed", "3272", "--ranks", "2"]
     result = subprocess.run(command, capture_output=True, text=True)
