@@ -14,6 +14,8 @@ import unicodedata
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.data_prep.text.code_points import CODE_POINTS, all_characters, changed_by
+
 LONG_RUN = 32
 """Combining marks in a row. Unicode's stream-safe format (UAX #15) allows 30; languages need fewer than ten."""
 
@@ -46,13 +48,14 @@ def _sorted(run: str) -> str:
 @functools.cache
 def _marks() -> frozenset[str]:
     """Returns all characters that decompose to combining marks only."""
-    characters = map(chr, range(0x110000))
-    return frozenset(c for c in characters if unicodedata.combining(unicodedata.normalize("NFD", c)[0]))
+    decomposed = changed_by(functools.partial(unicodedata.normalize, "NFD"))
+    marks = itertools.compress(all_characters(), map(unicodedata.combining, all_characters()))
+    return frozenset(marks).union(c for c, parts in decomposed if unicodedata.combining(parts[0]))
 
 
 @functools.cache
 def _mark_table() -> NDArray[np.bool_]:
     """Returns for each code point whether it is one of ``_marks``: (0x110000,)."""
-    table = np.zeros(0x110000, np.bool_)
+    table = np.zeros(CODE_POINTS, np.bool_)
     table[list(map(ord, _marks()))] = True
     return table

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.data_prep.kernel import kernel
+from headrace.data_prep.text.code_points import CODE_POINTS, all_characters
 from headrace.data_prep.text.folding import fold
 
 SEPARATOR, LETTER, MARK, ALONE, SKIPPED = range(5)
@@ -67,9 +68,10 @@ def words(text: str) -> list[str]:
 def character_classes() -> NDArray[np.uint8]:
     """Returns the class of each code point, SEPARATOR, LETTER, MARK, ALONE or SKIPPED: (0x110000,) uint8."""
     kinds = {"L": LETTER, "N": LETTER, "P": SEPARATOR, "M": MARK}
-    categories = map(unicodedata.category, map(chr, range(0x110000)))
+    categories = list(map(unicodedata.category, all_characters()))
     special = {"Pc": LETTER, "Cf": SKIPPED}
-    classes = np.array([special.get(c, kinds.get(c[0], SEPARATOR)) for c in categories], dtype=np.uint8)
+    class_of = {category: special.get(category, kinds.get(category[0], SEPARATOR)) for category in set(categories)}
+    classes = np.fromiter(map(class_of.__getitem__, categories), np.uint8, CODE_POINTS)
     for first, last in ALONE_RANGES:
         block = classes[first : last + 1]
         block[block == LETTER] = ALONE

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-CODE_POINTS = 0x110000
+from headrace.data_prep.text.code_points import CODE_POINTS, all_characters, changed_by
+
 OTHER, UNSURE = 0, 1
 """The numbers of characters that do not matter, and of those whose lower case is not certain. The others follow."""
 FLAG = 1 << 15
@@ -48,18 +49,13 @@ def lower_case_table(numbers: dict[str, int]) -> "np.ndarray":
 def character_class(pattern: str) -> "np.ndarray":
     """Returns bool (0x110000,), read-only: the code points that ``pattern``, a class such as ``\\s``, matches."""
     found = np.zeros(CODE_POINTS, bool)
-    for match in re.finditer(f"{pattern}+", _all_characters()):
+    for match in re.finditer(f"{pattern}+", all_characters()):
         found[match.start() : match.end()] = True
     found.setflags(write=False)
     return found
 
 
 @functools.cache
-def _all_characters() -> str:
-    return "".join(map(chr, range(CODE_POINTS)))
-
-
-@functools.cache
 def _lower_cases() -> dict[int, str]:
     """Returns the lower case of each code point that is not its own lower case."""
-    return {code: lower for code, c in enumerate(_all_characters()) if (lower := c.lower()) != c}
+    return {ord(character): lower for character, lower in changed_by(str.lower)}

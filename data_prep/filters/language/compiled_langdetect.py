@@ -12,22 +12,26 @@ differ in the last bit, are computed by Python's own functions beforehand.
 
 import functools
 import itertools
+import json
 import math
+import os
 import random
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 from langdetect.detector import Detector
-from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
+from langdetect.detector_factory import PROFILES_DIRECTORY
 from langdetect.utils.ngram import NGram
 
 from headrace.data_prep.kernel import kernel
+from headrace.data_prep.text.code_points import CODE_POINTS, all_characters
 
 SEED = 0
 TRIALS = 7
 MAX_DRAWS = Detector.ITERATION_LIMIT + 1
 CONVERGED = Detector.CONV_THRESHOLD
-CODE_POINTS = 0x110000
 SPACE, OTHER, OTHER_CAPITAL = 0, 1, 2
 """The numbers of a space and of characters that occur in no profile. The characters of the profiles follow."""
 LATIN_END = 0x300
@@ -93,36 +97,75 @@ def prepared(text: str) -> str:
 @functools.cache
 def load() -> tuple[tuple[str, ...], Tables]:
     """Builds the languages and the tables, once per process."""
-    factory = DetectorFactory()
-    factory.load_profile(PROFILES_DIRECTORY)
-    grams = [gram for gram in factory.word_lang_prob_map if 1 <= len(gram) <= NGram.N_GRAM and gram != " "]
-    known = sorted({character for gram in grams for character in gram} - {" "})
+    profiles = _profiles()
+    grams = list(dict.fromkeys(itertools.chain.from_iterable(profile["freq"] for profile in profiles)))
+    known = sorted(set("".join(grams)) - {" "})
     numbers = {" ": SPACE} | {character: number for number, character in enumerate(known, OTHER_CAPITAL + 1)}
-    keys, rows, near = _tables([functools.reduce(lambda key, c: key << 16 | numbers[c] + 1, gram, 0) for gram in grams])
-    frequencies = np.array([factory.word_lang_prob_map[gram] for gram in grams])
+    keys, rows, near = _tables(_keys(grams, numbers))
     capital = np.array([False, False, True, *(character.isupper() for character in known)])
     words, weights = _random_stream()
+    frequencies = _frequencies(profiles, grams)
     tables = Tables(_characters(numbers), capital, keys, rows, near, frequencies, words, weights)
-    return tuple(factory.langlist), tables
+    return tuple(profile["name"] for profile in profiles), tables
 
 
-def _characters(numbers: dict[str, int]) -> "np.ndarray":
+class Profile(TypedDict):
+    """A language, as one of langdetect's files describes it."""
+
+    name: str
+    freq: dict[str, int]
+    """How often each n-gram was seen."""
+    n_words: list[int]
+    """How many n-grams of each length were seen."""
+
+
+def _profiles() -> list[Profile]:
+    """Reads langdetect's profiles, in the order in which langdetect reads them, without n-grams that it never uses."""
+    paths = [Path(PROFILES_DIRECTORY, name) for name in os.listdir(PROFILES_DIRECTORY) if not name.startswith(".")]
+    profiles: list[Profile] = [json.loads(path.read_bytes()) for path in paths]
+    for profile in profiles:
+        used = {gram: times for gram, times in profile["freq"].items() if len(gram) <= NGram.N_GRAM and gram != " "}
+        profile["freq"] = used
+    return profiles
+
+
+def _frequencies(profiles: Sequence[Profile], grams: Sequence[str]) -> "np.ndarray":
+    """Builds ``Tables.frequencies``."""
+    row_of = dict(zip(grams, itertools.count(), strict=False))
+    frequencies = np.zeros((len(grams), len(profiles)))
+    for language, profile in enumerate(profiles):
+        own = profile["freq"]
+        of_length = np.array(profile["n_words"], float)[np.fromiter(map(len, own), int) - 1]
+        frequencies[np.fromiter(map(row_of.__getitem__, own), int), language] = list(own.values()) / of_length
+    return frequencies
+
+
+def _keys(grams: Sequence[str], numbers: Mapping[str, int]) -> "np.ndarray":
+    """Returns the key of each n-gram, uint64 (G,): the numbers of its characters + 1, the last one in the low bits."""
+    parts = np.zeros((len(grams), NGram.N_GRAM), np.uint64)
+    for place in range(NGram.N_GRAM):  # from the end of the n-gram
+        ends = (gram[-1 - place] if place < len(gram) else None for gram in grams)
+        parts[:, place] = [0 if end is None else numbers[end] + 1 for end in ends]
+    return parts @ np.array([1, 1 << 16, 1 << 32], np.uint64)
+
+
+def _characters(numbers: Mapping[str, int]) -> "np.ndarray":
     """Returns the number of each code point. langdetect normalizes only the first 65,536."""
-    capital = np.fromiter(map(str.isupper, map(chr, range(CODE_POINTS))), bool, CODE_POINTS)
+    capital = np.fromiter(map(str.isupper, all_characters()), bool, CODE_POINTS)
     result = np.where(capital, OTHER_CAPITAL, OTHER).astype(np.uint16)
     for character, number in numbers.items():
         result[ord(character)] = number
-    normal = [ord(NGram.normalize(chr(code))) for code in range(0x10000)]
+    normal = [ord(NGram.normalize(character)) for character in all_characters()[:0x10000]]
     result[:0x10000] = result[normal]
     return result
 
 
-def _tables(keys: list[int]) -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+def _tables(keys: "np.ndarray") -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
     """Builds ``Tables.keys`` (at most a quarter full), ``rows`` and ``near``. A key's row is its index in ``keys``."""
     size = 4 << len(keys).bit_length()
     slots, rows = np.zeros(size, np.uint64), np.zeros(size, np.int32)
     near = np.full(1 << 3 * NEAR_BITS, -1, np.int32)
-    _fill(np.array(keys, np.uint64), slots, rows, near)
+    _fill(keys, slots, rows, near)
     return slots, rows, near
 
 
