@@ -28,10 +28,11 @@ def build_wheel(folder: Path) -> Path:
     return found
 
 
-def install(wheel: Path, folder: Path) -> Path:
+def install(wheel: Path, folder: Path, has_kernels: bool = False) -> Path:
     """Installs ``wheel`` into a new environment in ``folder``; returns the folder of its programs.
 
-    What the wheel depends on is shared with this environment.
+    What the wheel depends on is shared with this environment, and so are, with ``has_kernels``, the kernels that numba
+    has compiled: a first run would compile them for a minute.
     """
     venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
@@ -39,7 +40,19 @@ def install(wheel: Path, folder: Path) -> Path:
     (packages / "shared.pth").write_text("".join(f"{path}\n" for path in shared))
     command = [sys.executable, "-m", "pip", f"--python={folder}", "install", "--no-deps", "--no-index"]
     subprocess.run([*command, "--ignore-installed", wheel], check=True, capture_output=True)
+    if has_kernels:
+        _copy_kernels(packages / "headrace")
     return folder / "bin"
+
+
+def _copy_kernels(package: Path) -> None:
+    """Copies numba's caches to ``package``. They are valid for sources with the time of those they were compiled from."""
+    for source in (REPOSITORY / "data_prep").rglob("*.py"):
+        shutil.copystat(source, package / source.relative_to(REPOSITORY))
+    for kernel in (REPOSITORY / "data_prep").rglob("*.nb[ic]"):
+        copy = package / kernel.relative_to(REPOSITORY)
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(kernel, copy)
 
 
 def write_users_modules(folder: Path) -> None:

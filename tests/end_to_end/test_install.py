@@ -24,7 +24,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an environment with the wheel."""
-    return install(wheel, tmp_path_factory.mktemp("environment"))
+    return install(wheel, tmp_path_factory.mktemp("environment"), has_kernels=True)
 
 
 @pytest.fixture

@@ -601,7 +601,7 @@ def test_settings_are_flattened_in_their_order() -> None:
     ]  # fmt: skip
 
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 FLAGS = """--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
     --disable-component-update --disable-sync --hide-scrollbars --enable-logging=stderr --virtual-time-budget=20000"""
 
