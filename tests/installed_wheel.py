@@ -46,7 +46,7 @@ def install(wheel: Path, folder: Path, has_kernels: bool = False) -> Path:
 
 
 def _copy_kernels(package: Path) -> None:
-    """Copies numba's caches to ``package``. They are valid for sources with the time of those they were compiled from."""
+    """Copies numba's caches to ``package``. They are valid for sources that have the time of the compiled ones."""
     for source in (REPOSITORY / "data_prep").rglob("*.py"):
         shutil.copystat(source, package / source.relative_to(REPOSITORY))
     for kernel in (REPOSITORY / "data_prep").rglob("*.nb[ic]"):
