@@ -13,13 +13,14 @@ from typing import Protocol
 
 from benchmarks.kill_data import below
 from headrace.pipeline.clusters import CLUSTERS
-from headrace.pipeline.clusters.base import adopt_job
+from headrace.pipeline.clusters.base import JOB_RANK, adopt_job
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.core.exits import exit_now
 from headrace.pipeline.core.variables import MAIN_PID
 from headrace.pipeline.run.local_ranks import SEVERAL_RANKS
 from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.run.saved import step_of_job
 from headrace.pipeline.run.step import save_step
 from tests.end_to_end.test_line import DATA_STAGES, command
 
@@ -107,6 +108,7 @@ class Training:
         steps = plan(decoded(values))
         self.folder, self.run_json = steps[-2].folder, save(decoded(values), values, steps)
         self.step_json = save_step(steps[-2])
+        save_step(steps[-2], step_of_job(self.run_json, "weights"))
         self.metrics, self.checkpoints = self.folder / "metrics.jsonl", self.folder / "checkpoints"
         self.log = root / "log"
 
@@ -124,7 +126,7 @@ class Training:
         return self.metrics.read_bytes().count(b"\n") if self.metrics.exists() else 0
 
     def start(self, way: str) -> Running:
-        worker = [sys.executable, "-m", "headrace.pipeline.run.worker", str(self.run_json), "weights"]
+        worker = [sys.executable, "-m", JOB_RANK, str(self.run_json), "weights"]
         if way == "command":
             return Running(way, self.ranks, [self._process(command(self.root, *self.settings), {})])
         if way == "parent":
@@ -140,10 +142,10 @@ class Training:
         return Running(way, self.ranks, [self._process(worker, variables) for variables in each])
 
     def _work(self) -> None:
-        from headrace.pipeline.run import worker
+        from headrace.pipeline.run import job_rank
 
         adopt_job(CLUSTERS.values())
-        exit_now(worker.main([str(self.run_json), "weights"]))
+        exit_now(job_rank.main([str(self.run_json), "weights"]))
 
     def _process(self, arguments: list[str], variables: dict[str, str]) -> "subprocess.Popen[bytes]":
         with self.log.open("ab") as words:

@@ -84,6 +84,7 @@ ONLY_IN = {
 }
 
 LOAD_LATE = (
+    "pipeline/run/job_rank.py",
     "pipeline/report/report.py",
     "train/weights.py",
     "train/finetuned.py",
@@ -92,7 +93,7 @@ LOAD_LATE = (
     "train/inference/generate.py",
     "train/evaluation/benchmarks/baselines.py",
 )
-"""Stages and functions of the pipeline that load torch, or what draws the report, only when they run."""
+"""Modules that load torch, what draws the report, or the settings of all stages, only when they need them."""
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """The protocol of a cluster: where a run's work happens, and what its jobs are.
 
-    headrace ── Scheduler.submit ──> job ── WORKER ──> tasks of a phase, or one rank of a distributed stage
+    headrace ── Scheduler.submit ──> job ── WORKER ──> tasks of a phase, or whole data stages
+                                      └──── JOB_RANK ─> one rank of a distributed stage
     headrace ── Cluster.states ────> the scheduler's entries for the jobs of a run
     worker ──── adopt_job, _rank ──> the variables of core/variables.py, from those of the cluster's launcher
 
@@ -15,8 +16,11 @@ from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
 WORKER = "headrace.pipeline.run.worker"
-"""The module that a job runs for each array index or rank: ``python -m WORKER RUN_JSON STAGE [PHASE INDEX WIDTH]``; for
-several data stages in one job: ``python -m WORKER RUN_JSON FIRST..LAST WORKERS``."""
+"""The module that a job runs for each array index: ``python -m WORKER RUN_JSON STAGE PHASE INDEX WIDTH``; for several
+data stages in one job: ``python -m WORKER RUN_JSON FIRST..LAST WORKERS``."""
+
+JOB_RANK = "headrace.pipeline.run.job_rank"
+"""The module that a job runs for each rank: ``python -m JOB_RANK RUN_JSON STAGE``."""
 
 Kind = Literal["tasks", "stages", "ranks"]
 """The work of a job: an array of tasks of one phase, whole data stages with a pool of workers, or the ranks of a

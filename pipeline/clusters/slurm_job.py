@@ -1,12 +1,12 @@
 """One attempt at a distributed stage inside its SLURM job.
 
-    train.sbatch ── exec ──> this process ── srun ──> one worker for each rank
+    train.sbatch ── exec ──> this process ── srun ──> one process for each rank
     SLURM ── USR2, TERM ───> this process ── USR2 ──> srun ──> the ranks agree on a step, save and stop
     the ranks have ended ──> recovery.decide ──> scontrol requeue, or the exit status of srun
 
 python -m headrace.pipeline.clusters.slurm_job RUN_JSON STAGE FOLDER ATTEMPTS [ARGUMENT ...]
     Starts the ranks of STAGE. FOLDER is the artifact's: its checkpoints help to decide whether the job comes back.
-    ARGUMENTs are the last of srun before the worker: its own options, a launcher, and the Python of the ranks.
+    ARGUMENTs are the last of srun before the rank: its own options, a launcher, and the Python of the ranks.
 """
 
 import os
@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.pipeline.clusters.base import WORKER
+from headrace.pipeline.clusters.base import JOB_RANK
 from headrace.pipeline.clusters.recovery import START, Decision, EndedAttempt, decide, number_of_attempt
 from headrace.pipeline.clusters.slurm_client import ask
 from headrace.pipeline.core import bad_nodes, error_report
@@ -73,18 +73,18 @@ def main(arguments: Sequence[str]) -> int:
     """Runs one attempt and returns its exit status."""
     ranks = SrunRanks()  # first: a signal that comes now must not end this process
     run_json, stage, folder, limit, *launcher = arguments
-    worker = [*(launcher or [sys.executable]), "-m", WORKER, run_json, stage]
+    rank = [*(launcher or [sys.executable]), "-m", JOB_RANK, run_json, stage]
     try:
         with system_errors_explained(Path(folder)):
-            return attempt(ranks, worker, stage, Path(folder), int(limit))
+            return attempt(ranks, rank, stage, Path(folder), int(limit))
     except HeadraceError as error:
         print(f"headrace: {error}", file=sys.stderr, flush=True)
         return error.exit_status
 
 
-def attempt(ranks: SrunRanks, worker: Sequence[str], stage: str, folder: Path, limit: int) -> int:
-    """Starts a ``worker`` of ``stage`` for each of the ``ranks``, waits for them, and puts the job back into the queue
-    if that may help."""
+def attempt(ranks: SrunRanks, rank: Sequence[str], stage: str, folder: Path, limit: int) -> int:
+    """Starts the command of a ``rank`` of ``stage`` for each of the ``ranks``, waits for them, and puts the job back
+    into the queue if that may help."""
     job, restarts = os.environ["SLURM_JOB_ID"], int(os.environ.get("SLURM_RESTART_COUNT", "0"))
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     error_report.clear(folder)
@@ -95,7 +95,7 @@ def attempt(ranks: SrunRanks, worker: Sequence[str], stage: str, folder: Path, l
     where = f"rendezvous {address}:{port}, from {before or START}"
     print(f"headrace: {stage}, {nodes}, job {job}, attempt {restarts + 1}, {where}", flush=True)
     cores = os.environ.get("SLURM_CPUS_PER_TASK", "1")
-    command = ["srun", "--kill-on-bad-exit=1", f"--cpus-per-task={cores}", *worker]
+    command = ["srun", "--kill-on-bad-exit=1", f"--cpus-per-task={cores}", *rank]
     bad_nodes.clear(folder)
     ranks.start(command, os.environ | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
     status = ranks.wait()

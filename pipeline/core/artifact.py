@@ -118,6 +118,11 @@ def part_path(folder: Path, phase: str, task: int) -> Path:
     return folder / "parts" / f"{phase}-{task:05d}.json"
 
 
+def is_whole(folder: Path) -> bool:
+    """Whether the artifact in ``folder`` is finished."""
+    return (folder / "manifest.json").is_file()
+
+
 class Artifact:
     """A finished artifact, opened for reading."""
 
@@ -127,7 +132,7 @@ class Artifact:
         Raises:
             ArtifactError: when it has no manifest (it was never finished), a damaged one, or one of another format.
         """
-        if not (folder / "manifest.json").is_file():
+        if not is_whole(folder):
             raise ArtifactError(str(folder), "is not a finished artifact (no manifest.json)", "run its stage first")
         self.folder = folder
         self.manifest = read_sealed(folder / "manifest.json")

@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from headrace.pipeline.core.artifact import TaskOutput, part_path, shard_name
+from headrace.pipeline.core.artifact import TaskOutput, is_whole, part_path, shard_name
 from headrace.pipeline.core.errors import RetryableError
 from headrace.pipeline.core.file_records import HandedFile
 from headrace.pipeline.core.json_files import read_sealed
@@ -51,7 +51,7 @@ def damaged(out: TaskOutput, source: str, task: int, suffix: str) -> RetryableEr
     failure damages many files at once. A finished artifact, which has no scratch files, keeps its records.
     """
     path, phase = unverified(out, source, task, suffix), _phase(source)
-    if (out.folder / "manifest.json").is_file():
+    if is_whole(out.folder):
         return RetryableError(str(path), "is gone, as another command finished the artifact", "run again")
     repeat(out, phase, [task])
     for part in out.folder.glob(f"parts/{phase}-[0-9]*.json"):
@@ -66,7 +66,7 @@ def repeat(out: TaskOutput, phase: str, tasks: Iterable[int]) -> None:
 
     A finished artifact, which has no scratch files, keeps its records.
     """
-    if not (out.folder / "manifest.json").is_file():
+    if not is_whole(out.folder):
         for task in tasks:
             part_path(out.folder, phase, task).unlink(missing_ok=True)
 

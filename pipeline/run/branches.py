@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun, saved_runs
@@ -61,7 +62,7 @@ def _weights(root: str, name: str) -> Path:
 
 def _last_step(weights: Path, name: str) -> int:
     found = list(checkpoints(weights / CHECKPOINTS))
-    if not (weights / "manifest.json").is_file() or not found:
+    if not is_whole(weights) or not found:
         there = f" (there are checkpoints of {', '.join(map(str, found))})" if found else ""
         raise ConfigError(SETTING, f"the training of {name!r} is not finished", f"give a step: {name}@STEP{there}")
     return found[-1]

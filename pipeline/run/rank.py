@@ -1,4 +1,4 @@
-"""One rank of a distributed stage. The launcher starts it (local_ranks.py); on a cluster, worker.py runs it.
+"""One rank of a distributed stage. The launcher starts it (local_ranks.py); on a cluster, job_rank.py runs it.
 
 python -m headrace.pipeline.run.rank STEP_JSON
 
@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headrace.pipeline.clusters import CLUSTERS
@@ -66,14 +66,19 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the rank of the step that ``arguments`` name. Returns the exit status."""
     exit_with(int(os.environ[MAIN_PID]))
     (step_json,) = arguments
+    return reported(Path(step_json), run_rank)
+
+
+def reported(step_json: Path, work: Callable[[Step], None]) -> int:
+    """Does the ``work`` of a rank on the step in ``step_json``. Reports its error, and returns the exit status."""
     try:
-        step = load_step(Path(step_json))
+        step = load_step(step_json)
     except HeadraceError as error:
         return failed(error)
     try:
         with system_errors_explained(step.folder):
             step.refuse_other_version()
-            run_rank(step)
+            work(step)
     except HeadraceError as error:
         error_report.write(step.folder, error)
         return failed(error)

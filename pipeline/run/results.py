@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.metrics_file import metrics_path
 from headrace.pipeline.run.saved import AnyStep
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, read_scores
@@ -56,7 +56,7 @@ def accuracies(steps: Sequence[AnyStep]) -> list[Accuracy]:
         ArtifactError: when scores.json is damaged.
     """
     folder = _folder(steps, "scores")
-    if folder is None or not (folder / "manifest.json").is_file():
+    if folder is None or not is_whole(folder):
         return []
     benchmarks = sorted(read_scores(Artifact(folder).path("scores.json")), key=lambda one: one.order)
     firsts = ((one, next((metric for metric in one.whole if metric.kind.is_share), None)) for one in benchmarks)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.pipeline.core import claim
-from headrace.pipeline.core.artifact import check_format, missing_tasks
+from headrace.pipeline.core.artifact import check_format, is_whole, missing_tasks
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.owner import Owner
@@ -29,6 +29,11 @@ RUNNING = "running-{}.claim"
 
 STEP_JSON = "logs/step.json"
 """The path of what the ranks of a distributed stage read (step.py), below the folder of its artifact."""
+
+
+def step_of_job(run_json: Path, stage: str) -> Path:
+    """Returns the path of what the ranks of ``stage`` read in a job with ``run_json``, in its folder."""
+    return run_json.with_name(f"{stage}.{run_json.name}")
 
 
 class AnyPhase(Protocol):
@@ -82,7 +87,7 @@ class SavedStep:
 
     @property
     def is_whole(self) -> bool:
-        return (self.folder / "manifest.json").is_file()
+        return is_whole(self.folder)
 
     def missing(self, phase: AnyPhase) -> list[int]:
         """Returns the tasks of ``phase`` that are not done."""

@@ -25,7 +25,7 @@ from typing import Any
 
 from headrace.data_prep.clean import Cleaning
 from headrace.pipeline.config import RunConfig
-from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.background import Background
 from headrace.pipeline.core.claim import claimed, remove_silent
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
@@ -188,7 +188,7 @@ def wandb_id(checkpoint: Product) -> str:
 
 def inputs_of(step: Step) -> list[Product]:
     """Returns the inputs of ``step`` that were not removed since. Weights are listed as their newest checkpoint."""
-    found = {name: Artifact(folder) for name, folder in step.inputs.items() if (folder / "manifest.json").is_file()}
+    found = {name: Artifact(folder) for name, folder in step.inputs.items() if is_whole(folder)}
     return [
         (newest_product(one.folder, one.manifest["inputs"]) if name == Weights.name else None) or Product.of(one)
         for name, one in found.items()

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, missing_tasks
+from headrace.pipeline.core.artifact import FORMAT, Artifact, finish, is_whole, missing_tasks
 from headrace.pipeline.core.claim import claimed_when_free
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.json_files import write_sealed
@@ -52,7 +52,7 @@ class Step:
 
     @property
     def is_whole(self) -> bool:
-        return (self.folder / "manifest.json").is_file()
+        return is_whole(self.folder)
 
     def missing(self, phase: AnyPhase) -> list[int]:
         return missing_tasks(self.folder, phase.name, phase.tasks)
@@ -121,9 +121,9 @@ def _decisive(description: Mapping[str, Any]) -> dict[str, Any]:
     return {"version": description["version"], **inputs, **description["hashed"]}
 
 
-def save_step(step: Step) -> Path:
-    """Writes ``step.json`` for the ranks of a distributed ``step``, and returns its path."""
-    path = step.folder / STEP_JSON
+def save_step(step: Step, path: Path | None = None) -> Path:
+    """Writes what the ranks of a distributed ``step`` read to ``path``, or to its ``step.json``. Returns the path."""
+    path = path or step.folder / STEP_JSON
     values: dict[str, Any] = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
     values |= {"stage": step.name, "settings": dataclasses.asdict(step.stage), "folder": str(step.folder)}
     values |= {"inputs": {name: str(folder) for name, folder in step.inputs.items()}}

@@ -22,8 +22,8 @@ from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.core.terminal import show_table, terminal
 from headrace.pipeline.run.jobs import Queued, queued, record
-from headrace.pipeline.run.saved import SavedRun
-from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.saved import SavedRun, step_of_job
+from headrace.pipeline.run.step import Step, save_step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +144,8 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
         ended=max(_replaced_by(group), default=None),
     )
     request.log.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "ranks":
+        save_step(first.step, step_of_job(run_json, first.step.name))
     job = scheduler.submit(request)
     for one in group:
         record(one.step, one.phase, job)

@@ -2,8 +2,6 @@
 
 python -m headrace.pipeline.run.worker RUN_JSON STAGE PHASE TASK [WIDTH]
     Runs TASK, or TASK, TASK + WIDTH, ... (the index in a job array).
-python -m headrace.pipeline.run.worker RUN_JSON STAGE
-    Runs one rank of a distributed stage (srun calls it; the ranks of a local command are rank.py's).
 python -m headrace.pipeline.run.worker RUN_JSON FIRST..LAST WORKERS
     Runs the data stages FIRST to LAST with a pool of WORKERS processes.
 """
@@ -24,7 +22,7 @@ from headrace.pipeline.core.system_errors import system_errors_explained
 from headrace.pipeline.core.variables import JOB
 from headrace.pipeline.report.report import Report
 from headrace.pipeline.run.planner import load_steps
-from headrace.pipeline.run.rank import failed, report_unexpected, run_rank
+from headrace.pipeline.run.rank import failed, report_unexpected
 from headrace.pipeline.run.recorder import Recorder
 from headrace.pipeline.run.step import Step
 from headrace.pipeline.run.workers import Workers
@@ -47,7 +45,13 @@ def run_tasks(step: Step, phase_name: str, first: int, width: int | None) -> Non
 
 
 def finish_inputs(inputs: Sequence[Step]) -> None:
-    """Finishes ``inputs`` whose last task was killed before that. A job waits until the file system shows them."""
+    """Finishes ``inputs`` whose last task was killed before that. A job waits until the file system shows them.
+
+    Raises:
+        ConfigError: when another version of headrace planned one.
+    """
+    for step in inputs:
+        step.refuse_other_version()
     patience_seconds = SETTLING_SECONDS if JOB in os.environ else 0
     deadline = time.monotonic() + patience_seconds
     for step in inputs:
@@ -58,7 +62,7 @@ def finish_inputs(inputs: Sequence[Step]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the tasks, the rank or the stages that ``arguments`` name. Returns the exit status."""
+    """Runs the tasks or the stages that ``arguments`` name. Returns the exit status."""
     run_json, stages, *task = arguments
     first, _, last = stages.partition("..")
     try:
@@ -77,8 +81,7 @@ def main(arguments: Sequence[str]) -> int:
             except Exception as error:
                 report_unexpected(step, error)
                 raise
-            if int(os.environ.get("RANK", "0")) == 0:
-                record(recorder, step, steps)
+            record(recorder, step, steps)
     return 0
 
 
@@ -91,22 +94,18 @@ def record(recorder: Recorder, step: Step, steps: Mapping[str, Step]) -> None:
 def run_step(step: Step, steps: Mapping[str, Step], task: Sequence[str], is_whole_stage: bool) -> None:
     """Runs the work of ``step`` that the arguments ``task`` name.
 
-    They are the phase, the index and the width; none for a rank; the number of workers for a whole stage.
+    They are the phase, the index and the width; for a whole stage the number of workers.
     """
-    inputs = [steps[name] for name in step.inputs if name in steps]
-    for one in (*inputs, step):
-        one.refuse_other_version()
-    finish_inputs(inputs)
+    step.refuse_other_version()
+    finish_inputs([steps[name] for name in step.inputs if name in steps])
     if is_whole_stage:
         if not step.is_whole:
             with attempts.recorded(step.folder):
                 with Workers(int(task[0])) as workers:
                     step.run_tasks(workers)
                 step.finish()
-    elif task:
-        run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
     else:
-        run_rank(step)
+        run_tasks(step, task[0], int(task[1]), int(task[2]) if len(task) > 2 else None)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from headrace.data_prep.document import read_lines, split_id
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import key_of
-from headrace.pipeline.core.artifact import Artifact, shard_name
+from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
 from headrace.pipeline.run.saved import AnyStep
 from headrace.pipeline.run.step import Step
@@ -70,7 +70,7 @@ def need(stage: str, steps: Sequence[AnyStep]) -> Artifact:
     folder = next((step.folder for step in steps if step.name == stage), None)
     if folder is None:
         raise ConfigError("until", f"the run ends before {stage!r}, which is needed here", f"give until={stage}")
-    if not (folder / "manifest.json").is_file():
+    if not is_whole(folder):
         raise ArtifactError(stage, f"is not finished ({folder})", "give the run's own overrides, or run it first")
     return Artifact(folder)
 

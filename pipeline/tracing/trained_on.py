@@ -17,7 +17,7 @@ import numpy as np
 from headrace.data_prep.document import split_id
 from headrace.data_prep.packed import SPLITS
 from headrace.pipeline.command_line.facts import Fact
-from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.artifact import Artifact, is_whole
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.stage import address_of
 from headrace.pipeline.run.run_files import is_trusted
@@ -54,7 +54,7 @@ def _readable_runs(root: Path) -> Iterator[Mapping[str, Any]]:
 
 def _in_training_rows(packed_folder: Path, own_tokens: Artifact, ids: Collection[str]) -> Iterator[str]:
     """Yields those of ``ids`` that training rows of ``packed_folder`` hold; none when the folder was removed."""
-    if not (packed_folder / "manifest.json").is_file():
+    if not is_whole(packed_folder):
         return
     packed = Artifact(packed_folder)
     tokens = _input(packed, "tokens")
@@ -103,7 +103,7 @@ def _packed_of(weights: Path, runs: Sequence[Mapping[str, Any]]) -> list[Path]:
     Raises:
         ArtifactError: when the manifest cannot be read, or no run describes weights with a checkpoint.
     """
-    if (weights / "manifest.json").is_file():
+    if is_whole(weights):
         description: Mapping[str, Any] = Artifact(weights).manifest
     elif checkpoints(weights / CHECKPOINTS):
         planned = {address_of(run["descriptions"]["weights"]): run for run in runs if "weights" in run["descriptions"]}

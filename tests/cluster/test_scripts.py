@@ -19,12 +19,13 @@ from tests.cluster.one_machine import OneMachineSlurm, client, until
 
 NASTY = "a b; touch $HOME/x $(touch x) `touch x` 'q\" é *"
 JOB_SECONDS = 90
-WORKER = "headrace.pipeline.run.worker"
+WORKERS = ("headrace.pipeline.run.worker", "headrace.pipeline.run.job_rank")
+WORKER, JOB_RANK = WORKERS
 
 RECORD = """#!{python}
 import json, os, signal, sys, time
 from pathlib import Path
-if sys.argv[2] != "{worker}":
+if sys.argv[2] not in {workers}:
     code = "import runpy, sys; sys.executable, sys.argv = sys.argv[1], sys.argv[2:]; "
     code += "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
     os.execv("{python}", ["{python}", "-c", code, sys.argv[0], *sys.argv[2:]])
@@ -48,7 +49,7 @@ def stand_in(tmp_path: Path) -> Callable[[str], str]:
 
     def make(behaviour: str = "") -> str:
         path = tmp_path / "stand-in"
-        path.write_text(RECORD.format(python=sys.executable, worker=WORKER, behaviour=behaviour))
+        path.write_text(RECORD.format(python=sys.executable, workers=WORKERS, behaviour=behaviour))
         path.chmod(0o755)
         return str(path)
 
@@ -136,7 +137,7 @@ def test_train_gives_every_rank_its_number_and_one_address(
     ]
     meeting = {(environment["MASTER_ADDR"], environment["MASTER_PORT"]) for environment in environments}
     assert meeting == {("127.0.0.1", str(15000 + job % 15000))}
-    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {("-m", WORKER, "run.json", "weights")}
+    assert {tuple(record["argv"]) for record in recorded(tmp_path)} == {("-m", JOB_RANK, "run.json", "weights")}
 
 
 def outcomes(folder: Path) -> list[str]:

@@ -12,19 +12,16 @@ differ in the last bit, are computed by Python's own functions beforehand.
 
 import functools
 import itertools
-import json
 import math
-import os
 import random
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 import numpy as np
 from langdetect.detector import Detector
-from langdetect.detector_factory import PROFILES_DIRECTORY
 from langdetect.utils.ngram import NGram
 
+from headrace.data_prep.filters.language.langdetect_profiles import frequencies_of, read_profiles
 from headrace.data_prep.kernel import kernel
 from headrace.data_prep.text.code_points import CODE_POINTS, all_characters
 
@@ -97,47 +94,16 @@ def prepared(text: str) -> str:
 @functools.cache
 def load() -> tuple[tuple[str, ...], Tables]:
     """Builds the languages and the tables, once per process."""
-    profiles = _profiles()
+    profiles = read_profiles()
     grams = list(dict.fromkeys(itertools.chain.from_iterable(profile["freq"] for profile in profiles)))
     known = sorted(set("".join(grams)) - {" "})
     numbers = {" ": SPACE} | {character: number for number, character in enumerate(known, OTHER_CAPITAL + 1)}
     keys, rows, near = _tables(_keys(grams, numbers))
     capital = np.array([False, False, True, *(character.isupper() for character in known)])
     words, weights = _random_stream()
-    frequencies = _frequencies(profiles, grams)
+    frequencies = frequencies_of(profiles, grams)
     tables = Tables(_characters(numbers), capital, keys, rows, near, frequencies, words, weights)
     return tuple(profile["name"] for profile in profiles), tables
-
-
-class Profile(TypedDict):
-    """A language, as one of langdetect's files describes it."""
-
-    name: str
-    freq: dict[str, int]
-    """How often each n-gram was seen."""
-    n_words: list[int]
-    """How many n-grams of each length were seen."""
-
-
-def _profiles() -> list[Profile]:
-    """Reads langdetect's profiles, in the order in which langdetect reads them, without n-grams that it never uses."""
-    paths = [Path(PROFILES_DIRECTORY, name) for name in os.listdir(PROFILES_DIRECTORY) if not name.startswith(".")]
-    profiles: list[Profile] = [json.loads(path.read_bytes()) for path in paths]
-    for profile in profiles:
-        used = {gram: times for gram, times in profile["freq"].items() if len(gram) <= NGram.N_GRAM and gram != " "}
-        profile["freq"] = used
-    return profiles
-
-
-def _frequencies(profiles: Sequence[Profile], grams: Sequence[str]) -> "np.ndarray":
-    """Builds ``Tables.frequencies``."""
-    row_of = dict(zip(grams, itertools.count(), strict=False))
-    frequencies = np.zeros((len(grams), len(profiles)))
-    for language, profile in enumerate(profiles):
-        own = profile["freq"]
-        of_length = np.array(profile["n_words"], float)[np.fromiter(map(len, own), int) - 1]
-        frequencies[np.fromiter(map(row_of.__getitem__, own), int), language] = list(own.values()) / of_length
-    return frequencies
 
 
 def _keys(grams: Sequence[str], numbers: Mapping[str, int]) -> "np.ndarray":

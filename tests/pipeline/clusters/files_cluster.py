@@ -2,6 +2,7 @@
 
     python files_cluster.py headrace ARGUMENT ...    the command line, with the cluster registered
     python files_cluster.py worker ARGUMENT ...      the worker, with the cluster registered
+    python files_cluster.py rank ARGUMENT ...        a rank, with the cluster registered
     python files_cluster.py job NUMBER               the job: waits, then runs the workers
 
     <number>.json     the job: process, the job before it, the workers' arguments, their logs
@@ -26,7 +27,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from headrace.pipeline import clusters
-from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, WORKER, Entry, Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.clusters.base import (
+    COMPLETED,
+    JOB_RANK,
+    PENDING,
+    RUNNING,
+    WORKER,
+    Entry,
+    Job,
+    JobRequest,
+    Kind,
+    Scheduler,
+)
 from headrace.pipeline.clusters.local import Local
 from headrace.pipeline.clusters.slurm import Slurm
 from headrace.pipeline.core.settings import Positive, settings
@@ -170,7 +182,7 @@ def started(number: int, job: Mapping[str, Any]) -> "Iterator[subprocess.Popen[b
             environment |= {"FILES_RANK": str(rank), "FILES_RANKS": str(job["ranks"])}
             environment |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port}
         with open(log, "ab") as output:
-            command = [sys.executable, __file__, "worker", *arguments]
+            command = [sys.executable, __file__, "rank" if job["ranks"] else "worker", *arguments]
             yield subprocess.Popen(command, stdout=output, stderr=output, env=environment)
 
 
@@ -183,6 +195,6 @@ if __name__ == "__main__":
             "__main__"
         ]  # the classes stay importable once it runs another module
         register()
-        module = WORKER if role == "worker" else "headrace"
+        module = {"worker": WORKER, "rank": JOB_RANK}.get(role, "headrace")
         sys.argv = [module, *rest]
         runpy.run_module(module, run_name="__main__", alter_sys=True)

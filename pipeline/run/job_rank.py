@@ -1,0 +1,52 @@
+"""One rank of a distributed stage in the job of a cluster. It reads what the submission wrote for its stage.
+
+python -m headrace.pipeline.run.job_rank RUN_JSON STAGE
+
+As rank.py, it loads the modules of its own stage. Those of all stages, a second of CPU time in each rank, are loaded
+only if an input is not finished, and by rank 0 at the end, which has the stage recorded.
+"""
+
+import functools
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.pipeline.clusters import CLUSTERS
+from headrace.pipeline.clusters.base import adopt_job
+from headrace.pipeline.core.artifact import is_whole
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.exits import exit_now
+from headrace.pipeline.run.rank import failed, reported, run_rank
+from headrace.pipeline.run.saved import step_of_job
+from headrace.pipeline.run.step import Step
+
+
+def run_in_job(run_json: Path, step: Step) -> None:
+    """Runs one rank of ``step`` once its inputs are there. Rank 0 has the stage recorded."""
+    if not all(map(is_whole, step.inputs.values())):
+        from headrace.pipeline.run.planner import load_steps
+        from headrace.pipeline.run.worker import finish_inputs
+
+        finish_inputs([one for one in load_steps(run_json).values() if one.name in step.inputs])
+    run_rank(step)
+    if int(os.environ.get("RANK", "0")) == 0:
+        from headrace.pipeline.run.recorder import Recorder
+
+        with Recorder(run_json) as recorder:
+            recorder.record(step)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the rank of the stage that ``arguments`` name. Returns the exit status."""
+    run_json, stage = Path(arguments[0]), arguments[1]
+    step_json = step_of_job(run_json, stage)
+    if not step_json.is_file():
+        wrong = "is not there: another version of headrace submitted this job"
+        return failed(ConfigError(str(step_json), wrong, "run the command that submitted it again"))
+    return reported(step_json, functools.partial(run_in_job, run_json))
+
+
+if __name__ == "__main__":
+    adopt_job(CLUSTERS.values())
+    exit_now(main(sys.argv[1:]))
