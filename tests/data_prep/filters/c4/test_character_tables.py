@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from headrace.data_prep.filters.c4.character_tables import (
-    CODE_POINTS,
     OTHER,
     UNSURE,
     character_class,
@@ -15,6 +14,7 @@ from headrace.data_prep.filters.c4.character_tables import (
     lower_case_table,
     number_characters,
 )
+from headrace.data_prep.text.code_points import CODE_POINTS
 
 EVERY = [chr(code) for code in range(CODE_POINTS)]
 

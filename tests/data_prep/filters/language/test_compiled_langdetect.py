@@ -15,7 +15,6 @@ from langdetect.utils.ngram import NGram
 from headrace.data_prep.document import read_lines
 from headrace.data_prep.filters.language import compiled_langdetect
 from headrace.data_prep.filters.language.compiled_langdetect import (
-    CODE_POINTS,
     OTHER,
     OTHER_CAPITAL,
     SPACE,
@@ -23,6 +22,7 @@ from headrace.data_prep.filters.language.compiled_langdetect import (
     load,
     probabilities,
 )
+from headrace.data_prep.text.code_points import CODE_POINTS
 
 PIECES = [
     "The river runs down the valley. ",
