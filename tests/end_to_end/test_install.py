@@ -9,7 +9,7 @@ from tests.installed_wheel import REPOSITORY, build_wheel, install, run, write_u
 
 DATA = ("conf/config.yaml", "conf/experiment/smoke.yaml", "slurm/array.sbatch", "slurm/train.sbatch")
 SMALL = (
-    *("experiment=smoke", "tracking=file", "workers=1", "source.packages=[rich]"),
+    *("experiment=smoke", "tracking=file", "workers=1", "source.packages=[standard-library]"),
     *("tokenizer.vocabulary_size=300", "model.layers=1", "model.width=32", "model.mlp_width=64"),
     *("training.steps=2", "training.validate_every=2", "training.save_every=2", "schedule.warmup_steps=1"),
     *("evaluation.benchmarks=null", "+evaluation.benchmarks.validation.type=validation"),
