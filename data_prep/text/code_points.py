@@ -7,6 +7,7 @@ import numpy as np
 
 CODE_POINTS = 0x110000
 BLOCK = 256
+"""Code points that are looked at together: few blocks of this size hold a character that changes."""
 
 
 @functools.cache

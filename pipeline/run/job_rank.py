@@ -7,7 +7,6 @@ only if an input is not finished, and by rank 0 at the end, which has the stage 
 """
 
 import functools
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.core.artifact import is_whole
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.exits import exit_now
-from headrace.pipeline.run.rank import failed, reported, run_rank
+from headrace.pipeline.run.rank import failed, is_first, reported, run_rank
 from headrace.pipeline.run.saved import step_of_job
 from headrace.pipeline.run.step import Step
 
@@ -30,7 +29,7 @@ def run_in_job(run_json: Path, step: Step) -> None:
 
         finish_inputs([one for one in load_steps(run_json).values() if one.name in step.inputs])
     run_rank(step)
-    if int(os.environ.get("RANK", "0")) == 0:
+    if is_first():
         from headrace.pipeline.run.recorder import Recorder
 
         with Recorder(run_json) as recorder:

@@ -43,20 +43,24 @@ def exit_with(pid: int) -> None:
     threading.Thread(target=watch, name="exit-with", daemon=True).start()
 
 
+def is_first() -> bool:
+    """Whether this process is rank 0, once ``run_rank`` has taken its number from the cluster."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
 def run_rank(step: Step) -> None:
     """Runs one rank of the distributed stage of ``step``. Rank 0 finishes the artifact."""
+    adopt_rank(CLUSTERS.values())
     phase = step.phases[0]
     if not step.missing(phase):
         return
     out = TaskOutput(step.folder, phase.name, 0)
-    adopt_rank(CLUSTERS.values())
-    is_first = int(os.environ.get("RANK", "0")) == 0
-    if is_first:
+    if is_first():
         step.stage.check_raw_files()
-    is_recorded = is_first and MAIN_PID not in os.environ  # a local command records its ranks itself
+    is_recorded = is_first() and MAIN_PID not in os.environ  # a local command records its ranks itself
     with attempts.recorded(step.folder) if is_recorded else contextlib.nullcontext():
         counts = phase.run(0, {name: Artifact(folder) for name, folder in step.inputs.items()}, out)
-    if is_first:
+    if is_first():
         step.stage.check_raw_files()
         out.done(counts)
         step.finish_if_complete()

@@ -3,7 +3,6 @@
 langdetect's own reader takes three times as long, in each process that identifies languages.
 """
 
-import itertools
 import json
 import os
 from collections.abc import Sequence
@@ -37,7 +36,7 @@ def read_profiles() -> list[Profile]:
 
 def frequencies_of(profiles: Sequence[Profile], grams: Sequence[str]) -> "np.ndarray":
     """Returns the fraction of each of the ``grams`` among all of its length in each language: float64 (G, L)."""
-    row_of = dict(zip(grams, itertools.count(), strict=False))
+    row_of = {gram: row for row, gram in enumerate(grams)}
     frequencies = np.zeros((len(grams), len(profiles)))
     for language, profile in enumerate(profiles):
         own = profile["freq"]
