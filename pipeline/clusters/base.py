@@ -169,7 +169,7 @@ def adopt_job(clusters: Iterable[type[Cluster]], environment: MutableMapping[str
 
 
 def adopt_rank(clusters: Iterable[type[Cluster]], environment: MutableMapping[str, str] = os.environ) -> None:
-    """Sets torchrun's variables from those of the launcher that started this rank, unless that was torchrun."""
+    """Sets the variables of a rank from those of the launcher that started it, unless they are set."""
     for cluster in clusters:
         if "RANK" not in environment:
             environment.update(_renamed(cluster.rank_variables, environment))

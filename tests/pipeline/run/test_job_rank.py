@@ -11,6 +11,7 @@ from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
 from headrace.pipeline.run import job_rank
 from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.run.recorder import Recorder
 
 OF_DATA = ("headrace.pipeline.config", "headrace.data_prep.filters", "headrace.data_prep.sources", "numba", "datatrove")
 
@@ -26,6 +27,26 @@ def test_an_input_whose_last_task_was_killed_is_finished_first(tmp_path: Path, m
     monkeypatch.setattr(job_rank, "run_rank", lambda step: seen.append((step.name, texts.is_whole)))
     job_rank.run_in_job(run_json, clean)
     assert seen == [("clean", True)]
+
+
+@pytest.mark.parametrize(("number", "recorded"), [("0", ["texts"]), ("1", [])])
+def test_a_stage_that_is_done_is_recorded_by_rank_0_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str, recorded: list[str]
+) -> None:
+    (tmp_path / "pages.jsonl").write_text(json.dumps({"text": "One page."}) + "\n")
+    settings = ["source=jsonl", f"source.paths=[{tmp_path}/pages.jsonl]", f"root={tmp_path}/root", "until=texts"]
+    values = compose(settings)
+    texts, report = plan(decoded(values))
+    run_json = save(decoded(values), values, [texts, report])
+    texts.executor(texts.phases[0]).run_task_when_free(0)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SLURM_PROCID", number)
+    seen: list[str] = []
+    monkeypatch.setattr(Recorder, "record", lambda _, step: seen.append(step.name))
+    job_rank.run_in_job(run_json, texts)
+    assert seen == recorded
 
 
 def test_a_job_of_a_version_that_wrote_no_such_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
