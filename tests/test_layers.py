@@ -79,7 +79,7 @@ ONLY_IN = {
     "hydra": ("pipeline/composition.py", "pipeline/merged_options.py", "pipeline/overrides.py"),
     "omegaconf": ("pipeline/composition.py", "pipeline/merged_options.py"),
     "wandb": ("pipeline/core/wandb_run.py",),
-    "deepspeed": ("train/engine/engine.py", "train/checkpoint/store.py"),
+    "deepspeed": ("train/engine/engine.py", "train/engine/linear.py", "train/checkpoint/store.py"),
     "torch": ("train/",),
 }
 

@@ -1,4 +1,4 @@
-"""The only module that uses DeepSpeed: an update from micro-batches, the state of training, whole weights.
+"""The engine, by DeepSpeed: an update from micro-batches, the state of training, whole weights.
 
 The loss of an update is the sum over the objective's terms of weight · sum / count, where sum and count are those of
 the whole global batch, however it is divided into micro-batches and ranks. DeepSpeed divides each micro-batch's loss by
@@ -38,7 +38,7 @@ from headrace.train.engine import fragments, partitions, zero
 from headrace.train.engine.by_parameter import ByParameter, build
 from headrace.train.engine.fragments import Fragment, HostCopy
 from headrace.train.engine.host_memory import host_memory
-from headrace.train.engine.linear import linear_layers, with_bias_apart
+from headrace.train.engine.linear import ask_for_weights, linear_layers, with_bias_apart
 from headrace.train.engine.loss_scale import LossScale
 from headrace.train.engine.optimizers.base import Optimizer, average_weights, set_learning_rate, skip_step
 from headrace.train.model.execution import share_rows
@@ -84,10 +84,12 @@ def _gather_blocks_whole(model: nn.Module) -> None:
     Its hooks would break a compiled block into many graphs. Shared layers stay as they are: DeepSpeed reduces the
     gradients of such a block after each of its calls, and fails at the second one.
     """
-    for stack in model.modules():
-        if isinstance(stack, Stack) and not stack.config.shared_layers:
-            for block in stack.blocks:
-                set_z3_leaf_module(block, True)
+    stacks = [module for module in model.modules() if isinstance(module, Stack)]
+    whole = [stack for stack in stacks if not stack.config.shared_layers]
+    for stack in whole:
+        for block in stack.blocks:
+            set_z3_leaf_module(block, True)
+    ask_for_weights(not stacks or len(whole) < len(stacks))
 
 
 def _allocate(model: nn.Module, dtype: torch.dtype, device: torch.device, stage_3: Mapping[str, Any] | None) -> None:
@@ -157,7 +159,7 @@ class Engine:
             optimizing = build(model, optimizer, rate_factors)
             self._engine: Any = deepspeed.initialize(model=model, optimizer=optimizing, config=config)[0]
             self._linear = nn.functional.linear
-        if self._stage == 3 and training.recompute == "selective":
+        if self._stage == 3:
             self._linear = with_bias_apart(self._linear)
         self._model: Any = self._engine if part is None else SplitRows(self._engine, part)
         if self._stage < 2 and ranks.world == 1 and not hasattr(self._engine.optimizer, "reduce_gradients"):
