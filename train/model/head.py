@@ -12,13 +12,15 @@ chunk, while a chunk's logits exist, and the backward pass only scales it. No ma
 the (N, V) values only one chunk exists at a time: fp32 logits of 16,384 positions of GPT-2 would take 3.3 GB, and their
 gradients as much again.
 
-Matrix products are slower on a GPU when the vocabulary is no multiple of 8 tokens in bf16: an estimated three times
-with GPT-2's 50,257. A head that ``pads`` multiplies with a copy of its weight that has rows of zeros at the end, and
-drops the logits of these rows. Parameters, checkpoints and exported folders have no such rows. The copy takes less than
-a hundredth of the time of the products with 32,000 positions.
+Matrix products are slower on a GPU when the vocabulary is no multiple of 8 tokens in bf16: with GPT-2's 50,257 a whole
+update of 124M parameters takes 1.7 times as long (benchmarks/records/gpu_1h200_2026-11.md). A head that ``pads``
+multiplies with a copy of its weight that has rows of zeros at the end, and leaves out the logits of these rows.
+Parameters, checkpoints and exported folders have no such rows. The copy takes less than a hundredth of the time of the
+products with 32,000 positions.
 """
 
 import dataclasses
+import math
 from typing import Any
 
 import torch
@@ -130,6 +132,7 @@ class ChunkedNll(torch.autograd.Function):
         for start in range(0, len(x_NM), chunk):
             here = slice(start, start + chunk)
             logits_nP = functional.linear(x_NM[here], weight_PM, bias_P)
+            logits_nP[:, vocabulary:] = -math.inf  # e^-inf: neither probability nor gradient
             nll_n, parts_2, gradient_nP = compute(logits_nP, vocabulary, targets_N[here], terms, gradient_scale)
             nll += nll_n.sum()
             if parts_2 is not None:
@@ -168,12 +171,11 @@ def of_chunk(
     logits_nP: Tensor, vocabulary: int, targets_n: Tensor, terms: LossOptions, gradient_scale: float
 ) -> tuple[Tensor, Tensor | None, Tensor]:
     """Returns what ``all_and_gradient`` does of the logits of the ``vocabulary``; without any term the sums are None.
-    The gradient has the shape of ``logits_nP``, and 0 for padding."""
-    parts_2, logits_nV = None, logits_nP[:, :vocabulary]
+    The gradient has the shape of ``logits_nP``, whose padding is -inf, and 0 for padding."""
     if terms == LossOptions():
-        nll_n, gradient_nV = nll_and_gradient(logits_nV, targets_n, gradient_scale)
-    else:
-        nll_n, parts_2, gradient_nV = all_and_gradient(logits_nV, targets_n, terms, gradient_scale)
+        nll_n, gradient_nP = nll_and_gradient(logits_nP, targets_n, gradient_scale)
+        return nll_n, None, gradient_nP
+    nll_n, parts_2, gradient_nV = all_and_gradient(logits_nP[:, :vocabulary], targets_n, terms, gradient_scale)
     missing = logits_nP.shape[1] - vocabulary
     return nll_n, parts_2, functional.pad(gradient_nV, (0, missing)) if missing else gradient_nV
 
