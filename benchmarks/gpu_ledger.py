@@ -2,8 +2,9 @@
 
 The baseline has the settings of training=gpu, half a million tokens an update of 50,257 tokens, and one document a row,
 because MFU counts all pairs of a row. ``documents`` has three. ``plain`` is autograd and torch's AdamW without
-DeepSpeed. ``chunk_…`` is the number of logits at a time. ``flash`` needs the package flash-attn-4. ``tuned`` is last,
-because its trials of kernels may take more than the time that is left.
+DeepSpeed. ``transformers`` is the peer: the same model of Hugging Face, torch.compile, bf16 by autocast, attention by
+PyTorch's kernels, fused AdamW. ``chunk_…`` is the number of logits at a time. ``flash`` needs the package flash-attn-4.
+``tuned`` is last, because its trials of kernels may take more than the time that is left.
 """
 
 import dataclasses
@@ -67,6 +68,33 @@ def plain(setting: Setting) -> Mapping[str, Any]:
     return {"step_seconds": round(step_seconds, 4), "tokens_per_second": round(targets / step_seconds)}
 
 
+def transformers(setting: Setting) -> Mapping[str, Any]:
+    """Rows of one document, as transformers reads them: without the numbers of documents."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    case, device = base(setting), setting.device
+    shape = case.config
+    sizes = {"n_positions": shape.context, "n_embd": shape.width, "n_layer": shape.layers, "n_head": shape.heads}
+    off = dict.fromkeys(("embd_pdrop", "attn_pdrop", "resid_pdrop"), 0.0)
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=case.tokens, use_cache=False, **sizes, **off)).to(device).train()
+    compiled = torch.compile(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    batches, targets = case.batches(device), case.training(device).batch_rows * shape.context
+
+    def update() -> None:
+        for batch in batches:
+            with torch.autocast(device.type, torch.bfloat16):
+                loss = compiled(input_ids=batch["inputs"], labels=batch["inputs"]).loss
+            (loss / len(batches)).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    times = [seconds(update, device) for _ in range(case.warm_up + case.steps)]
+    step_seconds = statistics.median(times[case.warm_up :])
+    return {"step_seconds": round(step_seconds, 4), "tokens_per_second": round(targets / step_seconds)}
+
+
 ITEMS: dict[str, Item] = {
     "baseline": changed(limit_seconds=120),  # compiles for the first time
     "unpadded": changed(settings={"pad_vocabulary": "off"}),
@@ -78,6 +106,7 @@ ITEMS: dict[str, Item] = {
     "uncompiled": changed(settings={"compile": "off"}),
     "fp32_sums": changed(settings={"gradient_sums": "fp32"}),
     "plain": Item(plain),
+    "transformers": Item(transformers, limit_seconds=90),
     "recomputed": changed(settings={"recompute": "full"}),
     "stage_2": changed(stage=2),
     "stage_2_overlap": changed(stage=2, overlap=True),

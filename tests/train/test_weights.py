@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,8 +69,8 @@ def test_a_model_learns_and_is_exported(tmp_path, inputs, run_stage):
     assert artifact.counts["target_tokens"] == rows[-1]["tokens_seen"]
     assert artifact.counts["parameters"] == MODEL.parameters(257)
     example = RowExample.of_json(read_json(artifact.path("row.json")))
-    rows, order = training_data(0, inputs, Mix())
-    pieces = rows.pieces(int(order.batch(0, 1)[0]))
+    packed, order = training_data(0, inputs, Mix())
+    pieces = packed.pieces(int(order.batch(0, 1)[0]))
     read = np.concatenate([piece[:-1] for piece in pieces])[:24]
     assert example.arrays["inputs"].tolist() == read.tolist()
     documents = example.arrays["documents"]
@@ -139,7 +140,7 @@ KILLS = {
 
 
 def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
-    runs = [[str(tmp_path / "whole"), None]]
+    runs: list[list[Any]] = [[str(tmp_path / "whole"), None]]
     for name, kill in KILLS.items():
         runs += [[str(tmp_path / name), kill], [str(tmp_path / name), None]]
     ends, said = train(specify(tmp_path, inputs, settings(evaluate_every=3), runs))
@@ -160,7 +161,7 @@ def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
 )
 def test_two_ranks_of_another_update_are_killed_and_go_on_to_the_same_weights(optimizer, zero, tmp_path, inputs):
     spec = settings() | {"optimizer": {"type": optimizer, "learning_rate": 1e-2}, "zero": zero}
-    runs = [[str(tmp_path / "whole"), None]]
+    runs: list[list[Any]] = [[str(tmp_path / "whole"), None]]
     runs += [[str(tmp_path / "killed"), kill] for kill in (KILLS["an update"], None)]
     ends, said = train(specify(tmp_path, inputs, spec, runs, ranks=2))
     assert ends == [0, -9, 0], said
@@ -218,7 +219,7 @@ def test_a_request_to_stop_leaves_a_checkpoint(tmp_path, inputs, run_stage, monk
 
 
 def test_every_polite_signal_to_a_rank_saves_at_the_next_step(tmp_path, inputs):
-    runs = [[str(tmp_path / "whole"), None]]
+    runs: list[list[Any]] = [[str(tmp_path / "whole"), None]]
     for name in SIGNALS:
         asked = ["headrace.train.engine.engine:Engine", "step", 7, name]
         runs += [[str(tmp_path / name), asked], [str(tmp_path / name), None]]
