@@ -176,6 +176,7 @@ def test_every_phase_before_the_last_hands_something_on(line) -> None:
     assert {work.stage.name for work, _, _, _ in tries(line)} == handing
 
 
+@pytest.mark.slow
 def test_damage_in_one_file_of_each_kind_is_found_or_harmless(line, tmp_path: Path) -> None:
     kinds: dict[tuple[str, Path, str], tuple[Work, Path, Path, dict[str, Any]]] = {}
     for work, state, file, manifest in tries(line):

@@ -1,5 +1,7 @@
 """A padded vocabulary: the same losses and weights as without, in the same shapes."""
 
+import pytest
+
 from headrace.train.training_config import TrainingConfig
 from tests.train import fork_server
 
@@ -10,6 +12,7 @@ def test_auto_pads_on_a_gpu_alone():
         assert (training.pads_on("cpu"), training.pads_on("cuda")) == expected
 
 
+@pytest.mark.slow
 def test_every_stage_learns_the_same_on_two_ranks():
     done = fork_server.run("tests.train.padding")
     assert done.returncode == 0, done.stderr

@@ -47,6 +47,7 @@ def test_every_stack_learns_the_same_bits_from_fewer_tensors(name, dropout):
         assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
+@pytest.mark.slow
 def test_every_stage_learns_the_same_bits_on_two_ranks():
     done = fork_server.run("tests.train.recomputation")
     assert done.returncode == 0, done.stderr

@@ -74,6 +74,7 @@ KILLS: dict[str, list[Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rollback_every", [9, None])
 def test_a_training_that_was_killed_leaves_out_the_same_steps_and_ends_with_the_same_weights(
     tmp_path: Path, spiked: Inputs, rollback_every: int | None

@@ -139,6 +139,7 @@ KILLS = {
 }
 
 
+@pytest.mark.slow
 def test_killed_anywhere_it_goes_on_to_the_same_weights(tmp_path, inputs):
     runs: list[list[Any]] = [[str(tmp_path / "whole"), None]]
     for name, kill in KILLS.items():
@@ -218,6 +219,7 @@ def test_a_request_to_stop_leaves_a_checkpoint(tmp_path, inputs, run_stage, monk
     run_stage(stage(validate_every=3), inputs, tmp_path)
 
 
+@pytest.mark.slow
 def test_every_polite_signal_to_a_rank_saves_at_the_next_step(tmp_path, inputs):
     runs: list[list[Any]] = [[str(tmp_path / "whole"), None]]
     for name in SIGNALS:

@@ -89,6 +89,7 @@ def test_a_package_that_is_gone():
     assert str(error.value) == wanted
 
 
+@pytest.mark.slow
 def test_this_environment():
     """Real packages: every document is read twice alike, and paragraphs lie on one line."""
     source = InstalledDocs(packages=("numpy", "rich"))

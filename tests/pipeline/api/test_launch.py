@@ -100,14 +100,8 @@ def wait_for(sign: Callable[[], object], process: "subprocess.Popen[str]") -> No
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize(
-    "way",
-    [
-        "python script.py",
-        pytest.param("python - < script.py", marks=pytest.mark.slow),
-        pytest.param("a cell of a notebook", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["python script.py", "python - < script.py", "a cell of a notebook"])
 def test_a_script_without_a_main_guard(folder: Path, way: str) -> None:
     """It starts several workers, its surroundings stay as they were, and nothing imports it again."""
     script = SCRIPT.format(settings=settings())

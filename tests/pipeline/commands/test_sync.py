@@ -88,6 +88,7 @@ def test_scores_of_checkpoints_are_told_too(run: Run) -> None:
     assert [row["global_step"] for row in training.history] == [5, 10, 12, 5]
 
 
+@pytest.mark.slow
 def test_the_final_scores_reach_the_run_of_the_training_without_sync(run: Run) -> None:
     """Under the id of its newest checkpoint, as the only folder to upload, with their values and their table."""
     settings = [*(one for one in run.overrides if not one.startswith("until=")), "until=scores", "tracking=wandb"]

@@ -173,6 +173,7 @@ def die_at_call(number: int) -> None:
     sys.addaudithook(hook)
 
 
+@pytest.mark.slow
 def test_a_kill_before_any_touch_of_the_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     def work(folder: Path) -> None:
         for task in missing_tasks(folder, "write", 2):

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from headrace.pipeline.report import compare_page, score_page
 from headrace.pipeline.report.figures.forest import Interval
 from headrace.pipeline.report.score_table import ScoreTable
@@ -62,6 +64,7 @@ def scores_of_a_folder(root: Path) -> str:
     return score_page.render(LONG_PATH, "0123456789ab", ScoreTable.of(artifact(root, "folder_scores", {}, fill)))
 
 
+@pytest.mark.slow
 def test_no_page_scrolls_sideways_at_400_px(
     page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]
 ) -> None:

@@ -659,6 +659,7 @@ def test_the_browser_runs_only_scripts_of_the_page(
     assert "Content Security Policy" in console[0]
 
 
+@pytest.mark.slow
 def test_a_reader_filters_questions(page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]) -> None:
     chosen = """<script>addEventListener("load", () => {
         for (const [name, value] of [["verdict", "right"], ["overlap", "dirty"]]) {

@@ -105,6 +105,7 @@ def test_the_command_says_why_it_cannot_extend(corpus, trunk, capsys):
     assert second.endswith(f"; to go on from it all the same: training.branch_from={step.name}@4")
 
 
+@pytest.mark.slow
 def test_a_branch_is_trained_and_its_steps_are_found(corpus, trunk):
     words = [*corpus.overrides, *TRAINING, "training.steps=6", "training.branch_from=trunk@2", "training.batch_rows=8"]
     run = planned(composed(words), words)

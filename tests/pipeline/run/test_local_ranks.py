@@ -58,11 +58,13 @@ def check_texts(folder: Path) -> None:
     assert not (folder / "imported").exists()
 
 
+@pytest.mark.slow
 def test_the_workers_and_the_recorder_of_this_machine(folder: Path) -> None:
     run(folder, str(Path(sys.executable).with_name("headrace")), *SETTINGS)
     check_texts(folder)
 
 
+@pytest.mark.slow
 def test_a_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     values = compose(SETTINGS)

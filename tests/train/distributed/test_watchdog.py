@@ -63,6 +63,7 @@ LONG_SAVE = """with watchdog.saving():
     time.sleep({after})"""
 
 
+@pytest.mark.slow
 def test_a_save_has_a_limit_of_its_own(tmp_path: Path) -> None:
     done = process(tmp_path, LONG_SAVE.format(seconds=1.5, after=0.2))
     assert (done.returncode, done.stderr) == (0, "")
@@ -120,6 +121,7 @@ def test_the_short_limit_holds_for_updates_of_a_training_and_not_for_what_follow
     assert found == {"apply": [1800.0, *3 * [180.0]], "metrics": 4 * [1800.0], "save": 2 * [1800.0]}
 
 
+@pytest.mark.slow
 def test_a_training_that_is_over_is_watched_no_longer(tmp_path: Path) -> None:
     code = PROCESS.format(hanging="return") + "\ntime.sleep(8)\nsys.exit(7)"
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, cwd=ROOT)

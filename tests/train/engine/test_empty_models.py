@@ -10,6 +10,7 @@ from tests.train import fork_server, updates
 from tests.train.objectives.two_terms import PAIR, SHARED_STACKS
 
 
+@pytest.mark.slow
 def test_training_has_the_same_bits_and_its_start_no_whole_model_on_two_ranks():
     done = fork_server.run("tests.train.empty_models")
     assert done.returncode == 0, done.stderr

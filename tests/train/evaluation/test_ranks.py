@@ -51,6 +51,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     return {name: content for name, content in found.items() if not name.startswith("logs/")}
 
 
+@pytest.mark.slow
 def test_any_number_of_ranks_and_threads_leaves_the_same_bytes(spec, tmp_path: Path) -> None:
     """Also when ranks resume after several kills; no query is answered again."""
     exchange = ["headrace.train.inference.sharing", "gather"]

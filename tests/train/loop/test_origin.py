@@ -200,6 +200,7 @@ def test_other_data_of_a_branch_begin_at_their_first_row(tmp_path, inputs, run_s
     assert (state["rows_seen"], state["first_row"]) == (40, 32)
 
 
+@pytest.mark.slow
 def test_a_killed_branch_goes_on_to_the_same_weights(tmp_path, inputs, run_stage, trunk):
     """Killed while it takes over the checkpoint, before its own first one, and after it; the trunk goes meanwhile."""
     branch = settings(branch_from=f"{TRUNK}@8", steps=16)

@@ -120,6 +120,7 @@ def updated(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "plain"),
     list(zip(two_terms.CASES, PLAIN, strict=True)),
@@ -144,6 +145,7 @@ def test_gradient_and_losses_are_plain_pytorchs_on_one_and_two_ranks(updated, ca
             torch.testing.assert_close(found["weights"][name], after, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["albert", "encoder-decoder", "shared-stacks"])
 def test_stage_3_partitions_the_feed_forward_matrices(updated, name, world):
