@@ -175,7 +175,7 @@ def test_slow_packages_are_not_loaded_by_the_command_line() -> None:
     import subprocess
     import sys
 
-    slow = ("torch", "scipy.stats", "scipy.special", "plotly", "jinja2", "transformers", "wandb")
+    slow = ("torch", "scipy.stats", "scipy.special", "plotly", "jinja2", "transformers", "wandb", "numba")
     ours = "headrace.pipeline.stages, headrace.pipeline.command_line.request, headrace.pipeline.run.worker"
     code = f"import sys, {ours}; sys.exit(', '.join(name for name in {slow} if name in sys.modules) or 0)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "src", capture_output=True, text=True)

@@ -9,9 +9,23 @@ def add_one(value):
 
 
 def test_kernel_compiles():
-    compiled = kernel(add_one)
-    assert compiled(1) == 2
-    assert compiled.nopython_signatures
+    add = kernel(add_one)
+    assert add(1) == 2
+    assert add.compiled.nopython_signatures
+
+
+@kernel
+def inner(value):
+    return value * 2
+
+
+@kernel
+def outer(value):
+    return inner(value) + 1
+
+
+def test_kernels_call_each_other():
+    assert outer(3) == 7
 
 
 def test_without_a_writable_cache_it_compiles_in_memory(monkeypatch):
@@ -26,5 +40,4 @@ def test_without_a_writable_cache_it_compiles_in_memory(monkeypatch):
     with pytest.warns(
         RuntimeWarning, match=r"^no writable folder for numba's cache: add_one is compiled in every process$"
     ):
-        compiled = kernel(add_one)
-    assert compiled(1) == 2
+        assert kernel(add_one)(1) == 2
