@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.imports import uncollected
+from headrace.pipeline.core.imports import loading
 from headrace.pipeline.core.json_files import read_json, write_json
 from headrace.pipeline.core.stage import Inputs, Phase, Stage
 from headrace.train.config import ModelConfig
@@ -77,7 +77,7 @@ class Finetuned(Tuning):
             RetryableError: when another training holds the folder, this one was asked to stop, or a GPU failed.
             TaskError: when training diverged.
         """
-        with uncollected():
+        with loading():
             from headrace.train.distributed import processes
 
             ranks = processes.start(self.training.device)  # before DeepSpeed is imported: it asks for the device once

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 from headrace.data_prep.tokenization.encode import Encoder
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
-from headrace.pipeline.core.imports import uncollected
+from headrace.pipeline.core.imports import loading
 from headrace.pipeline.core.json_files import read_json
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, raw_file
 from headrace.train.config import ModelConfig
@@ -57,7 +57,7 @@ class Scores(Stage):
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Scores every benchmark with the exported model; counts benchmarks, items, queries and tokens."""
-        with uncollected():
+        with loading():
             from headrace.train.evaluation import scoring_session
             from headrace.train.inference.inference_model import open_exported
 
@@ -110,7 +110,7 @@ class FolderScores(Stage):
 
     def run(self, task: int, inputs: Inputs, out: TaskOutput) -> "Counter[str]":
         """Scores every benchmark; counts benchmarks, items, queries and tokens."""
-        with uncollected():
+        with loading():
             from headrace.train.evaluation import scoring_session
             from headrace.train.inference.transformers_model import open_folder
 
@@ -151,7 +151,7 @@ class CheckpointScores(Stage):
         Raises:
             ArtifactError: when the checkpoint is damaged, or was removed before it was read.
         """
-        with uncollected():
+        with loading():
             from headrace.train.checkpoint.consolidation import read_checkpoint
             from headrace.train.evaluation import scoring_session
             from headrace.train.inference.inference_model import check_finite, prepared

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from headrace.pipeline.core.artifact import Balance, TaskOutput
-from headrace.pipeline.core.imports import uncollected
+from headrace.pipeline.core.imports import loading
 from headrace.pipeline.core.json_files import write_json
 from headrace.pipeline.core.progress import Progress
 from headrace.pipeline.core.stage import Inputs, Phase
@@ -77,7 +77,7 @@ class Weights(Pretraining):
             RetryableError: when another training holds the folder, this one was asked to stop, or a GPU failed.
             TaskError: when training diverged.
         """
-        with uncollected():
+        with loading():
             from headrace.train.distributed import processes
 
             ranks = processes.start(self.training.device)  # before DeepSpeed is imported: it asks for the device once

@@ -31,7 +31,7 @@ from headrace.pipeline.command_line.help_layout import docstring
 from headrace.pipeline.command_line.usage_errors import plain_errors
 from headrace.pipeline.conf_folder import completions, names_setting
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.imports import uncollected
+from headrace.pipeline.core.imports import loading
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, labels
 
 OVERRIDES = "[KEY=VALUE ...]"
@@ -40,7 +40,7 @@ ROOT = "root="
 
 def load(module: str) -> Any:
     """Imports ``module``, one of ours, when it is needed: the only import of ours that is not at the top of a file."""
-    with uncollected():
+    with loading():
         return importlib.import_module(f"headrace.pipeline.{module}")
 
 

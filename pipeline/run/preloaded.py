@@ -4,15 +4,12 @@ The first call of any compiled function loads numba's registries, 0.5 s of CPU t
 inherited them. Each worker would load them, and so would each process that reads pages (sources/isolation.py).
 """
 
-import gc
+from headrace.pipeline.core.imports import loading
 
-from headrace.pipeline.core.imports import uncollected
-
-with uncollected():
+with loading():
     from headrace.data_prep.sources.extraction import MAX_DEPTH, depth
     from headrace.pipeline import stages
 
     depth("<" * (MAX_DEPTH + 1))
-gc.freeze()  # no worker searches what is loaded here
 
 __all__ = ["stages"]

@@ -17,6 +17,7 @@ from headrace.train.context import ContextForm
 from headrace.train.distributed.processes import Ranks
 from headrace.train.engine import fragments
 from headrace.train.engine.fragments import MASTER, Fragment
+from headrace.train.model.empty import without_values
 from headrace.train.model.pair import build_empty, divided
 from headrace.train.model.transformer import Transformer, put_weights
 
@@ -29,7 +30,7 @@ def assembled(
     Of a discriminator with its generator it is the discriminator. No random number is drawn.
     """
     values = dict(weights) if config.generator_width is None else divided(weights)[0]
-    with torch.device("meta"):
+    with without_values():
         model = Transformer(config.discriminator, vocabulary)
     put_weights(model, values)
     model.context_form = context_form

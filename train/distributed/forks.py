@@ -10,10 +10,10 @@ import socket
 import threading
 from collections.abc import Collection
 
-from headrace.pipeline.core.imports import uncollected
+from headrace.pipeline.core.imports import loading
 from headrace.pipeline.core.variables import STORE_SOCKET
 
-with uncollected():
+with loading():
     import torch._dynamo  # noqa: F401  # the optimizers of torch need it
 
     from headrace.train.distributed.processes import die_with_parent

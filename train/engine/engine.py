@@ -25,6 +25,7 @@ os.environ.setdefault("DEEPSPEED_LOG_LEVEL", "warning")
 
 import deepspeed
 import torch
+import torch._dynamo  # the optimizers of torch load it at their first step, which takes longer
 from deepspeed.accelerator import get_accelerator
 from deepspeed.utils import safe_get_full_fp32_param, set_z3_leaf_module
 from torch import Tensor, nn

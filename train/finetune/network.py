@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from headrace.train.config import ModelConfig
@@ -13,6 +12,7 @@ from headrace.train.families.hf_config import read_context_form
 from headrace.train.families.hf_folder import export, read_task_weights, read_weights
 from headrace.train.families.task_names import TaskFields, task_family
 from headrace.train.finetune.tasks.task import Fitted
+from headrace.train.model.empty import without_values
 from headrace.train.model.layers import TaskLayers
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel, first_head_weights
 from headrace.train.model.transformer import Transformer, first_weights
@@ -30,7 +30,7 @@ class Network:
 
     def empty(self) -> TaskModel | Transformer:
         """Returns the model on the meta device."""
-        with torch.device("meta"):
+        with without_values():
             backbone = Transformer(self.model, self.vocabulary)
             if self.task.kind is None:
                 return backbone

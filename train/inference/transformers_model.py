@@ -29,6 +29,7 @@ from headrace.train.families.hf_config import is_ours, read_model_config
 from headrace.train.inference.chat_template import FAULTS
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
+from headrace.train.model.empty import without_values
 from headrace.train.parts import WRITING, StackName
 
 WINDOWS = ("n_positions", "max_position_embeddings", "n_ctx")
@@ -213,7 +214,7 @@ def _parameters(folder: Path) -> int:
     """
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     check_layers(folder, getattr(config, "num_hidden_layers", None) or 1)
-    with torch.device("meta"):
+    with without_values():
         blank: torch.nn.Module = AutoModelForCausalLM.from_config(config, trust_remote_code=False)  # type: ignore[no-untyped-call]  # transformers does not annotate it
     return sum(value.numel() for value in blank.parameters())
 

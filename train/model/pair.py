@@ -19,6 +19,7 @@ from torch.nn import functional
 
 from headrace.train.config import CHUNK_LOGITS, ModelConfig
 from headrace.train.data.batches import DRAW_BITS, IGNORED
+from headrace.train.model.empty import without_values
 from headrace.train.model.transformer import Transformer
 
 SHARED = ("embedding", "positions", "segments", "embedding_norm")
@@ -119,5 +120,5 @@ def build(config: ModelConfig, vocabulary: int) -> Transformer | Pair:
 
 def build_empty(config: ModelConfig, vocabulary: int) -> Transformer | Pair:
     """Returns the model that ``config`` describes on the meta device: names and shapes, and no memory for values."""
-    with torch.device("meta"):
+    with without_values():
         return build(config, vocabulary)

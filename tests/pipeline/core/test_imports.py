@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from headrace.pipeline.core.imports import uncollected
+from headrace.pipeline.core.imports import loading, uncollected
 
 
 def test_the_collector_is_off_inside_and_on_again_afterwards() -> None:
@@ -26,3 +26,12 @@ def test_a_collector_that_was_off_stays_off() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_was_loaded_is_searched_no_more() -> None:
+    loaded: list[object] = []
+    with loading():
+        assert not gc.isenabled()
+        loaded.append(loaded)
+    assert gc.isenabled()
+    assert not any(one is loaded for one in gc.get_objects())

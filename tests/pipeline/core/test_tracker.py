@@ -317,3 +317,16 @@ def test_a_file_that_was_cut_and_grew_past_the_last_offset_is_read_again(tmp_pat
     path.write_bytes(b'{"step":1}\n{"step":2, "loss":1.5}\n{"step":3}\n')
     rows, _ = new_metrics(path, offset)
     assert [row["step"] for row in rows] == [1, 2, 3]
+
+
+def test_a_run_starts_without_the_client_of_wandbs_server(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from headrace.pipeline.core.tracking import Tracking
+from headrace.pipeline.core.wandb_run import opened
+opened(Path(sys.argv[1]), Tracking(wandb="offline"), "run", {}).finish()
+assert "wandb.apis.public" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    assert len(offline_runs(tmp_path)) == 1

@@ -15,6 +15,7 @@ from headrace.train.config import ModelConfig
 from headrace.train.data.order import Order
 from headrace.train.families.hf_folder import export
 from headrace.train.finetune.session import Material
+from headrace.train.model.empty import without_values
 from headrace.train.model.transformer import Transformer, first_weights
 from tests.command_line import headrace_here
 from tests.small_runs import TRAINING, build
@@ -30,7 +31,7 @@ KINDS += [pytest.param(kind, marks=pytest.mark.slow) for kind in CLASSES if kind
 
 def pretrained(model: ModelConfig, tokenizer: Artifact, vocabulary: int, folder: Path) -> Path:
     """A Hugging Face folder with weights that no seed of a fine-tuning draws."""
-    with torch.device("meta"):
+    with without_values():
         empty = Transformer(model, vocabulary)
     weights = ((name, 4 * value) for name, value in first_weights(empty, 77))
     export(weights, model, vocabulary, tokenizer.path("tokenizer.json"), folder)

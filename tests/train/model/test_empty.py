@@ -1,0 +1,30 @@
+"""Modules without values."""
+
+import subprocess
+import sys
+
+from torch import nn
+
+from headrace.train.model.empty import without_values
+
+
+def test_parameters_have_their_names_and_shapes_and_no_values() -> None:
+    with without_values():
+        empty = nn.ModuleDict({"vectors": nn.Embedding(5, 4), "layer": nn.TransformerEncoderLayer(4, 2)})
+    whole = nn.ModuleDict({"vectors": nn.Embedding(5, 4), "layer": nn.TransformerEncoderLayer(4, 2)})
+    assert all(value.is_meta for value in empty.parameters())
+    assert {name: value.shape for name, value in empty.named_parameters()} == {
+        name: value.shape for name, value in whole.named_parameters()
+    }
+
+
+def test_the_compiler_is_not_loaded() -> None:
+    script = """
+import sys
+from torch import nn
+from headrace.train.model.empty import without_values
+with without_values():
+    nn.Embedding(5, 4)
+assert "torch._dynamo" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
