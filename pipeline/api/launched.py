@@ -20,7 +20,7 @@ from headrace.pipeline.core import error_report
 from headrace.pipeline.core.errors import HeadraceError
 from headrace.pipeline.core.signals import Stop, stoppable
 from headrace.pipeline.core.system_errors import system_errors_explained
-from headrace.pipeline.run.fork_server import start_fork_server
+from headrace.pipeline.run.fork_server import start_early
 
 RUN_FILE = "run.txt"
 
@@ -35,7 +35,7 @@ def stop_with_caller() -> None:
 def main(folder: Path, overrides: Sequence[str]) -> int:
     """Carries out the run of ``overrides``, and writes its end to ``folder``. Returns the exit status."""
     threading.Thread(target=stop_with_caller, name="stop-with-caller", daemon=True).start()
-    start_fork_server()  # it loads our modules while this process does the same
+    start_early(overrides)
     try:
         with system_errors_explained("headrace"):
             run = load("series.start").start_run(overrides)

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import NewFile, command, load
-from headrace.pipeline.run.fork_server import start_fork_server
+from headrace.pipeline.run.fork_server import start_early
 
 
 @command
@@ -45,6 +45,6 @@ def ladder(
 ) -> None:
     """Trains a grid of sizes, learning rates and token counts; fits the loss, and recommends for a budget."""
     if not show:
-        start_fork_server()  # it loads our modules while this process does the same
+        start_early(overrides)
     climb = load("ladder.ladder_results").climb
     climb(overrides, (sizes, rates, tokens), (budget, gpu, mfu), page, json_file, starts=not show)

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import NewFile, command, load
-from headrace.pipeline.run.fork_server import start_fork_server
+from headrace.pipeline.run.fork_server import start_early
 
 
 @command
@@ -31,5 +31,5 @@ def mixtures(
 ) -> None:
     """Trains small models on mixtures of the run's sources, and proposes the best mixture."""
     if not show:
-        start_fork_server()  # it loads our modules while this process does the same
+        start_early(overrides)
     load("ladder.mixture_results").search(overrides, runs, target, page, json_file, not show)

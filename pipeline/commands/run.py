@@ -14,14 +14,14 @@ from collections.abc import Sequence
 import click
 
 from headrace.pipeline.command_line.declaration import command, load
-from headrace.pipeline.run.fork_server import start_fork_server
+from headrace.pipeline.run.fork_server import start_early
 
 
 @command
 @click.option("-m", "--multirun", is_flag=True, help="Run every combination of comma-separated values.")
 def run(overrides: Sequence[str], multirun: bool) -> None:
     """Runs what is left to do; headrace KEY=VALUE … means headrace run KEY=VALUE …."""
-    start_fork_server()  # it loads our modules while this process does the same
+    start_early(overrides)
     start = load("series.start")
     if multirun:
         start.start_sweep(overrides)

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from headrace.pipeline.command_line.declaration import NewFile, command, load
-from headrace.pipeline.run.fork_server import start_fork_server
+from headrace.pipeline.run.fork_server import start_early
 
 
 @command
@@ -45,7 +45,7 @@ def study(
         load("study.exact_study").show_exact(page, json_file)
     else:
         if not show:
-            start_fork_server()  # it loads our modules while this process does the same
+            start_early(overrides)
         load("study.study_results").carry_out_study(
             name, overrides, seeds, size, page, json_file, starts=not show, of_arms=arm
         )

@@ -1,17 +1,17 @@
 """The fork server of a command: it loads our modules once and starts the workers, which so start fast.
 
-Workers share no threads with the main process. A command starts the server first, so it loads its modules while the
-command loads its own.
+Workers share no threads with the main process.
 """
 
 import contextlib
 import functools
 import multiprocessing
 import os
+import re
 import stat
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
@@ -30,6 +30,15 @@ def start_fork_server() -> None:
         resource_tracker.ensure_running()  # its start unblocks SIGINT, so it must not be inside the inner block
         with blocked_in_children(), _own_output():
             forkserver.ensure_running()
+
+
+def start_early(overrides: Iterable[str]) -> None:
+    """Starts the fork server of a command with ``overrides``: it loads our modules while the command does the same.
+
+    It is not started, two seconds of CPU time, for a command that submits jobs: those do the work.
+    """
+    if not any(re.match(r"\+?cluster(\.type)?=(?!local$)", one) for one in overrides):
+        start_fork_server()
 
 
 def own_packages() -> dict[str, str]:
