@@ -147,6 +147,8 @@ def _run(folder: Path, tracking: Tracking, run_id: str, facts: Facts, mode: Mode
     import wandb
 
     _without_launch(wandb.sdk.wandb_run.Run)
+    if mode == "offline":
+        wandb.setup(wandb.Settings(mode=mode))  # without it, wandb reports even an offline run's start to its server
     init_seconds = float(os.environ.get("WANDB_INIT_TIMEOUT", INIT_SECONDS))
     run = wandb.init(
         project=tracking.project,

@@ -3,6 +3,7 @@ import hashlib
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -319,14 +320,25 @@ def test_a_file_that_was_cut_and_grew_past_the_last_offset_is_read_again(tmp_pat
     assert [row["step"] for row in rows] == [1, 2, 3]
 
 
-def test_a_run_starts_without_the_client_of_wandbs_server(tmp_path: Path) -> None:
+def test_an_offline_run_neither_asks_wandbs_server_nor_loads_its_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WANDB_MODE", "WANDB_SERVICE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
     script = """
 import sys
 from pathlib import Path
 from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.core.wandb_run import opened
-opened(Path(sys.argv[1]), Tracking(wandb="offline"), "run", {}).finish()
+run = opened(Path(sys.argv[1]), Tracking(), "run", {})
+run.log({"loss": 2.0})
+run.finish()
 assert "wandb.apis.public" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
     assert len(offline_runs(tmp_path)) == 1
