@@ -126,9 +126,9 @@ NOT_SAVED = "stopped; run the same command again to go on"
     ("number", "send", "ranks"),
     [
         (signal.SIGINT, os.killpg, 2),
-        (signal.SIGINT, os.kill, 1),
-        (signal.SIGTERM, os.kill, 2),
-        (signal.SIGHUP, os.kill, 1),
+        pytest.param(signal.SIGINT, os.kill, 1, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, os.kill, 2, marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, os.kill, 1, marks=pytest.mark.slow),
     ],
 )
 def test_the_ranks_save_and_end(tmp_path: Path, training, number: signal.Signals, send, ranks: int) -> None:
@@ -142,7 +142,7 @@ def test_the_ranks_save_and_end(tmp_path: Path, training, number: signal.Signals
     assert is_over(tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_reader_of_the_output_that_ends_with_it_hinders_no_save(
     training: Callable[..., Command], tmp_path: Path, number: signal.Signals
 ) -> None:

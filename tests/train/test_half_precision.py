@@ -126,16 +126,19 @@ def named(cases: dict[int, list[Case]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("world", "case"), pairs, ids=[f"{world}-{case.name}" for world, case in pairs])
 
 
+@pytest.mark.slow
 @named(SUMS)
 def test_gradients_are_added_in_fp32(world, case, learnt):
     apart = distance(learnt[world, case], learn(case, world))
     assert not apart.exceeded(EXACT), apart
 
 
+@pytest.mark.slow
 def test_gradients_are_added_in_bf16_otherwise(learnt):
     assert distance(learnt[2, OLD], learn(OLD, 2)).exceeded(EXACT) == {"norm", "weights"}
 
 
+@pytest.mark.slow
 @named(FP16)
 def test_fp16_learns_what_plain_pytorch_learns(world, case, learnt):
     found, expected = learnt[world, case], learn(case, world)
@@ -169,6 +172,7 @@ def test_an_overflow_with_the_smallest_scale_ends_it():
     )
 
 
+@pytest.mark.slow
 def test_a_resumed_training_scales_as_one_that_was_not_interrupted(tmp_path, inputs, run_stage, monkeypatch):
     """Updates are left out before and after the checkpoint of step 4; they are no loss spikes."""
     monkeypatch.setattr(engine, "LossScale", lambda: LossScale(2.0**24))

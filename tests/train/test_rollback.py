@@ -104,6 +104,7 @@ def test_it_goes_back_to_the_whole_state(tmp_path: Path, spiked: Inputs) -> None
     assert len({files[step] for step in (17, 18, 24, 26)}) == 4
 
 
+@pytest.mark.slow
 def test_one_that_it_would_lead_back_to_is_damaged(tmp_path: Path, spiked: Inputs) -> None:
     whole, damaged = tmp_path / "whole", tmp_path / "damaged"
     kill = ["headrace.train.engine.engine:Engine", "snapshot", 7]  # for the save after step 20's, which is waited for

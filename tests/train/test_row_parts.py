@@ -8,12 +8,14 @@ from tests.train.test_weights import settings
 from tests.train.training import specify, train
 
 
-@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_losses_gradients_and_weights_are_those_of_whole_rows(ranks):
     done = fork_server.run("tests.train.row_parts", str(ranks))
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_training_with_parts_of_rows_continues_with_whole_rows(tmp_path, inputs):
     """Two ranks share each row to step 2, where the training is stopped, and then have rows of their own."""
 

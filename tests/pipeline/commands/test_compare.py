@@ -46,6 +46,7 @@ def test_the_page_is_named_by_its_option_alone():
     assert understood("compare", "a", "root=x", "b")[0] == {"first": "a", "second": "b"}
 
 
+@pytest.mark.slow
 def test_a_page_with_figures(runs, tmp_path, browse):
     page = tmp_path / "comparison.html"
     result = headrace_here("compare", str(tmp_path / "a"), str(tmp_path / "b"), f"--page={page}", f"root={tmp_path}")
@@ -161,6 +162,7 @@ def test_runs_without_scores_are_compared_by_their_losses(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_settings_that_differ_and_losses_stand_on_the_page(tmp_path, browse):
     """Two runs, planned by their settings, with scores and metrics made by hand."""
     names = []

@@ -621,6 +621,7 @@ def browse(tmp_path: Path) -> Callable[..., tuple[str, list[str]]]:
     return run
 
 
+@pytest.mark.slow
 def test_a_browser_draws_every_figure_without_errors(page: Path, browse: Callable[..., tuple[str, list[str]]]) -> None:
     tree, console = browse(page, "--dump-dom")
     assert console == []
@@ -638,6 +639,7 @@ def test_a_browser_draws_every_figure_without_errors(page: Path, browse: Callabl
     assert "var(--" not in "".join(re.findall(r"<svg.*?</svg>", tree, flags=re.DOTALL))
 
 
+@pytest.mark.slow
 def test_a_browser_makes_a_screenshot(page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]) -> None:
     picture = tmp_path / "report.png"
     browse(page, f"--screenshot={picture}", "--window-size=1280,2000")
@@ -647,6 +649,7 @@ def test_a_browser_makes_a_screenshot(page: Path, tmp_path: Path, browse: Callab
     assert len(content) > 60_000, "a blank page of this size has some 10 kB"
 
 
+@pytest.mark.slow
 def test_the_browser_runs_only_scripts_of_the_page(
     page: Path, tmp_path: Path, browse: Callable[..., tuple[str, list[str]]]
 ) -> None:

@@ -200,6 +200,7 @@ def test_a_likelihood_is_neither_right_nor_wrong(tmp_path):
     assert {question.verdict for question in questions(samples(tmp_path / "s", [1.0, 0.0]), entries)} == {""}
 
 
+@pytest.mark.slow
 def test_a_browser_draws_curves_over_shots_and_over_steps(tmp_path, browse):
     sums = [entry(f"sums_{k}shot", k, 0.2, [("plus", 0.3), ("minus", k / 10)]) for k in (0, 4)]
     entries = [one.row() for one in sums]

@@ -56,6 +56,7 @@ def test_answers_that_were_not_kept_give_none(tmp_path):
     assert gains_of(scores) == []
 
 
+@pytest.mark.slow
 def test_a_page_of_scores_alone(scores, tmp_path, browse):
     page = tmp_path / "page.html"
     page.write_text(render("models/small", "77aa", ScoreTable.of(scores)), encoding="utf-8")

@@ -115,6 +115,7 @@ def started(script: Path, text: str) -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True, env=environment)
 
 
+@pytest.mark.slow
 def test_workers_do_not_outlive_a_killed_main_process(tmp_path: Path) -> None:
     """Neither idle ones nor one in the middle of a task."""
     main = started(
@@ -250,6 +251,7 @@ def commands(tmp_path: Path, folder: Path, number: int) -> "list[subprocess.Pope
     return [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) for _ in range(number)]
 
 
+@pytest.mark.slow
 def test_two_equal_commands_share_the_tasks_and_both_end_well(tmp_path: Path) -> None:
     (alone,) = commands(tmp_path, tmp_path / "alone", 1)
     assert alone.wait(60) == 0
@@ -264,6 +266,7 @@ def test_two_equal_commands_share_the_tasks_and_both_end_well(tmp_path: Path) ->
     assert all("squares: 2 phases in " in lines for lines in said)
 
 
+@pytest.mark.slow
 def test_the_tasks_of_a_killed_command_are_taken_over(tmp_path: Path) -> None:
     first, second = commands(tmp_path, tmp_path / "out", 2)
     ran = tmp_path / "ran"

@@ -60,6 +60,7 @@ def test_they_meet_and_know_their_numbers(tmp_path: Path) -> None:
     assert [(tmp_path / f"found-{rank}").read_text() for rank in range(3)] == [expected] * 3
 
 
+@pytest.mark.slow
 def test_the_others_end_when_one_fails_while_they_wait_for_it(tmp_path: Path) -> None:
     process = start(tmp_path, 2, "fails")
     _, words = process.communicate(timeout=120)
@@ -67,12 +68,14 @@ def test_the_others_end_when_one_fails_while_they_wait_for_it(tmp_path: Path) ->
     assert words.count("ValueError: rank 1 fails") == 1
 
 
+@pytest.mark.slow
 def test_one_that_does_not_end_when_it_is_asked_is_killed(tmp_path: Path) -> None:
     process = start(tmp_path, 2, "deaf")
     process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills children with their parent")
 def test_they_end_with_their_parent(tmp_path: Path) -> None:
     process = start(tmp_path, 2, "killed")

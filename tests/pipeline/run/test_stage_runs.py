@@ -78,6 +78,7 @@ def reported(capfd: pytest.CaptureFixture[str]) -> list[str]:
     return [line for line in lines if line.startswith("wandb: ") and "wandb.login" not in line]
 
 
+@pytest.mark.slow
 def test_each_stage_is_a_run_with_its_artifact_and_its_inputs(root: Path) -> None:
     runs = by_type(root)
     assert tuple(sorted(runs)) == STAGES
@@ -98,6 +99,7 @@ def test_each_stage_is_a_run_with_its_artifact_and_its_inputs(root: Path) -> Non
     assert json.loads(made["clean"].metadata)["counts"]["kept"] == runs["clean"].summary["kept"]
 
 
+@pytest.mark.slow
 def test_the_report_has_its_tables_figures_and_page(root: Path) -> None:
     report = by_type(root)["report"]
     funnel, rules, samples = (report.table(name) for name in ("funnel", "rules", "samples"))
@@ -128,6 +130,7 @@ def test_what_was_recorded_is_not_recorded_again_and_what_a_kill_left_out_is(roo
     assert by_type(root)["clean"].start.run_id == read_sealed(record)["id"] == run_id
 
 
+@pytest.mark.slow
 def test_sync_replaces_the_same_runs_and_prints_their_upload(root: Path, overrides: list[str]) -> None:
     before = {stage: run.start.run_id for stage, run in by_type(root).items()}
     done = headrace_here("sync", "mill", f"root={root}")
@@ -142,6 +145,7 @@ def test_sync_replaces_the_same_runs_and_prints_their_upload(root: Path, overrid
     assert {Path(one) for one in printed[2:]} == {run.folder for run in runs.values()}
 
 
+@pytest.mark.slow
 def test_a_moved_root_keeps_its_runs_also_one_that_a_kill_on_another_node_left_begun(
     root: Path, tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ def test_a_hung_process_shows_its_stacks_and_ends(tmp_path: Path) -> None:
     assert f"headrace: {left}" == reason
 
 
+@pytest.mark.slow
 def test_a_process_that_holds_the_interpreter_ends_too(tmp_path: Path) -> None:
     done = process(tmp_path, HOLDS_THE_INTERPRETER)
     assert done.returncode == 1

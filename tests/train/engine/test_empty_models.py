@@ -16,7 +16,8 @@ def test_training_has_the_same_bits_and_its_start_no_whole_model_on_two_ranks():
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 4])
 def test_a_second_copy_of_the_parameters_changes_no_bit(ranks):
     done = fork_server.run("tests.train.secondary_ranks", str(ranks))
     assert done.returncode == 0, done.stderr

@@ -17,17 +17,20 @@ def check(folder, pairs):
         assert resumption.is_identical or not pair.same, pair
 
 
+@pytest.mark.slow
 def test_two_ranks_go_on_as_one_at_another_stage(tmp_path):
     """1 -> 3, which DeepSpeed's own converters do not do; tied weights; 3 -> 1."""
     check(tmp_path, [Pair("fp32", Topology(2, stage), Topology(1, 4 - stage)) for stage in (1, 3)])
 
 
+@pytest.mark.slow
 def test_the_moving_average_follows_the_weights_at_every_stage(tmp_path):
     averaged = (("fp32", 0, "adamw_ema"), ("bf16", 1, "muon_ema"), ("fp32", 3, "adamw_ema"))
     pairs = [Pair(precision, *2 * [Topology(2, stage)], name, last_step=6) for precision, stage, name in averaged]
     check(tmp_path, pairs)
 
 
+@pytest.mark.slow
 def test_state_on_the_cpu_goes_on_on_the_gpu_and_the_reverse(tmp_path):
     """``zero.offload`` on and off, with a moving average."""
     offloaded, on_the_gpu = Topology(2, 2, "optimizer"), Topology(1, 3)

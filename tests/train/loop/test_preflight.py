@@ -32,6 +32,7 @@ class Usage(NamedTuple):
     free: int
 
 
+@pytest.mark.slow
 def test_two_ranks_see_the_same_folder_and_settings_or_both_refuse(tmp_path: Path) -> None:
     shared, other, gone = tmp_path / "shared", tmp_path / "other", tmp_path / "gone"
     shared.mkdir()

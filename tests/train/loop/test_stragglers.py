@@ -41,6 +41,7 @@ def test_of_ranks_that_wait_for_each_other_a_group_is_named_and_a_node_only_if_i
     assert bad_nodes.read(tmp_path) == ["n1"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zero_stage", [0, 3])
 def test_the_slow_one_of_two_real_ranks_is_named_once(tmp_path, inputs, zero_stage):
     """Its sleep is inside the layers; at stage 3 the other rank waits for it before each layer."""
