@@ -388,6 +388,7 @@ def test_packed_rows_on_a_gpu_are_attended_in_blocks_unless_dropout_is_applied(c
     )
 
 
+@torch.compiler.set_stance("force_eager")
 @pytest.mark.parametrize(("kernel", "options"), [("auto", None), ("flash", {"BACKEND": "FLASH"})])
 def test_the_kernel_of_the_training_reaches_flex_attention(monkeypatch, kernel, options):
     """On a CPU, FlexAttention accepts the option and computes without it."""
