@@ -7,15 +7,17 @@ import dataclasses
 import functools
 import importlib
 import inspect
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from datatrove.data import Document
-from datatrove.pipeline.filters.base_filter import BaseFilter, get_filter_result
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.user_code import PageErrors
 from headrace.pipeline.core.errors import ConfigError, suggestion
+
+if TYPE_CHECKING:
+    from datatrove.pipeline.filters.base_filter import BaseFilter
 
 
 @filter_settings
@@ -37,6 +39,8 @@ class DatatroveFilter(Filter):
         return f"{self.type}.{self.path.rpartition('.')[2]}"
 
     def judge(self, document: Document) -> Drop | None:
+        from datatrove.pipeline.filters.base_filter import get_filter_result  # slow: see datatrove_step.py
+
         try:
             with PageErrors(self.base_reason):
                 is_kept, reason = get_filter_result(self.inner.filter(document))
@@ -45,12 +49,12 @@ class DatatroveFilter(Filter):
         return None if is_kept else Drop(self.base_reason, str(reason or ""))
 
     @functools.cached_property
-    def inner(self) -> BaseFilter:
+    def inner(self) -> "BaseFilter":
         """The filter. It is constructed when it is needed: the class may be the user's, and questions run no code."""
         return construct(self.path, self.arguments)
 
 
-def construct(path: str, arguments: dict[str, Any]) -> BaseFilter:
+def construct(path: str, arguments: dict[str, Any]) -> "BaseFilter":
     """Constructs the filter ``path`` with ``arguments``.
 
     Raises:
@@ -68,8 +72,10 @@ def construct(path: str, arguments: dict[str, Any]) -> BaseFilter:
         raise ConfigError(f"datatrove {path}", f"refuses {arguments} ({error})", "correct the arguments") from None
 
 
-def filter_class(path: str) -> type[BaseFilter]:
+def filter_class(path: str) -> "type[BaseFilter]":
     """Imports the filter class with the dotted ``path``."""
+    from datatrove.pipeline.filters.base_filter import BaseFilter
+
     module_name, _, name = path.rpartition(".")
     try:
         module = importlib.import_module(module_name)

@@ -44,7 +44,6 @@ class AllowedDomains(Filter):
     """A JSON file in the form of RealNews' ``domain_to_allowed_subdomains.json`` (Zellers et al. 2019)."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         require_file("allowed_domains.path", self.path, "a JSON file of sites")
 
     def raw_files(self) -> tuple[RawFile, ...]:
@@ -73,7 +72,6 @@ class AllowedUrls(Filter):
     """A text file with one URL per line, or a folder of such files (``*.txt``)."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not list_files(self.path):
             raise ConfigError("allowed_urls.path", f"{self.path} holds no list", "name a text file or folder of *.txt")
 
@@ -108,7 +106,6 @@ class BlockedDomains(Filter):
     """Number of different soft words that drop a page (RefinedWeb: 2)."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for name, path in self._paths().items():
             require_file(f"blocked_domains.{name}", path, "a text file with one entry per line")
 

@@ -35,7 +35,6 @@ class FasttextClassifier(Filter):
     """Lowest probability of a page that is kept."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         require_file("fasttext_classifier.path", self.path, "a fastText model")
 
     def raw_files(self) -> tuple[RawFile, ...]:

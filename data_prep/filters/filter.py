@@ -3,9 +3,9 @@
     Filter         sees one document:   judge(document) -> Drop | None      (it may rewrite document.text)
     GlobalFilter   sees all documents:  keys(document)  ->  one of equal keys wins  ->  trim(document, losers)
 
-The constructor fields of a filter are its settings. A ``Filter`` is a datatrove ``BaseFilter``, so ours work in a
-datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be a
-``BaseFilter``, because datatrove shows a filter one document at a time.
+The constructor fields of a filter are its settings. ``DatatroveStep`` (datatrove_step.py) puts a ``Filter`` into a
+datatrove pipeline; ``DatatroveFilter`` (datatrove_filter.py) is the other direction. A global filter cannot be such a
+step, because datatrove shows a filter one document at a time.
 """
 
 import abc
@@ -15,7 +15,6 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 from datatrove.data import Document
-from datatrove.pipeline.filters.base_filter import BaseFilter
 from pydantic import ConfigDict
 from typing_extensions import dataclass_transform
 
@@ -33,7 +32,7 @@ REMOVED_UNITS = ("lines", "sentences")
 
 @dataclass_transform(kw_only_default=True)
 def filter_settings(cls: type[F]) -> type[F]:
-    """Makes ``cls`` a settings class that is not frozen: datatrove stores its statistics in every block.
+    """Makes ``cls`` a settings class that is not frozen: a filter may keep what it prepared from its settings.
 
     A ``__pydantic_config__`` in its body adds to the one of all settings.
     """
@@ -55,32 +54,25 @@ class PageFailedError(Exception):
         return Drop(f"{self.base_reason}.{FAILED}", self.error)
 
 
-class Filter(BaseFilter, abc.ABC):
+class Filter(abc.ABC):
     """Judges one document at a time. Subclasses are ``@filter_settings`` classes with a ``type`` tag."""
 
-    def __post_init__(self) -> None:
-        self.name = str(self.type)
-        BaseFilter.__init__(self)
+    type: str
 
     @property
     def base_reason(self) -> str:
         """The first part of all its reasons."""
-        return str(self.type)
+        return self.type
 
     @abc.abstractmethod
     def judge(self, document: Document) -> Drop | None:
         """Returns why ``document`` is dropped, or None. Only a document that is kept may have been changed."""
 
-    def filter(self, doc: Document) -> "bool | tuple[bool, str]":
-        """Returns the result of ``judge`` in datatrove's form: True, or False with the rule that decided."""
-        drop = self.judge(doc)
-        return True if drop is None else (False, drop.rule)
-
     def raw_files(self) -> tuple[RawFile, ...]:
         """Returns the files outside the project whose content decides the result."""
         return ()
 
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027  (most filters have nothing to add)
         """Refuses, before a run starts, settings that cannot be checked without executing code of the user."""
 
 

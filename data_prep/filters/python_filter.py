@@ -75,7 +75,7 @@ class PythonFilter(Filter):
         """
         if not isinstance(drop, Drop) or not isinstance(drop.rule, str):
             raise ConfigError(self.path, f"judge returned {reprlib.repr(drop)}", "return None or Drop(rule, text)")
-        rest = drop.rule.removeprefix(self.inner.name) if is_within(self.inner.name, drop.rule) else drop.rule
+        rest = drop.rule.removeprefix(self.inner.type) if is_within(self.inner.type, drop.rule) else drop.rule
         reason = ".".join(filter(None, (self.base_reason, rest.strip("."))))
         if reason == f"{self.base_reason}.{FAILED}":
             remedy = f"give it another name: {reason} means that the class fails at the page"

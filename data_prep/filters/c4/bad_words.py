@@ -50,7 +50,6 @@ class BadWords(Filter):
     """Entries to ignore, by language."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         known = languages_of(list_files(self.path))
         for language in self.allowed:
             if language not in known:

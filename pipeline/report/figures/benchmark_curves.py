@@ -61,7 +61,7 @@ def benchmark_curves(points: Sequence[Point]) -> Figure | None:
     )
 
 
-def _line(source: str, line: Sequence[Point], sources: Sequence[str]) -> go.Scatter:
+def _line(source: str, line: Sequence[Point], sources: Sequence[str]) -> "go.Scatter":
     """Returns a curve with its intervals; without points it is for the legend."""
     nothing: list[Any] = [None]
     color = SERIES[sources.index(source) % len(SERIES)]
@@ -87,7 +87,7 @@ def _line(source: str, line: Sequence[Point], sources: Sequence[str]) -> go.Scat
     )
 
 
-def _guess(curves: Mapping[str, Sequence[Point]]) -> go.Scatter:
+def _guess(curves: Mapping[str, Sequence[Point]]) -> "go.Scatter":
     points = sorted((point for line in curves.values() for point in line), key=lambda point: point.step)
     return go.Scatter(
         x=[point.step for point in points],

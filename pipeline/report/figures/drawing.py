@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 Points = Sequence[tuple[float, float]]
 """(step, value) of a curve."""
@@ -140,7 +139,7 @@ def thinned(points: Points, limit: int = MAX_POINTS) -> Points:
     return [points[i] for i in sorted(kept)]
 
 
-def _curve(name: str, points: Points, color: str, width: float, markers: bool = False) -> go.Scatter:
+def _curve(name: str, points: Points, color: str, width: float, markers: bool = False) -> "go.Scatter":
     shown = thinned(points)
     return go.Scatter(
         x=[x for x, _ in shown],
@@ -187,15 +186,17 @@ def base_layout(height: int, x: str = "", y: str = "") -> dict[str, Any]:
     }
 
 
-def panel_grid(titles: Sequence[str], columns: int, **options: Any) -> go.Figure:
+def panel_grid(titles: Sequence[str], columns: int, **options: Any) -> "go.Figure":
     """Returns empty panels with these ``titles``, ``columns`` in a row."""
+    from plotly.subplots import make_subplots  # 0.2 s, which the summary of a run does not need
+
     rows = -(-len(titles) // columns)
     gap = 2 * TITLE_PIXELS / (rows * PANEL_PIXELS)
     return make_subplots(rows, columns, subplot_titles=titles, vertical_spacing=gap if rows > 1 else 0, **options)
 
 
 def panel_figure(
-    id: str, chart: go.Figure, height: int, label: str, columns: int = COLUMNS, **layout_options: Any
+    id: str, chart: "go.Figure", height: int, label: str, columns: int = COLUMNS, **layout_options: Any
 ) -> Figure:
     """Returns ``chart``, with this number of ``columns``, in the style of the page, with the legend on top.
 

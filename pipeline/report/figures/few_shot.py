@@ -121,7 +121,7 @@ def _of_groups(id: str, panel: Panel) -> Figure:
     return panel_figure(id, chart, height, label, 1, legend=above, margin={"t": 8})
 
 
-def _of_shots(panels: Sequence[Panel], names: Sequence[str], chart: go.Figure, columns: int) -> go.Figure:
+def _of_shots(panels: Sequence[Panel], names: Sequence[str], chart: "go.Figure", columns: int) -> "go.Figure":
     """Returns ``chart`` with the curves of ``panels`` and a legend of their ``names``."""
     shots = [shot for panel in panels for curve in panel.curves.values() for shot in curve]
     order = [str(number) for number in sorted({shot.shots for shot in shots})]
@@ -143,7 +143,7 @@ def _of_shots(panels: Sequence[Panel], names: Sequence[str], chart: go.Figure, c
     return chart
 
 
-def _curve(name: str, curve: Sequence[Shot], number: int) -> go.Scatter:
+def _curve(name: str, curve: Sequence[Shot], number: int) -> "go.Scatter":
     """Returns a curve with its intervals, or its legend without points. Scores with truncated prompts are hollow."""
     nothing: list[Any] = [None]
     color = SERIES[number % len(SERIES)]
@@ -168,6 +168,6 @@ def _curve(name: str, curve: Sequence[Shot], number: int) -> go.Scatter:
     )
 
 
-def _guess(x: Sequence[Any], y: Sequence[Any]) -> go.Scatter:
+def _guess(x: Sequence[Any], y: Sequence[Any]) -> "go.Scatter":
     line = {"color": MUTED, "width": 1.5, "dash": "dot"}
     return go.Scatter(x=x, y=y, name="random guessing", mode="lines", showlegend=False, line=line, hoverinfo="skip")

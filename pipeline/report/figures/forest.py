@@ -43,7 +43,7 @@ def forest(id: str, found: Sequence[Interval], x: str) -> Figure | None:
     return Figure(id, layout["height"], f"Differences: {x}", go.Figure(traces, layout).to_json())
 
 
-def _marks(number: int, shown: Sequence[Interval], rows: Sequence[str], runs: int) -> go.Scatter:
+def _marks(number: int, shown: Sequence[Interval], rows: Sequence[str], runs: int) -> "go.Scatter":
     """Returns the marks of the run with index ``number`` of all ``runs``, a little above or below their rows."""
     color = SERIES[(number + 1) % len(SERIES)]
     above = 0.6 * ((number + 0.5) / runs - 0.5)

@@ -69,13 +69,13 @@ def _is_shown(metric: Metric) -> bool:
     return metric.name == SCORE or (metric.name == MATCHING and bool(metric.group))
 
 
-def _score(points: Sequence[Point]) -> go.Scatter:
+def _score(points: Sequence[Point]) -> "go.Scatter":
     line = _line("in-context-learning score", [(point.step, point.metric.value) for point in points], BLUE)
     errors = [Z95 * (point.metric.standard_error or 0) for point in points]
     return line.update(error_y={"type": "data", "array": errors, "color": BLUE, "thickness": 1, "width": 0})
 
 
-def _heads(heads: dict[str, list[Point]]) -> list[go.Scatter]:
+def _heads(heads: dict[str, list[Point]]) -> "list[go.Scatter]":
     """Returns a line for each head; the best are drawn last, above the others."""
     ranked = sorted(heads, key=lambda head: heads[head][-1].metric.value)
     colors = dict(zip(reversed(ranked), SERIES, strict=False))
@@ -87,7 +87,7 @@ def _heads(heads: dict[str, list[Point]]) -> list[go.Scatter]:
     return lines
 
 
-def _line(name: str, values: Points, color: str) -> go.Scatter:
+def _line(name: str, values: Points, color: str) -> "go.Scatter":
     return go.Scatter(
         x=[step for step, _ in values],
         y=[value for _, value in values],

@@ -22,6 +22,7 @@ from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.c4.lines import C4Lines
 from headrace.data_prep.filters.c4.page_length import PageLength
 from headrace.data_prep.filters.datatrove_filter import DatatroveFilter
+from headrace.data_prep.filters.datatrove_step import DatatroveStep
 from headrace.data_prep.filters.fasttext_model import language_model
 from headrace.data_prep.filters.filter import REMOVED_UNITS, Filter, count_removed, removed_parts
 from headrace.pipeline.core.errors import ConfigError
@@ -38,8 +39,8 @@ def test_ours_in_a_datatrove_pipeline(tmp_path) -> None:
     executor = LocalPipelineExecutor(
         pipeline=[
             JsonlReader(str(tmp_path / "in"), glob_pattern="*.jsonl.zst", compression="zstd"),
-            PageLength(max_characters=1000),
-            C4Lines(),
+            DatatroveStep(PageLength(max_characters=1000)),
+            DatatroveStep(C4Lines()),
             RegexFilter("nothing has this"),
             JsonlWriter(str(tmp_path / "out"), compression=None, output_filename="${rank}.jsonl"),
         ],
@@ -214,7 +215,7 @@ def test_every_filter_works_in_a_datatrove_pipeline(name, pages, tmp_path) -> No
     stats = LocalPipelineExecutor(
         pipeline=[
             JsonlReader(str(tmp_path / "in"), compression="zstd"),
-            built(name),
+            DatatroveStep(built(name)),
             JsonlWriter(str(tmp_path / "out"), compression=None, output_filename="${rank}.jsonl"),
         ],
         logging_dir=str(tmp_path / "logs"),
