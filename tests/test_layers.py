@@ -84,6 +84,7 @@ ONLY_IN = {
 }
 
 LOAD_LATE = (
+    "pipeline/run/fork_server.py",
     "pipeline/run/job_rank.py",
     "pipeline/report/report.py",
     "train/weights.py",

@@ -34,8 +34,8 @@ def stop_with_caller() -> None:
 @stoppable()
 def main(folder: Path, overrides: Sequence[str]) -> int:
     """Carries out the run of ``overrides``, and writes its end to ``folder``. Returns the exit status."""
+    start_early(overrides)  # before there is a second thread
     threading.Thread(target=stop_with_caller, name="stop-with-caller", daemon=True).start()
-    start_early(overrides)
     try:
         with system_errors_explained("headrace"):
             run = load("series.start").start_run(overrides)
