@@ -57,7 +57,8 @@ class PageFailedError(Exception):
 class Filter(abc.ABC):
     """Judges one document at a time. Subclasses are ``@filter_settings`` classes with a ``type`` tag."""
 
-    type: str
+    type: str = ""
+    """Its tag in the settings. A class of the user's, which ``PythonFilter`` runs, needs none."""
 
     @property
     def base_reason(self) -> str:

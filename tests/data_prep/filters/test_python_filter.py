@@ -238,6 +238,14 @@ def test_results_of_a_class(folder: Path, result: str, end: str) -> None:
     assert found == end
 
 
+def test_a_class_without_a_tag_names_its_rules_only(folder: Path) -> None:
+    tag = '    type: Literal["too_shouty"] = "too_shouty"\n'
+    (folder / "own/filters.py").write_text(OWN.replace(tag, "").replace("self.type", "'capitals'"))
+    drop = PythonFilter(path=OWN_PATH).judge(Document(text="BUY NOW", id="0"))
+    assert drop is not None
+    assert drop.rule == "python.TooShouty.capitals"
+
+
 def test_a_reason_of_the_class_that_ends_in_failed_is_no_failure(folder: Path) -> None:
     (folder / "pages.jsonl").write_text("".join(json.dumps({"text": f"PAGE {n}"}) + "\n" for n in range(12)))
     (folder / "own/filters.py").write_text(OWN.replace("Drop(self.type,", "Drop('checksum.failed',"))
