@@ -53,13 +53,14 @@ def below(pid: int) -> list[int]:
 
 
 def kind(pid: int, main: int) -> str:
-    """Returns the role of process ``pid`` below ``main``. The fork server's children have its command line."""
+    """Returns the role of process ``pid`` below ``main``. Its fork server and workers have its command line."""
     if pid == main:
         return "main"
-    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+    own, command_line = (Path(f"/proc/{one}/cmdline").read_bytes() for one in (pid, main))
+    if own != command_line:
+        return "resource tracker" if b"resource_tracker" in own else "other"
     parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    names = {"resource_tracker": "resource tracker", "forkserver": "fork server" if parent == main else "worker"}
-    return next((name for word, name in names.items() if word in words), "other")
+    return "fork server" if parent == main else "worker"
 
 
 class Command:
