@@ -12,14 +12,14 @@ beginning-of-text token, or the end-of-text token if there is none.
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jinja2 import TemplateError
 from safetensors import SafetensorError
 from tokenizers import Tokenizer
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
@@ -31,6 +31,9 @@ from headrace.train.inference.inference_model import InferenceModel, check_finit
 from headrace.train.inference.settings import Inference
 from headrace.train.model.empty import without_values
 from headrace.train.parts import WRITING, StackName
+
+if TYPE_CHECKING:  # it loads torch's compiler: 2.6 s of CPU time that our own models do not need
+    from transformers import PreTrainedModel
 
 WINDOWS = ("n_positions", "max_position_embeddings", "n_ctx")
 """The names in config.json of the number of positions, in lm-evaluation-harness's order."""
@@ -104,7 +107,7 @@ class TransformersModel(torch.nn.Module):
     It gets the tokens alone: rows begin at position 0 and are padded on the right, where a causal model does not look.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: "PreTrainedModel") -> None:
         super().__init__()
         self.model = model
 

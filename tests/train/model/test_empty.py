@@ -19,9 +19,11 @@ def test_parameters_have_their_names_and_shapes_and_no_values() -> None:
 
 
 def test_the_compiler_is_not_loaded() -> None:
+    """By a module without values, and by the commands that ask a model of ours."""
     script = """
 import sys
 from torch import nn
+from headrace.train.inference import chat, language_model
 from headrace.train.model.empty import without_values
 with without_values():
     nn.Embedding(5, 4)
