@@ -34,10 +34,10 @@ def stop_with_caller() -> None:
 @stoppable()
 def main(folder: Path, overrides: Sequence[str]) -> int:
     """Carries out the run of ``overrides``, and writes its end to ``folder``. Returns the exit status."""
-    start_early(overrides)  # before there is a second thread
-    threading.Thread(target=stop_with_caller, name="stop-with-caller", daemon=True).start()
     try:
         with system_errors_explained("headrace"):
+            start_early(overrides)  # while there is one thread
+            threading.Thread(target=stop_with_caller, name="stop-with-caller", daemon=True).start()
             run = load("series.start").start_run(overrides)
             run_json = load("run.planner").run_folder(run.config) / "run.json"
             (folder / RUN_FILE).write_text(str(run_json.absolute()))
