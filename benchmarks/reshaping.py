@@ -20,16 +20,16 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.train.topologies import STAGES, resume, table
+from tests.train.topologies import SAVED_STEP, STAGES, resume, table
 
-LAST_STEP = 24
-"""Checkpoints are of step 4."""
+STEPS = 20
+"""Of each resumed training."""
 
 
 def main() -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        found = resume(Path(folder), [dataclasses.replace(pair, last_step=LAST_STEP) for pair in table()])
+        found = resume(Path(folder), [dataclasses.replace(pair, last_step=SAVED_STEP + STEPS) for pair in table()])
     same = [resumption for pair, resumption in found.items() if pair.same]
     result = {
         "benchmark": "reshaping",

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,12 @@ settings.load_profile("steady")
 
 gc.disable()
 """The collector is off until all tests are loaded, which takes a fifth less time."""
+
+MEMORY, MEMORY_BYTES = Path("/dev/shm"), 8 << 30
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+"""The folders of tests are in memory where it has room: they make tens of thousands of files, 1 GB at most, and on a
+disk take a sixth more time."""
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

@@ -1,7 +1,7 @@
 """A state that one topology saved and another resumed: the pairs, and what stays the same afterwards.
 
-saved     8 steps on its ranks at its stage; its state at step 4 goes to files
-resumed   loads the files, saves its state at once, and makes steps 4 to 7
+saved     4 steps on its ranks at its stage; its state at step 2 goes to files
+resumed   loads the files, saves its state at once, and makes steps 2 and 3
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from headrace.train.model.roles import roles
 from tests.train import fork_server
 from tests.train.reshaping import MODELS, OPTIMIZERS
 
-SAVED_STEP, LAST_STEP = 4, 8
+SAVED_STEP, LAST_STEP = 2, 4
 STAGES = {"fp32": (0, 1, 2, 3), "bf16": (1, 2, 3)}
 
 
