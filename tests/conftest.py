@@ -29,8 +29,8 @@ gc.disable()
 MEMORY, MEMORY_BYTES = Path("/dev/shm"), 8 << 30
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-"""The folders of tests are in memory where it has room: they make tens of thousands of files, 1 GB at most, and on a
-disk take a sixth more time."""
+"""The folders of tests are in memory where it has room. A run makes 30,000 files of half a gigabyte; on a disk it takes
+a sixth more time."""
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
