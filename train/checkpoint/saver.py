@@ -48,7 +48,13 @@ class Saver:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.wait()
+        """Waits for the save under way, and ends what works in the background."""
+        try:
+            self.wait()
+        finally:
+            self._thread.shutdown()
+            dist.destroy_process_group(self._group)
+            del self._group  # its thread, which wakes a hundred times a second, ends with the last reference
 
     def begin(self, state: State, engine: Snapshots) -> None:
         """Copies the state, and returns while it is written; first waits for the previous save.

@@ -167,13 +167,13 @@ def test_one_that_a_spike_could_not_lead_back_from_is_passed_over(folder, capsys
 
 def test_the_files_of_a_step_when_it_is_saved(folder):
     gate = threading.Event()
-    saves = saver(folder)
-    saves.begin(state(14), Engine(gate=gate))
-    threading.Timer(0.1, gate.set).start()
-    assert saves.saved(14) == [folder / "step_00000014" / STATE_FILE]
-    (folder / "step_00000014" / STATE_FILE).write_bytes(b"{}")
-    with pytest.raises(RetryableError) as error:
-        saves.saved(14)
+    with saver(folder) as saves:
+        saves.begin(state(14), Engine(gate=gate))
+        threading.Timer(0.1, gate.set).start()
+        assert saves.saved(14) == [folder / "step_00000014" / STATE_FILE]
+        (folder / "step_00000014" / STATE_FILE).write_bytes(b"{}")
+        with pytest.raises(RetryableError) as error:
+            saves.saved(14)
     assert str(error.value) == (
         f"{folder}/step_00000014/{STATE_FILE}: is damaged or missing, and a spike leads back to it; "
         "run again to go on from the one before"
@@ -190,11 +190,11 @@ def test_training_says_when_it_waits_for_a_save(folder):
         yield
         said.append("goes on")
 
-    saves = Saver(folder, processes.start("cpu"), Keeping(9), waiting)
-    saves.wait()
-    saves.begin(state(14), Engine(gate=gate))
-    assert said == []
-    saves.wait()
+    with Saver(folder, processes.start("cpu"), Keeping(9), waiting) as saves:
+        saves.wait()
+        saves.begin(state(14), Engine(gate=gate))
+        assert said == []
+        saves.wait()
     assert said == ["waits", "goes on"]
 
 
@@ -236,33 +236,46 @@ def largest_file(bytes_: int) -> Iterator[None]:
 
 
 def test_a_full_disk_keeps_the_checkpoint_before(folder):
-    saves = saver(folder)
-    with largest_file(100_000):
+    with saver(folder) as saves:
+        with largest_file(100_000):
+            saves.begin(state(14), Engine(values=1_000_000))
+            with pytest.raises(RetryableError) as error:
+                saves.wait()
+        assert steps(folder) == [2, 4, 10, 12]
+        assert store.newest(folder) == (folder / "step_00000012", state(12))
         saves.begin(state(14), Engine(values=1_000_000))
-        with pytest.raises(RetryableError) as error:
-            saves.wait()
     assert str(error.value).startswith(f"{folder}: the checkpoint of step 14 could not be saved (rank 0: ")
     assert "File too large" in str(error.value)
     assert str(error.value).endswith("); free space there and run again: the checkpoint before it is kept")
-    assert steps(folder) == [2, 4, 10, 12]
-    assert store.newest(folder) == (folder / "step_00000012", state(12))
-    with saves:
-        saves.begin(state(14), Engine(values=1_000_000))
     assert store.newest(folder) == (folder / "step_00000014", state(14))
 
 
 def test_a_failed_save_is_told_at_the_next_boundary(folder):
-    saves = saver(folder)
-    saves.begin(state(14), Engine(error=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
-    while not saves.failed:
-        pass
-    with pytest.raises(RetryableError) as error:
-        saves.begin(state(16), Engine())
+    with saver(folder) as saves:
+        saves.begin(state(14), Engine(error=OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+        while not saves.failed:
+            pass
+        with pytest.raises(RetryableError) as error:
+            saves.begin(state(16), Engine())
+        assert not saves.failed
     assert str(error.value) == (
         f"{folder}: the checkpoint of step 14 could not be saved (rank 0: [Errno 28] No space left on device); "
         "free space there and run again: the checkpoint before it is kept"
     )
-    assert not saves.failed
+
+
+def test_its_threads_end_with_it(folder):
+    before = threading.active_count(), gloo_threads()
+    with saver(folder) as saves:
+        saves.begin(state(14), Engine())
+        saves.wait()
+        assert (threading.active_count(), gloo_threads()) > before
+    assert (threading.active_count(), gloo_threads()) == before
+
+
+def gloo_threads() -> int:
+    """Each process group of gloo has a thread, which wakes a hundred times a second."""
+    return sum(path.read_text().startswith("gloo") for path in Path("/proc/self/task").glob("*/comm"))
 
 
 @pytest.mark.parametrize(
