@@ -33,58 +33,38 @@ def steps_asked_to_stop_at(training: Training) -> list[str]:
 
 
 @pytest.mark.timeout(1500)
-def test_a_rank_is_killed_then_one_hangs_then_one_is_asked_to_stop(
+def test_ranks_are_killed_hang_and_are_asked_to_stop_then_nodes_are_taken_away_and_lost(
     slurm: OneMachineSlurm, local_line: Line, undisturbed: Training, tmp_path: Path
 ) -> None:
     training = Training.submit(local_line, tmp_path / "root", *LIMITS)
     training.wait_for_step(30, attempt=1)
     signal_rank(training, 1, signal.SIGKILL)
-    training.wait_for_step(100, attempt=2)
+    training.wait_for_step(70, attempt=2)
     signal_rank(training, 1, signal.SIGSTOP)
-    training.wait_for_step(200, attempt=3)
+    training.wait_for_step(110, attempt=3)
     signal_rank(training, 1, signal.SIGUSR2)
-    training.wait_for_end("COMPLETED")
-    words = training.words
-    assert "task 1: Killed" in words
-    assert re.search(
-        r"^headrace: weights: rank 0 finished no step for 10 s after step 1\d\d; see the stacks", words, re.M
-    )
-    assert re.search(r'File ".*/train/loop/trainer.py", line \d+ in train$', words, re.M)
-    assert [attempt for attempt, _ in training.starts] == [1, 2, 3, 4]
-    asked = steps_asked_to_stop_at(training)
-    assert asked == [training.starts[3][1]] * 2, "both ranks stop at the same step, and no step is done again"
-    assert words.count(": back into the queue\n") == 3
-    training.same_as(undisturbed)
-
-
-@pytest.mark.timeout(1500)
-def test_the_nodes_go_to_another_job_then_it_is_requeued_then_its_node_is_lost(
-    slurm: OneMachineSlurm, local_line: Line, undisturbed: Training, tmp_path: Path
-) -> None:
-    training = Training.submit(local_line, tmp_path / "root")
-    training.wait_for_step(30, attempt=1)
-    urgent = [
-        "sbatch",
-        "--partition=urgent",
-        "--nodes=2",
-        "--exclusive",
-        f"--output={tmp_path}/urgent",
-        "--wrap=sleep 1",
-    ]
-    subprocess.run(urgent, check=True, capture_output=True)
-    training.wait_for_step(100, attempt=2)
+    training.wait_for_step(150, attempt=4)
+    assert training.words.count(": back into the queue\n") == 3
+    urgent = ["sbatch", "--partition=urgent", "--nodes=2", "--exclusive", f"--output={tmp_path}/urgent"]
+    subprocess.run([*urgent, "--wrap=sleep 1"], check=True, capture_output=True)
+    training.wait_for_step(190, attempt=5)
     client("scontrol", "requeue", str(training.job))
-    training.wait_for_step(200, attempt=3)
+    training.wait_for_step(230, attempt=6)
     node = client("squeue", "--noheader", f"--jobs={training.job}", "--format=%N")
     slurm.power_off_node(node)
     try:
         training.wait_for_end("COMPLETED")
     finally:
         slurm.bring_back_node(node)
-    starts, asked = training.starts, steps_asked_to_stop_at(training)
-    assert [attempt for attempt, _ in starts] == [1, 2, 3, 4]
-    assert asked[:2] == [starts[1][1]] * 2, "both ranks saved in the grace time, and no step is done again"
-    assert starts[3][1] >= "step_00000180"
+    starts, words = training.starts, training.words
+    assert [attempt for attempt, _ in starts] == [1, 2, 3, 4, 5, 6, 7]
+    assert "task 1: Killed" in words
+    hung = r"^headrace: weights: rank 0 finished no step for 10 s after step \d+; see the stacks"
+    assert re.search(hung, words, re.M)
+    assert re.search(r'File ".*/train/loop/trainer.py", line \d+ in train$', words, re.M)
+    asked = steps_asked_to_stop_at(training)
+    assert asked[:4] == [starts[3][1]] * 2 + [starts[4][1]] * 2, "both ranks save, and no step is done again"
+    assert starts[6][1] >= "step_00000200"
     training.same_as(undisturbed)
 
 
