@@ -16,6 +16,7 @@ __all__ = ["run_clean", "run_stage"]
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("WANDB_MODE", "offline")
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # else each process of pytest starts some that load torch
 
 settings.register_profile(
     "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
