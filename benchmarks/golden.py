@@ -5,9 +5,9 @@
 
 ``write`` runs the smoke experiment in a new root, and its training with LLaMA's shape and at each ZeRO stage on one and
 two ranks; with ``--crawl`` the data stages on a folder of WARC files; with ``--demo`` the demo. A fingerprint is the
-SHA-256 of a file; of metrics.jsonl it is the rows without times and rates. Addresses, the root and run ids are replaced
-by what they stand for, so a change of addresses alone changes no fingerprint. Checkpoints, logs and manifests are left
-out: manifests describe settings, and every file that they list is compared itself.
+SHA-256 of a file, of metrics.jsonl the rows, without the times and rates in metrics and reports. Addresses, the root
+and run ids are replaced by what they stand for, so a change of addresses alone changes no fingerprint. Checkpoints,
+logs and manifests are left out: manifests describe settings, and every file that they list is compared itself.
 
 ``compare`` prints what differs and ends with status 1 if anything does.
 """
@@ -26,6 +26,9 @@ from typing import Any
 
 TIMES = ("seconds", "tokens_per_second", "mfu", "slowest_rank", "time", "memory")
 """Parts of the names of metrics that differ from run to run."""
+
+SHOWN_TIMES = re.compile(r"[-\d]+ [\d:]+ UTC|\d[\d,.]*(?= (?:s|min|h)\b)|\d[\d,.]*(?=<small>tokens per second)")
+"""Those that a report shows."""
 
 LEFT_OUT = ("logs/", "parts/", "checkpoints/", "wandb/", "manifest.json", "lock")
 TEXTS = {".json", ".jsonl", ".html", ".md", ".txt", ".yaml"}
@@ -62,6 +65,8 @@ def fingerprint(path: Path, root: Path, names: dict[str, str]) -> Any:
     content = path.read_bytes()
     if path.suffix in TEXTS:
         text = content.decode().replace(str(root), "ROOT")
+        if path.suffix == ".html":
+            text = SHOWN_TIMES.sub("TIME", text)
         content = re.sub(r"\b[0-9a-f]{12}\b", lambda match: names.get(match[0], match[0]), text).encode()
     return hashlib.sha256(content).hexdigest()
 
