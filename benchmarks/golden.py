@@ -5,9 +5,10 @@
 
 ``write`` runs the smoke experiment in a new root, and its training with LLaMA's shape and at each ZeRO stage on one and
 two ranks; with ``--crawl`` the data stages on a folder of WARC files; with ``--demo`` the demo. A fingerprint is the
-SHA-256 of a file, of metrics.jsonl the rows, without the times and rates in metrics and reports. Addresses, the root
-and run ids are replaced by what they stand for, so a change of addresses alone changes no fingerprint. Checkpoints,
-logs and manifests are left out: manifests describe settings, and every file that they list is compared itself.
+SHA-256 of a file, of metrics.jsonl its rows. Times and rates in metrics and on reports are left out. Addresses, the
+root and run ids are replaced by what they stand for, so a change of addresses alone changes no fingerprint.
+Checkpoints, logs and manifests are left out: manifests describe settings, and every file that they list is compared
+itself.
 
 ``compare`` prints what differs and ends with status 1 if anything does.
 """
@@ -28,7 +29,7 @@ TIMES = ("seconds", "tokens_per_second", "mfu", "slowest_rank", "time", "memory"
 """Parts of the names of metrics that differ from run to run."""
 
 SHOWN_TIMES = re.compile(r"[-\d]+ [\d:]+ UTC|\d[\d,.]*(?= (?:s|min|h)\b)|\d[\d,.]*(?=<small>tokens per second)")
-"""Those that a report shows."""
+"""Times and rates on the page of a report."""
 
 LEFT_OUT = ("logs/", "parts/", "checkpoints/", "wandb/", "manifest.json", "lock")
 TEXTS = {".json", ".jsonl", ".html", ".md", ".txt", ".yaml"}
