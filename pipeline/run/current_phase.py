@@ -4,7 +4,8 @@ parts/stars_2-00000.json, … ──> phase 8/12 stars_2, 12/16 tasks
 """
 
 import dataclasses
-from typing import Self
+
+from typing_extensions import Self
 
 from headrace.pipeline.core.progress import phase_text
 from headrace.pipeline.run.saved import AnyStep
