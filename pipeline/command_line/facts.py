@@ -44,7 +44,7 @@ def few(facts: Iterable[Fact], what: str) -> Iterable[Fact]:
 
 
 def show_lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> None:
-    """Prints a table, as Markdown when the output is not a terminal."""
+    """Prints a table, as Markdown when the output is not a terminal: there ``|`` in a cell is ``\\|``."""
     console = terminal()
     if console.is_terminal:
         table = Table(*head, box=None, header_style="bold", pad_edge=False)
@@ -52,4 +52,5 @@ def show_lines(head: Sequence[str], body: Sequence[Sequence[str]]) -> None:
             table.add_row(*line)
         console.print(table)
     else:
-        print("\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body]))
+        lines = ([cell.replace("|", "\\|") for cell in line] for line in [head, ["---"] * len(head), *body])
+        print("\n".join(f"| {' | '.join(line)} |" for line in lines))

@@ -1,25 +1,24 @@
-"""The runs that are compared: what they trained, their scores, and the settings in which they differ.
-
-setting                  A       B
-optimizer.learning_rate  0.0003  0.0006
-"""
+"""The runs that are compared: what they trained, their scores, their settings and their data."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from headrace.pipeline.conf_folder import NOT_DECISIVE
+from headrace.pipeline.config import RunConfig
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.metrics_file import metrics_path, read_metrics
-from headrace.pipeline.report.formatting import decimal, flat
+from headrace.pipeline.core.setting_defaults import with_defaults
+from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.run.run_files import named_file
 from headrace.pipeline.run.saved import SavedRun, scored_folder
+from headrace.pipeline.series.setting_differences import data_lines, setting_lines
 from headrace.pipeline.tracing.lookup import whole
 from headrace.train.evaluation.score_rows import BenchmarkScores, Metric, Outcomes, read_outcomes, read_scores
 
+SCORES = "scores"
 MEASURES = {
     "step": "steps",
     "tokens_seen": "tokens seen",
@@ -41,17 +40,20 @@ class Contestant:
     """The folder of its training; it does not exist where the model of a folder was scored."""
     benchmarks: Mapping[str, BenchmarkScores]
     """The scores of each benchmark, by its name."""
-    settings: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """The settings that decide the results, by their dotted names."""
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """The nested settings that decide the results, with their defaults; empty where a folder was scored."""
+    descriptions: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    """The description of each stage (``Stage.description``), by its name."""
     long_name: str = ""
     """The name where another run has the same ``name``; empty when it is not known."""
 
     @classmethod
-    def of(cls, name: str, scores: Artifact, settings: Mapping[str, Any] = MappingProxyType({})) -> "Contestant":
-        """Returns the run called ``name`` with its ``scores`` and nested ``settings``."""
+    def of(cls, name: str, scores: Artifact) -> "Contestant":
+        """Returns the scores of a model that is called ``name``."""
         address = str(scores.manifest.get("inputs", {}).get("weights", "none"))
         benchmarks = {one.name: one for one in read_scores(scores.path("scores.json"))}
-        return cls(name, scores, scores.folder.parents[1] / "weights" / address, benchmarks, decisive(settings))
+        weights = scores.folder.parents[1] / "weights" / address
+        return cls(name, scores, weights, benchmarks, descriptions={SCORES: scores.manifest})
 
     @property
     def metrics_log(self) -> Path:
@@ -97,16 +99,16 @@ def contestant(wanted: str, root: str) -> Contestant:
     """
     if (Path(wanted) / "scores.json").is_file():
         scores, model = Artifact(Path(wanted)), scored_folder(Path(wanted))
-        found = Contestant.of(Path(model).name or Path(wanted).name, scores, scores.manifest.get("settings", {}))
-        return dataclasses.replace(found, long_name=model)
+        return dataclasses.replace(Contestant.of(Path(model).name or Path(wanted).name, scores), long_name=model)
     run = SavedRun.read(named_file(root, wanted, "a run or a folder of scores"))
-    settings, finished = run.values["config"], whole(run.stages)
-    if "scores" in finished:
-        return Contestant.of(run.label, finished["scores"], settings)
     weights = next((step.folder for step in run.stages if step.name == "weights"), None)
     if weights is None:
         raise ConfigError("RUN", f"{run.label!r} trains no model", "name another run (headrace runs lists all)")
-    return Contestant(run.label, None, weights, {}, decisive(settings))
+    scores = whole(run.stages).get(SCORES)
+    found = Contestant.of(run.label, scores) if scores else Contestant(run.label, None, weights, {})
+    described = {step.name: run.descriptions[step.address] for step in run.stages if step.address in run.descriptions}
+    described.pop("report", None)  # it hashes the id of the run
+    return dataclasses.replace(found, settings=decisive(run.values["config"]), descriptions=described)
 
 
 def restricted(run: Contestant, only: Sequence[str]) -> Contestant:
@@ -128,13 +130,19 @@ def refuse_unknown(only: Sequence[str], runs: Sequence[Contestant]) -> None:
 
 
 def differing_settings(runs: Sequence[Contestant]) -> list[list[str]]:
-    """Returns a line for each setting whose value differs between runs that have it: its name, then the values."""
-    found = []
-    for key in dict.fromkeys(key for run in runs for key in run.settings):
-        values = [run.settings.get(key) for run in runs]
-        if len({value for value in values if value is not None}) > 1:
-            found.append([key, *("–" if value is None else value for value in values)])
-    return found
+    """Returns a line for each setting that differs between ``runs``, then for their data: a name, then the values.
+
+    Of scored folders only the evaluation is known: then that of all is compared, as the scores were computed with it.
+    """
+    if all(run.settings for run in runs):
+        lines = setting_lines([run.settings for run in runs])
+        return lines + data_lines([run.descriptions for run in runs], lines)
+    of_scores = [run.descriptions.get(SCORES, {}) for run in runs]
+    if not all(of_scores):
+        return []
+    lines = setting_lines([{"evaluation": one.get("settings", {}).get("evaluation", {})} for one in of_scores])
+    files = [{SCORES: {"raw_files": one.get("raw_files", ())}} for one in of_scores]
+    return lines + data_lines(files, lines)
 
 
 def training_lines(runs: Sequence[Contestant]) -> list[list[str]]:
@@ -151,6 +159,7 @@ def _measured(value: float | None) -> str:
     return f"{value:,}" if isinstance(value, int) else decimal(value)
 
 
-def decisive(settings: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the nested ``settings`` that decide the results, by their dotted names."""
-    return dict(flat({key: value for key, value in settings.items() if key not in (*NOT_DECISIVE, "until")}))
+def decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the nested ``settings`` that decide the results, with the defaults of those that they lack."""
+    whole_settings = with_defaults(RunConfig, settings)
+    return {key: value for key, value in whole_settings.items() if key not in (*NOT_DECISIVE, "until")}

@@ -1,0 +1,197 @@
+"""What differs between settings is shown: what is shown, applied to one of them, gives the other."""
+
+import json
+import random
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.pipeline.command_line.choice import chosen_run
+from headrace.pipeline.composition import compose
+from headrace.pipeline.config import decoded
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.run.planner import plan, save
+from headrace.pipeline.series.contestants import contestants, decisive, differing_settings
+from headrace.pipeline.series.setting_differences import ABSENT, cells, differing_leaves, leaves, setting_lines
+from tests.command_line import headrace_here
+
+NAMES = st.sampled_from(["type", "name", "path", "a", "b", "steps", "a.b", "0", "x#2", ""])
+SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(-3, 3) | st.text(max_size=3)
+SETTINGS = st.dictionaries(
+    NAMES,
+    st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4)),
+    max_size=5,
+)
+
+
+def plain(value: Any) -> str:
+    """JSON of ``value``, with one form of each number."""
+    value = json.loads(
+        json.dumps(value), parse_float=lambda text: int(float(text)) if float(text) % 1 == 0 else float(text)
+    )
+    return json.dumps(value, sort_keys=True)
+
+
+def built(found: dict[tuple[str, ...], str]) -> Any:
+    """The value whose leaves are ``found`` (path → JSON)."""
+    if list(found) == [()]:
+        return json.loads(found[()])
+    below: dict[str, dict[tuple[str, ...], str]] = {}
+    for path, text in found.items():
+        if path:
+            below.setdefault(path[0], {})[path[1:]] = text
+    inner = {name: built(entries) for name, entries in below.items()}
+    return [inner[name] for name in json.loads(found[()])] if () in found else inner
+
+
+def applied(one: Any, other: Any) -> Any:
+    """``one`` with the differences from ``other`` that are found."""
+    found = {path: json.dumps(leaf) for path, leaf in leaves(one)}
+    for path, (_, text) in differing_leaves([one, other]).items():
+        found.pop(path, None)
+        found |= {} if text is None else {path: text}
+    return built(found or {(): "{}"})
+
+
+@settings(max_examples=60)
+@given(SETTINGS, SETTINGS)
+def test_what_is_found_applied_to_one_gives_the_other(one: Any, other: Any) -> None:
+    assert plain(applied(one, other)) == plain(other)
+    assert plain(applied(one, one)) == plain(one)
+    assert setting_lines([one, one]) == []
+
+
+OVERRIDES = (
+    *("source=warc", "source=jsonl", "source=parquet", "source=html", "source=synthetic"),
+    *("source.paths=[a.jsonl]", "source.paths=[a.jsonl,b.jsonl]", "source.task_bytes=5000"),
+    *("cleaning=none", "cleaning=gopher", "cleaning=fineweb", "cleaning.buckets=3", "canaries.seed=4"),
+    "cleaning.filters=[{type: page_length},{type: python, path: 'm:A'},{type: python, path: 'm:B'}]",
+    "cleaning.filters=[{type: python, path: 'm:B'},{type: page_length},{type: python, path: 'm:A', settings: {x: 1}}]",
+    *("dedup=none", "dedup.threshold=0.7", "dedup.against=[old/unique/1]"),
+    *("decontamination=ngram_13", "tokenizer=word", "tokenizer.vocabulary_size=500", "packing.validation_fraction=0.2"),
+    *("model.layers=3", "model.context=512", "optimizer=muon", "optimizer.learning_rate=1e-4", "schedule=wsd"),
+    *("training.unique_rows=5", "training.seed=7", "objective=prefix", "training.steps=9"),
+    "mixture.sources=[{name: own, weight: 1},{name: web, weight: 2, packed: p/1}]",
+    "mixture.sources=[{name: web, weight: 2, packed: p/2},{name: own, weight: 1}]",
+    *("evaluation=standard", "evaluation=baselines", "evaluation.shots=5", "+evaluation.benchmarks.own.type=agreement"),
+    *("+evaluation.benchmarks.own={type: multiple_choice, paths: [q.jsonl]}", "finetune=sst2"),
+)
+
+
+def composed(chosen: random.Random) -> dict[str, Any]:
+    """The settings of some of ``OVERRIDES`` that fit together."""
+    taken = list[str]()
+    for override in chosen.sample(OVERRIDES, 8):
+        try:
+            compose([*taken, override])
+        except ConfigError:  # it does not fit the others
+            continue
+        taken.append(override)
+    return compose(taken)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_random_configurations(seed: int) -> None:
+    chosen = random.Random(seed)
+    one, other = decisive(composed(chosen)), decisive(composed(chosen))
+    assert plain(one) != plain(other)
+    assert plain(applied(one, other)) == plain(other)
+    assert plain(applied(other, one)) == plain(one)
+    assert len(setting_lines([one, other])) == len(differing_leaves([one, other]))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "lines"),
+    [
+        ([], ["training.unique_rows=5"], [["training.unique_rows", "null", "5"]]),
+        ([], ["training.unique_rows=null"], []),
+        (["optimizer.learning_rate=1"], ["optimizer.learning_rate=1.0"], []),
+        (
+            ["cleaning.filters=[{type: page_length}]"],
+            ["cleaning.filters=[{type: c4_bad_words},{type: page_length}]"],
+            [["cleaning.filters", '["page_length"]', '["c4_bad_words", "page_length"]']],
+        ),
+        (
+            ["cleaning.filters=[{type: python, path: 'm:A', settings: {x: 1}}]"],
+            ["cleaning.filters=[{type: python, path: 'm:A', settings: {x: 2}}]"],
+            [["cleaning.filters.A.settings.x", "1", "2"]],
+        ),
+        (
+            [],
+            ["+evaluation.benchmarks.own.type=agreement"],
+            [["evaluation.benchmarks.own.type", ABSENT, '"agreement"']],
+        ),
+        (
+            ["mixture.sources=[{name: own, weight: 1},{name: web, weight: 2, packed: p}]"],
+            ["mixture.sources=[{name: own, weight: 1},{name: web, weight: 3, packed: p}]"],
+            [["mixture.sources.web.weight", "2", "3"]],
+        ),
+        (["root=a", "workers=3", "cluster=local"], ["root=b", "ranks=2", "tracking=file", "name=x"], []),
+    ],
+)
+def test_lines_of_settings(one: list[str], other: list[str], lines: list[list[str]]) -> None:
+    found = setting_lines([decisive(compose(one)), decisive(compose(other))])
+    assert [line for line in found if line in lines or not lines] == lines
+    assert all(line[0].startswith(lines[0][0].rpartition(".")[0]) for line in found)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a" * 2000 + "b", "a" * 2000 + "c"],
+        ["a" * 2000, "a" * 2001],
+        ["x\u202e", "x\u2066"],
+        ["a" * 2000 + "b" * 2000 + "1", "a" * 2000 + "b" * 2000 + "2", "c"],
+        ["x" * 400, None, "x" * 400 + "\x1b"],
+        ["a\nb", "a⏎b"],
+    ],
+)
+def test_cells_of_values_that_differ_differ(texts: list[str | None]) -> None:
+    shown = cells(texts)
+    assert len({*shown}) == len({*texts})
+    assert max(map(len, shown)) < 340
+    assert [cell == ABSENT for cell in shown] == [text is None for text in texts]
+
+
+def started(root, name: str, *overrides: str) -> None:
+    line = [f"name={name}", f"root={root}", "source=jsonl", "cleaning=none", *overrides]
+    values = compose(line)
+    save(decoded(values), values, plan(decoded(values)), line)
+
+
+def test_other_data_of_the_same_settings(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (("first", "One page."), ("second", "Another.")):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        for number in range(5):
+            (folder / f"{number}.jsonl").write_text(json.dumps({"text": text if number else "Equal."}) + "\n")
+        started(tmp_path / "runs" / name, name, "source.paths=.", "until=weights")
+    runs = [str(chosen_run([f"root={tmp_path}/runs/{name}"], name).file) for name in ("first", "second")]
+    result = headrace_here("compare", *runs)
+    assert result.returncode == 0, result.stderr
+    head, _, line, *_ = result.stdout.splitlines()
+    assert head == "| setting | first | second |"
+    file = r"5 files, \d+ B; 1.jsonl \w{12}; 2.jsonl \w{12}; 3.jsonl \w{12}; and 1 more"
+    assert re.fullmatch(rf"\| texts.raw_files \| {file} \| {file} \|", line)
+
+
+def test_a_file_more_and_what_else_an_address_covers(tmp_path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/a.jsonl").write_text('{"text": "One."}\n')
+    started(tmp_path, "less", f"source.paths={tmp_path}/data")
+    (tmp_path / "data/b.jsonl").write_text('{"text": "Two."}\n')
+    started(tmp_path, "more", f"source.paths={tmp_path}/data", "training.seed=3")
+    less, more = contestants(["less", "more"], str(tmp_path))
+    assert [line[0] for line in differing_settings([less, more])] == ["training.seed", "texts.raw_files"]
+    described = {**more.descriptions, "texts": {**less.descriptions["texts"], "version": 99}}
+    described["duplicates"] = {**described["duplicates"], "hashed": {"against": [{"address": "77aa"}], "revision": 2}}
+    found = {
+        line[0]: line[1:] for line in differing_settings([less, type(more)(**vars(more) | {"descriptions": described})])
+    }
+    assert found["texts.version"][1] == "99"
+    assert found["duplicates.against.0.address"] == [ABSENT, '"77aa"']
+    assert found["duplicates.revision"] == [ABSENT, "2"]
