@@ -35,9 +35,9 @@ from datatrove.pipeline.writers import JsonlWriter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from headrace.data_prep.clean import Cleaning
-from headrace.data_prep.document import read_lines
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.text_files import read_lines
 from tests.stage_run import texts_and_clean
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"

@@ -32,9 +32,9 @@ from headrace.data_prep.decontamination.overlap import items_in
 from headrace.data_prep.decontamination.search import Search
 from headrace.data_prep.dedup.minhash import permutations, signature
 from headrace.data_prep.dedup.shingles import shingle_hashes
-from headrace.data_prep.document import read_lines
 from headrace.data_prep.text.words import words
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.text_files import read_lines
 from headrace.train.evaluation.settings import Evaluation
 from tests.data_prep.decontamination.test_search import slow_search
 
@@ -44,9 +44,8 @@ PERMUTATIONS = permutations(112, 1)
 
 def texts_of(path: Path, megabytes: int) -> list[str]:
     """The texts of the first documents of ``path``, up to ``megabytes`` in all."""
-    lines = read_lines(path) if path.suffix == ".zst" else path.read_bytes().splitlines()
     texts, left = list[str](), megabytes * 1e6
-    for line in lines:
+    for line in read_lines(path):
         if left <= 0:
             break
         texts.append(orjson.loads(line)["text"])

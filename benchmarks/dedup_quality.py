@@ -26,7 +26,6 @@ similarity search, 2007). Compared on it:
 import collections
 import contextlib
 import importlib.util
-import io
 import json
 import sys
 import tempfile
@@ -37,7 +36,6 @@ from typing import Any
 
 import datasketch
 import numpy as np
-import zstandard
 from datatrove.data import Document
 from datatrove.pipeline.dedup import minhash
 from datatrove.utils.hashing import HashConfig
@@ -55,6 +53,7 @@ from headrace.data_prep.sources.extraction import extract
 from headrace.data_prep.text.words import words
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.text_files import read_lines
 from tests.unique_documents import write_documents
 
 WORDS = 5
@@ -66,14 +65,10 @@ Removed = dict[int, int | None]
 
 def read(path: Path) -> Iterator[str]:
     """The texts of a file."""
-    raw: Any = path.open("rb")
-    if path.suffix == ".zst":
-        raw = zstandard.ZstdDecompressor(max_window_size=2**27).stream_reader(raw)
-    with io.TextIOWrapper(raw, encoding="utf-8") as lines:
-        for line in filter(str.strip, lines):
-            row = json.loads(line) if line.startswith("{") else {"text": line.rstrip("\n").partition(" ")[2]}
-            text = row["text"] if "text" in row else extract(row["html"], "resiliparse")
-            yield "" if isinstance(text, Drop) else text
+    for line in filter(str.strip, (line.decode() for line in read_lines(path))):
+        row = json.loads(line) if line.startswith("{") else {"text": line.rstrip("\r").partition(" ")[2]}
+        text = row["text"] if "text" in row else extract(row["html"], "resiliparse")
+        yield "" if isinstance(text, Drop) else text
 
 
 class Truth:

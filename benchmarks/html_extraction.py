@@ -15,7 +15,7 @@ import functools
 import importlib
 import importlib.metadata
 import importlib.util
-import io
+import itertools
 import json
 import os
 import platform
@@ -28,11 +28,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import zstandard
 from resiliparse.extract.html2text import extract_plain_text
 
 from headrace.data_prep.sources.extraction import EXTRACTORS, extract
 from headrace.data_prep.sources.isolation import supervised
+from headrace.pipeline.core.text_files import read_lines
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
 PACKAGES = {
@@ -100,11 +100,8 @@ if importlib.util.find_spec("lxml"):
 
 
 def pages(path: Path, step: int) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
-        stream = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(file)
-        for number, line in enumerate(io.BufferedReader(stream)):
-            if number % step == 0:
-                yield json.loads(line)
+    for line in itertools.islice(read_lines(path), 0, None, step):
+        yield json.loads(line)
 
 
 def f1(text: str, truth: str) -> tuple[float, float, float]:

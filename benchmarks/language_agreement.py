@@ -17,7 +17,7 @@ Default: the sentences in 75 languages and the web pages of the data folder ($HE
 """
 
 import argparse
-import io
+import itertools
 import json
 import os
 import time
@@ -25,13 +25,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import zstandard
-
 from headrace.data_prep.filters.fasttext_model import language_model, load
 from headrace.data_prep.filters.language import compiled_langdetect
+from headrace.pipeline.core.text_files import read_lines
 
 DATA = Path(os.environ.get("HEADRACE_DATA", Path(__file__).parents[2] / "shared" / "data"))
-WINDOW_BYTES = 1 << 27
 ONE_NAME = {"zh-cn": "zh", "zh-tw": "zh", "nb": "no", "fil": "tl"}
 """Names of one language that the identifiers and the labels write differently."""
 Answer = tuple[str, float]
@@ -52,11 +50,8 @@ def identifiers() -> dict[str, Callable[[str], Answer]]:
 
 def records(path: Path, field: str, every: int) -> list[tuple[str, str | None]]:
     """Text and label of each ``every``-th record that has text."""
-    with path.open("rb") as raw:
-        decompressor = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES)
-        stream = decompressor.stream_reader(raw) if path.suffix == ".zst" else raw
-        rows = (json.loads(line) for line in list(io.TextIOWrapper(stream, encoding="utf-8"))[::every])
-        return [(row[field], row.get("lang")) for row in rows if row.get(field)]
+    rows = (json.loads(line) for line in itertools.islice(read_lines(path), 0, None, every))
+    return [(row[field], row.get("lang")) for row in rows if row.get(field)]
 
 
 def name(answer: Answer) -> str:

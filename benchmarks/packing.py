@@ -26,10 +26,10 @@ from pathlib import Path
 import numpy as np
 import orjson
 
-from headrace.data_prep.document import read_lines
 from headrace.data_prep.packed import METHODS
 from headrace.data_prep.tokenization.encode import Encoder, batches
 from headrace.data_prep.tokenization.packing import SPAN, split_documents
+from headrace.pipeline.core.text_files import read_lines
 
 
 def main(path: str, row_tokens: str = "2048", documents: str = "1000000", tokenizer: str | None = None) -> None:

@@ -27,11 +27,9 @@ from typing import Any
 
 import orjson
 import yaml
-import zstandard
 
 from headrace.data_prep.clean import Clean, Cleaning
 from headrace.data_prep.dedup.config import Dedup
-from headrace.data_prep.document import read_lines
 from headrace.data_prep.duplicates import Duplicates
 from headrace.data_prep.filters.keys import record_dtype
 from headrace.data_prep.filters.unique_text import UniqueLines
@@ -46,6 +44,7 @@ from headrace.data_prep.unique import Unique
 from headrace.pipeline.core.artifact import Artifact, TaskOutput, finish
 from headrace.pipeline.core.settings import decode
 from headrace.pipeline.core.stage import Stage
+from headrace.pipeline.core.text_files import created, read_lines
 
 PRESET = Path(__file__).parents[1] / "conf" / "cleaning" / "c4.yaml"
 WARM_UP_PAGES = 100
@@ -108,7 +107,7 @@ def several(pages: Path, copies: int) -> Iterator[dict[str, Any]]:
 
 def write(path: Path, pages: list[dict[str, Any]]) -> int:
     """Writes ``pages`` and returns the number of bytes of their texts."""
-    with path.open("wb") as file, zstandard.ZstdCompressor().stream_writer(file) as stream:
+    with created(path) as stream:
         for page in pages:
             stream.write(orjson.dumps(page) + b"\n")
     return sum(len(page["text"].encode()) for page in pages)

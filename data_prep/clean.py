@@ -29,13 +29,14 @@ import numpy as np
 from datatrove.data import Document
 from numpy.typing import NDArray
 
-from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, LEVEL, DocumentWriter, Drop, read_documents
+from headrace.data_prep.document import DOCUMENTS, FAST_LEVEL, DocumentWriter, Drop, read_documents
 from headrace.data_prep.filters import AnyFilter
 from headrace.data_prep.filters.cpu_limit import CpuLimit, TooSlow
 from headrace.data_prep.filters.filter import Filter, GlobalFilter, PageFailedError, removed_parts
 from headrace.data_prep.filters.keys import KeyWriter, Losers, decide
 from headrace.data_prep.filters.user_code import count_failure, refuse_failed_classes, refuse_failed_shard
 from headrace.pipeline.core.artifact import Balance, TaskOutput
+from headrace.pipeline.core.codecs import LEVEL
 from headrace.pipeline.core.handover import handed
 from headrace.pipeline.core.settings import Buckets, settings, unhashed
 from headrace.pipeline.core.stage import Inputs, Phase, RawFile, Stage, counted

@@ -6,23 +6,22 @@ The line is datatrove's own JSON form, so datatrove's JsonlReader reads our shar
 A document's id is ``<source file>:<record>`` and never changes. Shards are numbered by input shard, never by worker.
 """
 
+import contextlib
 import hashlib
-import io
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-import zstandard
 from datatrove.data import Document
 
 from headrace.pipeline.core.amounts import count
+from headrace.pipeline.core.codecs import LEVEL
+from headrace.pipeline.core.text_files import created, read_lines
 
 DOCUMENTS = "jsonl.zst"
 """The suffix of document shards."""
-LEVEL = 3
-"""zstd's default compression level. The level does not change the speed of reading."""
 FAST_LEVEL = 1
 """Compression level of scratch files and of ``texts``: a third less time for a tenth more bytes."""
 
@@ -39,8 +38,8 @@ class DocumentWriter:
     """Writes documents to one zstd JSONL shard. The same documents give the same bytes."""
 
     def __init__(self, path: Path, level: int = LEVEL) -> None:
-        self._file = path.open("wb")
-        self._stream = zstandard.ZstdCompressor(level=level).stream_writer(self._file, closefd=True)
+        self._open = contextlib.ExitStack()
+        self._stream = self._open.enter_context(created(path, DOCUMENTS, level))
 
     def write(self, document: Document) -> None:
         row = {"id": document.id, "text": document.text, "metadata": document.metadata}
@@ -55,7 +54,7 @@ class DocumentWriter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stream.close()
+        self._open.close()
 
 
 def read_documents(path: Path) -> Iterator[Document]:
@@ -76,13 +75,6 @@ def documents_named(path: Path, ids: Collection[str]) -> Iterator[Document]:
             yield Document(text=record["text"], id=record["id"], metadata=record["metadata"])
             if not missing:
                 return
-
-
-def read_lines(path: Path) -> Iterator[bytes]:
-    """Reads the lines of a zstd file, without their line ends."""
-    with io.BufferedReader(zstandard.open(path, "rb"), 1 << 20) as stream:
-        for line in stream:
-            yield line.rstrip(b"\n")
 
 
 def digest_of(text: str) -> bytes:

@@ -15,15 +15,15 @@ from typing import Literal
 
 import numpy as np
 import orjson
-import zstandard
 from numpy.typing import NDArray
 
 from headrace.data_prep.decontamination.ngrams import NGrams
 from headrace.data_prep.decontamination.search import Hits
-from headrace.data_prep.document import LEVEL, read_lines
+from headrace.data_prep.document import DOCUMENTS
 from headrace.data_prep.shuffle.records import save_array
 from headrace.pipeline.core.artifact import TaskOutput
 from headrace.pipeline.core.handover import handed
+from headrace.pipeline.core.text_files import created, read_lines
 
 Action = Literal["kept", "dropped", "masked"]
 """The action on the document."""
@@ -68,7 +68,8 @@ def overlaps(found: Mapping[int, Sequence[int]], ngrams: NGrams, document: str, 
 def write_overlaps(path: Path, found: Iterable[Overlap]) -> None:
     """Writes the overlaps of one shard."""
     lines = b"".join(orjson.dumps(overlap, option=orjson.OPT_APPEND_NEWLINE) for overlap in found)
-    path.write_bytes(zstandard.ZstdCompressor(level=LEVEL).compress(lines))
+    with created(path, DOCUMENTS, size=len(lines)) as file:
+        file.write(lines)
 
 
 def read_overlaps(path: Path) -> Iterator[Overlap]:

@@ -1,4 +1,4 @@
-"""Decompression that continues after damage. The first bytes of a file show whether it is gzip, zstd, bz2 or plain.
+"""Decompression that continues after damage. The first bytes of a file show how it is compressed (core/codecs.py).
 
     file bytes ── pieces ──> bytes, bytes, MEMBER_END, bytes, DAMAGE, bytes, MEMBER_END
 
@@ -7,26 +7,34 @@ byte does not lose the rest of the file. No piece is larger than about PIECE_BYT
 much more.
 """
 
-import bz2
 import enum
 import re
-import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO
 
 import zstandard
 
-from headrace.data_prep.sources import raw_bytes
-from headrace.data_prep.sources.raw_bytes import MARK_BYTES, RawBytes
+from headrace.data_prep.sources.raw_bytes import RawBytes
+from headrace.pipeline.core import codecs
+from headrace.pipeline.core.codecs import (
+    ERRORS,
+    MARK_BYTES,
+    REMEDY,
+    ZSTD,
+    Codec,
+    Decoder,
+    codec_of,
+    unread_codec,
+    zstd_decompressor,
+)
 
 SLICE_BYTES = 4096
 """Input that a decoder receives at a time. Decoders copy the bytes after the end of a member, and members may be as
-short as a slice. Also, zstd's streaming decoder has no output limit: 4 KiB of input expand to at most 128 MiB (RLE
-blocks)."""
+short as a slice. Also, it limits what zstd returns at once."""
 FIRST_BYTES = 512
 """The first slice of a member. In most junk that looks like a member the decoder fails within it."""
-HISTORY_BYTES = 2 * raw_bytes.PIECE_BYTES
+HISTORY_BYTES = 2 * codecs.PIECE_BYTES
 """Bytes of a broken member that are searched again for the start of the next member."""
 
 
@@ -36,6 +44,7 @@ class Mark(enum.Enum):
     MEMBER_END = "the end of a compressed member"
     DAMAGE = "bytes that could not be decompressed"
     CUT = "the end of the file, inside a member"
+    UNREAD = f"a compression that is not read: {REMEDY}"
 
     @property
     def is_loss(self) -> bool:
@@ -45,79 +54,6 @@ class Mark(enum.Enum):
 
 Piece = bytes | Mark
 
-
-class _Decoder(Protocol):
-    """Decodes one member of a file."""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yields the decompressed bytes of ``data``, in pieces of limited size."""
-
-    @property
-    def rest(self) -> bytes | None:
-        """The input bytes after the member, or None while the member has not ended."""
-
-
-class _Gzip:
-    def __init__(self, _: object) -> None:
-        self._decoder = zlib.decompressobj(wbits=31)
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        while data and not self._decoder.eof:
-            yield self._decoder.decompress(data, raw_bytes.PIECE_BYTES)
-            data = self._decoder.unconsumed_tail
-
-    @property
-    def rest(self) -> bytes | None:
-        return self._decoder.unused_data if self._decoder.eof else None
-
-
-class _Bz2:
-    def __init__(self, _: object) -> None:
-        self._decoder = bz2.BZ2Decompressor()
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        yield self._decoder.decompress(data, raw_bytes.PIECE_BYTES)
-        while not self._decoder.eof and not self._decoder.needs_input:
-            yield self._decoder.decompress(b"", raw_bytes.PIECE_BYTES)
-
-    @property
-    def rest(self) -> bytes | None:
-        return self._decoder.unused_data if self._decoder.eof else None
-
-
-class _Zstd:
-    def __init__(self, decompressor: zstandard.ZstdDecompressor) -> None:
-        self._decoder = decompressor.decompressobj(read_across_frames=False)
-        self._left = b""
-
-    def feed(self, data: bytes) -> Iterator[bytes]:
-        for start in range(0, len(data), SLICE_BYTES):
-            yield self._decoder.decompress(data[start : start + SLICE_BYTES])
-            if self._decoder.eof:
-                self._left = self._decoder.unused_data + data[start + SLICE_BYTES :]
-                return
-
-    @property
-    def rest(self) -> bytes | None:
-        return self._left if self._decoder.eof else None
-
-
-@dataclass(frozen=True)
-class Codec:
-    """A compression format: the start of a member, and its decoder."""
-
-    start: re.Pattern[bytes]
-    """The first bytes of a member. gzip's includes valid flags, so that it occurs less often by chance."""
-    decoder: Callable[[zstandard.ZstdDecompressor], _Decoder]
-
-
-CODECS = {
-    "gzip": Codec(re.compile(rb"\x1f\x8b\x08[\x00-\x1f]", re.DOTALL), _Gzip),
-    "zstd": Codec(re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18", re.DOTALL), _Zstd),
-    "bz2": Codec(re.compile(rb"BZh[1-9]"), _Bz2),
-}
-ERRORS = (zlib.error, zstandard.ZstdError, OSError, ValueError)
-"""The errors that the three decoders raise on damaged input."""
 SKIPPABLE = re.compile(rb"[\x50-\x5f]\x2a\x4d\x18", re.DOTALL)
 DICTIONARY_BYTES = 100_000_000
 MAX_DICTIONARIES = 16
@@ -128,38 +64,38 @@ decompression. A WARC file has one dictionary, and a concatenation of WARC files
 def pieces(stream: BinaryIO) -> Iterator[Piece]:
     """Yields the decompressed content of ``stream``, and marks where members end and where bytes were lost."""
     reader = RawBytes(stream)
-    codec = _codec_of(reader.peek(MARK_BYTES))
-    if codec is None:
-        while block := reader.take(raw_bytes.PIECE_BYTES):
+    beginning = reader.peek(MARK_BYTES)
+    codec = codec_of(beginning)
+    if unread_codec(beginning) is not None:
+        reader.skip(sys.maxsize)
+        yield Mark.UNREAD
+    elif codec is None:
+        while block := reader.take(codecs.PIECE_BYTES):
             yield block
-        return
-    decompressor = _decompressor(None)  # one for all members: creating it takes longer than decoding a short member
+    else:
+        yield from _members(reader, codec)
+
+
+def _members(reader: RawBytes, codec: Codec) -> Iterator[Piece]:
+    decompressor = zstd_decompressor()  # one for all members
     frames = 0
     while not reader.is_at_end:
-        if codec.decoder is _Zstd and reader.begins_with(SKIPPABLE):
+        if codec is ZSTD and reader.begins_with(SKIPPABLE):
             frames += 1
             if dictionary := _skippable(reader, frames <= MAX_DICTIONARIES):
-                decompressor = _decompressor(dictionary)
+                decompressor = zstd_decompressor(dictionary)
         elif reader.begins_with(codec.start):
             yield from _member(reader, codec, decompressor)
         elif reader.skip_to(codec.start):
             yield Mark.DAMAGE
 
 
-def _decompressor(dictionary: zstandard.ZstdCompressionDict | None) -> zstandard.ZstdDecompressor:
-    return zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=1 << 31)
-
-
 def is_compressed(stream: BinaryIO) -> bool:
-    """Whether ``stream`` is compressed. Afterwards its position is its beginning."""
+    """Whether ``stream`` is compressed, in any format. Afterwards its position is its beginning."""
     stream.seek(0)
-    codec = _codec_of(stream.read(MARK_BYTES))
+    beginning = stream.read(MARK_BYTES)
     stream.seek(0)
-    return codec is not None
-
-
-def _codec_of(beginning: bytes) -> Codec | None:
-    return next((codec for codec in CODECS.values() if codec.start.match(beginning)), None)
+    return codec_of(beginning) is not None or unread_codec(beginning) is not None
 
 
 def _member(reader: RawBytes, codec: Codec, decompressor: zstandard.ZstdDecompressor) -> Iterator[Piece]:
@@ -187,7 +123,7 @@ def _member(reader: RawBytes, codec: Codec, decompressor: zstandard.ZstdDecompre
     yield loss if reader.is_at_end else Mark.DAMAGE
 
 
-def _decoded(decoder: _Decoder, block: bytes) -> Iterator[Piece]:
+def _decoded(decoder: Decoder, block: bytes) -> Iterator[Piece]:
     try:
         yield from decoder.feed(block)
     except ERRORS:
@@ -208,10 +144,19 @@ def _skippable(reader: RawBytes, may_be_dictionary: bool) -> zstandard.ZstdCompr
     reader.skip(size)
     try:
         if content.startswith(b"\x28\xb5\x2f\xfd"):
-            content = _first_bytes(_Zstd(_decompressor(None)).feed(content), DICTIONARY_BYTES)
+            content = _first_bytes(_frame(content), DICTIONARY_BYTES)
         return zstandard.ZstdCompressionDict(content)
     except ERRORS:
         return None
+
+
+def _frame(content: bytes) -> Iterator[bytes]:
+    """Yields the decompressed content of the zstd frame that ``content`` begins with."""
+    decoder = ZSTD.decoder(zstd_decompressor())
+    for start in range(0, len(content), SLICE_BYTES):
+        yield from decoder.feed(content[start : start + SLICE_BYTES])
+        if decoder.rest is not None:
+            return
 
 
 def _first_bytes(blocks: Iterator[bytes], wanted_bytes: int) -> bytes:

@@ -22,8 +22,9 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.extraction import Extractor, extract, require_extractor
-from headrace.data_prep.sources.files import COMPRESSIONS, FileSource
+from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.source import CHECKED_RECORDS, ListedFile, Record, few_of
+from headrace.pipeline.core.codecs import bare_name
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Natural, Positive
 from headrace.pipeline.core.stage import RawFile
@@ -76,7 +77,7 @@ class FieldSource(FileSource):
         Raises:
             ConfigError: when there would be more than ``MAX_SECTIONS``.
         """
-        is_compressed = file.name.lower().endswith(COMPRESSIONS[1:])
+        is_compressed = bare_name(file.name) != file.name
         sections = 1 if is_compressed else max(1, file.bytes // min(self.section_bytes, most_bytes))
         if sections > MAX_SECTIONS:
             wrong = f"{self.section_bytes:,} cuts {self.location(file.name)!r} into {sections:,} tasks"

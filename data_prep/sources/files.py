@@ -20,14 +20,12 @@ import fsspec
 
 from headrace.data_prep.sources.locations import Locations, NamedPath, is_url
 from headrace.data_prep.sources.source import ListedFile, Source
+from headrace.pipeline.core.codecs import SUFFIXES
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import FilePaths
 from headrace.pipeline.core.stage import RawFile, changed, file_state
 
 READ_BYTES = 1 << 20
-COMPRESSIONS = ("", ".gz", ".zst", ".bz2")
-"""Suffixes that may follow the suffix of a format when a folder is searched. How a file is read depends on its content
-alone."""
 CONTENT_KEYS = ("ETag", "etag", "md5Hash", "content_md5", "sha256", "md5", "checksum", "crc32c")
 """Keys of fsspec's info whose value changes with the content, in s3fs, gcsfs, adlfs and http."""
 
@@ -98,7 +96,7 @@ def _matches(typed: str, path: NamedPath, suffixes: tuple[str, ...]) -> list[Mat
     Raises:
         ConfigError: when there are none.
     """
-    wanted = tuple(suffix + compression for suffix in suffixes for compression in COMPRESSIONS)
+    wanted = tuple(suffix + compression for suffix in suffixes for compression in ("", *SUFFIXES))
     found = list(_remote(typed.rstrip("/"), wanted) if path.is_url else _local(path, wanted))
     if not found:
         searched = _is_folder(path) and f"{typed!r} holds no file that ends in {', '.join(suffixes)}"

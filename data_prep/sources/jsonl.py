@@ -14,15 +14,15 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.compression import Mark, Piece, is_compressed, pieces
 from headrace.data_prep.sources.fields import FieldSource
-from headrace.data_prep.sources.raw_bytes import PIECE_BYTES
 from headrace.data_prep.sources.source import Record, Section
 from headrace.pipeline.core.amounts import count
+from headrace.pipeline.core.codecs import PIECE_BYTES
 from headrace.pipeline.core.settings import settings
 
 
 @settings
 class Jsonl(FieldSource):
-    """JSON lines files, plain, gzip, zstd or bz2.
+    """JSON lines files, plain or compressed.
 
     Drops: ``not_json`` (value: the first characters of the line), ``no_text``, ``record_too_large``,
     ``broken_compression``. Empty lines are not records.

@@ -7,17 +7,14 @@
 import re
 from typing import BinaryIO
 
+from headrace.pipeline.core import codecs
 from headrace.pipeline.core.amounts import count
+from headrace.pipeline.core.codecs import MARK_BYTES, PADDING
 
-PIECE_BYTES = 1 << 20
 MAX_REREADS = 16
 """The maximum number of times that the bytes of a file are read again, on average, to search a broken member for other
 members. Real damage needs one or two. The limit stops hostile files in which each member seems to begin inside the one
 before."""
-MARK_BYTES = 8
-"""Enough to recognize the start of a member, and the header of zstd's skippable frames (magic, u32 size)."""
-PADDING = b"\0\r\n"
-"""Bytes that some tools write between members. They are no loss."""
 
 
 class RawBytes:
@@ -59,13 +56,13 @@ class RawBytes:
 
     def rewind(self, size: int) -> None:
         """Puts the last ``size`` bytes back to search them again, until MAX_REREADS is reached."""
-        if self._reread_bytes + size <= MAX_REREADS * (self._read_bytes + PIECE_BYTES):
+        if self._reread_bytes + size <= MAX_REREADS * (self._read_bytes + codecs.PIECE_BYTES):
             self._reread_bytes += size
             self._position -= size
 
     def skip(self, size: int) -> None:
         """Skips ``size`` bytes, fewer only at the end of the file."""
-        while size > 0 and (block := self.take(min(size, PIECE_BYTES))):
+        while size > 0 and (block := self.take(min(size, codecs.PIECE_BYTES))):
             size -= len(block)
 
     def skip_to(self, pattern: re.Pattern[bytes]) -> bool:
@@ -83,7 +80,7 @@ class RawBytes:
 
     def _read(self, history_bytes: int) -> bool:
         """Reads a block, and keeps ``history_bytes`` before the current position. Returns False at the end."""
-        block = self._stream.read(PIECE_BYTES)
+        block = self._stream.read(codecs.PIECE_BYTES)
         count(raw_bytes=len(block))
         first = self._position - history_bytes
         self._data = self._data[first:] + block

@@ -177,10 +177,11 @@ class _Buffer:
     def truncated(self, size: int, header_bytes: int) -> Drop:
         """Deletes a record that ended before its ``size`` and returns the fault."""
         self._fault_reported = True
-        if self._stop is Mark.DAMAGE:
+        if self._stop in (Mark.DAMAGE, Mark.UNREAD):
+            value = self._stop.value if self._stop is Mark.UNREAD else ""
             self._stop = None
             self._delete(len(self._data))
-            return Drop("broken_compression", "")
+            return Drop("broken_compression", value)
         if self._next_member_begins_within(size) and self._member_end is not None:
             self._delete(self._member_end)
         elif header_bytes and (found := self._next_start(header_bytes - 1, len(self._data))):

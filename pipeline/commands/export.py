@@ -9,8 +9,9 @@ headrace export small@600 --to model                          those of its check
 headrace export small@400,600,800 --to model                  the average of three checkpoints
 headrace export small --to model --ema                        the moving average of the weights (optimizer.ema_decay)
 
-The suffix of FILE chooses the format: .jsonl, .jsonl.gz, .jsonl.zst or .parquet. Both formats have the same columns:
-id, text and one for each other field, such as url, language, drop.rule, drop.value, removed_lines.c4_lines.end_mark.
+The suffix of FILE chooses the format: .jsonl, .parquet, or .jsonl with .gz, .zst, .bz2 or .xz after it. Both formats
+have the same columns: id, text and one for each other field, such as url, language, drop.rule, drop.value,
+removed_lines.c4_lines.end_mark.
 pandas reads them with ``read_parquet(FILE)`` and ``read_json(FILE, lines=True)``, Hugging Face datasets with
 ``load_dataset("parquet", data_files=FILE)``, and Headrace with ``source=parquet source.paths=FILE``. FILE gets its
 name when it is whole.
@@ -30,6 +31,7 @@ from headrace.pipeline.command_line.declaration import command, load, run_option
 from headrace.pipeline.command_line.facts import Fact
 from headrace.pipeline.command_line.request import run_of
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.codecs import CODECS
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.file_records import sync
 from headrace.pipeline.core.owner import temporary_path
@@ -39,7 +41,7 @@ from headrace.pipeline.report.documents.document_samples import names
 from headrace.pipeline.report.documents.marking import matches
 from headrace.pipeline.tracing.lookup import check_rule, document_stage, rule_of
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+SUFFIXES = (".jsonl", *(f".jsonl{codec.suffixes[0]}" for codec in CODECS), ".parquet")
 
 
 @command

@@ -8,18 +8,17 @@ documents are read twice: once for the names and types of the columns, once for 
 have no common type (a text here, an object there) become their JSON text.
 """
 
-import gzip
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 import pyarrow
-import zstandard
 from datatrove.data import Document
 from pyarrow import parquet
 
 from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.text_files import created
 
 FIRST = ("id", "text")
 """The columns that come first and that every document has."""
@@ -113,7 +112,7 @@ def write_rows(path: Path, name: str, columns: Mapping[str, pyarrow.DataType], r
     if name.endswith(".parquet"):
         return _write_parquet(path, columns, filled)
     count = 0
-    with _opened(path, name) as stream:
+    with created(path, name) as stream:
         for row in filled:
             stream.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
             count += 1
@@ -133,15 +132,6 @@ def _cell(value: Any, kind: pyarrow.DataType) -> Any:
     if pyarrow.types.is_list(kind):
         return [_cell(item, kind.value_type) for item in value]
     return float(value) if kind == pyarrow.float64() else value
-
-
-def _opened(path: Path, name: str) -> BinaryIO:
-    """Opens ``path`` for JSON lines, compressed as the suffix of ``name`` asks."""
-    if name.endswith(".gz"):
-        return gzip.open(path, "wb", compresslevel=6)  # type: ignore[return-value]
-    if name.endswith(".zst"):
-        return zstandard.open(path, "wb")  # type: ignore[no-any-return]
-    return path.open("wb")
 
 
 def _write_parquet(path: Path, columns: Mapping[str, pyarrow.DataType], rows: Iterable[Row]) -> int:

@@ -16,12 +16,13 @@ import orjson
 from datatrove.data import Document
 
 from headrace.data_prep.clean import Clean, Cleaning
-from headrace.data_prep.document import read_lines, split_id
+from headrace.data_prep.document import split_id
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.texts import Texts
 from headrace.data_prep.tokenization.shards import key_of
 from headrace.pipeline.core.artifact import Artifact, is_whole, shard_name
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
+from headrace.pipeline.core.text_files import read_lines
 from headrace.pipeline.run.saved import AnyStep
 from headrace.pipeline.run.step import Step
 

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from headrace.data_prep.document import read_lines
+from headrace.pipeline.core.text_files import read_lines
 
 PAGES = "web/wcxb_dev.jsonl.zst"
 

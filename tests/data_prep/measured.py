@@ -35,7 +35,7 @@ from headrace.data_prep.filters.pii import AnyPiiKind
 from headrace.data_prep.filters.sentences import count_sentences, sentences_of
 from headrace.data_prep.filters.urls import normalize_url
 from headrace.data_prep.sources.charset import decode, sanitize
-from headrace.data_prep.sources.compression import CODECS, pieces
+from headrace.data_prep.sources.compression import pieces
 from headrace.data_prep.sources.docstrings import docstrings
 from headrace.data_prep.sources.extraction import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth, looks_like_html
 from headrace.data_prep.sources.html import canonical_url
@@ -223,13 +223,13 @@ def marking(text: str) -> object:
     return marked_lines(Document(text="\n".join(left), id="a:0"), text, CLEANING)
 
 
-MAGIC = {"gzip": b"\x1f\x8b\x08\0", "zstd": b"\x28\xb5\x2f\xfd", "bz2": b"BZh9"}
+MAGIC = {"gzip": b"\x1f\x8b\x08\0", "zstd": b"\x28\xb5\x2f\xfd", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\0"}
 """The first bytes of a member of each codec."""
 
 
 def readers(folder: Path) -> Iterator[tuple[str, Callable[[bytes], object]]]:
     """Yields the readers of bytes: codecs, WARC records and their payload, JSON lines."""
-    for name in CODECS:
+    for name in MAGIC:
         yield f"decoder: {name}", lambda data, magic=MAGIC[name]: exhausted(pieces(io.BytesIO(magic + data)))
     yield "decoder: none", lambda data: exhausted(pieces(io.BytesIO(b"\n" + data)))
     yield "WARC records", lambda data: exhausted(warc_records(iter([data]), RECORD_BYTES))

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from resiliparse.extract.html2text import extract_plain_text
 
 from headrace.data_prep.clean import Clean, Cleaning, split_passes
-from headrace.data_prep.document import read_documents, read_lines
+from headrace.data_prep.document import read_documents
 from headrace.data_prep.filters.c4.bad_words import LISTS
 from headrace.data_prep.filters.punkt import punkt_folder
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.settings import decode
+from headrace.pipeline.core.text_files import read_lines
 from tests.data_prep.c4_reference import Page, c4, cleaned
 
 CONF = Path(__file__).parents[2] / "conf" / "cleaning"

@@ -3,13 +3,9 @@ from datatrove.data import Document
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.data_prep.document import (
-    FAST_LEVEL,
-    LEVEL,
-    DocumentWriter,
-    read_documents,
-    read_lines,
-)
+from headrace.data_prep.document import FAST_LEVEL, DocumentWriter, read_documents
+from headrace.pipeline.core.codecs import LEVEL
+from headrace.pipeline.core.text_files import read_lines
 from tests.unique_documents import write_documents
 
 values = st.one_of(st.text(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False))

@@ -1,27 +1,17 @@
-"""Reads a benchmark's file: one JSON object a line, plain, .gz or .zst. Errors name file and line.
+"""Reads a benchmark's file: one JSON object a line, in any compression. Errors name file and line.
 
 {"query": "Question: …", "choices": ["…", "…"], "gold": 1}
 """
 
 import codecs
-import contextlib
-import gzip
-import io
 import json
 import re
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
-
-import zstandard
+from typing import Any, Literal
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
-
-MAX_WINDOW_BYTES = 2**31
-"""Long-distance zstd files (--long=27 and above) are read too."""
-
+from headrace.pipeline.core.text_files import opened
 
 HALF_A_PAIR = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair: JSON can escape it, UTF-8 cannot encode it."""
@@ -139,19 +129,3 @@ def benchmark_file(path: Path) -> RawFile:
     if not path.is_file():
         raise ConfigError("evaluation.benchmarks", f"no file {str(path)!r}", "give its folder as evaluation.data")
     return raw_file(path.name, path)
-
-
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """Opens ``path``, decompressed."""
-    with path.open("rb") as file:
-        try:
-            yield _decompressed(path, file)
-        except (zstandard.ZstdError, zlib.error, EOFError, gzip.BadGzipFile) as error:
-            raise ArtifactError(str(path), f"cannot be decompressed ({error})", "fetch it again") from None
-
-
-def _decompressed(path: Path, file: BinaryIO) -> Any:
-    if path.suffix == ".zst":
-        return io.BufferedReader(zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES).stream_reader(file))
-    return gzip.open(file) if path.suffix == ".gz" else file

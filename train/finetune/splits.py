@@ -10,6 +10,7 @@ from pathlib import Path
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
+from headrace.pipeline.core.text_files import stored_path
 from headrace.train.data.order import Order
 from headrace.train.finetune.files.examples import Example
 from headrace.train.finetune.settings import Finetune
@@ -93,8 +94,8 @@ def raw_files(finetune: Finetune) -> tuple[RawFile, ...]:
     """
     found = []
     for split in ("train", "validation", "test"):
-        for number, path in enumerate(getattr(finetune, split)):
-            if not Path(path).is_file():
-                raise ConfigError(f"finetune.{split}", f"there is no file {path!r}", "give the path of a file")
-            found.append(raw_file(f"{split}/{number}/{Path(path).name}", Path(path)))
+        for number, path in enumerate(map(stored_path, map(Path, getattr(finetune, split)))):
+            if not path.is_file():
+                raise ConfigError(f"finetune.{split}", f"there is no file {str(path)!r}", "give the path of a file")
+            found.append(raw_file(f"{split}/{number}/{path.name}", path))
     return tuple(found)

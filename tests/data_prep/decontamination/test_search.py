@@ -116,7 +116,7 @@ def test_the_kernel_equals_the_readable_search(items, text, ngram_words, space):
 def test_the_kernel_equals_the_readable_search_on_real_text(data_folder):
     import orjson
 
-    from headrace.data_prep.document import read_lines
+    from headrace.pipeline.core.text_files import read_lines
 
     lines = read_lines(data_folder("text/english_documents.jsonl.zst"))
     texts = [orjson.loads(line)["text"][:50_000] for line, _ in zip(lines, range(30), strict=False)]

@@ -10,6 +10,7 @@ is blind: bits, cuts, holes, repeated ranges and ranges from elsewhere, anywhere
 import bz2
 import functools
 import gzip
+import lzma
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -126,6 +127,7 @@ def _junk(chance: Random, part: bytes, whole: bytes) -> bytes:
 DAMAGES = (_flipped, _flipped, _cut, _zeroed, _doubled, _noisy, _foreign, _magic, _junk)
 MAGICS = (
     b"\x1f\x8b\x08", b"\x1f\x8b\x08\x1f", b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd\xe0" + b"\xff" * 8, b"BZh9",
+    b"\xfd7zXZ\0", b"PK\x03\x04",
     b"\x28\xb5\x2f\xfd\x00\xa8", b"\x5d\x2a\x4d\x18\xff\xff\xff\x7f", b"\x50\x2a\x4d\x18\x05\0\0\0", b"WARC/1.0\r\n",
     b"\nWARC/1.1\r\n", b"\r\n\r\n", b"\n", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", b"PAR1", b"{", b"<!--",
 )  # fmt: skip
@@ -144,9 +146,11 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
     "zstd": zstandard.ZstdCompressor(level=1, write_checksum=True).compress,
     "zstd_sizeless": zstandard.ZstdCompressor(level=1, write_content_size=False).compress,
     "bz2": functools.partial(bz2.compress, compresslevel=1),
+    "xz": functools.partial(lzma.compress, preset=0),
 }
 CODEC_SUFFIXES = {
     "plain": "", "gzip": ".gz", "gzip_headers": ".gz", "zstd": ".zst", "zstd_sizeless": ".zst", "bz2": ".bz2",
+    "xz": ".xz",
 }  # fmt: skip
 SUFFIXES = {"wet": "warc.wet", "jsonl_html": "jsonl"}
 

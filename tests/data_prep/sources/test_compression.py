@@ -3,21 +3,24 @@
 import bz2
 import gzip
 import io
+import lzma
 
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.data_prep.sources import compression, raw_bytes
+from headrace.data_prep.sources import compression
 from headrace.data_prep.sources.compression import Mark, pieces
+from headrace.pipeline.core import codecs
+from tests.pipeline.core.test_text_files import BEGINNINGS
 
 
 def zstd(data: bytes) -> bytes:
     return zstandard.ZstdCompressor(write_checksum=True).compress(data)
 
 
-CODECS = [gzip.compress, zstd, bz2.compress]
+CODECS = [gzip.compress, zstd, bz2.compress, lzma.compress]
 
 
 def read(data: bytes) -> list[bytes | Mark]:
@@ -34,7 +37,7 @@ def read(data: bytes) -> list[bytes | Mark]:
 NOISE = b"".join(bytes([byte * 7 % 256, byte * 31 % 256, byte * byte % 251]) for byte in range(3000))
 
 
-@given(st.binary(max_size=300).filter(lambda data: not data.startswith((b"\x1f\x8b", b"BZh", b"(\xb5"))))
+@given(st.binary(max_size=300).filter(lambda data: not data.startswith((b"\x1f\x8b", b"BZh", b"(\xb5", b"\xfd7z"))))
 def test_plain_bytes_come_as_they_are(data):
     assert b"".join(read(data)) == data or data[1:4] == b"\x2a\x4d\x18"
 
@@ -49,7 +52,7 @@ def test_members_end_where_they_end(compress, parts):
 @pytest.mark.parametrize("compress", CODECS)
 def test_reading_in_small_blocks_changes_nothing(compress, monkeypatch):
     data = compress(NOISE) + compress(b"two")
-    monkeypatch.setattr(raw_bytes, "PIECE_BYTES", 97)
+    monkeypatch.setattr(codecs, "PIECE_BYTES", 97)
     monkeypatch.setattr(compression, "SLICE_BYTES", 13)
     assert read(data) == [NOISE, Mark.MEMBER_END, b"two", Mark.MEMBER_END]
 
@@ -57,7 +60,7 @@ def test_reading_in_small_blocks_changes_nothing(compress, monkeypatch):
 @pytest.mark.parametrize("compress", CODECS)
 @pytest.mark.parametrize("block_bytes", [200, 1 << 20])
 def test_reading_goes_on_behind_damage(compress, block_bytes, monkeypatch):
-    monkeypatch.setattr(raw_bytes, "PIECE_BYTES", block_bytes)
+    monkeypatch.setattr(codecs, "PIECE_BYTES", block_bytes)
     broken = bytearray(compress(NOISE))
     broken[len(broken) // 2 :] = b"\xff" * (len(broken) - len(broken) // 2)
     got = read(compress(b"one") + bytes(broken) + compress(b"three"))
@@ -93,6 +96,14 @@ def test_any_flipped_byte_is_survived(compress, data):
     assert got[0] == parts[0]
     assert isinstance(got[-2], bytes)
     assert got[-2].endswith(parts[2]) or Mark.DAMAGE in got or Mark.CUT in got
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_a_compression_that_is_not_read_is_one_mark(name):
+    stream = io.BytesIO(BEGINNINGS[name] + NOISE)
+    assert list(pieces(stream)) == [Mark.UNREAD]
+    assert Mark.UNREAD.is_loss
+    assert stream.tell() == len(BEGINNINGS[name] + NOISE), "the progress counts all its bytes"
 
 
 def test_zstd_with_a_dictionary_in_front_as_warc_zst_has_it():
@@ -135,6 +146,6 @@ def test_the_member_behind_a_cut_one_is_found(compress, taken_bytes, monkeypatch
     """The decoder notices the cut only after it has taken in some of the next member, in this block or the next."""
     whole = compress(NOISE)
     cut = whole[: len(whole) // 2]
-    monkeypatch.setattr(raw_bytes, "PIECE_BYTES", len(cut) + taken_bytes)
+    monkeypatch.setattr(codecs, "PIECE_BYTES", len(cut) + taken_bytes)
     got = read(cut + compress(b"two") + compress(b"three"))
     assert got[-5:] == [Mark.DAMAGE, b"two", Mark.MEMBER_END, b"three", Mark.MEMBER_END]

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import json
+import lzma
 from unittest.mock import patch
 
 import orjson
@@ -13,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources import jsonl, raw_bytes
+from headrace.data_prep.sources import jsonl
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.source import Section
+from headrace.pipeline.core import codecs
 
 ROWS = [{"text": f"text {number} é", "url": f"http://x/{number}", "id": number} for number in range(50)]
 LINES = "\n".join(json.dumps(row) for row in ROWS).encode()
@@ -26,11 +28,11 @@ def read(path, data, **options):
     return list(Jsonl(paths=(str(path),), **options).read(str(path)))
 
 
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress, bz2.compress])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress, bz2.compress, lzma.compress])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n\n"])
 @pytest.mark.parametrize("block_bytes", [7, 1 << 20])
 def test_lines_are_documents(tmp_path, monkeypatch, compress, end, block_bytes):
-    monkeypatch.setattr(raw_bytes, "PIECE_BYTES", block_bytes)
+    monkeypatch.setattr(codecs, "PIECE_BYTES", block_bytes)
     path = tmp_path / "a.jsonl"
     records = read(path, compress(LINES + end))
     assert [document.text for document, _ in records] == [row["text"] for row in ROWS]
@@ -64,7 +66,7 @@ def test_one_bad_line_between_good_ones(tmp_path, line, expected):
 
 
 def test_a_long_line_is_never_held(tmp_path, monkeypatch):
-    monkeypatch.setattr(raw_bytes, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(codecs, "PIECE_BYTES", 1000)
     records = read(tmp_path / "a.jsonl", b"x" * 50_000 + b'\n{"text": "a"}\n' + b"y" * 9_000, record_bytes=2000)
     assert [drop or document.text for document, drop in records] == [
         Drop("record_too_large", "50000"), "a", Drop("record_too_large", "9000")
@@ -76,6 +78,19 @@ def test_damage_is_counted(tmp_path):
     *kept, (_, drop) = records
     assert drop == Drop("broken_compression", "the end of the file, inside a member")
     assert [document.text for document, _ in kept] == [row["text"] for row in ROWS[: len(kept)]]
+
+
+def test_a_compression_that_is_not_read_is_one_record_that_names_the_remedy(tmp_path):
+    [(_, drop)] = read(tmp_path / "a.jsonl", b"PK\x03\x04" + b"x" * 5000)
+    remedy = "unpack it, or compress it with gzip, zstd, bzip2 or xz"
+    assert drop == Drop("broken_compression", f"a compression that is not read: {remedy}")
+
+
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path, compress, end):
+    records = read(tmp_path / "a.jsonl", compress(b"\xef\xbb\xbf" + LINES.replace(b"\n", end)))
+    assert [drop or document.text for document, drop in records] == [row["text"] for row in ROWS]
 
 
 def test_fields_and_html(tmp_path):

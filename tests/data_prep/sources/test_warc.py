@@ -14,10 +14,11 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.data_prep.document import Drop, read_lines
+from headrace.data_prep.document import Drop
 from headrace.data_prep.sources.isolation import supervised
 from headrace.data_prep.sources.warc import Warc
 from headrace.data_prep.sources.warc_records import WarcBytes
+from headrace.pipeline.core.text_files import read_lines
 from tests.data_prep.sources.warc_bytes import PAGE, http, page, record
 
 TEXT = "page 7, with a few more words"

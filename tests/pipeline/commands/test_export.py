@@ -1,7 +1,9 @@
 """export: kept and dropped documents as JSON lines and Parquet, as other programs read them."""
 
+import bz2
 import gzip
 import json
+import lzma
 import sys
 from functools import partial
 from pathlib import Path
@@ -50,7 +52,10 @@ def test_parquet_holds_every_field(c4: Corpus, tmp_path: Path) -> None:
     assert [name.name for name in tmp_path.iterdir()] == ["kept.parquet"], "no temporary file remains"
 
 
-@pytest.mark.parametrize(("suffix", "opened"), [("", open), (".gz", gzip.open), (".zst", zstandard.open)])
+@pytest.mark.parametrize(
+    ("suffix", "opened"),
+    [("", open), (".gz", gzip.open), (".zst", zstandard.open), (".bz2", bz2.open), (".xz", lzma.open)],
+)
 def test_json_lines_hold_the_same_rows(c4: Corpus, tmp_path: Path, suffix: str, opened) -> None:
     export(c4, "clean", tmp_path / "dropped.parquet", "--dropped")
     export(c4, "clean", tmp_path / f"dropped.jsonl{suffix}", "--dropped")
@@ -137,7 +142,10 @@ def test_too_many_columns_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["clean", "a.csv"], "FILE: 'a.csv' names no format; end it with .jsonl, .jsonl.gz, .jsonl.zst, .parquet"),
+        (
+            ["clean", "a.csv"],
+            "FILE: 'a.csv' names no format; end it with .jsonl, .jsonl.gz, .jsonl.zst, .jsonl.bz2, .jsonl.xz, .parquet",
+        ),
         (["clean", "no/a.jsonl"], "FILE: there is no folder 'no'; make it first"),
         (["clean", "there.jsonl"], "FILE: 'there.jsonl' exists; give another name, or --force to replace it"),
         (["tokens", "a.jsonl"], "STAGE: 'tokens' does not keep or drop documents; give one of texts, clean, unique"),

@@ -1,6 +1,8 @@
 """Bad files get an error that names file and line."""
 
+import bz2
 import gzip
+import lzma
 
 import pytest
 import zstandard
@@ -93,21 +95,27 @@ def test_what_is_wrong_with_a_benchmark_names_it(tmp_path, settings, message):
     assert str(caught.value) == f"evaluation.benchmarks.piqa: {message.format(folder=tmp_path)}"
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
-def test_compressed_files_hold_the_same(tmp_path, suffix):
+COMPRESS = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("asked", ["a.jsonl", "a.jsonl.zst", None])
+def test_compressed_files_hold_the_same(tmp_path, suffix, asked):
     content = (GOOD + "\n\n" + GOOD + "\n").encode()
-    compressed = {"": content, ".gz": gzip.compress(content), ".zst": zstandard.compress(content)}[suffix]
+    compressed = COMPRESS[suffix](content)
     path = tmp_path / f"a.jsonl{suffix}"
     path.write_bytes(compressed)
     assert [record.name for record in read_records(path)] == [f"{path.name}:1", f"{path.name}:3"]
-    (file,) = MultipleChoice(paths=(path.name,)).raw_files(tmp_path)
+    benchmark = MultipleChoice(paths=(asked or path.name,))
+    (file,) = benchmark.raw_files(tmp_path)
+    assert [name for name, _ in benchmark.read(tmp_path)] == [f"{path.name}:1", f"{path.name}:3"]
     assert (file.name, file.bytes, file.sha256) == (path.name, len(compressed), FileRecord.of(path).sha256)
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+@pytest.mark.parametrize("suffix", list(COMPRESS)[1:])
 def test_a_damaged_file(tmp_path, suffix):
     content = (GOOD + "\n").encode() * 1000
-    compressed = gzip.compress(content) if suffix == ".gz" else zstandard.compress(content)
+    compressed = COMPRESS[suffix](content)
     for damaged in (compressed[: len(compressed) // 2], b"\0" * 64, compressed[:12] + b"\xff" * 20 + compressed[32:]):
         path = tmp_path / f"a.jsonl{suffix}"
         path.write_bytes(damaged)

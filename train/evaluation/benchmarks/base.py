@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, Natural, Positive, Seed, SomeTexts
 from headrace.pipeline.core.stage import RawFile
+from headrace.pipeline.core.text_files import stored_path
 from headrace.train.evaluation.benchmark_files import Record, benchmark_file, read_records
 from headrace.train.evaluation.held_out_documents import HeldOut, HeldOutDocument
 from headrace.train.evaluation.prompt import shot_numbers, too_many_shots
@@ -165,8 +166,12 @@ class FileBenchmark(Benchmark, Generic[T]):
         """Returns the texts of each question that a model must not have seen: with the right answer, and wrong answers,
         without the additions of a prompt."""
 
+    def files(self, data: Path) -> list[Path]:
+        """Returns the files at ``paths``; of one that is missing, the file of its name in another compression."""
+        return [stored_path(data / path) for path in self.paths]
+
     def raw_files(self, data: Path) -> tuple[RawFile, ...]:
-        files = tuple(benchmark_file(data / path) for path in self.paths)
+        files = tuple(map(benchmark_file, self.files(data)))
         if len({file.name for file in files}) < len(files):
             wrong = f"two files have one name, but names distinguish their items: {', '.join(self.paths)}"
             raise ConfigError("evaluation.benchmarks", wrong, "rename one")
@@ -187,7 +192,7 @@ class RecordBenchmark(FileBenchmark[T]):
         """
 
     def read(self, data: Path) -> list[tuple[str, T]]:
-        return [(record.name, self.parse(record)) for path in self.paths for record in read_records(data / path)]
+        return [(record.name, self.parse(record)) for path in self.files(data) for record in read_records(path)]
 
 
 def of_groups(groups: Iterable[Sequence[Item]], limit: int | None) -> list[Item]:

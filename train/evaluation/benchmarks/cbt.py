@@ -54,7 +54,7 @@ class ChildrensBooks(FileBenchmark[Question]):
     type: Literal["cbt"] = "cbt"
 
     def read(self, data: Path) -> list[tuple[str, Question]]:
-        return [question for path in self.paths for question in questions(data / path)]
+        return [question for path in self.files(data) for question in questions(path)]
 
     def texts(self, parsed: Sequence[Question]) -> list[tuple[str, ...]]:
         """Returns each passage with its right word; wrong ones differ by a word."""

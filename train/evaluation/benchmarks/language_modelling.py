@@ -90,9 +90,9 @@ class LanguageModelling(FileBenchmark[str]):
     def read(self, data: Path) -> list[tuple[str, str]]:
         """Returns (name, text as it is in the file) of each document."""
         return [
-            (f"{Path(path).name}:{number}", document)
-            for path in self.paths
-            for number, document in enumerate(self._documents(data / path), start=1)
+            (f"{path.name}:{number}", document)
+            for path in self.files(data)
+            for number, document in enumerate(self._documents(path), start=1)
             if document.strip()
         ]
 

@@ -1,4 +1,4 @@
-"""Records of a file as dictionaries, and values taken from them. Reads TSV, CSV and JSON lines, plain, .gz or .zst.
+"""Records of a file as dictionaries, and values taken from them. Reads TSV, CSV and JSON lines, in any compression.
 
     TSV     fields separated by tabs; quotes are ordinary characters, as in GLUE
     CSV     RFC 4180: quoted fields may hold commas and line ends
@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.core.codecs import CODECS, bare_name
 from headrace.pipeline.core.errors import ArtifactError
-from headrace.train.evaluation.benchmark_files import HALF_A_PAIR, opened
+from headrace.pipeline.core.text_files import opened
+from headrace.train.evaluation.benchmark_files import HALF_A_PAIR
 from headrace.train.finetune.files.examples import Collection, Example, Examples, RecordError
 
 KINDS = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
@@ -67,11 +69,12 @@ def kind_of(path: Path) -> str:
     Raises:
         ArtifactError: when the end of its name is none of ``KINDS``.
     """
-    bare = path.with_suffix("") if path.suffix in (".gz", ".zst") else path
-    if bare.suffix not in KINDS:
-        remedy = f"name it {', '.join(KINDS)}, also with .gz or .zst after it"
-        raise ArtifactError(str(path), f"is of no known format ({bare.suffix or 'no'} suffix)", remedy)
-    return KINDS[bare.suffix]
+    suffix = Path(bare_name(path.name)).suffix.lower()
+    if suffix not in KINDS:
+        compressions = ", ".join(codec.suffixes[0] for codec in CODECS)
+        remedy = f"name it {', '.join(KINDS)}, also with {compressions} after it"
+        raise ArtifactError(str(path), f"is of no known format ({suffix or 'no'} suffix)", remedy)
+    return KINDS[suffix]
 
 
 def _objects(lines: io.TextIOWrapper) -> Iterator[tuple[int, Record | RecordError]]:

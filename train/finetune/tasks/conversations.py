@@ -21,6 +21,7 @@ from tokenizers import Tokenizer
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import AnyText, settings
+from headrace.pipeline.core.text_files import stored_path
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.finetune.files.example_records import Record, collect, objects_of, text_of
 from headrace.train.finetune.files.examples import Example, RecordError
@@ -51,7 +52,7 @@ class Conversations(Task):
         return "log_likelihood"
 
     def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
-        return merged(collect(Path(path), _conversation) for path in paths)
+        return merged(collect(stored_path(Path(path)), _conversation) for path in paths)
 
     def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
         """Writes one conversation with the template of the settings, whose special tokens are not known yet."""

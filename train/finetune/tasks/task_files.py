@@ -6,6 +6,7 @@ from pathlib import Path
 
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import Texts, settings
+from headrace.pipeline.core.text_files import stored_path
 from headrace.train.finetune.files import AnyFormat
 from headrace.train.finetune.files.examples import Example, Examples, Format
 from headrace.train.finetune.tasks.task import Task
@@ -36,7 +37,7 @@ class FileTask(Task):
 
 def read_files(form: Format, paths: Sequence[str], labelled: bool) -> tuple[list[Example], dict[str, int]]:
     """Returns the examples of all ``paths``, and the number of dropped lines by reason."""
-    return merged(form.read(Path(path), labelled) for path in paths)
+    return merged(form.read(stored_path(Path(path)), labelled) for path in paths)
 
 
 def merged(files: Iterable[Examples]) -> tuple[list[Example], dict[str, int]]:

@@ -12,7 +12,6 @@ from langdetect import DetectorFactory, detect_langs
 from langdetect.lang_detect_exception import LangDetectException
 from langdetect.utils.ngram import NGram
 
-from headrace.data_prep.document import read_lines
 from headrace.data_prep.filters.language import compiled_langdetect
 from headrace.data_prep.filters.language.compiled_langdetect import (
     OTHER,
@@ -23,6 +22,7 @@ from headrace.data_prep.filters.language.compiled_langdetect import (
     probabilities,
 )
 from headrace.data_prep.text.code_points import CODE_POINTS
+from headrace.pipeline.core.text_files import read_lines
 
 PIECES = [
     "The river runs down the valley. ",

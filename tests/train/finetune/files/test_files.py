@@ -1,7 +1,9 @@
 """The formats of GLUE, SuperGLUE and SQuAD, on small files made here, and fields that a user names."""
 
+import bz2
 import gzip
 import json
+import lzma
 
 import pytest
 import zstandard
@@ -15,6 +17,8 @@ from headrace.train.finetune.files.named_fields import NamedFields
 from headrace.train.finetune.files.squad import Squad
 from headrace.train.finetune.files.superglue import SuperGlue
 
+COMPRESS = {".gz": gzip.compress, ".zst": zstandard.compress, ".bz2": bz2.compress, ".xz": lzma.compress}
+
 
 @settings
 class Holder:
@@ -27,10 +31,7 @@ def write(tmp_path):
 
     def file(name: str, text: str | bytes):
         content = text.encode() if isinstance(text, str) else text
-        if name.endswith(".gz"):
-            content = gzip.compress(content)
-        if name.endswith(".zst"):
-            content = zstandard.compress(content)
+        content = COMPRESS.get((tmp_path / name).suffix, bytes)(content)
         (tmp_path / name).write_bytes(content)
         return tmp_path / name
 
@@ -298,8 +299,8 @@ def test_a_number_that_fp32_does_not_hold_is_dropped(number, write):
         (
             "own.xml",
             "<a/>",
-            ": is of no known format (.xml suffix); name it .tsv, .txt, .csv, .jsonl, .ndjson, .json, also with .gz or "
-            ".zst after it",
+            ": is of no known format (.xml suffix); name it .tsv, .txt, .csv, .jsonl, .ndjson, .json, also with "
+            ".gz, .zst, .bz2, .xz after it",
         ),
     ],
 )
@@ -308,6 +309,23 @@ def test_a_file_of_another_format_is_refused(name, text, message, write):
     with pytest.raises(ArtifactError) as caught:
         Glue(task="sst2").read(path)
     assert str(caught.value) == f"{path}{message}"
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+@pytest.mark.parametrize("name", ["a.tsv", "A.TSV"])
+def test_a_compressed_file_is_read_whole_or_named(name, suffix, write):
+    text = "sentence\tlabel\n" + "".join(f"Sentence {number}.\t{number % 2}\n" for number in range(3000))
+    path = write(name + suffix, text)
+    assert len(Glue(task="sst2").read(path).examples) == 3000
+    whole = path.read_bytes()
+    halves = [COMPRESS[suffix](half) for half in (text[:20_000].encode(), text[20_000:].encode())]
+    path.write_bytes(b"".join(halves))
+    assert len(Glue(task="sst2").read(path).examples) == 3000, "all members"
+    for damaged in (whole[: len(whole) // 2], whole + b"garbage", halves[0] + halves[1][:-5]):
+        path.write_bytes(damaged)
+        with pytest.raises(ArtifactError) as caught:
+            Glue(task="sst2").read(path)
+        assert str(caught.value).startswith(f"{path}: cannot be decompressed (")
 
 
 def test_names_are_as_many_as_texts():
