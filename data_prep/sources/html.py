@@ -4,7 +4,7 @@ site/about.html  ->  Document(text, "site/about.html:0", {"url": <link rel="cano
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datatrove.data import Document
 from resiliparse.parse.html import HTMLTree
@@ -27,6 +27,7 @@ class Html(FileSource):
     ``crashed`` (the extractor).
     """
 
+    revision: ClassVar[int] = 1
     type: Literal["html"] = "html"
     extractor: Extractor = "resiliparse"
     """Program that extracts text from HTML; see benchmarks/html_extraction.py."""

@@ -9,7 +9,7 @@ Every record is counted: records = documents + drops. Files are plain, gzip or z
 """
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from datatrove.data import Document
 from fastwarc.warc import WarcRecord, WarcRecordType
@@ -40,6 +40,7 @@ class Warc(FileSource):
     ``too_slow``, ``too_much_memory``, ``crashed`` (the extractor).
     """
 
+    revision: ClassVar[int] = 1
     type: Literal["warc"] = "warc"
     extractor: Extractor = "resiliparse"
     """Program that extracts text from HTML; see benchmarks/html_extraction.py."""
