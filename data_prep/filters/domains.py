@@ -27,6 +27,9 @@ from headrace.pipeline.core.stage import RawFile
 MAX_HOST_CHARACTERS = 2000
 """A host has at most 253 characters; a user name and password may come before it."""
 
+NO_HOST = re.compile(r"[/:@\s]|^$")
+"""Matches what no name of a host holds."""
+
 
 @filter_settings
 class AllowedDomains(Filter):
@@ -45,6 +48,10 @@ class AllowedDomains(Filter):
 
     def __post_init__(self) -> None:
         require_file("allowed_domains.path", self.path, "a JSON file of sites")
+
+    def check(self) -> None:
+        """Refuses a list without a site."""
+        require_sites("allowed_domains.path", self.path, domain_table(self.path))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return (user_file(self.path),)
@@ -74,6 +81,11 @@ class AllowedUrls(Filter):
     def __post_init__(self) -> None:
         if not list_files(self.path):
             raise ConfigError("allowed_urls.path", f"{self.path} holds no list", "name a text file or folder of *.txt")
+
+    def check(self) -> None:
+        """Refuses a list without a URL."""
+        if not url_table(self.path):
+            raise ConfigError("allowed_urls.path", f"{self.path} lists no URL", "write one URL a line")
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return tuple(user_file(str(path)) for path in list_files(self.path))
@@ -108,6 +120,11 @@ class BlockedDomains(Filter):
     def __post_init__(self) -> None:
         for name, path in self._paths().items():
             require_file(f"blocked_domains.{name}", path, "a text file with one entry per line")
+
+    def check(self) -> None:
+        """Refuses a list without a site."""
+        if self.domains_path is not None:
+            require_sites("blocked_domains.domains_path", self.domains_path, entries(self.domains_path))
 
     def _paths(self) -> dict[str, str]:
         names = ("domains_path", "strict_words_path", "hard_words_path", "soft_words_path")
@@ -156,6 +173,18 @@ def domains_of(host: str, max_characters: int) -> Iterator[str]:
     while host:
         yield host
         host = host.partition(".")[2]
+
+
+def require_sites(where: str, path: str, names: Collection[str]) -> None:
+    """Checks that some of the ``names`` in the list ``path`` can be the name of a host.
+
+    Raises:
+        ConfigError: for the setting ``where``, when there is none: the list would match no page.
+    """
+    if not any(NO_HOST.search(name) is None for name in names):
+        first = next(iter(sorted(names)), None)
+        wrong = f"{path} lists no site" + f" ({first!r} is not the name of a host)" * bool(first)
+        raise ConfigError(where, wrong, "write names such as example.org, without http:// and path")
 
 
 @functools.cache

@@ -40,6 +40,24 @@ def load(path: str) -> Predict:
     Raises:
         ArtifactError: when it is not a fastText model.
     """
+    return read_model(path)
+
+
+def labels_of(path: str) -> set[str]:
+    """Returns the labels that the model file ``path`` can answer. The model does not stay in memory.
+
+    Raises:
+        ArtifactError: when it is not a fastText model.
+    """
+    return {label for label, _ in read_model(path)("a", -1)}
+
+
+def read_model(path: str) -> Predict:
+    """Reads the model file ``path``.
+
+    Raises:
+        ArtifactError: when it is not a fastText model.
+    """
     try:
         model = fasttext.load_model(path)
     except ValueError as error:

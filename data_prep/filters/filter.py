@@ -19,6 +19,7 @@ from pydantic import ConfigDict
 from typing_extensions import dataclass_transform
 
 from headrace.data_prep.document import Drop
+from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import STRICT
 from headrace.pipeline.core.stage import RawFile
 
@@ -132,6 +133,17 @@ def removed_parts(document: Document) -> Iterator[tuple[str, str, int]]:
     for unit in REMOVED_UNITS:
         for rule, number in document.metadata.get(f"removed_{unit}", {}).items():
             yield unit, rule, number
+
+
+def check_lower_case(where: str, words: Iterable[str]) -> None:
+    """Checks the ``words`` of the setting ``where``, which are compared with text in lower case.
+
+    Raises:
+        ConfigError: for the first that has another case: it would never be found.
+    """
+    for word in words:
+        if word != word.lower():
+            raise ConfigError(where, f"{word!r} is never found in text in lower case", f"write {word.lower()!r}")
 
 
 def ratio(part: float, whole: float) -> float:

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.c4.rules import FewWords
-from headrace.data_prep.filters.filter import above, count_removed, filter_settings, ratio
+from headrace.data_prep.filters.filter import above, check_lower_case, count_removed, filter_settings, ratio
 from headrace.data_prep.filters.line_rules import LineFilter, LineRule, apply_rules
 from headrace.pipeline.core.settings import Fraction, Positive, SomeTexts, settings
 
@@ -65,6 +65,9 @@ class CounterLine(LineRule):
     type: Literal["counter_line"] = "counter_line"
     counted: SomeTexts = COUNTED
     """Nouns that are counted, in lower case (DCLM's list)."""
+
+    def __post_init__(self) -> None:
+        check_lower_case("counter_line.counted", self.counted)
 
     def apply(self, line: str) -> str | None:
         found = _COUNT.fullmatch(line.lower())

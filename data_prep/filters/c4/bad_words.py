@@ -17,15 +17,17 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.c4.word_search import Trie, may_hold, trie_of
 from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.language.language_codes import remedy
 from headrace.data_prep.filters.urls import url_number
 from headrace.data_prep.filters.user_files import read_text
-from headrace.pipeline.core.errors import ArtifactError, ConfigError, suggestion
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.settings import FilePath, Fraction
 from headrace.pipeline.core.stage import RawFile
 
 LISTS = Path(__file__).parent / "bad_words_lists"
 UNSPACED = ("ja", "th", "zh")
 """Languages that are written without spaces. There a bad word counts at any position."""
+DEFAULT_LANGUAGE = "en"
 LIST_NAMES = {"tl": "fil"}
 """Language codes of langdetect and fastText for which LDNOOBW and CLD3 use another code (Tagalog, Filipino). Both codes
 name the list."""
@@ -42,7 +44,7 @@ class BadWords(Filter):
     type: Literal["bad_words"] = "bad_words"
     path: FilePath | None = None
     """A folder of your own lists ``<language>.json``; None: LDNOOBW's lists."""
-    default_language: str = "en"
+    default_language: str = DEFAULT_LANGUAGE
     """The list for pages whose language was not identified."""
     filter_fraction: Fraction = 1.0
     """The fraction of matching pages that is dropped, chosen by the MD5 of the normalized URL (C4: 1, mC4: 0.999)."""
@@ -53,7 +55,10 @@ class BadWords(Filter):
         known = languages_of(list_files(self.path))
         for language in self.allowed:
             if language not in known:
-                raise ConfigError("bad_words.allowed", f"no list for {language!r}", suggestion(language, known))
+                raise ConfigError("bad_words.allowed", f"no list for {language!r}", remedy(language, known))
+        if self.default_language not in known and self.default_language != DEFAULT_LANGUAGE:
+            wrong = f"no list for {self.default_language!r}"
+            raise ConfigError("bad_words.default_language", wrong, remedy(self.default_language, known))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         files = [(path.name, path.read_bytes()) for path in list_files(self.path)] if self.path else []

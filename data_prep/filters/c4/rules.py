@@ -15,6 +15,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from headrace.data_prep.filters.c4.line_scan import ENDS, ENDS_NOT, RARE, WORD_COUNT, WORD_LENGTH, Check
+from headrace.data_prep.filters.filter import check_lower_case
 from headrace.data_prep.filters.line_rules import LineRule
 from headrace.pipeline.core.settings import Natural, Positive, SomeTexts, settings
 
@@ -161,6 +162,9 @@ class Policy(C4Rule):
     type: Literal["policy"] = "policy"
     phrases: SomeTexts = POLICY_PHRASES
     """Lower-case phrases (TFDS ``_POLICY_SUBSTRINGS``)."""
+
+    def __post_init__(self) -> None:
+        check_lower_case("policy.phrases", self.phrases)
 
     def apply(self, line: str) -> str | None:
         lower = line.lower()

@@ -9,7 +9,7 @@ from datatrove.data import Document
 from pydantic import Field
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.filter import Filter, above, below, filter_settings, ratio
+from headrace.data_prep.filters.filter import Filter, above, below, check_lower_case, filter_settings, ratio
 from headrace.data_prep.filters.gopher.page_statistics import PageStatistics
 from headrace.data_prep.filters.page_rules import Counting, PageRule, first_failure
 from headrace.pipeline.core.errors import ConfigError
@@ -136,6 +136,12 @@ class StopWords(PageRule):
     """English stop words (the eight of Gopher)."""
     min_words: Natural = 2
     """Fewest different stop words (Gopher: 2)."""
+
+    def __post_init__(self) -> None:
+        check_lower_case("stop_words.words", self.words)
+        if self.min_words > (most := len(set(self.words))):
+            wrong = f"{self.min_words} of {most} different words: every page would be dropped"
+            raise ConfigError("stop_words.min_words", wrong, f"give at most {most}, or more words")
 
     def failure(self, page: PageStatistics) -> str | None:
         found = page.bare_words.intersection(self.words)

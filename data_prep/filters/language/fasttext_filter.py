@@ -6,13 +6,15 @@ benchmarks/language_agreement.py measures how often the two agree. Codes are tho
 (``zh``; langdetect has ``zh-cn`` and ``zh-tw``), else those of ISO 639-3.
 """
 
+from pathlib import Path
 from typing import Literal
 
 from datatrove.data import Document
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.filters.fasttext_model import language_model, load
+from headrace.data_prep.filters.fasttext_model import labels_of, language_model, load
 from headrace.data_prep.filters.filter import Filter, filter_settings
+from headrace.data_prep.filters.language.language_codes import check_codes
 from headrace.data_prep.filters.user_files import require_file, user_file
 from headrace.pipeline.core.settings import FilePath, Fraction, Positive, SomeTexts
 from headrace.pipeline.core.stage import RawFile
@@ -40,6 +42,11 @@ class LanguageFasttext(Filter):
             language_model()
         else:
             require_file("language_fasttext.path", self.path, "a fastText model")
+
+    def check(self) -> None:
+        """Refuses languages that the model cannot answer."""
+        path = self.path or language_model()
+        check_codes(f"{self.type}.languages", Path(path).name, self.languages or (), labels_of(path))
 
     def raw_files(self) -> tuple[RawFile, ...]:
         return () if self.path is None else (user_file(self.path),)

@@ -11,6 +11,8 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.filter import Filter, filter_settings
 from headrace.data_prep.filters.language import compiled_langdetect
+from headrace.data_prep.filters.language.langdetect_profiles import profile_names
+from headrace.data_prep.filters.language.language_codes import check_codes
 from headrace.pipeline.core.settings import Fraction, SomeTexts
 
 
@@ -26,6 +28,9 @@ class Language(Filter):
     """The languages to keep, in langdetect's codes; None: all."""
     min_score: Fraction = 0.99
     """Lowest probability of the language (C4: 0.99)."""
+
+    def __post_init__(self) -> None:
+        check_codes("language.languages", "langdetect", self.languages or (), profile_names())
 
     def judge(self, document: Document) -> Drop | None:
         found = compiled_langdetect.identify(document.text)

@@ -24,10 +24,15 @@ class Profile(TypedDict):
     """The number of n-grams of each length that were seen."""
 
 
+def profile_names() -> list[str]:
+    """Returns the names of the profiles, which are the codes of the languages, in the order in which langdetect reads
+    them."""
+    return [name for name in os.listdir(PROFILES_DIRECTORY) if not name.startswith(".")]
+
+
 def read_profiles() -> list[Profile]:
     """Reads the profiles, in the order in which langdetect reads them, without n-grams that it never uses."""
-    paths = [Path(PROFILES_DIRECTORY, name) for name in os.listdir(PROFILES_DIRECTORY) if not name.startswith(".")]
-    profiles: list[Profile] = [json.loads(path.read_bytes()) for path in paths]
+    profiles: list[Profile] = [json.loads(Path(PROFILES_DIRECTORY, name).read_bytes()) for name in profile_names()]
     for profile in profiles:
         used = {gram: times for gram, times in profile["freq"].items() if len(gram) <= NGram.N_GRAM and gram != " "}
         profile["freq"] = used

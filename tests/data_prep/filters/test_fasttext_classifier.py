@@ -6,7 +6,7 @@ from datatrove.data import Document
 from headrace.data_prep.document import Drop
 from headrace.data_prep.filters.fasttext_classifier import FasttextClassifier
 from headrace.data_prep.filters.fasttext_model import language_model, load
-from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.core.errors import ArtifactError, ConfigError
 
 TEXT = "The river runs down the valley\nand turns the wheel of the old mill."
 
@@ -37,3 +37,14 @@ def test_the_model_decides_the_address(tmp_path) -> None:
     assert str(caught.value) == (
         f"fasttext_classifier.path: there is no file {tmp_path / 'none'}; name a fastText model"
     )
+
+
+def test_the_label_is_checked_before_a_run_starts(tmp_path) -> None:
+    FasttextClassifier(path=language_model(), label="en", min_score=0.5).check()
+    with pytest.raises(ConfigError) as caught:
+        FasttextClassifier(path=language_model(), label="__label__en", min_score=0.5).check()
+    wrong = "fasttext_classifier.label: the model has no label '__label__en'"
+    assert str(caught.value) == f"{wrong}; did you mean 'en'?"
+    (tmp_path / "text").write_text("no model")
+    with pytest.raises(ArtifactError):
+        FasttextClassifier(path=str(tmp_path / "text"), label="en", min_score=0.5).check()

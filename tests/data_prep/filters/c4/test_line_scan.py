@@ -49,7 +49,7 @@ rules = st.one_of(
     st.builds(LongWord, max_word_characters=st.integers(0, 12)),
     st.builds(FewWords, min_words=st.integers(0, 6)),
     st.builds(EndMark, marks=strings.map(tuple)),
-    st.builds(Policy, phrases=strings.map(tuple)),
+    st.builds(Policy, phrases=strings.map(lambda found: tuple(map(str.lower, found)))),
     st.sampled_from([Citations(), Ellipsis(), LoremIpsum(), Javascript(), CurlyBracket(), Policy(), EndMark()]),
 )
 
