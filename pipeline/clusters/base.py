@@ -130,7 +130,7 @@ class Cluster(Protocol):
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.
-            TaskError: when the scheduler refuses, or does not answer.
+            TaskError: when the scheduler refuses, does not answer, or shows afterwards that a job goes on.
         """
 
 
@@ -149,6 +149,9 @@ class Scheduler(Cluster, Protocol):
 
     def resources(self, kind: Kind) -> tuple[str, ...]:
         """The resources that a job of ``kind`` asks for: a job whose resources differ may be replaced."""
+
+    def notes(self) -> Iterable[str]:
+        """Yields lines for the user who submits: what of the environment changes the jobs, and what does not."""
 
     def replaces(self, is_running: bool) -> bool:
         """Whether a submission with other resources replaces a job of the run that is running, or still waits."""

@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from headrace.pipeline.clusters import slurm_client
+from headrace.pipeline.clusters import slurm_client, slurm_variables
 from headrace.pipeline.clusters.base import Entry, Job, JobRequest, Kind, Scheduler
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.settings import FilePath, Positive, Texts, settings
@@ -167,8 +167,10 @@ class Slurm:
         return self.replaced_jobs == "all" or (self.replaced_jobs == "pending" and not is_running)
 
     def resources(self, kind: Kind) -> tuple[str, ...]:
-        own = self.train_options if kind == "ranks" else self.data_options
-        return (*self._placement(kind), *self._sizes(kind), *self.options, *own)
+        return slurm_variables.with_places(os.environ, self._given(kind))
+
+    def notes(self) -> Iterable[str]:
+        return slurm_variables.notes(os.environ, (self._given("tasks"), self._given("ranks")))
 
     def submit(self, request: JobRequest) -> Job:
         """Submits one job with sbatch.
@@ -195,6 +197,11 @@ class Slurm:
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         return slurm_client.queued(jobs)
+
+    def _given(self, kind: Kind) -> tuple[str, ...]:
+        """Returns the options that the settings give for jobs of ``kind``."""
+        own = self.train_options if kind == "ranks" else self.data_options
+        return (*self._placement(kind), *self._sizes(kind), *self.options, *own)
 
     def _placement(self, kind: Kind) -> list[str]:
         """Returns the options of partition, account and QOS: those of the kind of job, else those of every job."""

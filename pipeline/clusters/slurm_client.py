@@ -5,8 +5,10 @@ Options and arguments are elements of an argument list: no shell reads them, so 
 
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 
+from headrace.pipeline.clusters import slurm_variables
 from headrace.pipeline.clusters.base import Entry, Job
 from headrace.pipeline.core.errors import ConfigError, TaskError
 
@@ -24,20 +26,37 @@ ENDED = frozenset(
 )
 """The states that a job does not leave by itself (squeue's manual, JOB STATE CODES)."""
 
+ENDING = frozenset({"COMPLETING", "STAGE_OUT", "SIGNALING"})
+"""The states of a job whose processes are being ended."""
+CANCEL_SECONDS, POLL_SECONDS = 10.0, 1.0
+"""The time in which a cancelled job must begin to end, and the pause between two questions."""
+
 RESERVED = (
     *("--job-name", "--clusters", "--array", "--dependency", "--output", "--parsable"),
     *("-J", "-M", "-a", "-d", "-o"),
 )
 """Options of sbatch that Headrace sets, or with which it would not find its jobs again."""
 
+UNANSWERED = {
+    "--wait": "would keep sbatch from answering until the job has ended (headrace watch waits for a run)",
+    "--test-only": "submits nothing (headrace plan shows what a run would do)",
+}
+"""Options of sbatch after which it has no number of a job."""
+
 
 def check_options(options: Sequence[str], program: str, setting: str) -> None:
     """Checks the ``options`` of sbatch or srun that a user gives in ``setting``.
 
     Raises:
-        ConfigError: when one of them is no option, or would hide the jobs.
+        ConfigError: when one of them is no option, would hide the jobs, or would break them.
     """
     for option in options:
+        name, _, value = option.partition("=")
+        if program == "sbatch" and name in UNANSWERED:
+            raise ConfigError(setting, f"{option!r} {UNANSWERED[name]}", "remove it")
+        if program == "srun" and name == "--export" and value.split(",")[0] != "ALL":
+            wrong = f"{option!r} would take the address at which the ranks meet from them"
+            raise ConfigError(setting, wrong, "write --export=ALL,NAME=value")
         if program == "sbatch" and _is_reserved(option):
             wrong = f"{option!r} would hide the jobs from headrace status and cancel"
             raise ConfigError(setting, wrong, "remove it: Headrace names, orders and finds its jobs itself")
@@ -91,14 +110,32 @@ def queued(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
 
 
 def cancel(jobs: Sequence[int]) -> None:
-    """Cancels ``jobs``. One that has ended stays as it is.
+    """Cancels ``jobs``. One that has ended stays as it is. The queue is asked afterwards: scancel also succeeds when it
+    cancels nothing.
 
     Raises:
-        ConfigError, TaskError: see ``ask``; also when scancel fails.
+        ConfigError, TaskError: see ``ask``; also when scancel fails, or jobs still wait or run.
     """
     answer = ask(["scancel", *map(str, jobs)])
     if answer.returncode and UNKNOWN_JOB not in answer.stderr:
         raise TaskError("cluster=slurm", f"scancel failed: {answer.stderr.strip()}", "run again when SLURM is up")
+    deadline = time.monotonic() + CANCEL_SECONDS
+    while going := _going(jobs):
+        if time.monotonic() >= deadline:
+            wrong = f"scancel succeeded, but squeue shows {', '.join(going)}"
+            raise TaskError("cluster=slurm", wrong, "run again, or cancel them with scancel")
+        time.sleep(POLL_SECONDS)
+
+
+def _going(jobs: Sequence[int]) -> list[str]:
+    """Returns ``7 RUNNING`` for each of ``jobs`` that neither has ended nor is ending."""
+    entries = queued([Job(number, "", None) for number in jobs])
+    return [
+        f"{number} {entry.state}"
+        for number, own in entries.items()
+        for entry in own
+        if entry.is_live and entry.state not in ENDING
+    ]
 
 
 def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
@@ -108,13 +145,16 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         ConfigError: when this machine has no such client.
         TaskError: when it does not answer in time.
     """
-    # In a job, SLURM_* describe that job: clients would read them as options of the new one.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
-    if "SLURM_CONF" in os.environ:
-        environment["SLURM_CONF"] = os.environ["SLURM_CONF"]
+    environment = slurm_variables.for_clients(os.environ)
     try:
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=ANSWER_SECONDS, env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=ANSWER_SECONDS,
+            env=environment,
         )
     except FileNotFoundError:
         raise ConfigError("cluster=slurm", f"no {command[0]} on this machine", "run on a login node") from None

@@ -24,6 +24,7 @@ from headrace.pipeline.clusters.slurm_client import ask
 from headrace.pipeline.core import bad_nodes, error_report
 from headrace.pipeline.core.errors import HeadraceError, TaskError
 from headrace.pipeline.core.system_errors import system_errors_explained
+from headrace.pipeline.core.variables import without_process
 from headrace.train.checkpoint.names import CHECKPOINTS, checkpoints
 
 FIRST_PORT, PORTS = 15000, 15000
@@ -95,9 +96,9 @@ def attempt(ranks: SrunRanks, rank: Sequence[str], stage: str, folder: Path, lim
     where = f"rendezvous {address}:{port}, from {before or START}"
     print(f"headrace: {stage}, {nodes}, job {job}, attempt {restarts + 1}, {where}", flush=True)
     cores = os.environ.get("SLURM_CPUS_PER_TASK", "1")
-    command = ["srun", "--kill-on-bad-exit=1", f"--cpus-per-task={cores}", *rank]
+    command = ["srun", "--kill-on-bad-exit=1", "--export=ALL", f"--cpus-per-task={cores}", *rank]
     bad_nodes.clear(folder)
-    ranks.start(command, os.environ | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
+    ranks.start(command, without_process(os.environ) | {"MASTER_ADDR": address, "MASTER_PORT": str(port)})
     status = ranks.wait()
     try:
         reported, after = error_report.read(folder), newest_checkpoint(folder)

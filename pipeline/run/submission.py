@@ -83,6 +83,8 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
             scheduler.cancel(replaced)
         if table.row_count:
             show_table(table)
+    for note in scheduler.notes():
+        print(note)
     print(f"logs: {run_json.parent / 'logs'}/<stage>.<phase>-<job>_<index>.log")
     print(*_last_lines(work, submitted, saved), sep="\n")
 

@@ -167,10 +167,23 @@ def test_small_data_in_one_job_and_ranks_in_a_container_give_what_one_machine_gi
     assert [line.split()[0] for line in started] == ["mill:texts..packed", *["mill:weights"] * 2, "mill:report"]
 
 
-def test_a_waiting_job_is_replaced_by_one_with_other_resources(slurm: OneMachineSlurm, tmp_path: Path) -> None:
+HOSTILE = {
+    **{"SBATCH_EXPORT": "NONE", "SBATCH_WAIT": "1", "SBATCH_ARRAY_INX": "7", "SBATCH_NO_REQUEUE": "1"},
+    **{"SBATCH_OUTPUT": "/dev/null", "SQUEUE_PARTITION": "urgent", "SQUEUE_STATES": "RUNNING", "SQUEUE_FORMAT": "%i"},
+    **{"SCANCEL_STATE": "RUNNING", "SCANCEL_PARTITION": "urgent", "SLURM_CLUSTERS": "other", "SRUN_EXPORT_ENV": "NONE"},
+    **{"RANK": "3", "WORLD_SIZE": "8", "MASTER_ADDR": "10.9.9.9", "MASTER_PORT": "1"},
+}
+
+
+def test_a_waiting_job_is_replaced_by_one_with_other_resources_whatever_the_environment_says(
+    slurm: OneMachineSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = (write_source(tmp_path / "raw"), "cleaning=none", f"root={tmp_path}/root", "until=clean")
-    old = submit(*line, "cluster.options=['--begin=now+1hour']")
-    new = submit(*line)
+    with monkeypatch.context() as patch:
+        for name, value in HOSTILE.items():
+            patch.setenv(name, value)
+        old = submit(*line, "cluster.options=['--begin=now+1hour']")
+        new = submit(*line)
     assert [row[-2:] for row in new] == [["replaces", row[3]] for row in old]
     wait_for_jobs()
     ended = client("squeue", "--noheader", "--states=all", "--format=%A %T", f"--jobs={old[1][3]},{new[1][3]}")

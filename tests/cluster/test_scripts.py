@@ -117,17 +117,34 @@ def test_site_env_is_sourced_and_its_words_reach_the_task(
     assert record["environment"]["OMP_NUM_THREADS"] == "2"
 
 
-def train(folder: Path, program: str, *options: str) -> int:
-    script = [str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(folder / "artifact"), "2", program]
+def train(folder: Path, program: str, *options: str, site_env: str = "") -> int:
+    script = [str(SCRIPTS / "train.sbatch"), "run.json", "weights", str(folder / "artifact"), "2", program, site_env]
     return sbatch("--nodes=2", f"--output={folder}/log", *options, *script)
 
 
+HOSTILE_SITE = "export SLURM_NTASKS=1 SLURM_EXPORT_ENV=NONE SRUN_EXPORT_ENV=NONE SLURM_TASK_PROLOG=/no SRUN_OUTPUT=none"
+
+
+@pytest.mark.parametrize("export", ["ALL", "NONE"])
 def test_train_gives_every_rank_its_number_and_one_address(
-    slurm: OneMachineSlurm, stand_in: Callable[[str], str], tmp_path: Path
+    slurm: OneMachineSlurm,
+    stand_in: Callable[[str], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    export: str,
 ) -> None:
-    job = train(tmp_path, stand_in(""), "--ntasks-per-node=2", "--cpus-per-task=2")
+    """The submitter is itself a rank, and the file of the site sets options of srun, which break the job."""
+    site_env = tmp_path / "site.env"
+    site_env.write_text(f"{HOSTILE_SITE} FROM_SITE=yes\n")
+    for name, value in (("RANK", "7"), ("MASTER_ADDR", "10.9.9.9"), ("TORCHELASTIC_USE_AGENT_STORE", "True")):
+        monkeypatch.setenv(name, value)
+    options = ("--ntasks-per-node=2", "--cpus-per-task=2", f"--export={export}")
+    job = train(tmp_path, stand_in(""), *options, site_env=str(site_env))
     assert reaches(job, "COMPLETED")
     environments = [record["environment"] for record in recorded(tmp_path)]
+    assert {environment["FROM_SITE"] for environment in environments} == {"yes"}
+    assert not [name for environment in environments for name in environment if name in ("RANK", "SRUN_OUTPUT")]
+    assert not [name for environment in environments for name in environment if name.startswith("TORCHELASTIC_")]
     names = ("SLURM_PROCID", "SLURM_LOCALID", "SLURMD_NODENAME", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
     assert [tuple(environment[name] for name in names) for environment in environments] == [
         ("0", "0", "n1", "4", "2"),

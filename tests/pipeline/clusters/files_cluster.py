@@ -81,6 +81,9 @@ class Files:
     def resources(self, kind: Kind) -> tuple[str, ...]:
         return (f"width {self.width}",)
 
+    def notes(self) -> tuple[str, ...]:
+        return ()
+
     def replaces(self, is_running: bool) -> bool:
         return not is_running
 

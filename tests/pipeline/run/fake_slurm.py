@@ -97,6 +97,10 @@ for line in found:
     SCANCEL = """#!{python}
 import os, sys
 open(os.path.join({folder!r}, "cancelled"), "a").write(" ".join(sys.argv[1:]) + "\\n")
+path = os.path.join({folder!r}, "queue")
+rows = open(path).read().splitlines() if os.path.exists(path) else []
+rows = [row for row in rows if row.split("|")[0] not in sys.argv[1:]]
+open(path, "w").write("".join(row + "\\n" for row in rows))
 """
 
     def __init__(self, folder: Path) -> None:
