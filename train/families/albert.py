@@ -21,6 +21,8 @@ class Albert(Family):
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder",)
     weight_names = WeightNames(
         block="albert.encoder.albert_layer_groups.0.albert_layers",
+        prefix="albert",
+        further={f"predictions.{leaf}": (f"predictions.decoder.{leaf}",) for leaf in ("weight", "bias")},
         inner={
             "attention.qkv": ("attention.query", "attention.key", "attention.value"),
             "attention.output": ("attention.dense",),

@@ -40,7 +40,8 @@ def stack_names(stack: str, inner: Mapping[str, tuple[str, ...]]) -> WeightNames
         "embedding_norm": f"model.{stack}.layernorm_embedding",
         "head": "lm_head",
     }
-    return WeightNames(block=f"model.{stack}.layers", inner=inner, outer=outer)
+    further = {"model.shared.weight": ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")}
+    return WeightNames(block=f"model.{stack}.layers", inner=inner, outer=outer, prefix="model", further=further)
 
 
 class Bart(Family):

@@ -22,6 +22,8 @@ class Bert(Family):
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder",)
     weight_names = WeightNames(
         block="bert.encoder.layer",
+        prefix="bert",
+        further={f"cls.predictions.{leaf}": (f"cls.predictions.decoder.{leaf}",) for leaf in ("weight", "bias")},
         inner={
             "attention.qkv": ("attention.self.query", "attention.self.key", "attention.self.value"),
             "attention.output": ("attention.output.dense",),

@@ -16,6 +16,7 @@ class Bloom(Family):
     model_type = "bloom"
     weight_names = WeightNames(
         block="transformer.h",
+        prefix="transformer",
         inner={
             "attention_norm": ("input_layernorm",),
             "attention.qkv": ("self_attention.query_key_value",),

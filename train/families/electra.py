@@ -20,6 +20,7 @@ class Electra(Family):
     stacks: ClassVar[tuple[StackName, ...]] = ("discriminator", "encoder")
     weight_names = WeightNames(
         block="electra.encoder.layer",
+        prefix="electra",
         inner=Bert.weight_names.inner,
         outer={
             "embedding": "electra.embeddings.word_embeddings",

@@ -69,6 +69,10 @@ class WeightNames:
     qkv_by_head: bool = False
     """Whether the fused matrix of queries, keys and values is ordered by head: queries, keys and values of head 0, then
     of head 1, …; ours has all queries first."""
+    prefix: str = ""
+    """The first part of the names below the head, which a model that was saved without its head lacks."""
+    further: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    """Hugging Face name of a weight → further names that a file may have it under. Those that are there come first."""
     encoder: "WeightNames | None" = None
     """The names of the encoder's weights in an encoder–decoder; the others are those of its decoder."""
 
@@ -81,6 +85,11 @@ class WeightNames:
             return (f"{self.outer.get(module, module)}.{leaf}",)
         _, number, part = module.split(".", 2)
         return tuple(f"{self.block}.{number}.{hf_part}.{leaf}" for hf_part in self.inner.get(part, (part,)))
+
+    def all_of(self, name: str) -> tuple[str, ...]:
+        """Returns all Hugging Face names of our weight ``name``, which has one in the class, the first choice first."""
+        (hf_name,) = self.of(name)
+        return (*self.further.get(hf_name, ()), hf_name)
 
     def is_in_block(self, name: str) -> bool:
         """Whether our weight ``name`` belongs to a Transformer block."""
@@ -102,6 +111,8 @@ class Family(abc.ABC):
     padding_id: ClassVar[int | None] = None
     """The id of padding from which the class counts positions; None: its positions do not depend on it. A model whose
     tokenizer has another has our own format."""
+    always_ties: ClassVar[bool] = False
+    """Whether the class ties its output layer to the embedding, whatever ``tie_word_embeddings`` says."""
     width_and_heads: ClassVar[tuple[str, str] | None] = None
     """The names in config.json of the width and the number of heads, where the heads share the width evenly."""
     defaults: ClassVar[Mapping[str, Any]] = {}

@@ -6,16 +6,22 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.families.hf_config import read_weight_files
+from headrace.train.families.weight_files import INDEX, WEIGHTS
 
 
-def check_weights(folder: Path) -> None:
-    """Checks that ``folder`` has weights.
+def needed_weight_files(folder: Path) -> list[Path]:
+    """Returns the files that hold the weights of ``folder``.
 
     Raises:
-        ArtifactError: when it has none in the format of safetensors.
+        ArtifactError: when it has none in the format of safetensors, or one of them is missing.
     """
-    if not any(folder.glob("*.safetensors")):
-        raise ArtifactError(str(folder), "has no *.safetensors", "save the model in that format")
+    if found := read_weight_files(folder):
+        return found
+    if stray := sorted(path.name for path in folder.glob("*.safetensors")):
+        wrong = f"has {stray[0]}, but neither {WEIGHTS} nor {INDEX}, which says which files count"
+        raise ArtifactError(str(folder), wrong, f"fetch {INDEX}, too, or rename a single file to {WEIGHTS}")
+    raise ArtifactError(str(folder), "has no *.safetensors", "save the model in that format")
 
 
 def check_memory(folder: Path, parameters: int) -> None:
@@ -39,7 +45,7 @@ def check_layers(folder: Path, layers: int) -> None:
         ArtifactError: naming both numbers.
     """
     weights = 0
-    for file in sorted(folder.glob("*.safetensors")):
+    for file in read_weight_files(folder):
         try:
             with safe_open(file, "np") as opened:
                 weights += len(opened.keys())

@@ -20,6 +20,7 @@ class Gpt2(Family):
     model_type = "gpt2"
     weight_names = WeightNames(
         block="transformer.h",
+        prefix="transformer",
         inner={
             "attention_norm": ("ln_1",),
             "attention.qkv": ("attn.c_attn",),

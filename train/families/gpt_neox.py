@@ -23,6 +23,8 @@ class GptNeoX(Family):
     model_type = "gpt_neox"
     weight_names = WeightNames(
         block="gpt_neox.layers",
+        prefix="gpt_neox",
+        further={"embed_out.weight": ("lm_head.weight",)},
         inner={
             "attention_norm": ("input_layernorm",),
             "attention.qkv": ("attention.query_key_value",),

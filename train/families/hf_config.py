@@ -13,6 +13,8 @@ from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families import registry
 from headrace.train.families.family import Family
+from headrace.train.families.stored_weights import with_stored_head
+from headrace.train.families.weight_files import weight_files
 
 SIZES = (
     *("n_layer", "n_embd", "n_head", "n_positions"),
@@ -29,15 +31,32 @@ CONTEXT = "context_form"
 def read_model_config(folder: Path) -> tuple[ModelConfig, int]:
     """Returns the shape in ``folder``/config.json, and the size of its vocabulary.
 
+    The output layer is tied to the embedding where config.json says so and the weights, if there are any, allow it.
     Dropout is not read: no weight depends on it.
 
     Raises:
-        ArtifactError: when there is none, or the model is of a kind that Transformer does not compute.
+        ArtifactError: when there is none, the model is of a kind that Transformer does not compute, or a file that
+            holds weights is missing or damaged.
     """
     hf_config = _read(folder)
     config = _model_config(hf_config, folder)
     with _named_faults(folder):
-        return config, Fields(hf_config)["vocab_size"]
+        vocabulary = Fields(hf_config)["vocab_size"]
+    return with_stored_head(config, _family(hf_config, folder), weight_files(folder, hf_config)), vocabulary
+
+
+def read_weight_files(folder: Path) -> list[Path]:
+    """Returns the files that hold the weights of ``folder``; none where it has only files of another format.
+
+    Raises:
+        ArtifactError: when there is no config.json, or one of the files is missing.
+    """
+    return weight_files(folder, _read(folder))
+
+
+def ties_by_config(folder: Path) -> bool:
+    """Whether ``folder``/config.json ties the output layer to the embedding."""
+    return _model_config(_read(folder), folder).tied
 
 
 def read_context_form(folder: Path) -> ContextForm:

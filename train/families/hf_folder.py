@@ -16,7 +16,8 @@ import contextlib
 import dataclasses
 import functools
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +34,26 @@ from headrace.pipeline.core.system_errors import rust_os_error
 from headrace.train.config import ModelConfig
 from headrace.train.context import LEFT_TO_RIGHT, ContextForm
 from headrace.train.families.family import Family, WeightNames
-from headrace.train.families.folder_checks import check_layers, check_memory
-from headrace.train.families.hf_config import CONTEXT, GENERATOR, read_context_form, read_family, read_model_config
+from headrace.train.families.folder_checks import check_layers, check_memory, needed_weight_files
+from headrace.train.families.hf_config import (
+    CONTEXT,
+    GENERATOR,
+    read_context_form,
+    read_family,
+    read_model_config,
+    ties_by_config,
+)
+from headrace.train.families.matrix_layout import from_hf, to_hf
 from headrace.train.families.registry import OWN, family_of
+from headrace.train.families.stored_weights import stored_tensors
 from headrace.train.families.task_heads import TaskKind
 from headrace.train.families.task_names import TaskFields, task_family, task_names
+from headrace.train.families.weight_files import WEIGHTS
 from headrace.train.model import pair
 from headrace.train.model.pair import Pair, divided
 from headrace.train.model.task_model import BACKBONE, HEAD, TaskModel
 from headrace.train.model.transformer import Transformer
 
-WEIGHTS = "model.safetensors"
 SPLIT_WEIGHTS = "model{suffix}.safetensors"
 """The pattern of the names of several files."""
 TOKEN_IDS = ("bos_token_id", "eos_token_id", "pad_token_id")
@@ -82,7 +92,7 @@ def export(
     names = family.names(config) if task is None else task_names(family, config, task.kind)
     tensors: dict[str, Tensor] = {}
     for name, value in weights:
-        tensors.update(_to_hf(name, value, config, names))
+        tensors.update(to_hf(name, value, config, names))
     _save({name: value.contiguous() for name, value in tensors.items()}, folder, file_bytes)
     hf_config = family.to_hf_config(config) | {"vocab_size": vocabulary} | _token_ids(tokenizer, family)
     if config.stack == "encoder_decoder":
@@ -170,13 +180,17 @@ def read_weights(model: Transformer | Pair, folder: Path) -> Iterator[tuple[str,
         return
     config, family = model.config, read_family(folder)
     names = family.names(config)
+    if ties_by_config(folder) and not config.tied:
+        _warn(f"{folder} holds an output layer other than the embedding: it counts, not tie_word_embeddings=true")
+    parameters = dict(model.named_parameters())
+    wanted = {hf_name for name in parameters for hf_name in _alternatives(name, config, names)}
     with contextlib.ExitStack() as stack:
-        tensors = _opened(folder, stack)
+        tensors = _opened(folder, names, wanted.union(family.zero_weights), stack)
         for name in family.zero_weights:
             if name in tensors and tensors[name]().any():
                 raise ArtifactError(str(folder), f"has values other than 0 in {name!r}", "only 0 is computed")
-        for name, parameter in model.named_parameters():
-            value = _from_hf(folder, name, tensors, config, names)
+        for name, parameter in parameters.items():
+            value = _read(folder, name, tensors, config, names)
             if value.shape != parameter.shape:
                 wrong = f"holds {name} as {tuple(value.shape)}, by its config.json it is {tuple(parameter.shape)}"
                 raise ArtifactError(str(folder), wrong, "give a folder with whole weights")
@@ -192,75 +206,59 @@ def read_task_weights(model: TaskModel, folder: Path, kind: TaskKind) -> Iterato
     yield from ((f"{BACKBONE}{name}", value) for name, value in read_weights(backbone, folder))
     family = read_family(folder)
     names = task_names(family, backbone.config, kind)
+    head = {name: value for name, value in model.named_parameters() if name.startswith(HEAD)}
     with contextlib.ExitStack() as stack:
-        tensors = _opened(folder, stack)
-        for name, parameter in model.named_parameters():
-            (hf_name,) = names.of(name) if name.startswith(HEAD) else ("",)
+        tensors = _opened(folder, names, {names.of(name)[0] for name in head}, stack)
+        for name, parameter in head.items():
+            (hf_name,) = names.of(name)
             if hf_name in tensors and not name.startswith(f"{HEAD}output."):
                 value = tensors[hf_name]()
                 if value.shape == parameter.shape:
                     yield name, value
 
 
-def _opened(folder: Path, stack: contextlib.ExitStack) -> Mapping[str, Callable[[], Tensor]]:
-    """Returns a function that reads the tensor for each name in the files of ``folder``, which ``stack`` closes."""
-    readers: dict[str, Callable[[], Tensor]] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
-            file = stack.enter_context(safe_open(path, "pt"))
-        except SafetensorError as error:
-            raise ArtifactError(str(path), f"cannot be read ({error})", "fetch it again") from None
-        readers |= {name: functools.partial(file.get_tensor, name) for name in file.keys()}  # noqa: SIM118
+def _opened(
+    folder: Path, names: WeightNames, wanted: Collection[str], stack: contextlib.ExitStack
+) -> Mapping[str, Callable[[], Tensor]]:
+    """Returns a function that reads the tensor for each of the ``wanted`` names that ``folder`` has.
+
+    ``stack`` closes the files. Of tensors in several files the last one counts; a line says where they differ.
+    """
+    files, readers = dict[Path, Any](), dict[str, Callable[[], Tensor]]()
+    for name, (*others, last) in stored_tensors(needed_weight_files(folder), names, wanted).items():
+        for other in others:
+            if not other.equals(last):
+                _warn(f"{folder} holds {name!r} with other values in {other.file.name}: {last.file.name} counts")
+        if last.file not in files:
+            files[last.file] = stack.enter_context(safe_open(last.file, "pt"))
+        readers[name] = functools.partial(files[last.file].get_tensor, last.name)
     return readers
 
 
-def _to_hf(name: str, value: Tensor, config: ModelConfig, names: WeightNames) -> dict[str, Tensor]:
-    """Returns our weight ``name`` under its Hugging Face names."""
+def _warn(line: str) -> None:
+    print(f"headrace: {line}", file=sys.stderr, flush=True)
+
+
+def _alternatives(name: str, config: ModelConfig, names: WeightNames) -> list[str]:
+    """Returns all Hugging Face names under which a file may hold our weight ``name``, or a part of it."""
     hf_names = names.of(name)
-    if names.qkv_by_head and ".attention.qkv." in name:
-        value = _regrouped(value, 3, config.heads)
-    parts = torch.split(value, _split_sizes(name, config)) if len(hf_names) > 1 else (value,)
-    return {hf_name: _transposed(name, part, names) for hf_name, part in zip(hf_names, parts, strict=True)}
+    found = names.all_of(name) if len(hf_names) == 1 else hf_names
+    return [*found, *names.all_of("head.weight")] if config.tied and name == "embedding.weight" else list(found)
 
 
-def _from_hf(
+def _read(
     folder: Path, name: str, tensors: Mapping[str, Callable[[], Tensor]], config: ModelConfig, names: WeightNames
 ) -> Tensor:
     """Returns our weight ``name`` from ``tensors``, the functions that read those of Hugging Face names."""
-    found = []
-    for hf_name in names.of(name):
-        bare = hf_name.partition(".")[2]  # a model that was saved without its head has names without the first part
-        if hf_name not in tensors and bare not in tensors:
+    hf_names, alternatives = names.of(name), _alternatives(name, config, names)
+    groups = [[hf_name] for hf_name in hf_names] if len(hf_names) > 1 else [alternatives]
+    parts = []
+    for hf_name, group in zip(hf_names, groups, strict=True):
+        stored = next((one for one in group if one in tensors), None)
+        if stored is None:
             raise ArtifactError(str(folder), f"has no weight {hf_name!r}", "give a folder with whole weights")
-        read = tensors[hf_name] if hf_name in tensors else tensors[bare]
-        found.append(_transposed(name, read(), names))
-    value = torch.cat(found)
-    return _regrouped(value, config.heads, 3) if names.qkv_by_head and ".attention.qkv." in name else value
-
-
-def _regrouped(value: Tensor, groups: int, members: int) -> Tensor:
-    """Returns ``value``, whose rows are ``groups`` groups of ``members`` heads, as groups of the first members, ….
-
-    Rows of a matrix or of a bias: (groups · members · head width, …).
-    """
-    if value.shape[0] % (groups * members):  # the check of shapes names it
-        return value
-    grouped = value.view(groups, members, -1, *value.shape[1:])
-    return grouped.transpose(0, 1).reshape(value.shape)
-
-
-def _transposed(name: str, value: Tensor, names: WeightNames) -> Tensor:
-    """Returns ``value``, transposed where ours and Hugging Face's matrix differ so."""
-    return value.T if names.transposed and names.is_in_block(name) and value.dim() == 2 else value
-
-
-def _split_sizes(name: str, config: ModelConfig) -> list[int]:
-    """Returns the rows of each part of a matrix of ours that has several Hugging Face names."""
-    if ".attention.qkv." in name:
-        return [heads * config.head_width for heads in (config.heads, config.kv_heads, config.kv_heads)]
-    if ".cross.key_value." in name:
-        return [config.kv_heads * config.head_width] * 2
-    return [config.mlp_width, config.mlp_width]
+        parts.append(tensors[stored]())
+    return from_hf(name, parts, config, names)
 
 
 def _roles(tokenizer: Tokenizer, family: Family) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """Checks of initial weights from a Hugging Face folder (continued pretraining), before training starts from them.
 
     folder/config.json       the shape: every field that a weight depends on must equal this run's model
-    folder/*.safetensors     the weights; their checksums and that of config.json are in the description of ``weights``
+    folder/*.safetensors     the weights, in the files that weight_files.py chooses; their checksums and that of
+                             config.json are in the description of ``weights``
     folder/tokenizer.json    must give every text the same ids as this run's tokenizer
     folder/generator/        config.json and the weights of the generator, if the model has one
 
@@ -18,11 +19,11 @@ from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.stage import RawFile, raw_file
 from headrace.train.config import ModelConfig
 from headrace.train.families.family import OF_TRAINING
+from headrace.train.families.folder_checks import needed_weight_files
 from headrace.train.families.hf_config import GENERATOR, read_model_config
 from headrace.train.parts import POSITIONS
 
 SETTING = "training.initial_weights"
-WEIGHTS = "*.safetensors"
 
 
 def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
@@ -40,12 +41,10 @@ def raw_files(folder: Path, model: ModelConfig) -> tuple[RawFile, ...]:
 def _raw_files(folder: Path, model: ModelConfig, name: str) -> tuple[RawFile, ...]:
     try:
         shape, _ = read_model_config(folder)
+        weights = needed_weight_files(folder)
     except ArtifactError as error:
         raise ConfigError(SETTING, f"{error.where} {error.wrong}", error.remedy) from None
     check_shape(SETTING, str(folder), shape, model)
-    weights = sorted(folder.glob(WEIGHTS))
-    if not weights:
-        raise ConfigError(SETTING, f"{folder} has no {WEIGHTS}", "save the model in that format")
     return tuple(raw_file(f"{name}/{path.name}", path) for path in (folder / "config.json", *weights))
 
 

@@ -18,6 +18,7 @@ class Llama(Family):
     model_type = "llama"
     weight_names = WeightNames(
         block="model.layers",
+        prefix="model",
         inner={
             "attention_norm": ("input_layernorm",),
             "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),

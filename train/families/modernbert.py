@@ -40,6 +40,7 @@ class ModernBert(Family):
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder",)
     weight_names = WeightNames(
         block="model.layers",
+        prefix="model",
         inner={
             "attention_norm": ("attn_norm",),
             "attention.qkv": ("attn.Wqkv",),

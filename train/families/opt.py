@@ -21,6 +21,7 @@ class Opt(Family):
     model_type = "opt"
     weight_names = WeightNames(
         block="model.decoder.layers",
+        prefix="model",
         inner={
             "attention_norm": ("self_attn_layer_norm",),
             "attention.qkv": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),

@@ -22,6 +22,8 @@ class Roberta(Family):
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder",)
     weight_names = WeightNames(
         block="roberta.encoder.layer",
+        prefix="roberta",
+        further={f"lm_head.{leaf}": (f"lm_head.decoder.{leaf}",) for leaf in ("weight", "bias")},
         inner=Bert.weight_names.inner,
         outer={
             "embedding": "roberta.embeddings.word_embeddings",

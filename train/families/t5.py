@@ -54,6 +54,7 @@ class T5(Family):
     architecture: ClassVar[str] = "T5ForConditionalGeneration"
     positions: ClassVar[PositionsName] = "t5"
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder_decoder",)
+    always_ties = True
     defaults: ClassVar[Mapping[str, Any]] = {"feed_forward_proj": "relu"}
     presets: ClassVar[Mapping[str, Preset]] = {
         "t5_small": Preset(VOCABULARY, 60_506_624),
@@ -86,7 +87,13 @@ class T5(Family):
                 "norm": f"{stack}.final_layer_norm",
                 "head": "lm_head",
             }
-            stacks[stack] = WeightNames(block=f"{stack}.block", inner=attention | feed_forward, outer=outer)
+            stacks[stack] = WeightNames(
+                block=f"{stack}.block",
+                inner=attention | feed_forward,
+                outer=outer,
+                prefix="transformer",
+                further={"shared.weight": ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")},
+            )
         return dataclasses.replace(stacks["decoder"], encoder=stacks["encoder"])
 
     def bias_names(self, layers: int) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ from headrace.pipeline.core.stage import RawFile, Stage, raw_file
 from headrace.pipeline.core.tracking import Tracking
 from headrace.train.config import ModelConfig
 from headrace.train.engine.zero import check_offload, check_recomputation, deepspeed_config, plan_batches
-from headrace.train.families.folder_checks import check_layers, check_weights
+from headrace.train.families.folder_checks import check_layers, needed_weight_files
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.finetune.settings import Finetune
 from headrace.train.finetune.splits import Splits, raw_files
@@ -18,8 +18,8 @@ from headrace.train.loop.pretraining import UNHASHED
 from headrace.train.loop.schedule import Schedule
 from headrace.train.training_config import TrainingConfig, ZeroConfig
 
-MODEL_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "*.safetensors")
-"""The files of a Hugging Face folder that decide the result."""
+MODEL_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+"""The files of a Hugging Face folder that decide the result, besides those of the weights."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,14 +58,14 @@ class Tuning(Stage):
             return raw_files(self.finetune)
         folder = Path(self.finetune.folder)
         try:
-            check_weights(folder)
+            weights = needed_weight_files(folder)
             check_layers(folder, self.model.blocks)
         except ArtifactError as error:
             raise ConfigError("finetune.folder", f"{error.where} {error.wrong}", error.remedy) from None
         if not (folder / "tokenizer.json").is_file():
             remedy = "put the tokenizer of these weights there"
             raise ConfigError("finetune.folder", f"{folder} has no tokenizer.json", remedy)
-        paths = [path for pattern in MODEL_FILES for path in sorted(folder.glob(pattern))]
+        paths = [*(folder / name for name in MODEL_FILES if (folder / name).is_file()), *weights]
         return (*raw_files(self.finetune), *(raw_file(f"model/{path.name}", path) for path in paths))
 
     def check_start(self) -> None:

@@ -25,7 +25,7 @@ from transformers.tokenization_utils_base import VERY_LARGE_INTEGER
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError
 from headrace.pipeline.core.system_errors import explained
 from headrace.train.families.folder_checks import check_layers, check_memory
-from headrace.train.families.hf_config import is_ours, read_model_config
+from headrace.train.families.hf_config import is_ours, read_model_config, read_weight_files
 from headrace.train.inference.chat_template import FAULTS
 from headrace.train.inference.inference_model import InferenceModel, check_finite, open_exported, prepared
 from headrace.train.inference.settings import Inference
@@ -143,7 +143,7 @@ def open_folder(folder: Path, settings: Inference) -> InferenceModel:
         HeadraceError: when the system refuses to read it, or has no such device.
     """
     try:
-        is_computed_here = is_ours(folder) and any(folder.glob("*.safetensors"))
+        is_computed_here = is_ours(folder) and bool(read_weight_files(folder))
         stack = read_model_config(folder)[0].stack if is_computed_here else "decoder"
         tokenizer = _tokenizer(folder, stack)
         opened = (open_exported if is_computed_here else _open_with_transformers)(folder, tokenizer, settings)

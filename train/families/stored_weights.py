@@ -1,0 +1,114 @@
+"""Finds the tensors of a Hugging Face folder under the names that the family's class gives them. Free of torch.
+
+    in a file                           under the class's name
+    h.0.ln_1.weight                     transformer.h.0.ln_1.weight          saved without its head
+    ….LayerNorm.gamma, ….beta           ….LayerNorm.weight, ….bias           BERT's names of 2018
+    lm_head.weight, in two files        lm_head.weight                       the last file counts
+
+So does ``transformers`` 5 (core_model_loading.rename_source_key). It also ties an output layer to the embedding only
+where the files allow it (modeling_utils.tie_weights): if they hold both, with other values, each keeps its own.
+"""
+
+import dataclasses
+import json
+import mmap
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from headrace.pipeline.core.errors import ArtifactError
+from headrace.train.config import ModelConfig
+from headrace.train.families.family import Family, WeightNames
+
+OLDER_LEAVES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredTensor:
+    """A tensor in a file."""
+
+    file: Path
+    name: str
+    """Its name in the file."""
+
+    def equals(self, other: "StoredTensor") -> bool:
+        """Whether both have the same type, shape and bytes."""
+        return _content(self) == _content(other)
+
+
+def stored_tensors(files: Sequence[Path], names: WeightNames, wanted: Collection[str]) -> dict[str, list[StoredTensor]]:
+    """Returns, for each of the ``wanted`` names of the class that ``files`` have, the tensors under it.
+
+    There are several where several files hold one: the last counts.
+
+    Raises:
+        ArtifactError: when a file is damaged.
+    """
+    found: dict[str, list[StoredTensor]] = {}
+    for file in files:
+        try:
+            with safe_open(file, "np") as opened:
+                stored = list(opened.keys())
+        except SafetensorError as error:
+            raise ArtifactError(str(file), f"cannot be read ({error})", "fetch it again") from None
+        for name in stored:
+            if (own := _class_name(name, names.prefix, wanted)) is not None:
+                found.setdefault(own, []).append(StoredTensor(file, name))
+    return found
+
+
+def _class_name(stored: str, prefix: str, wanted: Collection[str]) -> str | None:
+    """Returns the one of the ``wanted`` names that a tensor with the name ``stored`` has in the class."""
+    name = stored
+    for older, newer in OLDER_LEAVES.items():
+        name = name.replace(older, newer)
+    candidates = (name, f"{prefix}.{name}", name.removeprefix(f"{prefix}.")) if prefix else (name,)
+    return next((candidate for candidate in candidates if candidate in wanted), None)
+
+
+def with_stored_head(config: ModelConfig, family: Family, files: Sequence[Path]) -> ModelConfig:
+    """Returns ``config``, which config.json describes, tied or not as ``files`` hold its output layer.
+
+    Raises:
+        ArtifactError: when a file is damaged, or two weights that the class makes one differ.
+    """
+    if not (config.tied or family.always_ties) or not files or config.stack == "discriminator":
+        return config
+    names = family.names(config)
+    if "head" not in names.outer:  # our own format
+        return config
+    head, embedding = names.all_of("head.weight"), names.all_of("embedding.weight")
+    found = stored_tensors(files, names, {*head, *embedding})
+    heads, embeddings = ([found[name][-1] for name in group if name in found] for group in (head, embedding))
+    for group in (heads, embeddings):
+        check_equal(group)
+    if not heads or not embeddings:
+        return dataclasses.replace(config, tied=True)
+    return config if heads[0].equals(embeddings[0]) else dataclasses.replace(config, tied=False)
+
+
+def check_equal(tensors: Sequence[StoredTensor]) -> None:
+    """Checks that ``tensors``, which are one weight under several names, are equal.
+
+    Raises:
+        ArtifactError: naming two that differ.
+    """
+    for other in tensors[1:]:
+        if not other.equals(tensors[0]):
+            wrong = f"holds {tensors[0].name!r} and {other.name!r} with different values"
+            raise ArtifactError(str(other.file.parent), wrong, "only one matrix for both is computed")
+
+
+def _content(tensor: StoredTensor) -> tuple[str, tuple[int, ...], bytes]:
+    """Returns the type, shape and bytes of ``tensor``.
+
+    A file begins with the size of its header in 8 bytes and the header in JSON (huggingface/safetensors, README). It
+    was opened before, so both are sound.
+    """
+    with tensor.file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        start = 8 + int.from_bytes(content[:8], "little")
+        entry: Mapping[str, Any] = json.loads(content[8:start])[tensor.name]
+        begin, end = entry["data_offsets"]
+        return entry["dtype"], tuple(entry["shape"]), content[start + begin : start + end]
