@@ -1,10 +1,11 @@
 """The composed configuration: Hydra reads conf/ and the overrides, and hands on plain values.
 
-Hydra is imported here, in merged_options.py and in overrides.py only.
+Hydra is imported here, in merged_options.py, overrides.py and override_values.py only.
 """
 
 import contextlib
 import functools
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,13 +18,27 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import (
+    GrammarParseError,
+    InterpolationResolutionError,
+    MissingMandatoryValue,
+    OmegaConfBaseException,
+)
 
 from headrace.pipeline.conf_folder import CONF, EXPERIMENT, groups, own_files, own_folder, setting_of
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, suggestion
 from headrace.pipeline.filter_names import FILTERS, names_filter, numbered, split_removals
 from headrace.pipeline.merged_options import PRIMARY, merged, search
-from headrace.pipeline.overrides import as_typed, first_of_sweep, parsed, refuse_no_options, refuse_secrets_in, settable
+from headrace.pipeline.override_values import form_to_type, readable
+from headrace.pipeline.overrides import (
+    as_typed,
+    first_of_sweep,
+    parsed,
+    refuse_hydra,
+    refuse_no_options,
+    refuse_secrets_in,
+    settable,
+)
 from headrace.pipeline.preset_files import option_values
 from headrace.pipeline.setting_names import dotted, key_remedy, neighbours
 
@@ -81,8 +96,8 @@ def first_combination(overrides: Sequence[str]) -> dict[str, Any]:
     Raises:
         ConfigError: as ``compose`` does.
     """
-    with _hydra(overrides):
-        prepared, removed = _prepared(overrides)
+    with _hydra(overrides, is_sweep=True):
+        prepared, removed = _prepared(overrides, is_sweep=True)
         return _plain(merged([first_of_sweep(one) for one in parsed(prepared)])[0], removed)
 
 
@@ -94,8 +109,8 @@ def sweep(overrides: Sequence[str], start: Callable[[dict[str, Any], list[str]],
     Raises:
         HeadraceError: the error of the first combination that failed, after all.
     """
-    with _hydra(overrides):
-        prepared, removed = _prepared(overrides)
+    with _hydra(overrides, is_sweep=True):
+        prepared, removed = _prepared(overrides, is_sweep=True)
         varied = {one.get_key_element() for one in parsed(prepared) if one.is_sweep_override()}
     failed: list[HeadraceError] = []
 
@@ -116,20 +131,23 @@ def sweep(overrides: Sequence[str], start: Callable[[dict[str, Any], list[str]],
         raise failed[0]
 
 
-def _prepared(overrides: Sequence[str]) -> tuple[list[str], list[int]]:
+def _prepared(overrides: Sequence[str], is_sweep: bool = False) -> tuple[list[str], list[int]]:
     """Returns ``overrides`` as Hydra takes them, and the numbers of filters to remove from what it composes.
 
     Raises:
-        ConfigError: when one holds a secret, chooses no option of its group, or names an unknown filter.
+        ConfigError: when one holds a secret, is none, sets something of Hydra's own, chooses no option of its group, or
+            names an unknown filter.
     """
     refuse_secrets_in(overrides)
-    refuse_no_options(overrides)
-    numbers, removed = split_removals(with_numbers(overrides))
+    refuse_hydra(overrides)
+    found = [readable(one, is_sweep) for one in overrides]
+    refuse_no_options(found)
+    numbers, removed = split_removals(with_numbers(found))
     return [settable(one) for one in numbers], removed
 
 
 @contextlib.contextmanager
-def _hydra(overrides: Sequence[str]) -> Iterator[None]:
+def _hydra(overrides: Sequence[str], is_sweep: bool = False) -> Iterator[None]:
     """Prepares Hydra, and turns what it finds wrong with ``overrides`` in the block into an error of ours.
 
     Raises:
@@ -144,13 +162,11 @@ def _hydra(overrides: Sequence[str]) -> Iterator[None]:
             key = re.sub(r"\[(\d+)\]", r".\1", str(error.full_key))
             raise ConfigError(key, "has no value", f"give it one: {key}=…") from None
         except OverrideParseException as error:
-            typed = _in_typed_form(str(error.override), overrides)
-            has_more = "=" in typed.partition("=")[2]
-            remedy = "put a value that holds '=' in quotes: KEY=['--name=value']" if has_more else "write KEY=VALUE"
-            raise ConfigError("command line", f"{typed!r} is not an override", remedy) from None
+            typed = _in_typed_form(str(error.override), _typed_forms(overrides, is_sweep))
+            raise ConfigError("command line", f"{typed!r} is not an override", "write KEY=VALUE") from None
         except REFUSED as error:
             _refuse_broken_presets()
-            raise _refusal(error, overrides) from None
+            raise _refusal(error, _typed_forms(overrides, is_sweep)) from None
 
 
 def announce(choices: Mapping[str, Any]) -> None:
@@ -195,10 +211,15 @@ def _refuse_broken_presets() -> None:
         option_values(file.parent.name, file.stem)
 
 
-def _in_typed_form(text: str, overrides: Sequence[str]) -> str:
-    """Returns ``text``, of Hydra, with the ``overrides`` as the user typed them."""
-    for override in overrides:
-        text = text.replace(settable(override), override)
+def _typed_forms(overrides: Sequence[str], is_sweep: bool) -> dict[str, str]:
+    """Returns the form in which Hydra takes each of ``overrides`` → the override as the user typed it."""
+    return {settable(readable(one, is_sweep)): one for one in overrides}
+
+
+def _in_typed_form(text: str, typed: Mapping[str, str]) -> str:
+    """Returns ``text``, of Hydra, with overrides as the user ``typed`` them."""
+    for form, override in typed.items():
+        text = text.replace(form, override)
     return text
 
 
@@ -208,6 +229,8 @@ def _plain(config: DictConfig, removed: Iterable[int] = ()) -> dict[str, Any]:
     assert isinstance(values, dict)
     for index in removed:
         del values["cleaning"]["filters"][index]
+    if isinstance(values["root"], str):
+        values["root"] = os.path.expanduser(values["root"])  # no shell replaces the ~ of root=~/runs
     return {str(key): value for key, value in values.items()}
 
 
@@ -216,9 +239,9 @@ def _missing_option(error: MissingConfigException) -> ConfigError:
     return ConfigError(group or "command line", f"unknown option {option!r}", suggestion(option, error.options or ()))
 
 
-def _refusal(error: Exception, overrides: Sequence[str]) -> ConfigError:
-    """Returns what is wrong with ``overrides``, which Hydra refused with ``error``."""
-    chosen = [override for override in overrides if override.partition("=")[0] in groups()]
+def _refusal(error: Exception, typed: Mapping[str, str]) -> ConfigError:
+    """Returns what is wrong with overrides (form of Hydra → as ``typed``), which Hydra refused with ``error``."""
+    chosen = [form for form in typed if form.partition("=")[0] in groups()]
     try:
         composed: Any = OmegaConf.to_container(merged(chosen)[0])
     except REFUSED as wrong_option:  # such as cleaning=c4,gopher without -m
@@ -226,18 +249,32 @@ def _refusal(error: Exception, overrides: Sequence[str]) -> ConfigError:
         remedy = "give one option of a group, or several after -m" if is_sweep else "correct the file of the option"
         return ConfigError("command line", str(wrong_option).splitlines()[0], remedy)
     known = set(dotted(composed))
-    for override in overrides:
-        if settable(override) != override:
+    for form in typed:
+        if form.startswith("++"):
             continue  # a field that no file lists is taken here, and decoding refuses what is no field
-        key = override.split("=")[0].lstrip("~").split("@")[0]
+        key = form.split("=")[0].lstrip("~").split("@")[0]
         if not key.startswith("+") and key not in known and key != EXPERIMENT:
             benchmark = key.removeprefix(BENCHMARK).rpartition(".")[0]
-            form = "a field at its default" if BENCHMARK + benchmark in known else "one of your own"
-            added = f" ({form}: +{key}=…)" if key.startswith(BENCHMARK) else ""
+            field = "a field at its default" if BENCHMARK + benchmark in known else "one of your own"
+            added = f" ({field}: +{key}=…)" if key.startswith(BENCHMARK) else ""
             remedy = key_remedy(key, known, neighbours(key, known))
             return ConfigError("command line", f"unknown key {key!r}", remedy + added)
-    wrong = _in_typed_form(str(error).splitlines()[0], overrides).rstrip(".")
+    wrong = _in_typed_form(str(error).splitlines()[0], typed).rstrip(".")
     if found := re.fullmatch(r"Error merging override [+]*([^=]+)=(.*)", wrong):
         return ConfigError(found[1], f"cannot be {found[2]!r}", f"headrace help {found[1]} shows what it can be")
-    where = str(getattr(error, "full_key", None) or "command line")
+    where = re.sub(r"\[(\d+)\]", r".\1", str(getattr(error, "full_key", None) or "command line"))
+    if isinstance(error, InterpolationResolutionError | GrammarParseError):
+        return ConfigError(where, wrong, _interpolation_remedy(where, typed.values()))
     return ConfigError(where, wrong, "correct the override")
+
+
+def _interpolation_remedy(key: str, overrides: Iterable[str]) -> str:
+    """Returns the remedy for a ``${…}`` in the value of ``key`` that names no setting."""
+    values = {one.partition("=")[0].lstrip("+"): one.partition("=")[2] for one in overrides}
+    given = next((name for name in values if f"{key}.".startswith(f"{name}.") and "${" in values[name]), None)
+    if given is None:
+        return "correct the file of the option: ${…} is another setting; a text of these characters is \\${…}"
+    text = form_to_type(given, values[given])
+    return (
+        f"correct the override: ${{…}} is another setting, no variable of a shell; a text of these characters is {text}"
+    )

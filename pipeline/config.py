@@ -18,7 +18,7 @@ from headrace.data_prep.tokenizer import TokenizerSettings
 from headrace.pipeline.clusters import AnyCluster
 from headrace.pipeline.conf_folder import unchosen_option
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import Positive, decode, digest, settings, unhashed
+from headrace.pipeline.core.settings import Folder, Positive, decode, digest, settings, unhashed
 from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.setting_names import dotted, key_remedy, with_types
 from headrace.train.config import ModelConfig
@@ -50,7 +50,7 @@ class RunConfig:
 
     name: RunName | None = unhashed(None)
     """The name of the run, for people and commands; the results do not depend on it."""
-    root: str = unhashed("runs")
+    root: Folder = unhashed("runs")
     """The folder below which artifacts are written."""
     until: str = unhashed("report")
     """The last stage to run: texts, clean, signatures, duplicates, unique, overlaps, tokenizer, tokens, packed,

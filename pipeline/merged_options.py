@@ -10,17 +10,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import hydra
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.defaults_list import Overrides, create_defaults_list
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf
 
 from headrace.pipeline.conf_folder import CONF, own_files, own_folder
-from headrace.pipeline.overrides import parsed
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.overrides import HYDRA, parsed
 
 PRIMARY = "headrace"
 """Hydra's name of conf/config.yaml, so that a config.yaml in the user's folder is not read."""
@@ -44,14 +44,8 @@ def _primary(folder: Path) -> DictConfig:
 def merged(overrides: Sequence[str]) -> tuple[DictConfig, Mapping[str, Any]]:
     """Composes as ``hydra.compose`` does, and returns the chosen option of each group as well.
 
-    Hydra's own settings, which cost a third of the time, are left out unless an override sets one of them.
+    Hydra's own settings, which cost a third of the time, are left out.
     """
-    if any(one.lstrip("+~").startswith(("hydra.", "hydra/")) for one in overrides):
-        whole = hydra.compose(PRIMARY, list(overrides), return_hydra_config=True)
-        choices = whole.hydra.runtime.choices
-        with open_dict(whole):
-            del whole["hydra"]
-        return whole, choices
     loader, state, typed = _loader(), _state_of_files(), parsed(overrides)
     loader.validate_sweep_overrides_legal(typed, RunMode.RUN, from_shell=False)
     values = Overrides(_repository(state), typed).config_overrides
@@ -71,7 +65,10 @@ def _merged_files(chosen: tuple[str, ...], files: Hashable) -> tuple[bytes, Mapp
     repository = _repository(files)
     read = create_defaults_list(repository, PRIMARY, parsed(chosen), prepend_hydra=False, skip_missing=False)
     config = _loader()._compose_config_from_defaults_list(read.defaults, repository)
-    config.pop("hydra", None)
+    own, ours = config.pop(HYDRA), _primary(CONF).hydra
+    if any(own.get(key) != ours.get(key) for key in {*own, *ours} - {"searchpath"}):
+        wrong = "settings of Hydra itself are in a file of options, and are not used"
+        raise ConfigError(HYDRA, wrong, f"take them out of the file (one of: {', '.join(chosen)})")
     OmegaConf.set_struct(config, True)
     return pickle.dumps(config), read.overrides.known_choices
 

@@ -8,14 +8,15 @@ from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Override, Quote, QuotedString
+from hydra.core.override_parser.types import ChoiceSweep, Override, QuotedString
 
 from headrace.pipeline.conf_folder import EXPERIMENT, groups
 from headrace.pipeline.core.errors import ConfigError, suggestion
 from headrace.pipeline.core.settings import refuse_secrets
+from headrace.pipeline.override_values import PLAIN, quoted
 
-PLAIN = re.compile(r"(?!(?i:true|false|null|nan|inf)$)[A-Za-z_][\w./-]*")
-"""A text that Hydra reads as a text without quotes, also as the option of a group."""
+HYDRA = "hydra"
+"""The key of Hydra's own settings."""
 
 
 def as_overrides(settings: str | Sequence[str] | Mapping[str, Any]) -> list[str]:
@@ -47,8 +48,8 @@ def _written(key: str, value: Any) -> str:
         case int() | float():
             return str(value)
         case str() | os.PathLike():
-            text = re.sub(r"(\\*)\$\{", r"\1\1\\${", os.fspath(value))  # ${…} is no interpolation
-            return text if PLAIN.fullmatch(text) else QuotedString(text, Quote.single).with_quotes()
+            text = os.fspath(value)
+            return text if PLAIN.fullmatch(text) else quoted(text)
         case Mapping():
             return "{" + ",".join(f"{name}:{_written(f'{key}.{name}', item)}" for name, item in value.items()) + "}"
         case Sequence() if not isinstance(value, bytes | bytearray | memoryview):
@@ -72,8 +73,21 @@ def refuse_secrets_in(overrides: Sequence[str]) -> None:
         refuse_secrets(value, key if value else "command line")
 
 
+def refuse_hydra(overrides: Sequence[str]) -> None:
+    """Refuses overrides of Hydra's own settings: they would change nothing.
+
+    Raises:
+        ConfigError: naming the key.
+    """
+    for override in overrides:
+        key = override.partition("=")[0].lstrip("+~")
+        if re.split("[./@]", key)[0] == HYDRA:
+            remedy = "leave it out: root=FOLDER is where all results and logs are written"
+            raise ConfigError(key, "is a setting of Hydra itself, which is not used", remedy)
+
+
 def refuse_no_options(overrides: Sequence[str]) -> None:
-    """Refuses overrides of no key, and overrides of a group that choose no option.
+    """Refuses overrides of no key and overrides of a group that choose no option.
 
     Raises:
         ConfigError: naming the group and the nearest option.

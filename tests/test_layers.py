@@ -55,10 +55,12 @@ ROOMS = (
     "pipeline.preset_files",
     "pipeline.filter_names",
     "pipeline.setting_names",
+    "pipeline.config",
+    "pipeline.setting_types",
+    "pipeline.override_values",
     "pipeline.overrides",
     "pipeline.merged_options",
     "pipeline.composition",
-    "pipeline.config",
     "pipeline.stages",
     "pipeline.run",
     "pipeline.command_line",
@@ -78,7 +80,12 @@ TRAIN_READS = ("pipeline.core", "data_prep.canaries", "data_prep.tokenization", 
 """All that train imports of ours."""
 
 ONLY_IN = {
-    "hydra": ("pipeline/composition.py", "pipeline/merged_options.py", "pipeline/overrides.py"),
+    "hydra": (
+        "pipeline/composition.py",
+        "pipeline/merged_options.py",
+        "pipeline/override_values.py",
+        "pipeline/overrides.py",
+    ),
     "omegaconf": ("pipeline/composition.py", "pipeline/merged_options.py"),
     "wandb": ("pipeline/core/wandb_run.py",),
     "deepspeed": ("train/engine/engine.py", "train/engine/linear.py", "train/checkpoint/store.py"),

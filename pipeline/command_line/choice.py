@@ -17,11 +17,11 @@ from pydantic import Field
 from headrace.pipeline.command_line.declaration import load
 from headrace.pipeline.conf_folder import own_folder, setting_of
 from headrace.pipeline.core.errors import ConfigError
-from headrace.pipeline.core.settings import value_of
+from headrace.pipeline.core.settings import Folder, value_of
 from headrace.pipeline.run.run_files import DEFAULT_ROOT, named_file, newest_file
 from headrace.pipeline.run.saved import SavedRun
 
-FolderName = Annotated[str, Field(min_length=1)]
+FolderName = Annotated[Folder, Field(min_length=1)]
 OF_NO_SETTINGS = frozenset({"root", "name"})
 """Settings that choose among the runs that exist; all others describe one."""
 PLAIN = re.compile(r"(root|name)=(?!(?:null|true|false)$)([A-Za-z_./][\w./-]*)", re.ASCII | re.IGNORECASE)

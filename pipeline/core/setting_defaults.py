@@ -22,10 +22,10 @@ def with_defaults(hint: Any, value: Any) -> Any:
 
     What no class of ``hint`` knows stays as it is.
     """
-    found = list(_members(hint))
+    found = list(members(hint))
     if isinstance(value, Mapping):
         if cls := _class_of(found, value):
-            hints = _hints(cls)
+            hints = hints_of(cls)
             inner = {name: with_defaults(hints.get(name, Any), item) for name, item in value.items()}
             return inner | {name: default for name, default in _defaults(cls).items() if name not in inner}
         of_values = next((typing.get_args(one)[1] for one in found if typing.get_origin(one) in (dict, Mapping)), Any)
@@ -36,14 +36,14 @@ def with_defaults(hint: Any, value: Any) -> Any:
     return value
 
 
-def _members(hint: Any) -> Iterator[Any]:
+def members(hint: Any) -> Iterator[Any]:
     """Yields the types that ``hint`` joins, without annotations."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
-        yield from _members(arguments[0])
+        yield from members(arguments[0])
     elif origin in (typing.Union, types.UnionType):
         for argument in arguments:
-            yield from _members(argument)
+            yield from members(argument)
     else:
         yield hint
 
@@ -56,7 +56,8 @@ def _class_of(hints: list[Any], value: Mapping[str, Any]) -> type | None:
 
 
 @functools.cache
-def _hints(cls: type) -> dict[str, Any]:
+def hints_of(cls: type) -> dict[str, Any]:
+    """Returns the types of the fields of a settings class, by their names."""
     return typing.get_type_hints(cls, include_extras=True)
 
 

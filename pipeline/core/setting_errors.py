@@ -42,6 +42,9 @@ LIMITS = {
 }
 """pydantic's name of an error → the message about a value out of bounds."""
 
+TEXTS = "must be a text, or a list of texts"
+"""Said of a number in a file, whose characters are not known any more."""
+
 KeyRemedy = Callable[[str, Sequence[str]], str]
 """Returns the remedy for an unknown key: its dotted path and the names of the fields in its place are given."""
 
@@ -78,7 +81,7 @@ def problem(details: ErrorDetails) -> tuple[str, str]:
         name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in details.get("ctx", {}).items()
     }
     reason = limit.format(**bounds) if limit else details["msg"].removeprefix("Value error, ")
-    is_number = details["type"] == "string_type" and isinstance(details["input"], int | float)
+    is_number = isinstance(details["input"], int | float) and (details["type"] == "string_type" or reason == TEXTS)
     remedy = f"put it in quotes: \"'{shown(details['input'])}'\"" if is_number else "correct the value"
     return f"{reason} (got {shown(details['input'])})", remedy
 

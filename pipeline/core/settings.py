@@ -25,7 +25,7 @@ from typing_extensions import dataclass_transform
 from headrace.pipeline.core.errors import ConfigError
 from headrace.pipeline.core.secrets import secret_paths
 from headrace.pipeline.core.setting_classes import TAG
-from headrace.pipeline.core.setting_errors import KeyRemedy, config_error, nearest_field, problem, shown
+from headrace.pipeline.core.setting_errors import TEXTS, KeyRemedy, config_error, nearest_field, problem, shown
 
 T = TypeVar("T")
 
@@ -48,6 +48,8 @@ AnyText = Annotated[str, Field(min_length=0)]
 
 
 def _listed(value: Any) -> Any:
+    if isinstance(value, int | float):
+        raise ValueError(TEXTS)
     return [value] if isinstance(value, str) else value
 
 
@@ -59,7 +61,7 @@ SomeTexts = Annotated[Texts, Field(min_length=1)]
 
 def anchored(path: str, info: ValidationInfo) -> str:
     folder = (info.context or {}).get("folder")
-    return path if folder is None or "://" in path else os.path.join(folder, os.path.expanduser(path))
+    return path if "://" in path else os.path.join(folder or "", os.path.expanduser(path))
 
 
 FilePath = Annotated[str, AfterValidator(anchored)]
@@ -70,6 +72,16 @@ SomePaths = Annotated[FilePaths, Field(min_length=1)]
 """``FilePaths`` of which there is at least one."""
 AnyPath = Annotated[AnyText, AfterValidator(anchored)]
 """A ``FilePath`` that may be empty, which means the folder itself."""
+
+
+def _local(path: str) -> str:
+    if "://" in path:
+        raise ValueError("must be a folder of a mounted file system, not a URL")
+    return path
+
+
+Folder = Annotated[str, AfterValidator(_local)]
+"""The path of a folder that files are written to: the system renames them there, which object stores cannot."""
 
 REVISION = "revision"
 """The class variable, or property, of settings whose code makes other bytes than before: a number above 0."""

@@ -41,7 +41,10 @@ from tests.command_line import headrace_here
         (["status", "until=pakced"], "headrace: until: no stage is named 'pakced'; did you mean 'packed'?"),
         (["plan", "model.layers"], "headrace: command line: 'model.layers' is not an override; write KEY=VALUE"),
         (["status", "model.layers=[1"], "headrace: command line: 'model.layers=[1' is not an override; "),
-        (["status", "model.layers=1,2"], "headrace: command line: Ambiguous value for argument 'model.layers=1,2'; "),
+        (
+            ["status", "model.layers=1,2"],
+            "headrace: model.layers: '1,2' are several values; give one value, or a sweep: ",
+        ),
         (
             ["plan", "cleaning=c4,gopher"],
             "headrace: command line: Ambiguous value for argument 'cleaning=c4,gopher'; give one option of a group, or",

@@ -1,0 +1,186 @@
+"""Values of overrides as a shell hands them over, in the form that Hydra's grammar reads.
+
+    source.paths=données/x#1.jsonl  ──> source.paths='données/x#1.jsonl'    no number, list or mapping: a text
+    source.paths=2024               ──> source.paths='2024'                 the setting takes texts
+    source.paths=a,b                ──> source.paths='a,b'                  a comma separates values after -m alone
+    source.paths=[a#1, b]           ──> source.paths=['a#1','b']
+    source.paths=[x                 refused: a text, or a list that is not closed? The error has the form to type
+
+Of a setting that takes texts, quotes around the whole, [lists] and ${…} are read as Hydra reads them, and nothing else:
+a backslash is a backslash. Values of other settings that Hydra reads stay as they are: numbers, true, null, mappings.
+"""
+
+import functools
+import re
+import shlex
+import types
+from collections.abc import Mapping
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override, Quote, QuotedString
+from hydra.errors import HydraException
+
+from headrace.pipeline.conf_folder import groups
+from headrace.pipeline.core.errors import ConfigError
+from headrace.pipeline.setting_types import takes_texts, types_of
+
+PLAIN = re.compile(r"(?!(?i:true|false|null|nan|inf)$)[A-Za-z_][\w./-]*", re.ASCII)
+"""A text that Hydra reads as a text without quotes, also as the option of a group."""
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?|true|false|null", re.ASCII | re.IGNORECASE)
+KEY = re.compile(r"[+~]*[\w./@:-]+", re.ASCII)
+FUNCTION = re.compile(r"\w+\(.*\)", re.ASCII | re.DOTALL)
+"""A call in Hydra's grammar: ``range(1,3)``."""
+INTERPOLATION = re.compile(r"\$\{[^}]+\}")
+CLOSING = {"[": "]", "{": "}", "(": ")"}
+QUOTES = ("'", '"')
+STRUCTURED = ("[", "{", *QUOTES)
+"""Beginnings of values that are no plain texts."""
+
+
+def quoted(text: str, quote: Quote = Quote.single) -> str:
+    """Returns ``text`` in quotes, as Hydra reads it: ${…} in it is no interpolation."""
+    escaped = re.sub(r"(\\*)\$\{", r"\1\1\\${", text)
+    return str(QuotedString(escaped, quote).with_quotes())
+
+
+def form_to_type(key: str, text: str) -> str:
+    """Returns the shortest form in which a shell and Hydra take ``text`` as the value of ``key``."""
+    return min((shlex.quote(f"{key}={quoted(text, quote)}") for quote in Quote), key=len)
+
+
+@functools.lru_cache(maxsize=1024)
+def readable(override: str, is_sweep: bool = False) -> str:
+    """Returns ``override`` in the form that Hydra reads; one without a value as it is.
+
+    Args:
+        override: as a shell hands it over.
+        is_sweep: whether commas separate values.
+
+    Raises:
+        ConfigError: when the key is none, several values are given without a sweep, or the value may be a text or a
+            mistake in a list; with the form to type.
+    """
+    key, equals, value = override.partition("=")
+    if not equals or not key.strip("+~") or PLAIN.fullmatch(value):
+        return override
+    if not KEY.fullmatch(key):
+        raise ConfigError("command line", f"{override!r} is not an override", "write KEY=VALUE, KEY in ASCII letters")
+    setting = key.lstrip("+~").partition("@")[0]
+    if not is_sweep:
+        _refuse_several(setting, value)
+    if is_sweep and FUNCTION.fullmatch(value) and _parsed(value):
+        return override
+    found = [_readable(setting, one.strip()) for one in _split(value)] if is_sweep else [_readable(setting, value)]
+    if None in found:
+        remedy = (
+            "write KEY=VALUE: VALUE begins like a list, a mapping or a text in quotes; as a text of these characters "
+        )
+        raise ConfigError(
+            "command line", f"{override!r} is not an override", f"{remedy}it is {form_to_type(key, value)}"
+        )
+    return f"{key}={','.join(map(str, found))}"
+
+
+def _refuse_several(key: str, text: str) -> None:
+    """Refuses several values of a setting that takes no texts, or a range: they are those of a sweep.
+
+    Raises:
+        ConfigError: naming the ways to give several.
+    """
+    kinds = types_of(key)
+    if key in groups() or not kinds or {str, Any} & kinds or NUMBER.fullmatch(text):
+        return
+    if (value := _parsed(text)) and value.is_sweep_override():
+        as_list = f", a list ({key}=[{text}])" if tuple in kinds and not FUNCTION.fullmatch(text) else ""
+        remedy = f"give one value{as_list}, or a sweep: headrace -m {key}={text}"
+        raise ConfigError(key, f"{text!r} are several values", remedy)
+
+
+def _readable(key: str, text: str) -> str | None:
+    """Returns one value of the setting ``key`` as Hydra reads it; None when it may be a text or a mistake."""
+    if text.startswith(("[", "{")) and _pairs(text).get(0) == len(text) - 1 and (found := _container(key, text)):
+        return found
+    if takes_texts(key) and not text.startswith(STRUCTURED) and not INTERPOLATION.search(text):
+        is_null = text == "null" and types.NoneType in types_of(key)
+        return text if is_null or _is_read_so(text) else quoted(text)
+    if NUMBER.fullmatch(text) or ((value := _parsed(text)) and (key in groups() or not value.is_sweep_override())):
+        return text
+    if text.startswith(STRUCTURED) and (text[0] in QUOTES or _pairs(text).get(0) in (None, len(text) - 1)):
+        return None
+    return str(QuotedString(text, Quote.single).with_quotes()) if INTERPOLATION.search(text) else quoted(text)
+
+
+def _is_read_so(text: str) -> bool:
+    """Whether Hydra reads ``text`` without quotes as this text, also before a comma."""
+    if PLAIN.fullmatch(text):
+        return True
+    value = None if "\\" in text else _parsed(text)
+    return value is not None and value.value() == text
+
+
+def _container(key: str, text: str) -> str | None:
+    """Returns the list or mapping ``text`` with entries that Hydra reads; None when it is none."""
+    is_list = text[0] == "["
+    if not text[1:-1].strip():
+        return text
+    found = list[str]()
+    for entry in _split(text[1:-1]):
+        name, colon, value = ("", "", entry) if is_list else entry.partition(":")
+        below = key if is_list and takes_texts(key) else f"{key}.{name.strip() or 0}"
+        inner = _readable(below, value.strip()) if value.strip() else None
+        if inner is None:
+            return None
+        found.append(f"{name}{colon}{inner}")
+    result = f"{text[0]}{','.join(found)}{text[-1]}"
+    return result if _parsed(result) else None
+
+
+def _split(text: str) -> list[str]:
+    """Splits ``text`` at the commas that stand in no brackets and no quotes."""
+    closing, pieces, start, index = _pairs(text), list[str](), 0, 0
+    while index < len(text):
+        if text[index] == ",":
+            pieces.append(text[start:index])
+            start = index + 1
+        index = closing.get(index, index) + 1
+    return [*pieces, text[start:]]
+
+
+def _pairs(text: str) -> Mapping[int, int]:
+    """Returns the index of each bracket in ``text`` that is closed, and of each quote at the beginning of a value, with
+    the index of what closes it."""
+    found, open_ones, index, begins = dict[int, int](), list[int](), 0, True
+    while index < len(text):
+        character = text[index]
+        if begins and character in QUOTES and (closed := re.compile(QUOTED[character]).match(text, index)):
+            found[index] = index = closed.end() - 1
+        elif character in CLOSING:
+            open_ones.append(index)
+        elif character in CLOSING.values():
+            depths = (
+                depth for depth in reversed(range(len(open_ones))) if CLOSING[text[open_ones[depth]]] == character
+            )
+            if (depth := next(depths, None)) is not None:
+                found[open_ones[depth]] = index
+                del open_ones[depth:]
+        begins = character in ",:([{" or (begins and character.isspace())
+        index += 1
+    return found
+
+
+QUOTED = {quote: rf"(?s){quote}(?:\\.|[^\\{quote}])*{quote}" for quote in QUOTES}
+"""A text in quotes: a backslash stands before a quote in it."""
+
+
+def _parsed(text: str) -> Override | None:
+    """Returns the override with the value ``text``; None when Hydra's grammar does not read it."""
+    try:
+        return _parser().parse_override(f"key={text}")
+    except HydraException:
+        return None
+
+
+@functools.cache
+def _parser() -> OverridesParser:
+    return OverridesParser.create()
