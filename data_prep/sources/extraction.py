@@ -46,17 +46,6 @@ NOT_NESTING = (
 NESTING_TAG = re.compile(rf"<(?!/?(?:{NOT_NESTING})\b)(/?)[a-z]", re.IGNORECASE)
 NAME_BYTES = 8
 """The longest name in NOT_NESTING."""
-HTML_START = re.compile(
-    rb"(?:\s|<!--(?:(?!-->).){0,2000}-->|<\?xml(?:(?!\?>).){0,200}\?>)*"
-    rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|table|div|h1|p|a|br)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-"""Source: WHATWG MIME Sniffing, "identifying a resource with an unknown MIME type"."""
-
-
-def looks_like_html(data: bytes) -> bool:
-    """Whether ``data`` of an unknown type begins like an HTML page."""
-    return HTML_START.match(data[:4096]) is not None
 
 
 def require_extractor(extractor: Extractor) -> None:

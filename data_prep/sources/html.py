@@ -10,11 +10,12 @@ from datatrove.data import Document
 from resiliparse.parse.html import HTMLTree
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import decode, sanitize
+from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.compression import pieces
-from headrace.data_prep.sources.extraction import Extractor, extract, require_extractor
+from headrace.data_prep.sources.extraction import Extractor, require_extractor
 from headrace.data_prep.sources.files import FileSource
 from headrace.data_prep.sources.isolation import isolated
+from headrace.data_prep.sources.page_text import html_of, text_of
 from headrace.data_prep.sources.source import Record
 from headrace.pipeline.core.settings import Positive, settings
 
@@ -23,8 +24,8 @@ from headrace.pipeline.core.settings import Positive, settings
 class Html(FileSource):
     """HTML files, plain or compressed.
 
-    Drops: ``no_text``, ``too_nested``, ``record_too_large``, ``broken_compression``, ``too_slow``, ``too_much_memory``,
-    ``crashed`` (the extractor).
+    Drops: ``binary``, ``not_html`` (JSON, feeds), ``undecodable``, ``no_text``, ``too_nested``, ``record_too_large``,
+    ``broken_compression``, ``too_slow``, ``too_much_memory``, ``crashed`` (the extractor).
     """
 
     revision: ClassVar[int] = 1
@@ -42,12 +43,9 @@ class Html(FileSource):
 
     def read(self, name: str) -> Iterator[Record]:
         content = self._content(name)
-        if isinstance(content, Drop):
-            yield Document("", f"{name}:0", metadata={"url": ""}), content
-            return
-        html = decode(content)
-        text = extract(html, self.extractor)
-        url = text if isinstance(text, Drop) else isolated(canonical_url, html)
+        html = content if isinstance(content, Drop) else html_of(content)
+        text = html if isinstance(html, Drop) else text_of(html, self.extractor)
+        url = text if isinstance(html, Drop) or isinstance(text, Drop) else isolated(canonical_url, html)
         if isinstance(text, Drop):
             yield Document("", f"{name}:0", metadata={"url": ""}), text
         elif isinstance(url, Drop):

@@ -8,26 +8,33 @@
 Every record is counted: records = documents + drops. Files are plain, gzip or zstd, and are read record by record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Literal
 
 from datatrove.data import Document
-from fastwarc.warc import WarcRecord, WarcRecordType
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import decode, sanitize
+from headrace.data_prep.sources.body_types import is_html_document, looks_like_html
+from headrace.data_prep.sources.charset import sanitize
 from headrace.data_prep.sources.compression import pieces
-from headrace.data_prep.sources.extraction import Extractor, extract, looks_like_html, require_extractor
+from headrace.data_prep.sources.content_types import ContentType, content_type
+from headrace.data_prep.sources.extraction import Extractor, require_extractor
 from headrace.data_prep.sources.files import FileSource
+from headrace.data_prep.sources.page_text import decodable, html_of, text_of
 from headrace.data_prep.sources.source import Record
 from headrace.data_prep.sources.warc_payload import Parsed, parse, payload
 from headrace.data_prep.sources.warc_records import WarcBytes, warc_records
 from headrace.pipeline.core.settings import Positive, settings
 
-HTML_TYPES = ("text/html", "application/xhtml+xml")
-UNKNOWN_TYPES = ("", "application/octet-stream", "unk", "unknown/unknown", "application/unknown", "*/*")
-"""Content types that give no information. The first bytes of the page decide."""
-PAGES = (WarcRecordType.response, WarcRecordType.resource, WarcRecordType.conversion)
+HTML_TYPES = ("text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml")
+UNKNOWN_TYPES = (
+    "", "application/octet-stream", "binary/octet-stream", "unknown/unknown", "application/unknown",
+    "application/x-unknown-content-type", "application/x-httpd-php",
+)  # fmt: skip
+"""Content types that give no information ("": none that can be read). The first bytes of the page decide."""
+LOOSE_TYPES = ("text/plain", "text/xml", "application/xml")
+"""Content types of pages, too, if servers are not configured: the document type or the root element decides."""
+PAGES = ("response", "resource", "conversion")
 
 
 @settings
@@ -35,9 +42,11 @@ class Warc(FileSource):
     """WARC and WET files, as Common Crawl, Heritrix, wget, warcio and browsertrix write them.
 
     Drops: ``not_a_page`` (warcinfo, request, metadata, revisit, …: the record's type), ``http_status``, ``not_html``
-    (the content type), ``content_encoding``, ``no_text``, ``too_nested``, ``record_too_large``, ``truncated_record``,
-    ``wrong_length`` (no record begins where Content-Length ends), ``broken_compression``, ``broken_record``, and
-    ``too_slow``, ``too_much_memory``, ``crashed`` (the extractor).
+    (the content type), ``content_encoding``, ``binary`` (the format of the body), ``undecodable``, ``no_text``,
+    ``too_nested``, ``record_too_large``, ``truncated_record``, ``wrong_length`` (no record begins where Content-Length
+    ends), ``broken_compression``, ``broken_record``, ``too_slow``, ``too_much_memory`` and
+    ``crashed`` (the extractor).
+    docs/data.md has the table of what is read as a page.
     """
 
     revision: ClassVar[int] = 1
@@ -62,10 +71,8 @@ class Warc(FileSource):
         if record.fault is not None:
             return Document("", identity, metadata={"url": sanitize(record.url), "date": ""}), record.fault
         parsed = parse(record.data)
-        if parsed is None:
-            return Document("", identity, metadata={"url": "", "date": ""}), Drop("broken_record", "unreadable header")
-        headers = (("url", "WARC-Target-URI"), ("date", "WARC-Date"))
-        metadata = {key: _header(parsed.record, name) for key, name in headers}
+        headers = (("url", "warc-target-uri"), ("date", "warc-date"))
+        metadata = {key: sanitize(parsed.header(name)).strip("<> ") for key, name in headers}
         text = self._text(parsed)
         if isinstance(text, Drop):
             return Document("", identity, metadata=metadata), text
@@ -73,36 +80,49 @@ class Warc(FileSource):
 
     def _text(self, parsed: Parsed) -> str | Drop:
         """Returns the text of a record that is a page."""
-        if parsed.record.record_type not in PAGES:
-            return Drop("not_a_page", _header(parsed.record, "WARC-Type"))
-        if parsed.record.record_type == WarcRecordType.conversion:
-            body = payload(parsed, self.record_bytes)
-            return body if isinstance(body, Drop) else decode(body, "utf-8").strip() or Drop("no_text", "")
-        html = self._html(parsed)
-        return html if isinstance(html, Drop) else extract(html, self.extractor)
-
-    def _html(self, parsed: Parsed) -> str | Drop:
-        """Returns the decoded HTML of a ``response`` or ``resource`` record."""
-        record = parsed.record
-        if record.is_http:
-            status = record.http_headers.status_code if record.http_headers is not None else None
-            if status != 200:
-                return Drop("http_status", "" if status is None else str(status))
-            kind, charset = record.http_content_type or "", record.http_charset
-        elif record.record_type == WarcRecordType.response:
-            return Drop("not_a_page", "response without HTTP")
-        else:
-            kind, charset = _header(record, "Content-Type").partition(";")[0], None
-        kind = sanitize(kind).strip().lower()
-        if kind not in (*HTML_TYPES, *UNKNOWN_TYPES):
-            return Drop("not_html", kind)
-        body = payload(parsed, self.record_bytes)
+        if (drop := not_a_page(parsed)) is not None:
+            return drop
+        declared = declared_type(parsed)
+        is_text = parsed.kind == "conversion" and (declared.essence[:5] == "text/" or declared.essence in UNKNOWN_TYPES)
+        is_html = is_html_document if is_text else html_test(declared.essence)
+        body = payload(parsed, self.record_bytes) if is_html is not None else b""
         if isinstance(body, Drop):
             return body
-        if kind in UNKNOWN_TYPES and not looks_like_html(body):
-            return Drop("not_html", kind)
-        return decode(body, charset)
+        is_page = is_html is not None and is_html(body)
+        if not (is_page or is_text):
+            return Drop("not_html", declared.essence or sanitize(", ".join(parsed.content_types)).lower())
+        content = html_of(body, declared.charset or ("utf-8" if is_text else None))
+        if isinstance(content, Drop):
+            return content
+        if is_page:
+            return text_of(content, self.extractor)
+        return decodable(content.strip()) if content.strip() else Drop("no_text", "")
 
 
-def _header(record: WarcRecord, name: str) -> str:
-    return sanitize(record.headers.get(name) or "").strip("<> ")
+def not_a_page(parsed: Parsed) -> Drop | None:
+    """Returns the Drop of a record whose headers show that it is no page."""
+    if parsed.kind not in PAGES:
+        return Drop("not_a_page", sanitize(parsed.header("warc-type")))
+    if parsed.http is not None and parsed.http.status != 200:
+        return Drop("http_status", "" if parsed.http.status is None else str(parsed.http.status))
+    if parsed.http is None and parsed.kind == "response":
+        return Drop("not_a_page", "response without HTTP")
+    return None
+
+
+def declared_type(parsed: Parsed) -> ContentType:
+    """Returns the content type; where it gives no information, the one that the crawler identified."""
+    declared = content_type(parsed.content_types)
+    if declared.essence in UNKNOWN_TYPES:
+        identified = content_type(parsed.headers.get("warc-identified-payload-type", ())).essence
+        return ContentType(identified or declared.essence, declared.charset)
+    return declared
+
+
+def html_test(essence: str) -> Callable[[bytes], bool] | None:
+    """Returns the test whether a body of this content type is HTML; None if it cannot be."""
+    if essence in HTML_TYPES:
+        return lambda _: True
+    if essence in UNKNOWN_TYPES:
+        return looks_like_html
+    return is_html_document if essence in LOOSE_TYPES or essence.endswith("+xml") else None

@@ -1,92 +1,103 @@
-"""The page in a WARC record, decoded from HTTP's transfer and content encodings.
+"""The parts of a WARC record: its headers, the HTTP message in it, and the body.
 
-    record bytes ── parse ──> Parsed(WarcRecord) ── payload ──> page bytes | Drop
+    record bytes ── parse ──> Parsed(headers, http=HttpHead(200, headers), body) ── payload ──> page bytes | Drop
 
-Archives often keep headers of encodings that the crawler has already decoded, or name encodings in unusual ways. So
-decoding follows the headers first, and the bytes themselves if that fails.
+Names of headers have no case. A line that begins with a space continues the one before it (RFC 9112, section 5.2).
 """
 
-import io
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
-
-from fastwarc.warc import ArchiveIterator, WarcRecord
 
 from headrace.data_prep.document import Drop
-from headrace.data_prep.sources.charset import sanitize
-from headrace.data_prep.sources.compression import Mark, pieces
-from headrace.data_prep.sources.extraction import looks_like_html
+from headrace.data_prep.sources.content_codings import decoded_body
+from headrace.data_prep.sources.content_types import content_type
 
-CHUNK = re.compile(rb"(?:\r?\n)?([0-9a-fA-F]{1,8})[^\r\n]{0,200}\r?\n")
+HEADER_END = re.compile(rb"\r?\n\r?\n")
+FOLD = re.compile(rb"\r?\n[ \t]+")
+STATUS_LINE = re.compile(rb"[\r\n]*(?:HTTP/\d{1,3}(?:\.\d{1,3})?|ICY)[ \t]+(\d{3})(?!\d)[^\r\n]*", re.IGNORECASE)
+MOST_INTERIM = 5
+"""Responses of status 1xx that may come before the one that has a body."""
+
+Headers = Mapping[str, Sequence[str]]
+"""The values of each header, by its name in lower case."""
+
+
+@dataclass(frozen=True)
+class HttpHead:
+    """The part of an HTTP response before its body. ``status`` is None without a valid status line."""
+
+    status: int | None
+    headers: Headers
 
 
 @dataclass(frozen=True)
 class Parsed:
-    """A record, its bytes, and whether its reader decodes the encodings that its headers name."""
+    """A record. ``body`` is that of the HTTP message if there is one, else the whole block."""
 
-    record: WarcRecord
-    data: bytes
-    decodes: bool
+    headers: Headers
+    http: HttpHead | None
+    body: bytes
+
+    def header(self, name: str) -> str:
+        """Returns the first value of the record's header ``name``, or ""."""
+        return next(iter(self.headers.get(name, ())), "")
+
+    @property
+    def kind(self) -> str:
+        """The type of the record in lower case: ``response``, ``conversion``, …"""
+        return self.header("warc-type").lower()
+
+    @property
+    def content_types(self) -> Sequence[str]:
+        """The values of Content-Type: of the HTTP message if there is one, else of the record."""
+        return (self.http or self).headers.get("content-type", ())
 
 
-def parse(data: bytes) -> Parsed | None:
-    """Parses the single record in ``data``. Returns None when its header is broken."""
-    modes: tuple[Literal["all", "none"], ...] = ("all", "none")
-    for mode in modes:
-        try:
-            for record in ArchiveIterator(io.BytesIO(data), parse_http=True, auto_decode=mode, quirks_mode=True):
-                return Parsed(record, data, mode == "all")
-        except OSError:
-            continue
-    return None
+def parse(data: bytes) -> Parsed:
+    """Parses the record in ``data``: a header that ends in an empty line, and a block.
+
+    The block is an HTTP message if the record's Content-Type says so, or if there is none and it begins like one.
+    """
+    head, block = _split(data, 0)
+    headers = _headers(head.partition(b"\n")[2], "utf-8")
+    kind = content_type(headers.get("content-type", ())).essence
+    if kind == "application/http" or (not kind and STATUS_LINE.match(block)):
+        return Parsed(headers, *_http(block))
+    return Parsed(headers, None, block)
 
 
 def payload(parsed: Parsed, limit_bytes: int) -> bytes | Drop:
     """Returns the bytes of the page. Drops: ``record_too_large`` (more than ``limit_bytes``), ``content_encoding``."""
-    body = _read(parsed.record, limit_bytes) if parsed.decodes else None
-    if body is None:
-        raw = next(
-            iter(ArchiveIterator(io.BytesIO(parsed.data), parse_http=True, quirks_mode=True, auto_decode="none"))
-        )
-        body = _read(raw, limit_bytes) or b""
-        if not looks_like_html(body):
-            body = _decompressed(_dechunked(body), limit_bytes)
-        if not looks_like_html(body):
-            headers = parsed.record.http_headers
-            names = ("Content-Encoding", "Transfer-Encoding") if headers is not None else ()
-            return Drop("content_encoding", sanitize(next((headers[name] for name in names if name in headers), "")))
-    return body if len(body) <= limit_bytes else Drop("record_too_large", f"more than {limit_bytes}")
+    headers: Headers = parsed.http.headers if parsed.http else {}
+    codings = headers.get("content-encoding", ()), headers.get("transfer-encoding", ())
+    return decoded_body(parsed.body, *codings, limit_bytes)
 
 
-def _read(record: WarcRecord, limit_bytes: int) -> bytes | None:
-    """Reads at most one byte more than the limit. Returns None when the headers name a wrong encoding."""
-    blocks, size = [], 0
-    try:
-        while size <= limit_bytes and (block := record.reader.read(limit_bytes + 1 - size)):
-            blocks.append(block)
-            size += len(block)
-    except OSError:
-        return None
-    return b"".join(blocks)
-
-
-def _dechunked(body: bytes) -> bytes:
-    """Removes the chunk headers of ``body`` up to the first invalid one (RFC 9112, section 7.1), if it has any."""
-    chunks, start = [], 0
-    while (header := CHUNK.match(body, start)) and int(header[1], 16):
-        start = header.end() + int(header[1], 16)
-        chunks.append(body[header.end() : start])
-    return b"".join(chunks) if chunks else body
-
-
-def _decompressed(body: bytes, limit_bytes: int) -> bytes:
-    """Decompresses ``body`` up to the first damage if it is compressed. Returns other bodies unchanged."""
-    blocks, size = [], 0
-    for piece in pieces(io.BytesIO(body)):
-        if isinstance(piece, bytes):
-            blocks.append(piece)
-            size += len(piece)
-        if size > limit_bytes or (isinstance(piece, Mark) and piece.is_loss):
+def _http(block: bytes) -> tuple[HttpHead, bytes]:
+    """Parses an HTTP response. Interim responses before it are passed over (RFC 9110, section 15.2)."""
+    status = None
+    for _ in range(MOST_INTERIM):
+        line = STATUS_LINE.match(block)
+        status = int(line[1]) if line else None
+        head, body = _split(block, line.end() if line else 0)
+        if status is None or not 100 <= status < 200 or not STATUS_LINE.match(body):
             break
-    return b"".join(blocks)
+        block = body
+    return HttpHead(status, _headers(head, "latin-1")), body
+
+
+def _split(data: bytes, start: int) -> tuple[bytes, bytes]:
+    """Returns the bytes from ``start`` to the first empty line, and those after it."""
+    found = HEADER_END.search(data, start)
+    return (data[start : found.start()], data[found.end() :]) if found else (data[start:], b"")
+
+
+def _headers(lines: bytes, codec: str) -> Headers:
+    """Parses lines of ``name: value``. Others are left out."""
+    headers: dict[str, list[str]] = {}
+    for line in FOLD.sub(b" ", lines).decode(codec, "replace").split("\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            headers.setdefault(name.strip().lower(), []).append(value.strip())
+    return headers

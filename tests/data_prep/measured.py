@@ -34,10 +34,11 @@ from headrace.data_prep.filters.page_rules import STATISTICS
 from headrace.data_prep.filters.pii import AnyPiiKind
 from headrace.data_prep.filters.sentences import count_sentences, sentences_of
 from headrace.data_prep.filters.urls import normalize_url
+from headrace.data_prep.sources.body_types import looks_like_html
 from headrace.data_prep.sources.charset import decode, sanitize
 from headrace.data_prep.sources.compression import pieces
 from headrace.data_prep.sources.docstrings import docstrings
-from headrace.data_prep.sources.extraction import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth, looks_like_html
+from headrace.data_prep.sources.extraction import EXTRACTORS, MAX_DEPTH, OPTIONAL, depth
 from headrace.data_prep.sources.html import canonical_url
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.parquet import Parquet

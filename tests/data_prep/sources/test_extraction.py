@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from headrace.data_prep.document import Drop
+from headrace.data_prep.sources.body_types import looks_like_html
 from headrace.data_prep.sources.extraction import (
     EXTRACTORS,
     MAX_DEPTH,
@@ -16,7 +17,6 @@ from headrace.data_prep.sources.extraction import (
     depth,
     depth_by_expression,
     extract,
-    looks_like_html,
     require_extractor,
 )
 from headrace.data_prep.sources.html import Html

@@ -1,0 +1,150 @@
+"""The kind of a body by its bytes, whatever its label says.
+
+    %PDF-1.7 …  ──> "application/pdf"      \x1f\x8b … ──> "application/gzip"      <!doctype html> … ──> HTML
+
+Sources: MIME Sniffing standard, sections 6 and 7, and signatures of other formats that crawlers meet.
+"""
+
+import re
+from collections.abc import Mapping
+
+import orjson
+
+HEADER_BYTES = 1445
+"""Bytes in which a binary byte shows that a body is no text (MIME Sniffing, "resource header")."""
+SNIFFED_BYTES = 4096
+BINARY_BYTES = bytes({*range(9), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
+"""Bytes that text does not have (MIME Sniffing, "binary data byte")."""
+CONTROL_FRACTION = 0.02
+"""A body with a larger fraction of BINARY_BYTES, not counting NUL, is no text. Random bytes
+have 0.1, text hardly any."""
+
+SIGNATURES: Mapping[str, bytes] = {
+    "application/pdf": rb"%PDF-",
+    "application/postscript": rb"%!PS-Adobe-|\xc5\xd0\xd3\xc6",
+    "application/rtf": rb"\{\\rtf",
+    "image/jpeg": rb"\xff\xd8\xff",
+    "image/png": rb"\x89PNG\r\n\x1a\n",
+    "image/gif": rb"GIF8[79]a",
+    "image/webp": rb"RIFF.{4}WEBP",
+    "image/bmp": rb"BM.{4}\0{4}",
+    "image/x-icon": rb"\0\0[\x01\x02]\0",
+    "image/tiff": rb"II\*\0|MM\0\*",
+    "image/jp2": rb"\0\0\0\x0cjP  ",
+    "image/vnd.djvu": rb"AT&TFORM",
+    "image/vnd.adobe.photoshop": rb"8BPS\0",
+    "application/zip": rb"PK(?:\x03\x04|\x05\x06|\x07\x08)",
+    "application/gzip": rb"\x1f\x8b\x08",
+    "application/zstd": rb"\x28\xb5\x2f\xfd",
+    "application/x-bzip2": rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)",
+    "application/x-xz": rb"\xfd7zXZ\0",
+    "application/x-7z-compressed": rb"7z\xbc\xaf\x27\x1c",
+    "application/x-rar": rb"Rar!\x1a\x07|Rar \x1a\x07\0",
+    "application/x-compress": rb"\x1f[\x9d\xa0]",
+    "application/x-lz4": rb"\x04\x22\x4d\x18",
+    "application/vnd.ms-cab-compressed": rb"MSCF\0{4}",
+    "application/x-tar": rb".{257}ustar",
+    "application/x-archive": rb"!<arch>\n",
+    "application/x-ole": rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+    "application/x-elf": rb"\x7fELF",
+    "application/x-dosexec": rb"MZ[^\n]{0,60}?\0",
+    "application/java-vm": rb"\xca\xfe\xba\xbe",
+    "application/wasm": rb"\0asm",
+    "application/vnd.sqlite3": rb"SQLite format 3\0",
+    "application/x-parquet": rb"PAR1[\x00-\x1f]",
+    "application/x-hdf": rb"\x89HDF\r\n",
+    "application/x-plist": rb"bplist0[0-9]",
+    "application/x-shockwave-flash": rb"[CFZ]WS[\x01-\x1f]",
+    "audio/mpeg": rb"ID3[\x02-\x04]\0",
+    "audio/aiff": rb"FORM.{4}AIF[FC]",
+    "audio/wave": rb"RIFF.{4}WAVE",
+    "audio/midi": rb"MThd\0\0\0\x06",
+    "audio/flac": rb"fLaC\0",
+    "application/ogg": rb"OggS\0",
+    "video/avi": rb"RIFF.{4}AVI ",
+    "video/mp4": rb"\0.{3}ftyp",
+    "video/webm": rb"\x1a\x45\xdf\xa3",
+    "video/mpeg": rb"\0\0\x01[\xb3\xba]",
+    "video/x-flv": rb"FLV\x01",
+    "video/x-ms-asf": rb"\x30\x26\xb2\x75\x8e\x66\xcf\x11",
+    "font/ttf": rb"\0\x01\0\0\0|ttcf\0|true\0",
+    "font/otf": rb"OTTO\0",
+    "font/woff": rb"wOF[F2]",
+}
+TYPES = tuple(SIGNATURES)
+SIGNATURE = re.compile(b"|".join(b"(%s)" % pattern for pattern in SIGNATURES.values()), re.DOTALL)
+"""Group n + 1 is the signature of TYPES[n]."""
+BEFORE = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*")
+"""The bytes that scripts write by mistake before a file that they send."""
+PROLOG = rb"(?:\s|<!--(?:(?!-->).){0,2000}-->|<\?(?:(?!\?>).){0,200}\?>)*"
+HTML_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?"
+    + PROLOG
+    + rb"<(?:!doctype\s+html|html|head|body|title|meta|script|style|table|iframe|font|div|h1|p|a|b|br)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Source: MIME Sniffing, "identifying a resource with an unknown MIME type"."""
+HTML_ROOT = re.compile(
+    rb"(?:\xef\xbb\xbf)?" + PROLOG + rb"(?:<!doctype\s+html\b|(?:<!doctype[^>\[]{0,500}>\s*)?<html[\s>])",
+    re.IGNORECASE | re.DOTALL,
+)
+XML_ROOT = re.compile(rb"(?:\xef\xbb\xbf)?" + PROLOG + rb"(?:<!doctype[^>\[]{0,500}>\s*)?<([\w:]+)[\s>]", re.DOTALL)
+XML_TYPES = {
+    b"rss": "application/rss+xml", b"feed": "application/atom+xml", b"rdf:RDF": "application/rss+xml",
+    b"urlset": "application/xml", b"sitemapindex": "application/xml", b"opml": "text/x-opml",
+}  # fmt: skip
+"""Types by root elements of XML that is no page (MIME Sniffing, "distinguishing if a resource is a feed or HTML")."""
+
+
+def binary_type(body: bytes) -> str | None:
+    """Returns the type of a file whose signature ``body`` begins with, or None."""
+    found = SIGNATURE.match(body, _start(body))
+    return TYPES[found.lastindex - 1] if found and found.lastindex else None
+
+
+def is_binary(body: bytes) -> bool:
+    """Whether the signature, or a byte of the first HEADER_BYTES, shows that ``body`` is no text."""
+    head = body[:HEADER_BYTES]
+    return binary_type(body) is not None or len(head.translate(None, BINARY_BYTES)) < len(head)
+
+
+def control_fraction(body: bytes) -> float:
+    """Returns the fraction of BINARY_BYTES other than NUL."""
+    return (len(body) - len(body.translate(None, BINARY_BYTES[1:]))) / max(len(body), 1)
+
+
+def looks_like_html(body: bytes) -> bool:
+    """Whether ``body`` of an unknown type begins like an HTML page."""
+    return HTML_START.match(_ascii(body)) is not None
+
+
+def is_html_document(body: bytes) -> bool:
+    """Whether ``body`` begins with HTML's document type or root element, also as XML."""
+    return HTML_ROOT.match(_ascii(body)) is not None
+
+
+def data_type(body: bytes) -> str | None:
+    """Returns the type of ``body`` if it is JSON, a feed or a site map, which some label as HTML."""
+    start = _start(body)
+    if body[start : start + 1] in (b"{", b"["):
+        try:
+            orjson.loads(body[start:])
+        except orjson.JSONDecodeError:
+            return None
+        return "application/json"
+    found = XML_ROOT.match(_ascii(body))
+    return XML_TYPES.get(found[1]) if found else None
+
+
+def _start(body: bytes) -> int:
+    found = BEFORE.match(body)
+    return found.end() if found else 0
+
+
+def _ascii(body: bytes) -> bytes:
+    """Returns the beginning of ``body`` with one byte a character."""
+    head = body[:SNIFFED_BYTES]
+    for bom, codec in ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
+        if head.startswith(bom):
+            return head[2:].decode(codec, "replace").encode("latin-1", "replace")
+    return head
