@@ -92,7 +92,7 @@ def restart(folder: Path, ranks: Ranks) -> None:
     begun = time.monotonic()
     found = together.newest(folder / "checkpoints", None, ranks)
     assert found is not None
-    files = store.state_files(found[0])
+    files = store.state_files(found.path)
     fragments.read(files, mine, ranks.rank * len(files) // ranks.world)
     seconds = time.monotonic() - begun
     pairs = zip(mine, expected, strict=True)

@@ -5,7 +5,7 @@
         row.json                the beginning of the first row of the training, and who sees whom (row_example.py)
         origin.json             the checkpoints of other trainings that it went on from (train/loop/origin.py), if any
         metrics.jsonl           one row per logged step, one per step that benchmarks were scored after
-        checkpoints/step_*/     to resume from; the last one is kept (train/checkpoint/store.py)
+        checkpoints/step_*/     to resume from; the last two are kept (train/checkpoint/store.py)
         lock                    locked while a training writes here
 
 A training that is started again resumes from the newest whole checkpoint. In fp32 on a CPU the result is the same, bit
@@ -47,10 +47,12 @@ class Weights(Pretraining):
     progress_file: ClassVar[str] = "metrics.jsonl"
 
     def show_progress(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Shows the steps that are done, with the loss and the speed."""
+        """Shows the steps that are done, with the loss and the speed, and the lines of starts (core/starts.py)."""
         shown = 0
         with Progress(self.name, self.training.steps, "steps") as progress:
             for row in rows:
+                if "line" in row:
+                    progress.print_line(row["line"])
                 if "loss" in row and row["step"] > shown:
                     if not shown:  # the steps before may be those of an earlier start
                         progress.skip(row["step"])

@@ -10,8 +10,10 @@ headrace status experiment=demo      the run of these settings
     clean        RUNNING    3/35    phase 1/5 0-filter, 3/4 tasks
     weights      RUNNING    0/1     120/5,000 steps, 3.2/s, 0:25:25 to go  loss 3.412  tokens/s 51,200
 
+    weights      stopped    0/1     120/5,000 steps, step 120 saved
+
 A stage that was begun is ``stopped`` when no job and no process works on it. Below the rows are the states of jobs,
-and the last error of each stage that failed, with its remedy.
+from which step a training went on, and the last error of each stage that failed, with its remedy.
 
 The rows are read from run.json, the manifests and the part records alone, which takes a fraction of a second. Only
 settings that no run was started with are planned.
@@ -26,13 +28,15 @@ from rich.table import Table
 
 from headrace.pipeline.command_line.choice import chosen_file
 from headrace.pipeline.command_line.declaration import command, load, run_argument
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.artifact import Artifact
+from headrace.pipeline.core.errors import StoppedError
 from headrace.pipeline.core.progress import latest_count, latest_line
 from headrace.pipeline.core.terminal import show_table
 from headrace.pipeline.run.current_phase import CurrentPhase
 from headrace.pipeline.run.saved import AnyStep, SavedRun
 from headrace.pipeline.run.storage import Stored
+from headrace.train.checkpoint.names import saved_step
 
 HEADLINES = {
     "texts": ("records_in", "kept"),
@@ -90,7 +94,7 @@ class StageState:
         is_held = Stored(step.folder).is_in_use
         begun = "begun" if is_held or is_running else "stopped"
         state = job_state or ("failed" if has_failed else begun if done or step.folder.is_dir() else "to do")
-        result = latest_line(step.folder) if is_held or job_state else latest_count(step.folder)
+        result = latest_line(step.folder) if is_held or job_state else reached(step.folder)
         return cls(step.name, state.split(",")[0], done, tasks, result or phase_of(step), step.folder)
 
     @property
@@ -118,10 +122,17 @@ def states_of(steps: Sequence[AnyStep], is_running: bool = False) -> tuple[list[
     unfinished = [step for step in steps if not step.is_whole]
     job_states = load("run.jobs").states(steps) if unfinished else {}
     errors = {step.name: error_report.read(step.folder) for step in unfinished if step.name not in job_states}
-    failures = {stage: error for stage, error in errors.items() if error is not None}
+    failures = {stage: error for stage, error in errors.items() if not isinstance(error, StoppedError | None)}
     rows = [StageState.of(step, job_states.get(step.name, ""), step.name in failures, is_running) for step in steps]
     jobs = [f"{stage}: {state}" for stage, state in job_states.items()]
-    return rows, [*jobs, *(f"{stage} failed: {error}" for stage, error in failures.items())]
+    begun = filter(None, (starts.latest(step.folder) for step in unfinished))
+    return rows, [*jobs, *begun, *(f"{stage} failed: {error}" for stage, error in failures.items())]
+
+
+def reached(folder: Path) -> str:
+    """Returns how far the work on the artifact in ``folder`` came: of a training, also the step that was saved."""
+    saved = saved_step(folder)
+    return ", ".join(filter(None, [latest_count(folder), f"step {saved} saved" if saved is not None else ""]))
 
 
 def phase_of(step: AnyStep) -> str:

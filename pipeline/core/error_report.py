@@ -10,13 +10,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.pipeline.core.errors import ArtifactError, ConfigError, HeadraceError, RetryableError, TaskError
+from headrace.pipeline.core.errors import (
+    ArtifactError,
+    ConfigError,
+    HeadraceError,
+    RetryableError,
+    StoppedError,
+    TaskError,
+)
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 
 FILE = "logs/error.json"
 """The path of the file below the artifact's folder."""
 
-KINDS = {kind.__name__: kind for kind in (ArtifactError, ConfigError, RetryableError, TaskError)}
+KINDS = {kind.__name__: kind for kind in (ArtifactError, ConfigError, RetryableError, StoppedError, TaskError)}
 
 
 def write(folder: Path, error: HeadraceError) -> None:

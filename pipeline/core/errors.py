@@ -5,6 +5,7 @@
     ├── ArtifactError        something on disk is missing, incomplete or damaged
     └── TaskError            a task failed
         └── RetryableError   ... but running again may succeed; the command exits with status 75
+            └── StoppedError ... because it was asked to end, after it has saved
 
 A message reads ``where: what is wrong, with the value; what to do``. The arguments of the constructor are these three
 parts. Secrets in them, for example a signed URL in the message of a library, are replaced by ``***``. Broken records of
@@ -55,6 +56,10 @@ class RetryableError(TaskError):
     """A task failed for an external reason (killed, disk full, node lost). Running again may succeed."""
 
     exit_status = 75  # EX_TEMPFAIL of sysexits.h
+
+
+class StoppedError(RetryableError):
+    """The work was asked to end (Ctrl-C, SIGTERM, a cluster's signal) and has saved what it had."""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

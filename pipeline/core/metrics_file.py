@@ -100,14 +100,18 @@ def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
     return [orjson.loads(line) for line in lines], start + sum(len(line) + 1 for line in lines)
 
 
-def appearing_rows(path: Path, is_over: Callable[[], bool], pause_seconds: float) -> Iterator[dict[str, Any]]:
-    """Yields the rows of ``path`` as they are written, and the last ones after ``is_over`` became true."""
-    position, over = 0, False
+def appearing_rows(
+    files: Mapping[Path, int], is_over: Callable[[], bool], pause_seconds: float
+) -> Iterator[dict[str, Any]]:
+    """Yields the rows of ``files`` as they are written, each from a byte on, and the last ones after ``is_over`` became
+    true."""
+    positions, over = dict(files), False
     while not over:
         time.sleep(pause_seconds)
         over = is_over()
-        rows, position = new_metrics(path, position)
-        yield from rows
+        for path in files:
+            rows, positions[path] = new_metrics(path, positions[path])
+            yield from rows
 
 
 def _cut(path: Path, last_step: int, sha256: str | None) -> bytes:

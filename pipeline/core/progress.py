@@ -107,6 +107,8 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._latest:
+            self._write_latest(self._latest)
         if self._bars:
             self._bars.stop()
         elif kind is None:
@@ -234,11 +236,14 @@ def phase_text(number: int, phases: int, name: str, done: int, tasks: int) -> st
 
 
 def follow_trail(label: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Shows the progress of another process from ``rows``, the lines of its trail as they are written."""
+    """Shows the progress of another process from ``rows``: the lines of its trail as they are written, and texts."""
     progress: Progress | None = None
     shown = 0
     with contextlib.ExitStack() as stack:
         for row in rows:
+            if "line" in row:
+                _print_line(progress._bars if progress else None, row["line"])
+                continue
             progress = progress or stack.enter_context(Progress(label, row["total"], row["unit"]))
             progress.advance(row["done"] - shown)
             shown = row["done"]

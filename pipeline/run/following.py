@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, TaskError
 from headrace.pipeline.core.metrics_file import appearing_rows
 from headrace.pipeline.core.progress import StageProgress
@@ -36,8 +36,9 @@ def follow(run: Run) -> None:
         if not step.is_whole:
             work = Following(step, run_folder(run.config))
             if step.stage.distributed:
-                path = step.folder / step.stage.progress_file
-                step.stage.show_progress(appearing_rows(path, work.is_over, POLL_SECONDS))
+                files = {step.folder / starts.FILE: starts.before_latest(step.folder)}
+                files[step.folder / step.stage.progress_file] = 0
+                step.stage.show_progress(appearing_rows(files, work.is_over, POLL_SECONDS))
             else:
                 work.show_tasks()
         print(f"{step.name:<11} done", file=sys.stderr)

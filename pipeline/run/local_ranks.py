@@ -6,7 +6,8 @@
 
 A single rank is a child of the command itself.
 
-stdout and stderr of the ranks go to logs/ranks.log. The launcher reads their progress from a file that the stage names.
+stdout and stderr of the ranks go to logs/ranks.log. The launcher reads their progress from a file that the stage names,
+and from which step they go on from logs/starts.jsonl.
 
 A request to stop (core/signals.py) becomes SIGUSR1 to the ranks: they finish the current step, save and end. Before the
 first step the signal ends them at once, and a second signal always does. Their parent gets no signal.
@@ -19,7 +20,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headrace.pipeline.core import error_report
+from headrace.pipeline.core import error_report, starts
 from headrace.pipeline.core.artifact import part_path
 from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.metrics_file import appearing_rows
@@ -55,6 +56,7 @@ def launch(stage: Stage, folder: Path, step_json: Path, ranks: int) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     error_report.clear(folder)
     (folder / TRAIL).unlink(missing_ok=True)
+    files = {folder / starts.FILE: starts.size(folder), folder / stage.progress_file: 0}
     environment = PASSIVE_THREADS | os.environ | own_packages() | {MAIN_PID: str(os.getpid())}
     if ranks == 1:
         command = [RANK, str(step_json)]
@@ -72,8 +74,7 @@ def launch(stage: Stage, folder: Path, step_json: Path, ranks: int) -> None:
             start_new_session=True,
         )
         try:
-            path = folder / stage.progress_file
-            stage.show_progress(appearing_rows(path, lambda: process.poll() is not None, POLL_SECONDS))
+            stage.show_progress(appearing_rows(files, lambda: process.poll() is not None, POLL_SECONDS))
         except Stop as stop:
             _ask_to_stop(process, stage, ranks)
             raise _stopped(stop, folder) from None

@@ -26,12 +26,14 @@ sys.exit(max(abs(rank.wait()) for rank in ranks))
 RANK = """
 import os, signal, sys, time
 from pathlib import Path
-from headrace.pipeline.core import error_report
-from headrace.pipeline.core.errors import RetryableError
+from headrace.pipeline.core import error_report, starts
+from headrace.pipeline.core.errors import StoppedError
 folder, asked, rank = Path(os.environ["FOLDER"]), [], int(os.environ["RANK"])
 print("a rank", os.environ["OMP_WAIT_POLICY"], os.environ["PYTHONSAFEPATH"], flush=True)
 time.sleep(float(os.environ["SETUP_SECONDS"]))
 signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+if not rank:
+    starts.record(folder, "weights: goes on from step 0")
 for step in range(1, 1000):
     with (folder / ("other.jsonl" if rank else "metrics.jsonl")).open("a") as file:
         file.write(f'{{"step": {step}}}\\n')
@@ -39,7 +41,7 @@ for step in range(1, 1000):
     if asked:
         time.sleep(float(os.environ["SAVE_SECONDS"]))
         if not rank:
-            error = RetryableError("weights", f"stopped on request at step {step}", "run again")
+            error = StoppedError("weights", f"stopped on request at step {step}", "run again")
             error_report.write(folder, error)
         sys.exit(75)
 """
@@ -118,6 +120,7 @@ def is_over(folder: Path) -> bool:
     return True
 
 
+START = "weights: goes on from step 0"
 SAVING = "weights: saving and stopping (a second signal ends it at once)"
 NOT_SAVED = "stopped; run the same command again to go on"
 
@@ -134,6 +137,7 @@ NOT_SAVED = "stopped; run the same command again to go on"
 def test_the_ranks_save_and_end(tmp_path: Path, training, number: signal.Signals, send, ranks: int) -> None:
     command = training(RANKS=str(ranks))
     command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > 2)
+    assert command.process.stderr.readline().strip() == START
     send(command.process.pid, number)
     status, lines = command.end()
     last = read_metrics(tmp_path / "metrics.jsonl")[-1]["step"]
@@ -172,6 +176,7 @@ def test_before_the_first_step_it_ends_at_once(tmp_path: Path, training, ranks: 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path, training) -> None:
     command = training(SAVE_SECONDS="100")
     command.wait_for(lambda: len(read_metrics(tmp_path / "metrics.jsonl")) > 2)
+    assert command.process.stderr.readline().strip() == START
     os.killpg(command.process.pid, signal.SIGINT)
     assert command.process.stderr.readline().strip() == SAVING
     os.killpg(command.process.pid, signal.SIGINT)

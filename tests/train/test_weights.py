@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headrace.pipeline.core import starts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError, RetryableError
 from headrace.pipeline.core.json_files import read_json
@@ -185,9 +186,37 @@ def test_a_damaged_checkpoint_is_passed_over_loudly(tmp_path, inputs, run_stage,
     (folder / "scratch/hf").mkdir(parents=True)
     (folder / "scratch/hf/tmp-config.json").write_text("{")  # a kill in the middle of the export leaves it
     run_stage(stage(), inputs, folder)
-    assert f"{newest}: is damaged or missing; remove {newest.parents[1]} (passed over)" in capfd.readouterr().err
+    line = f"weights: goes on from step 8, its newest whole checkpoint (passed over: {newest} is damaged or missing)"
+    assert f"{line}\n" in capfd.readouterr().err
+    assert starts.latest(folder) == line
     same(folder, whole)
     assert Artifact(folder).manifest["files"].keys() == Artifact(whole).manifest["files"].keys()
+
+
+def test_a_training_begins_anew_only_where_nothing_was_saved(tmp_path, inputs, run_stage, capfd):
+    folder = tmp_path / "weights"
+    run_stage(stage(), inputs, folder)
+    assert starts.latest(folder) == "weights: begins at step 0: nothing was saved before"
+    for path in (folder / "checkpoints").iterdir():
+        (path / "manifest.json").write_text("{")
+    kept = (folder / "metrics.jsonl").read_bytes()
+    with pytest.raises(ArtifactError) as error:
+        run_stage(stage(), inputs, folder)
+    assert f"; to begin at step 0: rm -r {folder}/checkpoints" in str(error.value)
+    assert (folder / "metrics.jsonl").read_bytes() == kept
+    shutil.rmtree(folder / "checkpoints")
+    run_stage(stage(), inputs, folder)
+    reason = "no checkpoint is there, and metrics.jsonl of an earlier start is replaced"
+    assert starts.latest(folder) == f"weights: begins at step 0: {reason}"
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path, inputs, run_stage):
+    """A user has copied it from another training of the same data."""
+    other = decode(Weights, settings(steps=4) | {"optimizer": {"type": "adamw", "learning_rate": 1e-3}})
+    run_stage(other, inputs, tmp_path / "elsewhere" / "other")
+    shutil.copytree(tmp_path / "elsewhere/other/checkpoints", tmp_path / "weights/checkpoints")
+    with pytest.raises(ArtifactError, match="step 4 is of a training with other settings: optimizer, training; "):
+        run_stage(stage(), inputs, tmp_path / "weights")
 
 
 def test_a_second_training_of_the_same_folder_is_refused(tmp_path, inputs, run_stage):

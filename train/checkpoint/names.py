@@ -33,6 +33,16 @@ def manifests(folder: Path) -> list[Path]:
     return [path for path in paths if path.is_file()]
 
 
+def saved_step(training: Path) -> int | None:
+    """Returns the step of the newest checkpoint of the folder ``training``; None when nothing was saved.
+
+    Of a fine-tuning it is that of the seed that is being trained. Files are not compared with their checksums.
+    """
+    folders = [training, *training.glob("seed_*")]
+    found = [path for folder in folders for path in manifests(folder / CHECKPOINTS)]
+    return step_of(max(found, key=lambda path: path.stat().st_mtime_ns).parent) if found else None
+
+
 def newest_product(training: Path, inputs: Mapping[str, str]) -> Product | None:
     """Returns the newest checkpoint of the folder ``training`` as wandb lists it; None when there is none.
 

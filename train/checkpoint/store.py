@@ -8,28 +8,33 @@
         removing-step_00000025/ is being removed
 
 The newest checkpoint is the highest step whose manifest verifies; there is no pointer to it. A kill at any moment
-leaves at most a ``writing-`` or ``removing-`` folder, which the next start removes. A damaged checkpoint is skipped
-with a message.
+leaves at most a ``writing-`` or ``removing-`` folder, which the next start removes. A damaged checkpoint is passed over
+with its reason. When all are damaged, a start is refused: only where nothing was saved does a training begin at step 0.
 
 Commands read checkpoints, too, so no torch is imported here; together.py is for several ranks.
 """
 
 import dataclasses
+import errno
 import os
+import shlex
 import shutil
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.pipeline.core.errors import ArtifactError
 from headrace.pipeline.core.file_records import FileRecord, refuse_outside, sync
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
-from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints
+from headrace.pipeline.core.settings import differing
+from headrace.train.checkpoint.names import MANIFEST, checkpoint_name, checkpoints, step_of
 from headrace.train.checkpoint.state import State, rollback_step
 
 FORMAT = 3
 STATE = "state"
+DAMAGE = frozenset((errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EIO, errno.EBADMSG, errno.EUCLEAN))
+"""Errors of the operating system that mean: this file is damaged. Others (no permission, a file server that does not
+answer) are about the reader: they end a start, because the checkpoint may be whole."""
 
 
 class Snapshot(Protocol):
@@ -74,18 +79,37 @@ def adopt(folder: Path, path: Path, state: State) -> None:
     """
     writing = folder / f"writing-{checkpoint_name(state.step)}"
     (writing / STATE).mkdir(parents=True)
-    records = {file: FileRecord(**record) for file, record in _manifest(path)["files"].items()}
+    _, records = _contents(path)
     for file in records:
         os.link(path / file, writing / file)
     commit(folder, writing, state, records)
 
 
-def newest(folder: Path, spike_rollback_every: int | None = None) -> tuple[Path, State] | None:
-    """Returns the whole checkpoint with the highest step, and its state of training; None when there is none.
+@dataclasses.dataclass(frozen=True)
+class Newest:
+    """A checkpoint to go on from, and the problems of newer ones."""
 
-    The checkpoint that a spike after it would return to must be whole, too. Skipped ones are named on stderr.
+    path: Path
+    state: State
+    problems: Sequence[ArtifactError] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why it is this one, as text."""
+        if not self.problems:
+            return "its newest checkpoint"
+        return f"its newest whole checkpoint (passed over: {_text(self.problems)})"
+
+
+def newest(folder: Path, spike_rollback_every: int | None = None) -> Newest | None:
+    """Returns the whole checkpoint in ``folder`` with the highest step; None when nothing was saved there.
+
+    The checkpoint that a spike after it would return to must be whole, too.
+
+    Raises:
+        ArtifactError: when there are checkpoints and none is whole, with the problem of each.
     """
-    return first_whole(newest_first(folder), spike_rollback_every, verify)
+    return first_whole(folder, newest_first(folder), spike_rollback_every, verify)
 
 
 def newest_first(folder: Path) -> list[Path]:
@@ -94,23 +118,36 @@ def newest_first(folder: Path) -> list[Path]:
 
 
 def first_whole(
-    paths: Sequence[Path], spike_rollback_every: int | None, verified: Callable[[Path], State], reports: bool = True
-) -> tuple[Path, State] | None:
-    """Returns the first of ``paths`` that is whole by ``verified``, as ``newest`` does.
-
-    With ``reports`` it prints why the ones before it are not.
-    """
+    folder: Path, paths: Sequence[Path], spike_rollback_every: int | None, verified: Callable[[Path], State]
+) -> Newest | None:
+    """Returns the first of ``paths``, the checkpoints in ``folder``, that is whole by ``verified``, as ``newest``."""
+    problems = list[ArtifactError]()
     for path in paths:
         try:
-            state = verified(path)
-            kept_step = rollback_step(state.step, spike_rollback_every)
-            if kept_step not in (0, state.step):
-                verified(path.with_name(checkpoint_name(kept_step)))
-            return path, state
+            return Newest(path, _with_way_back(path, spike_rollback_every, verified), problems)
         except ArtifactError as error:
-            if reports:
-                print(f"{error} (passed over)", file=sys.stderr, flush=True)
-    return None
+            problems.append(error)
+    if not problems:
+        return None
+    wrong = f"none of the checkpoints is whole: {_text(problems)}"
+    raise ArtifactError(str(folder), wrong, f"restore one; to begin at step 0: rm -r {shlex.quote(str(folder))}")
+
+
+def _with_way_back(path: Path, spike_rollback_every: int | None, verified: Callable[[Path], State]) -> State:
+    """Verifies the checkpoint at ``path``, and that of the step that a spike after it returns to. Returns its state."""
+    state = verified(path)
+    kept_step = rollback_step(state.step, spike_rollback_every)
+    if kept_step not in (0, state.step):
+        try:
+            verified(path.with_name(checkpoint_name(kept_step)))
+        except ArtifactError as error:
+            wrong = f"{error.wrong}, and a spike after step {state.step} leads back to it"
+            raise ArtifactError(error.where, wrong, error.remedy) from None
+    return state
+
+
+def _text(problems: Sequence[ArtifactError]) -> str:
+    return "; ".join(f"{error.where} {error.wrong}" for error in problems)
 
 
 def verify(path: Path, part: int = 0, parts: int = 1) -> State:
@@ -121,10 +158,15 @@ def verify(path: Path, part: int = 0, parts: int = 1) -> State:
     Raises:
         ArtifactError: when a file is missing, or has another size or checksum.
     """
-    for file, record in sorted(_manifest(path)["files"].items())[part::parts]:
-        if not FileRecord(**record).fits(path / file):
+    state, records = _contents(path)
+    for file, record in sorted(records.items())[part::parts]:
+        try:
+            fits = record.fits(path / file)
+        except OSError as error:
+            raise _unreadable(path, path / file, error) from error
+        if not fits:
             raise ArtifactError(str(path / file), "is damaged or missing", f"remove {path}")
-    return read_state(path)
+    return state
 
 
 def read_state(path: Path) -> State:
@@ -133,27 +175,51 @@ def read_state(path: Path) -> State:
     Raises:
         ArtifactError: when its manifest is damaged or missing.
     """
-    manifest = _manifest(path)
-    return State(**{field.name: manifest[field.name] for field in dataclasses.fields(State) if field.name in manifest})
+    return _contents(path)[0]
 
 
 def state_files(path: Path) -> list[Path]:
     """Returns the files that the manifest of the checkpoint at ``path`` lists: those that its ranks wrote."""
-    return [path / file for file in sorted(_manifest(path)["files"])]
+    return [path / file for file in sorted(_contents(path)[1])]
 
 
-def _manifest(path: Path) -> dict[str, Any]:
-    if not (path / MANIFEST).is_file():
-        raise ArtifactError(str(path), f"has no {MANIFEST}", "remove it")
-    manifest = read_sealed(path / MANIFEST)
-    if (found := manifest.get("format")) != FORMAT:
+def _contents(path: Path) -> tuple[State, dict[str, FileRecord]]:
+    """Returns what the manifest of the checkpoint at ``path`` has: the state, and the records of its files.
+
+    Raises:
+        ArtifactError: when it is missing or damaged, or belongs to another step.
+    """
+    manifest = path / MANIFEST
+    try:
+        if not manifest.is_file():
+            raise ArtifactError(str(path), f"has no {MANIFEST}", "remove it")
+        values = read_sealed(manifest)
+    except OSError as error:
+        raise _unreadable(path, manifest, error) from error
+    if (found := values.get("format")) != FORMAT:
         raise ArtifactError(str(path), f"has format {found}, not {FORMAT}", "remove it")
-    refuse_outside(path / MANIFEST, manifest["files"])
-    return manifest
+    try:
+        refuse_outside(manifest, values["files"])
+        records = {file: FileRecord(**record) for file, record in values["files"].items()}
+        state = State(**{field.name: values[field.name] for field in dataclasses.fields(State) if field.name in values})
+    except (KeyError, TypeError, AttributeError):
+        raise ArtifactError(str(manifest), "is not that of a checkpoint", f"remove {path}") from None
+    if state.step != step_of(path) or not records:
+        wrong = f"is that of step {state.step}, with {len(records)} files"
+        raise ArtifactError(str(manifest), wrong, f"remove {path}")
+    return state, records
 
 
-def check_resumable(found: State, data: dict[str, str]) -> None:
-    """Checks that ``found`` was trained on ``data``, in the same order: else it cannot be resumed exactly.
+def _unreadable(path: Path, file: Path, error: OSError) -> Exception:
+    """Returns ``error`` about a ``file`` of the checkpoint at ``path`` as damage, if it is one."""
+    if error.errno not in DAMAGE:
+        return error
+    return ArtifactError(str(file), f"cannot be read ({error.strerror})", f"remove {path}")
+
+
+def check_resumable(found: State, data: Mapping[str, str], settings: Mapping[str, Any]) -> None:
+    """Checks that ``found`` was trained on ``data``, in the same order, with the same ``settings``: else it cannot be
+    resumed exactly.
 
     Raises:
         ArtifactError: naming what changed.
@@ -163,6 +229,13 @@ def check_resumable(found: State, data: dict[str, str]) -> None:
         changed = ", ".join(name for name in names if found.data.get(name) != data.get(name))
         wrong = f"the checkpoint of step {found.step} was trained on other data: {changed} changed"
         raise ArtifactError("weights", wrong, "bring that back, or use another root")
+    if found.settings and settings and (names := differing(_decisive(found.settings), _decisive(settings))):
+        wrong = f"the checkpoint of step {found.step} is of a training with other settings: {', '.join(names)}"
+        raise ArtifactError("weights", wrong, "remove it, or bring back that of this training")
+
+
+def _decisive(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {**settings, **settings["hashed"], "hashed": None}
 
 
 def prune(folder: Path, keeping: Keeping, last_step: int, best_step: int | None = None) -> None:
@@ -185,15 +258,23 @@ def sweep(folder: Path) -> None:
     """Removes folders that a kill left half written or half removed."""
     for pattern in ("writing-*", "removing-*"):
         for path in folder.glob(pattern):
-            shutil.rmtree(path)
+            _delete(path)
 
 
 def remove(path: Path) -> None:
     """Removes a checkpoint; a kill in between leaves nothing that looks like a checkpoint."""
-    if path.exists():
+    if path.exists() or path.is_symlink():
         away = path.with_name(f"removing-{path.name}")
         path.rename(away)
-        shutil.rmtree(away)
+        _delete(away)
+
+
+def _delete(path: Path) -> None:
+    """Removes a folder with all files, or what damage or a user put in its place: a file, a link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def _synced(path: Path) -> FileRecord:

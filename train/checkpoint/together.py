@@ -4,6 +4,7 @@ from pathlib import Path
 
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Newest
 from headrace.train.distributed.processes import Ranks, on_each, on_first
 
 
@@ -17,7 +18,11 @@ def verify(path: Path, ranks: Ranks) -> State:
     return store.read_state(path)
 
 
-def newest(folder: Path, spike_rollback_every: int | None, ranks: Ranks) -> tuple[Path, State] | None:
-    """Does what ``store.newest`` does; all ranks call it, and the first one names checkpoints that are skipped."""
+def newest(folder: Path, spike_rollback_every: int | None, ranks: Ranks) -> Newest | None:
+    """Does what ``store.newest`` does; all ranks call it.
+
+    Raises:
+        ArtifactError: on all ranks, when there are checkpoints and none is whole.
+    """
     paths = on_first(ranks, lambda: store.newest_first(folder))
-    return store.first_whole(paths, spike_rollback_every, lambda path: verify(path, ranks), reports=ranks.first)
+    return store.first_whole(folder, paths, spike_rollback_every, lambda path: verify(path, ranks))

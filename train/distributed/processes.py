@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 from torch.distributed.rendezvous import rendezvous
 
-from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError
+from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, StoppedError
 from headrace.pipeline.core.variables import CORES, STORE_SOCKET
 
 T = TypeVar("T")
@@ -275,6 +275,6 @@ class StopRequest:
         self.asked = True
 
 
-def stopped(stage: str, where: str) -> RetryableError:
+def stopped(stage: str, where: str) -> StoppedError:
     """The error that ends ``stage`` after a request to stop; ``where`` names the last saved step."""
-    return RetryableError(stage, f"stopped on request {where}", "run the same command again to go on")
+    return StoppedError(stage, f"stopped on request {where}", "run the same command again to go on")

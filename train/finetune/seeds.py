@@ -16,6 +16,7 @@ from headrace.train.finetune.seed_files import SeedFiles
 from headrace.train.finetune.session import Material, SeedTraining
 from headrace.train.finetune.tuning import Tuning
 from headrace.train.loop import preflight
+from headrace.train.loop.beginning import announce
 
 
 def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -> dict[str, Any]:
@@ -36,6 +37,7 @@ def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -
         for seed in finetune.seeds:
             files = SeedFiles(out, seed)
             if on_first(ranks, files.are_whole):
+                announce(out.folder, ranks, f"finetuned: seed {seed} is trained")
                 if progress:
                     progress.skip(training.steps)
                 continue

@@ -37,7 +37,7 @@ from headrace.train.finetune.splits import Splits
 from headrace.train.finetune.tasks.sequences import Form
 from headrace.train.finetune.tasks.task import Fitted, Prediction, Row
 from headrace.train.finetune.tuning import Tuning
-from headrace.train.loop.beginning import load_checkpoint, newest_checkpoint, open_engine
+from headrace.train.loop.beginning import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.checkpoint_selection import CheckpointSelection
 from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
@@ -100,7 +100,7 @@ class SeedTraining:
         model, factors = network.empty(), network.rate_factors(finetune.layer_decay)
         engine = open_engine(model, finetune.optimizer, training, tuning.zero, ranks, factors)
         watchdog = Watchdog(training.hang_seconds, training.save_hang_seconds, ranks.rank, folder, FINETUNING)
-        saver = Saver(folder / CHECKPOINTS, ranks, Keeping(keep_last=1), watchdog.saving)
+        saver = Saver(folder / CHECKPOINTS, ranks, Keeping(training.keep_last), watchdog.saving)
         wait_longer_than(training.longest_wait_seconds)  # the saver's group, too
         length = finetune.context if training.compiles_on(ranks.device.type) else None
         reader = RowsOfExamples(task, length)
@@ -124,10 +124,12 @@ class SeedTraining:
             selection=CheckpointSelection(f"validation_{finetune.task.metric}", finetune.patience),
         )
         data = {"finetune": digest(finetune), "order": digest([seed, len(material.rows)])}
-        found = newest_checkpoint(saver, data, None, ranks)
+        found = newest_checkpoint(saver, data, {}, None, ranks)
+        origin = f"goes on from step {found.state.step}, {found.reason}" if found else first_line(folder)
+        announce(folder.parent, ranks, f"finetuned: seed {seed} {origin}")
         if found:
-            load_checkpoint(engine, *found)
-            return cls(material, seed, folder, job, found[1], examination)
+            load_checkpoint(engine, found.path, found.state)
+            return cls(material, seed, folder, job, found.state, examination)
         engine.begin(network.first_weights(seed))
         run_id = on_first(ranks, new_run_id)
         return cls(material, seed, folder, job, State(0, 0, 0, run_id, data), examination)

@@ -89,7 +89,6 @@ class Tuning(Stage):
             seed=seed,
             validate_every=every,
             save_every=every,
-            keep_last=1,
             **OF_PRETRAINING,
         )
 

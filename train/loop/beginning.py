@@ -1,13 +1,25 @@
-"""The beginning of every training: an engine over the prepared model, and the newest checkpoint."""
+"""The beginning of every training: an engine over the prepared model, and the newest checkpoint.
+
+weights: begins at step 0: nothing was saved before
+weights: goes on from step 120, its newest checkpoint
+weights: goes on from step 110, its newest whole checkpoint (passed over: …/step_00000120 has no manifest.json)
+weights: goes on from step 600 of runs/weights/0b5c1f2e3d4a (training.branch_from)
+
+Each start prints one of these lines. The first rank records it for the terminal, status and watch (core/starts.py).
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
+from headrace.pipeline.core import starts
+from headrace.pipeline.core.metrics_file import METRICS
 from headrace.train.checkpoint import store, together
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
+from headrace.train.checkpoint.store import Newest
 from headrace.train.distributed.processes import Ranks, on_first
 from headrace.train.engine.engine import Engine
 from headrace.train.engine.optimizers.base import Optimizer
@@ -29,18 +41,33 @@ def open_engine(
 
 
 def newest_checkpoint(
-    saver: Saver, data: dict[str, str], rollback_every: int | None, ranks: Ranks
-) -> tuple[Path, State] | None:
-    """Returns the newest whole checkpoint of a training and its state; None when there is none.
+    saver: Saver, data: Mapping[str, str], settings: Mapping[str, Any], rollback_every: int | None, ranks: Ranks
+) -> Newest | None:
+    """Returns the newest whole checkpoint of a training; None when nothing was saved.
 
     Raises:
-        ArtifactError: when it is of other ``data``.
+        ArtifactError: when it is of other ``data``, or other ``settings`` (loop/origin.py); when there are checkpoints
+            and all are damaged.
     """
     on_first(ranks, lambda: store.sweep(saver.folder))
     found = together.newest(saver.folder, rollback_every, ranks)
     if found:
-        store.check_resumable(found[1], data)
+        store.check_resumable(found.state, data, settings)
     return found
+
+
+def announce(folder: Path, ranks: Ranks, line: str) -> None:
+    """Prints the ``line`` of this start and records it, on the first rank."""
+    if ranks.first:
+        starts.record(folder, line)
+
+
+def first_line(folder: Path) -> str:
+    """Returns the line of a start without a checkpoint; an earlier start may have left its curve in ``folder``."""
+    curve = folder / METRICS
+    if curve.is_file() and curve.stat().st_size:
+        return f"begins at step 0: no checkpoint is there, and {METRICS} of an earlier start is replaced"
+    return "begins at step 0: nothing was saved before"
 
 
 def load_checkpoint(engine: Engine, path: Path, state: State) -> None:

@@ -14,11 +14,11 @@ other, and needs the trunk no more. Its metrics.jsonl begins with the rows of th
 """
 
 import dataclasses
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headrace.pipeline.core import starts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.lineage import Product
@@ -49,6 +49,11 @@ class Origin:
     def folder(self) -> Path:
         """The folder of the other training."""
         return self.path.parents[1]
+
+    @property
+    def reason(self) -> str:
+        """Why a training goes on from it, as text."""
+        return SETTING if self.is_branch else "the same settings but for training.steps"
 
 
 def settings_of(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,12 +87,21 @@ def _branch(stage: Pretraining, folder: Path) -> Origin:
     if int(step) not in found:
         wrong = f"{trunk} has no checkpoint of step {step}: there are checkpoints of {', '.join(map(str, found))}"
         raise ConfigError(SETTING, wrong, "branch from one of them (training.keep_every=N keeps more)")
-    state = store.read_state(found[int(step)])
+    try:
+        state = store.read_state(found[int(step)])
+    except ArtifactError as error:
+        raise _of_trunk(error, trunk) from None
     if not state.settings:
         wrong = f"{found[int(step)]} was written by an older version, without the settings of its training"
         raise ConfigError(SETTING, wrong, "give a checkpoint that this version wrote")
     _check_branch(stage, weights, state)
     return Origin(found[state.step], is_branch=True)
+
+
+def _of_trunk(error: ArtifactError, trunk: Path) -> ArtifactError:
+    """Returns the ``error`` of a checkpoint of the training in ``trunk`` with what to do in a branch."""
+    steps = ", ".join(map(str, checkpoints(trunk / CHECKPOINTS)))
+    return ArtifactError(error.where, error.wrong, f"restore it, or branch from another step ({steps})")
 
 
 def _check_branch(stage: Pretraining, weights: str, state: State) -> None:
@@ -132,7 +146,7 @@ def trainings_but_for_steps(folder: Path, settings: Mapping[str, Any]) -> Iterat
     but for that number."""
     for other in sorted(folder.parent.glob("*")):
         if other != folder and (found := checkpoints(other / CHECKPOINTS)):
-            theirs = _settings_in(list(found.values())[-1])
+            theirs = next(filter(None, map(_settings_in, reversed(found.values()))), {})
             if theirs and theirs != settings and _without_steps(theirs) == _without_steps(settings):
                 yield other, theirs["hashed"]["training"]["steps"]
 
@@ -141,7 +155,7 @@ def _settings_in(path: Path) -> dict[str, Any]:
     """Returns the settings in the checkpoint at ``path``; empty when it is damaged, or was removed meanwhile."""
     try:
         return store.read_state(path).settings
-    except (ArtifactError, FileNotFoundError):
+    except ArtifactError:
         return {}
 
 
@@ -177,9 +191,10 @@ def adopt(
     for origin in origins:
         try:
             states = _verified(origin, training.spike_rollback_every)
-        except (ArtifactError, FileNotFoundError):
+        except ArtifactError as error:
             if origin.is_branch:
-                raise
+                raise _of_trunk(error, origin.folder) from None
+            starts.record(folder, f"weights: {error.where} {error.wrong} (passed over)")
             continue  # damaged, or removed by the other training: the one before saves less time
         if states[-1].data["tokenizer"] != data["tokenizer"]:
             wrong = f"{origin.folder} has the tokenizer {states[-1].settings['inputs']['tokenizer']}"
@@ -192,7 +207,7 @@ def adopt(
             adopted = _continued(state, origin, settings, data, run_id)
             path = origin.path.with_name(checkpoint_name(state.step))
             store.adopt(folder / CHECKPOINTS, path, adopted)
-        print(f"weights: goes on from step {state.step} of {origin.folder}", file=sys.stderr, flush=True)
+        starts.record(folder, f"weights: goes on from step {state.step} of {origin.folder} ({origin.reason})")
         return folder / CHECKPOINTS / origin.path.name, adopted
     return None
 

@@ -29,7 +29,7 @@ from headrace.train.evaluation.held_out_documents import HeldOut
 from headrace.train.families import initial_weights
 from headrace.train.families.hf_folder import export, read_weights
 from headrace.train.loop import origin, preflight
-from headrace.train.loop.beginning import load_checkpoint, newest_checkpoint, open_engine
+from headrace.train.loop.beginning import announce, first_line, load_checkpoint, newest_checkpoint, open_engine
 from headrace.train.loop.in_loop_evaluation import InLoopEvaluation
 from headrace.train.loop.origin import settings_of
 from headrace.train.loop.pretraining import Pretraining
@@ -221,22 +221,27 @@ def _meter(stage: Pretraining, objective: Objective, vocabulary: int, row_tokens
 
 def _take_up(job: TrainerParts, stage: Pretraining, inputs: Inputs, folder: Path, vocabulary: int) -> State:
     """Loads the newest whole checkpoint on all ranks and returns its state; or sets the first weights, and returns the
-    state at the beginning.
+    state at the beginning. Prints which of them, and why.
 
     A training without a checkpoint may go on from one of another training (train/loop/origin.py).
     """
     data = parts_of_order(stage.training.seed, inputs, stage.mixture, stage.training.unique_rows)
+    settings = settings_of(stage.planned_description({name: one.folder.name for name, one in inputs.items()}))
     ranks, rollback_every = job.engine.ranks, stage.training.spike_rollback_every
 
     def begin() -> tuple[Path | None, State]:
-        settings = settings_of(stage.planned_description({name: one.folder.name for name, one in inputs.items()}))
         origins, run_id = origin.candidates(stage, folder, settings), new_run_id()
         adopted = origin.adopt(origins, folder, settings, stage.training, data, run_id)
         return adopted or (None, State(0, 0, 0, run_id, data, settings=settings))
 
-    found = newest_checkpoint(job.saver, data, rollback_every, ranks)
-    path, state = found or on_first(ranks, begin)
+    found = newest_checkpoint(job.saver, data, settings, rollback_every, ranks)
+    if found:
+        announce(folder, ranks, f"weights: goes on from step {found.state.step}, {found.reason}")
+        path, state = found.path, found.state
+    else:
+        path, state = on_first(ranks, begin)
     if path is None:
+        announce(folder, ranks, f"weights: {first_line(folder)}")
         _begin(job.engine, stage, vocabulary)
     else:
         load_checkpoint(job.engine, path, state)

@@ -14,9 +14,10 @@ import pytest
 from headrace.pipeline.commands import logs
 from headrace.pipeline.composition import compose
 from headrace.pipeline.config import decoded
-from headrace.pipeline.core import claim, error_report, progress
+from headrace.pipeline.core import claim, error_report, progress, starts
 from headrace.pipeline.core.artifact import TaskOutput, finish
-from headrace.pipeline.core.errors import RetryableError, TaskError
+from headrace.pipeline.core.errors import RetryableError, StoppedError, TaskError
+from headrace.pipeline.core.json_files import write_sealed
 from headrace.pipeline.core.progress import LATEST
 from headrace.pipeline.run import following, jobs
 from headrace.pipeline.run.planner import Run, plan
@@ -56,6 +57,24 @@ def test_status_of_a_killed_training_shows_no_speed(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     assert row_of_weights(settings) == f"weights stopped 0/1 120/5,000 steps {training.folder}"
+
+
+@pytest.mark.parametrize("seed", ["", "seed_1/"])
+def test_status_of_a_stopped_training_shows_the_saved_step_and_its_last_start(
+    settings: list[str], training: Step, monkeypatch: pytest.MonkeyPatch, seed: str
+) -> None:
+    """Also where it is a seed of a fine-tuning that was stopped."""
+    monkeypatch.setenv("COLUMNS", "300")
+    for step in (100, 110):
+        write_sealed(training.folder / f"{seed}checkpoints/step_{step:08d}/manifest.json", {})
+    (training.folder / f"{seed}checkpoints/step_00000120").mkdir()  # without a manifest
+    error_report.write(training.folder, StoppedError("weights", "stopped on request at step 110", "run again"))
+    starts.record(training.folder, "weights: begins at step 0: nothing was saved before")
+    starts.record(training.folder, "weights: goes on from step 60, its newest checkpoint")
+    expected = f"weights stopped 0/1 120/5,000 steps, step 110 saved {training.folder}"
+    assert row_of_weights(settings) == expected
+    last = headrace_here("status", *settings).stdout.splitlines()[-1]
+    assert last == "weights: goes on from step 60, its newest checkpoint"
 
 
 def row_of_weights(settings: list[str]) -> str:

@@ -5,8 +5,9 @@ import dataclasses
 import errno
 import os
 import resource
+import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.pipeline.core.errors import ArtifactError, RetryableError
-from headrace.pipeline.core.json_files import write_sealed
+from headrace.pipeline.core.file_records import FileRecord
+from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.train.checkpoint import store
 from headrace.train.checkpoint.saver import Saver
 from headrace.train.checkpoint.state import State
@@ -67,34 +69,130 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
+def chosen(folder: Path, rollback_every: int | None = None) -> tuple[Path, State]:
+    found = store.newest(folder, rollback_every)
+    assert found is not None
+    return found.path, found.state
+
+
 def steps(folder: Path) -> list[int]:
     return sorted(int(path.name.removeprefix("step_")) for path in folder.iterdir())
 
 
 def test_the_newest_is_found_with_its_state(folder):
-    assert store.newest(folder) == (folder / "step_00000012", state(12))
+    assert chosen(folder) == (folder / "step_00000012", state(12))
 
 
 def test_an_empty_folder_has_none(tmp_path):
     assert store.newest(tmp_path / "absent") is None
 
 
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (lambda path: (path / STATE_FILE).write_bytes(b"{}"), "{path}/" + STATE_FILE + ": is damaged or missing"),
-        (lambda path: (path / STATE_FILE).unlink(), "{path}/" + STATE_FILE + ": is damaged or missing"),
-        (lambda path: (path / "manifest.json").unlink(), "{path}: has no manifest.json"),
-        (lambda path: (path / "manifest.json").write_text("{"), "{path}/manifest.json: is not JSON"),
-        (lambda path: write_sealed(path / "manifest.json", {"format": 9}), "{path}: has format 9, not 3"),
-    ],
-)
-def test_a_damaged_one_is_passed_over_with_its_reason(folder, damage, message, capsys):
-    damage(folder / "step_00000012")
-    assert store.newest(folder) == (folder / "step_00000010", state(10))
-    error = capsys.readouterr().err
-    assert error.startswith(message.format(path=folder / "step_00000012"))
-    assert error.endswith("(passed over)\n")
+def rewritten(path: Path, **changed: object) -> None:
+    """Changes values in the manifest of the checkpoint at ``path``, whose seal is right again."""
+    values = {**read_sealed(path / "manifest.json"), **changed}
+    write_sealed(path / "manifest.json", {name: value for name, value in values.items() if value is not None})
+
+
+def replaced(path: Path, put: Callable[[Path], object] = Path.mkdir) -> None:
+    path.unlink()
+    put(path)
+
+
+FILE, MANIFEST = "{path}/" + STATE_FILE, "{path}/manifest.json"
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a cut file": (lambda path: os.truncate(path / STATE_FILE, 99), FILE + " is damaged or missing"),
+    "an empty file": (lambda path: os.truncate(path / STATE_FILE, 0), FILE + " is damaged or missing"),
+    "another file": (lambda path: (path / STATE_FILE).write_bytes(b"{}"), FILE + " is damaged or missing"),
+    "no file": (lambda path: (path / STATE_FILE).unlink(), FILE + " is damaged or missing"),
+    "no folder of files": (lambda path: shutil.rmtree(path / "state"), FILE + " is damaged or missing"),
+    "a folder as file": (lambda path: replaced(path / STATE_FILE), FILE + " is damaged or missing"),
+    "a link to itself": (
+        lambda path: replaced(path / STATE_FILE, lambda file: file.symlink_to(file)),
+        FILE + " cannot be read (Too many levels of symbolic links)",
+    ),
+    "a file as folder": (
+        lambda path: (shutil.rmtree(path / "state"), (path / "state").touch()),
+        FILE + " cannot be read (Not a directory)",
+    ),
+    "no manifest": (lambda path: (path / "manifest.json").unlink(), "{path} has no manifest.json"),
+    "an empty folder": (lambda path: (shutil.rmtree(path), path.mkdir()), "{path} has no manifest.json"),
+    "a file in its place": (lambda path: (shutil.rmtree(path), path.touch()), "{path} has no manifest.json"),
+    "a cut manifest": (lambda path: (path / "manifest.json").write_text("{"), MANIFEST + " is not JSON ("),
+    "an empty manifest": (lambda path: (path / "manifest.json").write_text(""), MANIFEST + " is not JSON ("),
+    "a manifest without seal": (
+        lambda path: (path / "manifest.json").write_text("[]"),
+        MANIFEST + " is damaged (its seal does not match)",
+    ),
+    "another format": (lambda path: rewritten(path, format=9), "{path} has format 9, not 3"),
+    "no list of files": (lambda path: rewritten(path, files=None), MANIFEST + " is not that of a checkpoint"),
+    "no files": (lambda path: rewritten(path, files={}), MANIFEST + " is that of step 12, with 0 files"),
+    "no step": (lambda path: rewritten(path, step=None), MANIFEST + " is not that of a checkpoint"),
+    "one of another step": (
+        lambda path: (shutil.rmtree(path), shutil.copytree(path.with_name("step_00000004"), path)),
+        MANIFEST + " is that of step 4, with 1 files",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_a_damaged_one_is_passed_over_with_its_reason_and_removed_by_the_next_save(folder, kind):
+    damage, reason = DAMAGES[kind]
+    path = folder / "step_00000012"
+    damage(path)
+    found = store.newest(folder)
+    assert found is not None
+    assert (found.path, found.state) == (folder / "step_00000010", state(10))
+    expected = f"its newest whole checkpoint (passed over: {reason.format(path=path)}"
+    assert found.reason.startswith(expected)
+    with saver(folder, keep_last=2) as saves:
+        saves.begin(state(11), Engine())
+    assert steps(folder) == [10, 11]
+
+
+def test_without_a_whole_one_a_start_is_refused_and_the_problem_of_each_is_named(folder):
+    for path in folder.iterdir():
+        (path / STATE_FILE).unlink()
+    with pytest.raises(ArtifactError) as error:
+        store.newest(folder)
+    problems = "; ".join(f"{folder}/step_{step:08d}/{STATE_FILE} is damaged or missing" for step in (12, 10, 4, 2))
+    assert str(error.value) == (
+        f"{folder}: none of the checkpoints is whole: {problems}; restore one; to begin at step 0: rm -r {folder}"
+    )
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ESTALE, errno.EMFILE])
+def test_a_reader_that_is_refused_has_shown_no_damage(folder, number, monkeypatch):
+    """The checkpoint may be whole: going on from an older one would remove it."""
+
+    def refused(*_: object) -> bool:
+        raise OSError(number, os.strerror(number), "state")
+
+    monkeypatch.setattr(FileRecord, "fits", refused)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        store.newest(folder)
+
+
+def test_a_disk_that_fails_in_one_file_is_damage(folder, monkeypatch):
+    fits = FileRecord.fits
+
+    def failing(record: FileRecord, path: Path) -> bool:
+        if "step_00000012" in str(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return fits(record, path)
+
+    monkeypatch.setattr(FileRecord, "fits", failing)
+    assert chosen(folder) == (folder / "step_00000010", state(10))
+
+
+def test_one_of_other_settings_is_refused_with_their_names(folder):
+    settings = {"version": 3, "hashed": {"optimizer": {"rate": 1}, "model": 4}, "inputs": {}, "raw_files": []}
+    found = dataclasses.replace(state(12), settings=settings)
+    store.check_resumable(found, DATA, settings)
+    store.check_resumable(state(12), DATA, settings)  # one of an older version has none
+    with pytest.raises(ArtifactError) as error:
+        store.check_resumable(found, DATA, {**settings, "version": 4, "hashed": {"optimizer": {"rate": 2}, "model": 4}})
+    wrong = "the checkpoint of step 12 is of a training with other settings: optimizer, version"
+    assert str(error.value) == f"weights: {wrong}; remove it, or bring back that of this training"
 
 
 @pytest.fixture(scope="module")
@@ -155,14 +253,17 @@ def test_checkpoints_after_the_one_that_a_training_resumed_from_do_not_displace_
             assert steps(folder) == kept[step]
 
 
-def test_one_that_a_spike_could_not_lead_back_from_is_passed_over(folder, capsys):
+def test_one_that_a_spike_could_not_lead_back_from_is_passed_over(folder):
     (folder / "step_00000010" / "manifest.json").unlink()
-    assert store.newest(folder) == (folder / "step_00000012", state(12))
-    assert store.newest(folder, 12) == (folder / "step_00000012", state(12))
-    assert store.newest(folder, 13) == (folder / "step_00000012", state(12))
-    assert store.newest(folder, 5) == (folder / "step_00000004", state(4))
-    damaged = f"{folder}/step_00000010: has no manifest.json; remove it (passed over)\n"
-    assert capsys.readouterr().err == 2 * damaged
+    assert chosen(folder) == (folder / "step_00000012", state(12))
+    assert chosen(folder, 12) == (folder / "step_00000012", state(12))
+    assert chosen(folder, 13) == (folder / "step_00000012", state(12))
+    found = store.newest(folder, 5)
+    assert found is not None
+    assert (found.path, found.state) == (folder / "step_00000004", state(4))
+    damaged = f"{folder}/step_00000010 has no manifest.json"
+    leads = f"{damaged}, and a spike after step 12 leads back to it"
+    assert found.reason == f"its newest whole checkpoint (passed over: {leads}; {damaged})"
 
 
 def test_the_files_of_a_step_when_it_is_saved(folder):
@@ -216,12 +317,12 @@ def test_training_goes_on_while_one_checkpoint_is_written(folder):
     with saver(folder) as saves:
         saves.begin(state(14), Engine(gate=gate))
         assert not saves.failed
-        assert store.newest(folder) == (folder / "step_00000012", state(12))
+        assert chosen(folder) == (folder / "step_00000012", state(12))
         threading.Timer(0.1, gate.set).start()
         saves.begin(state(16), Engine())  # waits
         assert gate.is_set()
         assert (folder / "step_00000014").exists()
-    assert store.newest(folder) == (folder / "step_00000016", state(16))
+    assert chosen(folder) == (folder / "step_00000016", state(16))
 
 
 @contextlib.contextmanager
@@ -242,12 +343,12 @@ def test_a_full_disk_keeps_the_checkpoint_before(folder):
             with pytest.raises(RetryableError) as error:
                 saves.wait()
         assert steps(folder) == [2, 4, 10, 12]
-        assert store.newest(folder) == (folder / "step_00000012", state(12))
+        assert chosen(folder) == (folder / "step_00000012", state(12))
         saves.begin(state(14), Engine(values=1_000_000))
     assert str(error.value).startswith(f"{folder}: the checkpoint of step 14 could not be saved (rank 0: ")
     assert "File too large" in str(error.value)
     assert str(error.value).endswith("); free space there and run again: the checkpoint before it is kept")
-    assert store.newest(folder) == (folder / "step_00000014", state(14))
+    assert chosen(folder) == (folder / "step_00000014", state(14))
 
 
 def test_a_failed_save_is_told_at_the_next_boundary(folder):
@@ -289,7 +390,7 @@ def gloo_threads() -> int:
 )
 def test_other_data_is_refused(other, changed):
     with pytest.raises(ArtifactError) as error:
-        store.check_resumable(state(3), {**DATA, **other, "order": "9"})
+        store.check_resumable(state(3), {**DATA, **other, "order": "9"}, {})
     assert str(error.value) == (
         f"weights: the checkpoint of step 3 was trained on other data: {changed} changed; "
         "bring that back, or use another root"

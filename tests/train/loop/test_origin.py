@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from headrace.pipeline.core import starts
 from headrace.pipeline.core.artifact import Artifact
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
 from headrace.pipeline.core.json_files import read_json, read_sealed
@@ -61,7 +62,10 @@ def trunk(tmp_path, inputs, run_stage) -> Artifact:
 def test_more_steps_go_on_from_the_weights_there_are(tmp_path, inputs, run_stage, trunk, capsys):
     """Also when the trunk is removed before the training is over."""
     extended = run_stage(stage(steps=12), inputs, tmp_path / "extended")
-    assert f"weights: goes on from step 8 of {trunk.folder}\n" in capsys.readouterr().err
+    assert (
+        f"weights: goes on from step 8 of {trunk.folder} (the same settings but for training.steps)\n"
+        in capsys.readouterr().err
+    )
     (known,) = read_json(extended.path("origin.json"))["origins"]
     changed = {"training.steps": [8, 12]}
     assert known == {"weights": TRUNK, "step": 8, "rows_seen": 32, "is_branch": False, "changed": changed}
@@ -138,10 +142,18 @@ def test_a_decay_is_not_extended_but_the_stable_part_before_it_is(tmp_path, inpu
 
 
 def test_a_damaged_checkpoint_is_not_gone_on_from(tmp_path, inputs, run_stage, trunk, capsys):
-    file = next((trunk.folder / "checkpoints/step_00000008/state").iterdir())
+    path = trunk.folder / "checkpoints/step_00000008"
+    file = path / "state/00000.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     run_stage(stage(steps=12), inputs, tmp_path / "extended")
-    assert "goes on from step 4 of" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"weights: {file} is damaged or missing (passed over)\nweights: goes on from step 4 of" in said
+    (path / "manifest.json").unlink()
+    shutil.rmtree(tmp_path / "extended")
+    run_stage(stage(steps=12), inputs, tmp_path / "extended")
+    said = capsys.readouterr().err
+    assert f"weights: {path} has no manifest.json (passed over)\nweights: goes on from step 4 of" in said
+    assert starts.latest(tmp_path / "extended").startswith("weights: goes on from step 4 of ")
 
 
 def test_a_cosine_is_not_extended_and_the_reason_is_printed(tmp_path, inputs, run_stage, capsys):
@@ -267,10 +279,11 @@ def test_a_branch_of_another_model_is_refused(tmp_path, inputs, run_stage, trunk
     assert str(error.value) == f"training.branch_from: {wrong}; set model.mlp_width=32"
 
 
-def test_a_branch_from_a_damaged_checkpoint_is_refused(tmp_path, inputs, run_stage, trunk):
-    file = next((trunk.folder / "checkpoints/step_00000008/state").iterdir())
+@pytest.mark.parametrize("name", ["state/00000.safetensors", "manifest.json"])
+def test_a_branch_from_a_damaged_checkpoint_is_refused(tmp_path, inputs, run_stage, trunk, name):
+    file = trunk.folder / "checkpoints/step_00000008" / name
     file.write_bytes(file.read_bytes()[:-1] + b"x")
-    with pytest.raises(ArtifactError, match=r"is damaged or missing; remove .*step_00000008"):
+    with pytest.raises(ArtifactError, match=r"step_00000008.*; restore it, or branch from another step \(4, 8\)$"):
         run_stage(stage(branch_from=f"{TRUNK}@8", steps=12), inputs, tmp_path / "branch")
 
 
