@@ -100,13 +100,13 @@ class TrainingConfig:
     evaluate_items: Positive | None = unhashed(100)
     """The maximum number of items of each benchmark; null: the number in its own settings."""
     save_every: Positive = unhashed(500)
-    """Steps between two checkpoints; there is always one after the last step."""
+    """Steps between two checkpoints; also after the last step and multiples of ``keep_every``."""
     log_every: Positive = unhashed(1)
     """Steps between two rows of metrics.jsonl."""
     keep_last: Positive = unhashed(2)
     """The number of newest checkpoints that are kept."""
     keep_every: Positive | None = unhashed(None)
-    """Checkpoints of steps that are multiples of this are never removed; null: none."""
+    """There is a checkpoint of each step that is a multiple of this, and it is never removed; null: none."""
     spike_sigma: PositiveNumber | None = None
     """The update of a step is skipped when its loss is more than this many standard deviations above the mean of the
     steps before it (6 in OLMo-core); null: never."""
@@ -175,9 +175,13 @@ class TrainingConfig:
         return max(self.hang_seconds or HANG_SECONDS, self.save_hang_seconds)
 
     def saves_at(self, step: int) -> bool:
-        """Whether a checkpoint is saved after ``step``: a regular one, one to roll back to, or the last."""
-        multiples = (self.save_every, self.spike_rollback_every or self.save_every)
-        return step == self.steps or any(step % each == 0 for each in multiples)
+        """Whether a checkpoint is saved after ``step``: a regular one, one to keep or to roll back to, or the last."""
+        return step == self.steps or any(step % period == 0 for period in self.save_periods)
+
+    @property
+    def save_periods(self) -> set[int]:
+        """The numbers of steps after whose multiples a checkpoint is saved."""
+        return {self.save_every, self.keep_every or self.save_every, self.spike_rollback_every or self.save_every}
 
     def evaluates_at(self, step: int) -> bool:
         """Whether benchmarks are scored after ``step``."""

@@ -1,6 +1,7 @@
 """All seeds of a fine-tuning, one training after the other."""
 
 import contextlib
+import dataclasses
 import gc
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -
     finetune = tuning.finetune
     training = tuning.training_of(finetune.seeds[0], len(material.rows))
     shapes = shapes_by_role(material.network.model, material.network.vocabulary)
-    preflight.check(tuning, training, finetune.optimizer, shapes, inputs, out.folder, ranks)
+    with_best = dataclasses.replace(training, keep_last=training.keep_last + 1)  # the best one is kept, too
+    preflight.check(tuning, with_best, finetune.optimizer, shapes, inputs, out.folder, ranks)
     with contextlib.ExitStack() as opened:
         progress = None
         if ranks.first:

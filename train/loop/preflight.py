@@ -147,7 +147,7 @@ def check_room(training: TrainingConfig, optimizer: Optimizer, shapes: Shapes, f
     kept = training.keep_last + (training.steps // training.keep_every if training.keep_every else 0)
     if training.spike_rollback_every:
         kept += 1 + (training.keep_last - 1) * training.save_every // training.spike_rollback_every
-    saved = min(kept, -(-training.steps // training.save_every)) + 1
+    saved = min(kept, 1 + sum((training.steps - 1) // period for period in training.save_periods)) + 1
     present = sum(path.stat().st_size for path in folder.rglob(f"{CHECKPOINTS}/**/*") if path.is_file())
     values = sum(math.prod(shape) for each in shapes.values() for shape in each)
     needed = max(0, saved * checkpoint_bytes(optimizer, shapes) - present) + FP32 * values

@@ -24,6 +24,7 @@ from headrace.train.checkpoint.state import State
 from headrace.train.checkpoint.store import Keeping
 from headrace.train.distributed import processes
 from headrace.train.engine.fragments import HostCopy
+from headrace.train.training_config import TrainingConfig
 
 STATE_FILE = "state/00000.safetensors"
 
@@ -228,6 +229,28 @@ def test_pruning_keeps_the_last_and_the_milestones(tmp_path):
             for step in (2, 4, 10, 12):
                 saves.begin(state(step), Engine())
         assert steps(tmp_path / str(keep_every)) == kept
+
+
+PERIODS = {
+    "keep_every is a multiple": ({"keep_every": 6}, [6, 12, 15, 16]),
+    "keep_every is none": ({"keep_every": 4}, [4, 8, 12, 15, 16]),
+    "keep_every is smaller": ({"keep_every": 2}, [2, 4, 6, 8, 10, 12, 14, 15, 16]),
+    "keep_every is longer than the training": ({"keep_every": 20}, [15, 16]),
+    "save_every is longer than the training": ({"save_every": 20, "keep_every": 5}, [5, 10, 15, 16]),
+    "both are longer": ({"save_every": 20, "keep_every": 30}, [16]),
+    "a step to roll back to, too": ({"keep_every": 7, "spike_sigma": 6.0, "spike_rollback_every": 5}, [7, 14, 15, 16]),
+}
+"""Settings of a training of 16 steps with save_every=3, and the checkpoints that are left at its end."""
+
+
+@pytest.mark.parametrize("name", PERIODS)
+def test_checkpoints_of_the_steps_to_keep_are_saved_and_kept_whatever_the_other_periods(name, tmp_path):
+    changed, kept = PERIODS[name]
+    training = TrainingConfig(**{"steps": 16, "batch_rows": 1, "save_every": 3} | changed)
+    with saver(tmp_path, training.keep_last, training.keep_every, training.spike_rollback_every) as saves:
+        for step in filter(training.saves_at, range(1, training.steps + 1)):
+            saves.begin(state(step), Engine())
+    assert steps(tmp_path) == kept
 
 
 def test_pruning_keeps_what_a_spike_leads_back_to(tmp_path):

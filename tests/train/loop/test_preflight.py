@@ -141,6 +141,29 @@ def test_a_disk_without_room_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         preflight.check_room(TRAINING, ADAMW, {"matrix": [(1000, 1000)]}, tmp_path / stage)
 
 
+ROOMS = {
+    "one save, one on its way": ({"steps": 50, "keep_every": None}, 2),
+    "the last step is a regular one": ({"steps": 100, "keep_every": None}, 2),
+    "two saves": ({"steps": 101, "keep_every": None}, 3),
+    "three saves, two are kept": ({"steps": 300, "keep_every": None}, 3),
+    "all are kept, more often than saved": ({"steps": 100, "keep_every": 10}, 11),
+    "kept at other steps than saved: 100, 150, 200, 300": ({"steps": 300, "keep_every": 150}, 5),
+}
+"""Changes of TRAINING, and the number of checkpoints for which there must be space."""
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_there_is_room_for_the_checkpoints_that_are_kept_and_no_more(name, tmp_path, monkeypatch) -> None:
+    changed, number = ROOMS[name]
+    training = dataclasses.replace(TRAINING, **changed)
+    free = number * 12_000_000 + 4_000_000
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, free))
+    preflight.check_room(training, ADAMW, {"matrix": [(1000, 1000)]}, tmp_path)
+    free -= 1
+    with pytest.raises(RetryableError):
+        preflight.check_room(training, ADAMW, {"matrix": [(1000, 1000)]}, tmp_path)
+
+
 def test_a_short_training_needs_no_room_for_checkpoints_that_it_never_saves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
