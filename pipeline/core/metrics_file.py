@@ -80,13 +80,14 @@ def copy_metrics(source: Path, target: Path, last_step: int) -> None:
     _replace(target, _rows_until(source, last_step))
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """Returns the rows of a metrics.jsonl without an incomplete last line, which a kill leaves."""
-    return new_metrics(path, 0)[0]
+def read_metrics(path: Path, end: int = -1) -> list[dict[str, Any]]:
+    """Returns the rows of a metrics.jsonl, up to the byte ``end`` if it is given, without an incomplete last line,
+    which a kill leaves."""
+    return new_metrics(path, 0, end)[0]
 
 
-def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
-    """Returns the complete rows from byte ``start`` on, and the offset after them.
+def new_metrics(path: Path, start: int, end: int = -1) -> tuple[list[dict[str, Any]], int]:
+    """Returns the complete rows from byte ``start`` on, up to byte ``end`` or the last one, and the offset after them.
 
     When no row ends before ``start``, the file was cut meanwhile and is read from its beginning.
     """
@@ -96,7 +97,7 @@ def new_metrics(path: Path, start: int) -> tuple[list[dict[str, Any]], int]:
         file.seek(max(0, start - 1))
         if start and file.read(1) != b"\n":
             start = file.seek(0)
-        lines = file.read().split(b"\n")[:-1]
+        lines = file.read(max(-1, end - start)).split(b"\n")[:-1]
     return [orjson.loads(line) for line in lines], start + sum(len(line) + 1 for line in lines)
 
 

@@ -11,19 +11,20 @@ there is a key. It is called in a thread of its own. When its server cannot be r
 ``INIT_SECONDS``, wandb goes offline. After any other failure it is not called again, and one line reports the reason.
 The end of a training waits for wandb at most ``CLOSING_SECONDS``.
 
-The curve in wandb may have gaps and duplicates: each start of an offline run creates a folder of its own, and a resumed
-run logs the steps after its checkpoint again. ``rebuild`` makes the run again from metrics.jsonl, under the same id and
-as one curve.
+Each start of an offline run creates a folder of its own, and an upload of two folders keeps the rows of one. So a start
+that goes on logs all earlier rows into its folder first, and removes the earlier folders when it ends. The curve of a
+run that was online may have gaps and duplicates: a resumed run logs the steps after its checkpoint again. ``rebuild``
+makes the run again from metrics.jsonl, under the same id and as one curve.
 """
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.pipeline.core.background import Background
 from headrace.pipeline.core.lineage import Media, Product
-from headrace.pipeline.core.metrics_file import MetricsFile, metrics_path, read_metrics
+from headrace.pipeline.core.metrics_file import METRICS, MetricsFile, metrics_path, read_metrics
 from headrace.pipeline.core.tracking import Tracking
 from headrace.pipeline.core.wandb_run import (
     CLOSING_SECONDS,
@@ -35,6 +36,7 @@ from headrace.pipeline.core.wandb_run import (
     record_inputs,
     record_media,
     record_output,
+    remove_older_offline,
     replaced,
 )
 
@@ -77,9 +79,17 @@ class Tracker:
         Raises:
             ArtifactError: when these rows have another SHA-256.
         """
-        self._metrics = MetricsFile(folder / "metrics.jsonl", resume_step, sha256)
+        path = folder / METRICS
+        self._metrics = MetricsFile(path, resume_step, sha256)
         self._records_lineage = tracking.lineage
-        self._wandb = None if tracking.wandb == "off" else Wandb(lambda: opened(folder, tracking, run_id, facts))
+        self._wandb: Wandb | None = None
+        if tracking.wandb != "off":
+            end = path.stat().st_size
+
+            def earlier() -> Iterator[Facts]:
+                return wandb_rows(read_metrics(path, end))
+
+            self._wandb = Wandb(lambda: opened(folder, tracking, run_id, facts), earlier)
         if self._wandb is not None and tracking.lineage:
             self._wandb.use(inputs)
 
@@ -121,9 +131,10 @@ class Tracker:
 class Wandb:
     """The wandb run, opened and written by a thread. A failure is reported as one line and raises no error."""
 
-    def __init__(self, opened: Callable[[], Any]) -> None:
+    def __init__(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[Facts]] = tuple) -> None:
+        """Opens the run. An offline one gets the rows of ``earlier`` starts, because its folder replaces theirs."""
         self._calls = Background("wandb", "metrics.jsonl has every row, headrace sync sends them later")
-        self._calls.call(lambda: self._open(opened))
+        self._calls.call(lambda: self._open(opened, earlier))
 
     def log(self, values: Mapping[str, float]) -> None:
         self._calls.call(lambda: self._run.log(values))
@@ -137,15 +148,32 @@ class Wandb:
         self._calls.call(lambda: self._lineage(lambda: record_output(self._run, output)))
 
     def finish(self) -> None:
-        self._calls.call(lambda: self._run.finish())
+        self._calls.call(self._finish)
         self._calls.close(CLOSING_SECONDS)
 
-    def _open(self, opened: Callable[[], Any]) -> None:
+    def _open(self, opened: Callable[[], Any], earlier: Callable[[], Iterable[Facts]]) -> None:
         self._run = opened()
+        if self._run.offline:
+            for row in earlier():
+                self._run.log(row)
+
+    def _finish(self) -> None:
+        self._run.finish()
+        if self._run.offline:
+            newest = Path(place_of(self._run))
+            remove_older_offline(newest.parents[1], self._run.id, newest)
 
     def _lineage(self, call: Callable[[], None]) -> None:
         with lineage_errors_printed():
             call()
+
+
+def wandb_rows(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yields the ``rows`` of metrics.jsonl as wandb gets them."""
+    for row in rows:
+        values = dict(row)
+        scores = curves(values.pop(EVALUATION, {}))
+        yield {"global_step": values.pop("step"), **values, **scores}
 
 
 def curves(scores: Scores, mark: str = "") -> dict[str, float]:
@@ -190,10 +218,8 @@ def rebuild(
         run = replaced(folder, tracking, run_id, facts)
         if tracking.lineage:
             record_inputs(run, inputs)
-        for row in read_metrics(metrics_path(folder)):
-            values = dict(row)
-            scores = curves(values.pop(EVALUATION, {}))
-            run.log({"global_step": values.pop("step"), **values, **scores})
+        for row in wandb_rows(read_metrics(metrics_path(folder))):
+            run.log(row)
         for step, source, extra in extra_scores:
             others = curves(extra, f" ({source})")
             run.log({"global_step": step, **others})

@@ -176,6 +176,39 @@ def test_the_wandb_run_is_rebuilt_from_the_metrics(tmp_path: Path, monkeypatch: 
     assert [entry.ref for entry in read.manifest.contents] == [tokens.manifest.as_uri()]
 
 
+def test_starts_that_go_on_offline_leave_one_folder_with_the_whole_curve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``wandb sync`` of several folders of one id keeps the rows of one. An earlier start was killed; the folder of
+    another run stays."""
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    (tmp_path / "wandb/offline-run-20200101_000000-abc123/files").mkdir(parents=True)
+    (tmp_path / "wandb/offline-run-20200101_000000-other").mkdir()
+    for resumed in (0, 2, 4):
+        tracker = Tracker(tmp_path, Tracking(wandb="offline"), "abc123", resumed, {})
+        for step in (resumed + 1, resumed + 2, resumed + 3):
+            tracker.log(step, {"loss": 9.0 - step})
+        tracker.log_scores(resumed + 3, {"piqa": [score("acc", 0.5, "")]})
+        tracker.close()
+    (tmp_path / "wandb/offline-run-20200101_000000-other").rmdir()
+    (run,) = offline_runs(tmp_path)
+    expected = [{"global_step": step, "loss": 9.0 - step} for step in range(1, 8)]
+    assert run.history == [*expected, {"global_step": 7, "evaluation/piqa/acc": 0.5}]
+    assert read_metrics(tmp_path / "metrics.jsonl")[-1]["step"] == 7
+
+
+def test_the_rows_of_a_run_online_are_not_sent_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[Any] = []
+    online = SimpleNamespace(offline=False, log=sent.append, finish=lambda: None)
+    monkeypatch.setattr("headrace.pipeline.core.tracker.opened", lambda *_: online)
+    for resumed in (0, 2):
+        tracker = Tracker(tmp_path, Tracking(wandb="online", lineage=False), "abc123", resumed, {})
+        tracker.log(resumed + 1, {"loss": 1.0})
+        tracker.log(resumed + 2, {"loss": 1.0})
+        tracker.close()
+    assert [row["global_step"] for row in sent] == [1, 2, 3, 4]
+
+
 def test_a_training_records_what_it_reads_and_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
     for lineage in (True, False):
