@@ -11,7 +11,7 @@ A cluster is one settings class. Its fields are the settings of ``cluster=<type>
 
 import dataclasses
 import os
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal, Protocol
 
@@ -54,6 +54,8 @@ class JobRequest:
     """The job that must succeed before this one starts."""
     ended: int | None = None
     """The cancelled job that must have ended before this one starts, because both write to the same folder."""
+    token: str = ""
+    """A word that belongs to this submission alone. The scheduler keeps it with the job, for ``submitted``."""
 
     @property
     def log(self) -> Path:
@@ -76,6 +78,10 @@ class Job:
     """The name that the queue shows; empty in records of earlier versions."""
     resources: Sequence[str] = ()
     """The resources that it asked for; empty in records of earlier versions."""
+
+    def numbered(self, number: int) -> "Job":
+        """Returns this job, which was described before its submission, with the ``number`` that it got."""
+        return dataclasses.replace(self, job=number, log=f"{self.log}-{number}")
 
     def log_of_task(self, task: int) -> Path:
         """The log of the array index that runs ``task``."""
@@ -109,6 +115,10 @@ class Cluster(Protocol):
     """RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE → the launcher's names of them."""
 
     @property
+    def type(self) -> str:
+        """The name of the class in settings and in records of jobs."""
+
+    @property
     def scheduler(self) -> "Scheduler | None":
         """This cluster, if it takes jobs; None when the command itself does the work."""
 
@@ -118,6 +128,15 @@ class Cluster(Protocol):
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         """Returns the entries of each of ``jobs``, by its number, of any user and with any settings.
+
+        Raises:
+            ConfigError: when this machine cannot ask the scheduler.
+            TaskError: when the scheduler does not answer.
+        """
+
+    @staticmethod
+    def submitted(tokens: Collection[str]) -> dict[str, int]:
+        """Returns the number of the job that was submitted with each of ``tokens``; none where there is no such job.
 
         Raises:
             ConfigError: when this machine cannot ask the scheduler.
@@ -156,12 +175,16 @@ class Scheduler(Cluster, Protocol):
     def replaces(self, is_running: bool) -> bool:
         """Whether a submission with other resources replaces a job of the run that is running, or still waits."""
 
-    def submit(self, request: JobRequest) -> Job:
-        """Submits one job. The job writes ``Job.log_of`` and runs ``WORKER``: once for each array index, once for
-        each rank, or once for several stages.
+    def array_width(self, request: JobRequest) -> int | None:
+        """Returns the number of array indices that the tasks of ``request`` share; None for a job that is no array."""
+
+    def submit(self, request: JobRequest) -> int:
+        """Submits one job and returns its number. The job writes ``Job.log_of`` and runs ``WORKER``: once for each
+        array index, once for each rank, or once for several stages.
 
         Raises:
-            TaskError: with the scheduler's message, when it refuses the job.
+            TaskError: with the scheduler's message, when it refuses the job: there is none.
+            RetryableError: when it is not known whether there is a job.
         """
 
 

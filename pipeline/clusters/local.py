@@ -1,6 +1,6 @@
 """This machine: the command itself does the work."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from headrace.pipeline.clusters.base import Entry, Job, Scheduler
@@ -27,6 +27,11 @@ class Local:
     def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
         """Returns no entries: there are no jobs."""
         return {job.job: [] for job in jobs}
+
+    @staticmethod
+    def submitted(tokens: Collection[str]) -> dict[str, int]:
+        """Returns nothing: there are no jobs."""
+        return {}
 
     @staticmethod
     def cancel(jobs: Sequence[int]) -> None:

@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
@@ -172,23 +172,29 @@ class Slurm:
     def notes(self) -> Iterable[str]:
         return slurm_variables.notes(os.environ, (self._given("tasks"), self._given("ranks")))
 
-    def submit(self, request: JobRequest) -> Job:
-        """Submits one job with sbatch.
+    def array_width(self, request: JobRequest) -> int | None:
+        return min(request.tasks, self.array_tasks) if request.kind == "tasks" else None
+
+    def submit(self, request: JobRequest) -> int:
+        """Submits one job with sbatch, and returns its number.
 
         Raises:
-            TaskError: with the message of sbatch, when it refuses the job.
+            TaskError, RetryableError: see ``slurm_client.sbatch``.
         """
-        resources = self.resources(request.kind)
         options = [f"--chdir={os.getcwd()}", f"--job-name={request.name}", *_dependency(request)]
         log = str(request.log).replace("%", "%%")  # in --output a % begins a replacement
-        width = min(request.tasks, self.array_tasks) if request.kind == "tasks" else None
+        width = self.array_width(request)
         if width is None:
             options.append(f"--output={log}-%j.log")
         else:
             indices = array_list({task % width for task in request.missing}, self.array_running)
             options += [f"--output={log}-%A_%a.log", f"--array={indices}"]
-        number = slurm_client.sbatch([*options, *resources, *self._script(request, width)], request.stage)
-        return Job(number, f"{request.log}-{number}", width, self.type, request.name, resources)
+        options += self.resources(request.kind)
+        return slurm_client.sbatch(options, self._script(request, width), request.stage, request.token)
+
+    @staticmethod
+    def submitted(tokens: Collection[str]) -> dict[str, int]:
+        return slurm_client.submitted(tokens)
 
     @staticmethod
     def cancel(jobs: Sequence[int]) -> None:

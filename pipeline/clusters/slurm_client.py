@@ -5,12 +5,14 @@ Options and arguments are elements of an argument list: no shell reads them, so 
 
 import os
 import subprocess
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from headrace.pipeline.clusters import slurm_variables
 from headrace.pipeline.clusters.base import Entry, Job
-from headrace.pipeline.core.errors import ConfigError, TaskError
+from headrace.pipeline.core.errors import ConfigError, RetryableError, TaskError
+from headrace.pipeline.core.signals import die_with_parent
 
 ANSWER_SECONDS = 60.0
 """SLURM's clients wait very long when the controller is away."""
@@ -28,8 +30,13 @@ ENDED = frozenset(
 
 ENDING = frozenset({"COMPLETING", "STAGE_OUT", "SIGNALING"})
 """The states of a job whose processes are being ended."""
-CANCEL_SECONDS, POLL_SECONDS = 10.0, 1.0
-"""The time in which a cancelled job must begin to end, and the pause between two questions."""
+CANCEL_SECONDS = SEARCH_SECONDS = 10.0
+"""The time in which a cancelled job must begin to end, and a job must appear whose submission got no answer."""
+POLL_SECONDS = 1.0
+"""The pause between two questions to the queue."""
+
+MARK = "headrace:"
+"""The beginning of the comment of a job. Its token follows, then the comment that the user gives."""
 
 RESERVED = (
     *("--job-name", "--clusters", "--array", "--dependency", "--output", "--parsable"),
@@ -72,19 +79,81 @@ def _is_reserved(option: str) -> bool:
     return name != "--" and any(known.startswith(name) for known in RESERVED)
 
 
-def sbatch(arguments: Sequence[str], stage: str) -> int:
-    """Submits one job and returns its number.
+def sbatch(options: Sequence[str], script: Sequence[str], stage: str, token: str) -> int:
+    """Submits one job and returns its number. The job is also known by ``token``, which its comment begins with.
+
+    Without a clear answer (sbatch was killed, printed something else, failed after the job was made), the queue is
+    searched for the token.
 
     Raises:
-        TaskError: with the whole message of sbatch, when it refuses the job.
+        TaskError: with the whole message of sbatch, when it refuses the job and the queue has none.
+        RetryableError: when sbatch or the queue gives no clear answer, so that there may be a job.
     """
-    answer = ask(["sbatch", "--parsable", *arguments])
+    command = ["sbatch", "--parsable", *options, f"--comment={_comment(options, token)}", *script]
+    try:
+        answer = ask(command)
+    except TaskError as error:
+        return _lost(token, error.wrong)
     number = answer.stdout.strip().split(";")[0]
-    if answer.returncode or not number.isdigit():
-        message = ", ".join((answer.stderr + answer.stdout).strip().splitlines())
-        remedy = "correct the cluster settings and run again (jobs submitted before this one stay in the queue)"
-        raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", remedy)
-    return int(number)
+    if answer.returncode == 0 and number.isdecimal():
+        return int(number)
+    message = ", ".join((answer.stderr + answer.stdout).strip().splitlines())
+    if answer.returncode <= 0:  # it says that there is a job, or a signal ended it
+        return _lost(token, f"sbatch ended with status {answer.returncode}: {message or 'it printed no number'}")
+    if (found := _searched(token, message)) is not None:
+        return found
+    remedy = "correct the cluster settings and run again (jobs submitted before this one stay in the queue)"
+    raise TaskError("cluster=slurm", f"sbatch refused the job of stage {stage!r}: {message}", remedy)
+
+
+def submitted(tokens: Collection[str]) -> dict[str, int]:
+    """Returns the number of the job with each of ``tokens`` that SLURM knows.
+
+    Raises:
+        ConfigError, TaskError: see ``ask``; also when squeue fails.
+    """
+    answer = ask(["squeue", "--noheader", "--states=all", "--format=%F|%k"])
+    if answer.returncode:
+        raise TaskError("cluster=slurm", f"squeue failed: {answer.stderr.strip()}", "run again when SLURM is up")
+    rows = (line.partition("|") for line in answer.stdout.splitlines())
+    found = {comment.split(" ")[0].removeprefix(MARK): job for job, _, comment in rows if comment.startswith(MARK)}
+    return {token: int(found[token]) for token in tokens if token in found}
+
+
+def _comment(options: Sequence[str], token: str) -> str:
+    """Returns the comment of a job: the ``token``, then the comment that the ``options`` give."""
+    given = [option.partition("=")[2] for option in options if option.startswith("--comm")]
+    return " ".join([MARK + token, *given[-1:]])
+
+
+def _lost(token: str, wrong: str) -> int:
+    """Returns the number of the job with ``token`` after sbatch gave no clear answer.
+
+    Raises:
+        RetryableError: when the queue does not show it within ``SEARCH_SECONDS``: SLURM may still make it.
+    """
+    deadline = time.monotonic() + SEARCH_SECONDS
+    while (found := _searched(token, wrong)) is None:
+        if time.monotonic() >= deadline:
+            unclear = f"{wrong}; the queue shows no such job yet"
+            raise RetryableError("cluster=slurm", unclear, "run again: the queue is searched before a job is submitted")
+        time.sleep(POLL_SECONDS)
+    return found
+
+
+def _searched(token: str, wrong: str) -> int | None:
+    """Returns the number of the job with ``token`` in the queue. ``wrong`` is what sbatch said.
+
+    Raises:
+        RetryableError: when the queue cannot be asked.
+    """
+    try:
+        return submitted([token]).get(token)
+    except (ConfigError, TaskError) as error:
+        unclear = f"{wrong}; nor could the queue be searched for the job ({error.wrong})"
+        raise RetryableError(
+            "cluster=slurm", unclear, "run again when SLURM is up: nothing is submitted twice"
+        ) from None
 
 
 def queued(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
@@ -155,6 +224,7 @@ def ask(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
             errors="replace",
             timeout=ANSWER_SECONDS,
             env=environment,
+            preexec_fn=die_with_parent if command[0] == "sbatch" and sys.platform == "linux" else None,
         )
     except FileNotFoundError:
         raise ConfigError("cluster=slurm", f"no {command[0]} on this machine", "run on a login node") from None

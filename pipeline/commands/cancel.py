@@ -64,12 +64,14 @@ def _cancelled_jobs(run: SavedRun) -> Iterator[Fact]:
     Raises:
         ConfigError, TaskError: when a cluster cannot be asked; TaskError at the end when one refuses.
     """
-    recorded = [step for step in run.all_steps if (step.folder / jobs.JOBS).is_file()]
-    for step in recorded:
-        path = step.folder / jobs.JOBS
-        if not step.is_whole and not is_own(path):
-            yield "not cancelled", f"{path} belongs to {user_of(path)}"
-    live = jobs.live([step for step in recorded if is_own(step.folder / jobs.JOBS)])
+    own = []
+    for step in run.all_steps:
+        others = [path for path in jobs.files(step) if not is_own(path)]
+        for path in others:
+            if not step.is_whole:
+                yield "not cancelled", f"{path} belongs to {user_of(path)}"
+        own += [step] * (not others)
+    live = jobs.live(own)
     refused = []
     for cluster, numbers in live.items():
         shown = f"{cluster} jobs {', '.join(map(str, numbers))}"

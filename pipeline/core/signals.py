@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+_PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class Stop(KeyboardInterrupt):
@@ -81,3 +82,11 @@ def blocked_in_children() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def die_with_parent() -> None:
+    """Asks the kernel to kill this process when its parent ends: a killed run leaves no rank running, and a killed
+    submission none that tries again."""
+    import ctypes  # most commands need it not
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

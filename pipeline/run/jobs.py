@@ -1,17 +1,21 @@
 """The jobs of a run: their records in the artifacts' folders, and their states, which `headrace status` prints.
 
-    <artifact>/logs/jobs.json   {phase: {"job": 117, "log": "<run>/logs/clean.clean-117", "width": 40, ...}}
-    Cluster.states              the scheduler's states of jobs; it may forget a job after its end
-    part records                the tasks that are done, independent of the scheduler
+    <artifact>/logs/submissions.json   {phase: {"token": "5f0c…", "job": {...}}}, until the job is recorded
+    <artifact>/logs/jobs.json          {phase: {"job": 117, "log": "<run>/logs/clean.clean-117", "width": 40, ...}}
+    Cluster.states                     the scheduler's states of jobs; it may forget a job after its end
+    part records                       the tasks that are done, independent of the scheduler
 
 The records are stored with the artifact, not with the run: runs of a sweep share the jobs of their common artifacts.
-One job may be recorded for several phases and stages.
+One job may be recorded for several phases and stages. A submission that stays in its file got no answer, or its command
+was killed: the scheduler is asked for a job with its token before anything is submitted or cancelled.
 """
 
 import dataclasses
 import itertools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import COMPLETED, PENDING, RUNNING, Entry, Job, Scheduler
@@ -21,6 +25,17 @@ from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.run.saved import AnyPhase, AnyStep
 
 JOBS = "logs/jobs.json"
+SUBMISSIONS = "logs/submissions.json"
+UNANSWERED = "its submission got no answer yet: run the command again, which submits nothing twice"
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """A job that is being submitted, or was without an answer."""
+
+    token: str
+    job: Job
+    """The job, with the number 0 and the beginning of its logs without a number."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,10 +47,60 @@ class Queued:
     """Whether it has started, for an array any of its indices."""
 
 
+def announce(step: AnyStep, phase: AnyPhase, submission: Submission) -> None:
+    """Records that a job for ``phase`` will now be submitted."""
+    _change(step, SUBMISSIONS, {phase.name: dataclasses.asdict(submission)})
+
+
+def withdraw(step: AnyStep, phase: AnyPhase) -> None:
+    """Removes the submission of ``phase``: the scheduler refused it, or its job is recorded."""
+    _change(step, SUBMISSIONS, {phase.name: None})
+
+
 def record(step: AnyStep, phase: AnyPhase, job: Job) -> None:
-    """Records ``job`` as the latest of ``phase``."""
-    path = step.folder / JOBS
-    write_sealed(path, (read_sealed(path) if path.is_file() else {}) | {phase.name: dataclasses.asdict(job)})
+    """Records ``job`` as the latest of ``phase``. Its submission has its answer."""
+    _change(step, JOBS, {phase.name: dataclasses.asdict(job)})
+    withdraw(step, phase)
+
+
+def _change(step: AnyStep, name: str, changes: Mapping[str, Any]) -> None:
+    """Writes ``changes`` of a file of records by phase; None removes a phase."""
+    path = step.folder / name
+    before = read_sealed(path) if path.is_file() else {}
+    after = {phase: value for phase, value in {**before, **changes}.items() if value is not None}
+    if after != before:
+        write_sealed(path, after)
+
+
+def files(step: AnyStep) -> list[Path]:
+    """Returns the files of records of ``step`` that are there."""
+    return [path for name in (JOBS, SUBMISSIONS) if (path := step.folder / name).is_file()]
+
+
+def submissions(step: AnyStep) -> dict[str, Submission]:
+    """Returns the submission of each phase of ``step`` that got no answer yet."""
+    path = step.folder / SUBMISSIONS
+    found = read_sealed(path) if path.is_file() else {}
+    return {phase: Submission(fields["token"], Job(**fields["job"])) for phase, fields in found.items()}
+
+
+def adopt(work: Sequence[tuple[AnyStep, AnyPhase]], scheduler: Scheduler) -> None:
+    """Records the jobs of ``work`` whose submission got no answer, where ``scheduler`` has them.
+
+    A job that such a job replaces is cancelled, as after an answer.
+
+    Raises:
+        ConfigError, TaskError: when the scheduler cannot be asked.
+    """
+    lost = [(step, phase, one) for step, phase in work if (one := submissions(step).get(phase.name))]
+    lost = [(step, phase, one) for step, phase, one in lost if one.job.cluster == scheduler.type]
+    numbers = scheduler.submitted({one.token for _, _, one in lost}) if lost else {}
+    for step, phase, submission in lost:
+        if (number := numbers.get(submission.token)) is not None:
+            before = queued([(step, phase)], scheduler).get((step.name, phase.name))
+            if before is not None and before.job.job != number:
+                scheduler.cancel([before.job.job])
+            record(step, phase, submission.job.numbered(number))
 
 
 def records(step: AnyStep) -> dict[str, Job]:
@@ -62,15 +127,17 @@ def queued(work: Sequence[tuple[AnyStep, AnyPhase]], scheduler: Scheduler) -> di
 def states(steps: Sequence[AnyStep]) -> dict[str, str]:
     """Returns the states of submitted, unfinished steps: the scheduler's state, the first failed task, the reason."""
     waiting: dict[str, tuple[AnyPhase, AnyStep, Job]] = {}
+    found: dict[str, str] = {}
     for step in steps:
         jobs = {} if step.is_whole else records(step)
         current = next((phase for phase in step.phases if step.missing(phase)), None)
-        if current is not None and current.name in jobs and jobs[current.name].cluster in CLUSTERS:
+        if current is not None and not step.is_whole and current.name in submissions(step):
+            found[step.name] = UNANSWERED
+        elif current is not None and current.name in jobs and jobs[current.name].cluster in CLUSTERS:
             waiting[step.name] = (current, step, jobs[current.name])
-    found: dict[str, str] = {}
     for cluster in {job.cluster for _, _, job in waiting.values()}:
         found |= _states_on(cluster, {name: work for name, work in waiting.items() if work[2].cluster == cluster})
-    return {name: found[name] for name in waiting}
+    return {step.name: found[step.name] for step in steps if step.name in found}
 
 
 def live(steps: Sequence[AnyStep]) -> dict[str, list[int]]:
@@ -80,8 +147,13 @@ def live(steps: Sequence[AnyStep]) -> dict[str, list[int]]:
         ConfigError, TaskError: when a scheduler cannot be asked.
     """
     submitted: dict[str, dict[int, Job]] = defaultdict(dict)
-    for job in itertools.chain(*(records(step).values() for step in steps if not step.is_whole)):
+    unfinished = [step for step in steps if not step.is_whole]
+    for job in itertools.chain(*(records(step).values() for step in unfinished)):
         submitted[job.cluster][job.job] = job
+    lost = {one.token: one.job for step in unfinished for one in submissions(step).values()}
+    for cluster in {job.cluster for job in lost.values()} & CLUSTERS.keys():
+        for token, number in CLUSTERS[cluster].submitted(lost.keys()).items():
+            submitted[cluster][number] = lost[token].numbered(number)
     found = {}
     for cluster, jobs in submitted.items():
         entries = CLUSTERS[cluster].states(list(jobs.values())) if cluster in CLUSTERS else {}

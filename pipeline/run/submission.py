@@ -12,18 +12,24 @@ that waits for one that is gone is always replaced.
 import dataclasses
 import hashlib
 import itertools
+import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.table import Table
 
 from headrace.pipeline.clusters.base import Job, JobRequest, Kind, Scheduler
+from headrace.pipeline.core.claim import claimed_when_free
+from headrace.pipeline.core.errors import HeadraceError, RetryableError
 from headrace.pipeline.core.json_files import read_sealed, write_sealed
 from headrace.pipeline.core.stage import Phase
 from headrace.pipeline.core.terminal import show_table, terminal
-from headrace.pipeline.run.jobs import Queued, queued, record
+from headrace.pipeline.run.jobs import Queued, Submission, adopt, announce, queued, record, withdraw
 from headrace.pipeline.run.saved import SavedRun, step_of_job
 from headrace.pipeline.run.step import Step, save_step
+
+CLAIM = "submission.claim"
+"""The claim of a command that submits, among the runs of its root: two at once would both submit what is missing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,8 +58,14 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
     Raises:
         ConfigError: when settings cannot be passed on, or this machine cannot submit.
         TaskError: when the scheduler refuses a job. Those submitted before it stay in the queue.
+        RetryableError: when the scheduler gives no answer: the same command goes on.
     """
     scheduler.check(run_json)
+    with claimed_when_free(run_json.parent.with_name(CLAIM), "submission"):
+        _submit(steps, scheduler, run_json)
+
+
+def _submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
     for step in steps:
         step.finish_if_complete()
     missing = [(step, phase) for step in steps if not step.is_whole for phase in step.phases if step.missing(phase)]
@@ -61,11 +73,11 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
         terminal().print("everything was done before: nothing to submit")
         return
     saved, run_json = SavedRun(run_json, read_sealed(run_json)), _frozen(run_json)
+    adopt(missing, scheduler)
     work = list(_compared(missing, scheduler))
     table = Table("stage", "phase", "tasks", "job", "after", "", box=None, header_style="bold")
     previous: int | None = None
     submitted: list[int] = []
-    replaced: list[int] = []
     try:
         for group in _grouped(work, scheduler):
             after = "" if previous is None else str(previous)
@@ -76,11 +88,8 @@ def submit(steps: Sequence[Step], scheduler: Scheduler, run_json: Path) -> None:
                 old = _replaced_by(group)
                 previous, note = job.job, f"replaces {' '.join(map(str, old))}" if old else "submitted"
                 submitted.append(job.job)
-                replaced += old
             table.add_row(*_cells(group), str(previous), after, note)
     finally:
-        if replaced:
-            scheduler.cancel(replaced)
         if table.row_count:
             show_table(table)
     for note in scheduler.notes():
@@ -129,7 +138,11 @@ def _grouped(work: Sequence[Work], scheduler: Scheduler) -> Iterator[list[Work]]
 
 
 def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_json: Path, after: int | None) -> Job:
-    """Submits one job for ``group``, to start once job ``after`` has succeeded, and records it for each phase."""
+    """Submits one job for ``group``, to start once job ``after`` has succeeded, and records it for each phase.
+
+    The submission is recorded before, and the jobs that it replaces are cancelled before it is taken for answered. So
+    after a kill at any point the same command finds the job by its token, and goes on.
+    """
     first, last = group[0], group[-1]
     kind: Kind = "ranks" if first.step.stage.distributed else "tasks" if len(group) == 1 else "stages"
     request = JobRequest(
@@ -144,14 +157,34 @@ def _submit_group(group: Sequence[Work], name: str, scheduler: Scheduler, run_js
         missing=first.tasks,
         after=after,
         ended=max(_replaced_by(group), default=None),
+        token=secrets.token_hex(8),
     )
     request.log.parent.mkdir(parents=True, exist_ok=True)
     if kind == "ranks":
         save_step(first.step, step_of_job(run_json, first.step.name))
-    job = scheduler.submit(request)
+    described = Job(
+        0, str(request.log), scheduler.array_width(request), scheduler.type, request.name, scheduler.resources(kind)
+    )
+    for one in group:
+        announce(one.step, one.phase, Submission(request.token, described))
+    job = described.numbered(_answered(group, scheduler, request))
+    if replaced := _replaced_by(group):
+        scheduler.cancel(replaced)
     for one in group:
         record(one.step, one.phase, job)
     return job
+
+
+def _answered(group: Sequence[Work], scheduler: Scheduler, request: JobRequest) -> int:
+    """Submits the job of ``group`` and returns its number. After a refusal there is no submission."""
+    try:
+        return scheduler.submit(request)
+    except RetryableError:
+        raise
+    except HeadraceError:
+        for one in group:
+            withdraw(one.step, one.phase)
+        raise
 
 
 def _replaced_by(group: Sequence[Work]) -> list[int]:

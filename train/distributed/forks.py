@@ -11,12 +11,12 @@ import threading
 from collections.abc import Collection
 
 from headrace.pipeline.core.imports import loading
+from headrace.pipeline.core.signals import die_with_parent
 from headrace.pipeline.core.variables import STORE_SOCKET
 
 with loading():
     import torch._dynamo  # noqa: F401  # the optimizers of torch need it
 
-    from headrace.train.distributed.processes import die_with_parent
 
 ENDING_SECONDS = 30
 """The time that the other ranks have to end after one has failed."""

@@ -7,7 +7,6 @@ gloo carries the messages between CPUs, nccl between GPUs; nothing else differs.
 """
 
 import contextlib
-import ctypes
 import dataclasses
 import datetime
 import fcntl
@@ -25,6 +24,7 @@ from torch.distributed import distributed_c10d
 from torch.distributed.rendezvous import rendezvous
 
 from headrace.pipeline.core.errors import ConfigError, HeadraceError, RetryableError, StoppedError
+from headrace.pipeline.core.signals import die_with_parent
 from headrace.pipeline.core.variables import CORES, STORE_SOCKET
 
 T = TypeVar("T")
@@ -39,8 +39,6 @@ LONGEST_SECONDS = 1e6
 
 FLIGHT_RECORDER = {"TORCH_FR_BUFFER_SIZE": "2000", "TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
 """NCCL keeps its last operations, and writes them to a file when it gives up waiting."""
-
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,11 +168,6 @@ def own_cores(ranks: Ranks, environment: Mapping[str, str]) -> int:
     """The number of cores that this rank may keep busy: the launcher's number, else an equal share of the machine."""
     given = environment.get(CORES)
     return int(given) if given else max(1, len(os.sched_getaffinity(0)) // ranks.local_world)
-
-
-def die_with_parent() -> None:
-    """Asks the kernel to kill this process when its parent ends: a killed run leaves no rank running."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def total(ranks: Ranks, values: Sequence[float]) -> list[float]:

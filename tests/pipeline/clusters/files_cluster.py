@@ -20,7 +20,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -87,10 +87,12 @@ class Files:
     def replaces(self, is_running: bool) -> bool:
         return not is_running
 
-    def submit(self, request: JobRequest) -> Job:
-        number = len(list(folder().glob("*.json"))) + 1
-        width = min(self.width, request.tasks) if request.kind == "tasks" else None
-        job = Job(number, f"{request.log}-{number}", width, self.type, request.name, self.resources(request.kind))
+    def array_width(self, request: JobRequest) -> int | None:
+        return min(self.width, request.tasks) if request.kind == "tasks" else None
+
+    def submit(self, request: JobRequest) -> int:
+        number, width = len(list(folder().glob("*.json"))) + 1, self.array_width(request)
+        job = Job(0, str(request.log), width).numbered(number)
         where = [str(request.run_json), request.stage]
         arrays = [] if width is None else sorted({task % width for task in request.missing})
         ranks = self.width if request.kind == "ranks" else 0
@@ -101,11 +103,11 @@ class Files:
         command = [sys.executable, __file__, "job", str(number)]
         with path_of_log(number).open("wb") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
-        values = {"process": process.pid, "after": request.after, "workers": workers}
+        values = {"process": process.pid, "after": request.after, "workers": workers, "token": request.token}
         path = folder() / f"{number}.json"
         path.with_suffix(".new").write_text(json.dumps({**values, "logs": logs, "ranks": ranks}))
         path.with_suffix(".new").rename(path)
-        return job
+        return number
 
     @staticmethod
     def states(jobs: Sequence[Job]) -> dict[int, list[Entry]]:
@@ -116,6 +118,11 @@ class Files:
             word = state if is_live or state not in (PENDING, RUNNING) else "CANCELLED"
             entries[number] = [Entry(number, None, word, is_live, "Files")]
         return entries
+
+    @staticmethod
+    def submitted(tokens: Collection[str]) -> dict[str, int]:
+        numbers = {read(number)["token"]: number for number in (int(path.stem) for path in folder().glob("*.json"))}
+        return {token: numbers[token] for token in tokens if token in numbers}
 
     @staticmethod
     def cancel(jobs: Sequence[int]) -> None:

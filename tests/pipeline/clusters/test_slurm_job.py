@@ -34,7 +34,7 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tool]:
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
     for name, value in (("JOB_ID", "7"), ("JOB_NODELIST", "n1"), ("NTASKS", "1"), ("RESTART_COUNT", "0")):
         monkeypatch.setenv(f"SLURM_{name}", value)
-    for name, seconds in (("PATIENCE_SECONDS", 0.3), ("PAUSE_SECONDS", 0.01), ("REQUEUE_SECONDS", 0)):
+    for name, seconds in (("PATIENCE_SECONDS", 1.0), ("PAUSE_SECONDS", 0.01), ("REQUEUE_SECONDS", 0)):
         monkeypatch.setattr(slurm_job, name, seconds)
 
     def install(name: str, script: str) -> None:

@@ -42,9 +42,7 @@ SLURM_TREE_WIDTH SLURM_TRES_BIND SLURM_TRES_PER_TASK SLURM_UNBUFFEREDIO SLURM_US
 SLURM_WAIT4SWITCH SLURM_WCKEY SLURM_WORKING_DIR SLURMD_DEBUG SRUN_CONTAINER SRUN_CONTAINER_ID SRUN_CPUS_PER_TASK
 SRUN_DEBUG SRUN_ERROR SRUN_EXPORT_ENV SRUN_INPUT SRUN_OUTPUT SRUN_RUNTIME SRUN_SEGMENT_SIZE PMI_FANOUT
 PMI_FANOUT_OFF_HOST PMI_TIME"""
-OF_A_JOB = (
-    "SLURM_ARRAY_TASK_ID SLURM_PROCID SLURM_LOCALID SLURM_RESTART_COUNT SLURMD_NODENAME HEADRACE_JOB"
-)
+OF_A_JOB = "SLURM_ARRAY_TASK_ID SLURM_PROCID SLURM_LOCALID SLURM_RESTART_COUNT SLURMD_NODENAME HEADRACE_JOB"
 OF_A_RANK = "RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID TORCHELASTIC_USE_AGENT_STORE"
 HOSTILE = [
     *(name for text in (COMMON, OTHERS, SRUN, OF_A_JOB, OF_A_RANK) for name in text.split()),
@@ -85,7 +83,7 @@ def test_no_client_sees_a_variable_of_the_submitter(clients: Path, monkeypatch: 
     kept = {"SLURM_CONF": "/etc/slurm.conf", "SLURM_JWT": "token", "HEADRACE_CONFIG_DIR": "presets", "MY_OWN": "1"}
     for name, value in kept.items():
         monkeypatch.setenv(name, value)
-    slurm_client.sbatch(["script"], "weights")
+    slurm_client.sbatch([], ["script"], "weights", "5f0c")
     slurm_client.queued([Job(7, "log", None)])
     slurm_client.cancel([7])
     slurm_client.ask(["scontrol", "requeue", "7"])

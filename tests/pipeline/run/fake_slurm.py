@@ -68,7 +68,7 @@ def do(step: Step, phase: str, tasks: Sequence[int]) -> None:
 
 
 class FakeSlurm:
-    """An sbatch and an squeue on PATH: one JSON line per call, and answers that a test sets."""
+    """An sbatch, an squeue and an scancel on PATH: one JSON line per submission, and answers that a test sets."""
 
     SBATCH = """#!{python}
 import json, os, sys
@@ -80,12 +80,24 @@ if os.path.exists(refusal):
     sys.exit(open(refusal).read())
 slurm = {{k: v for k, v in os.environ.items() if k.startswith("SLURM_")}}
 wandb = {{k: v for k, v in os.environ.items() if k in ("WANDB_API_KEY", "WANDB_RUN_GROUP")}}
-open(calls, "a").write(json.dumps({{"argv": sys.argv[1:], "slurm": slurm, "wandb": wandb}}) + "\\n")
+(comment,) = [a.partition("=")[2] for a in sys.argv[-20:] if a.startswith("--comment=headrace:")]
+argv = [a for a in sys.argv[1:] if a != "--comment=" + comment]
+call = {{"argv": argv, "comment": comment, "number": number, "slurm": slurm, "wandb": wandb}}
+open(calls, "a").write(json.dumps(call) + "\\n")
+odd = os.path.join(folder, f"odd-{{number}}")
+if os.path.exists(odd):
+    exec(open(odd).read())
 print(f"{{number}};cluster")
 """
     SQUEUE = """#!{python}
-import os, sys
-path = os.path.join({folder!r}, "queue")
+import json, os, sys
+folder = {folder!r}
+if "--format=%F|%k" in sys.argv:
+    calls = os.path.join(folder, "calls.jsonl")
+    for line in open(calls) if os.path.exists(calls) else ():
+        print(json.loads(line)["number"], json.loads(line)["comment"], sep="|")
+    sys.exit()
+path = os.path.join(folder, "queue")
 numbers = [a for a in sys.argv if a.startswith("--jobs=")][0][7:].split(",")
 found = [line for line in (open(path).read().splitlines() if os.path.exists(path) else ())]
 found = [line for line in found if line.split("|")[0] in numbers]
@@ -121,6 +133,10 @@ open(path, "w").write("".join(row + "\\n" for row in rows))
 
     def refuse(self, number: int, words: str) -> None:
         (self.folder / f"refuse-{number}").write_text(words)
+
+    def answer_oddly(self, number: int, code: str) -> None:
+        """Has sbatch run ``code`` after it has submitted job ``number``, before it prints the number."""
+        (self.folder / f"odd-{number}").write_text(code)
 
     def queue(self, *entries: tuple[str, str], name: str = NAME) -> None:
         """``("job|index", "state|reason")``: what squeue will print."""

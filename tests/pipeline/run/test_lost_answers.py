@@ -1,0 +1,235 @@
+"""Submissions whose answer is lost: sbatch hangs, is killed, prints something else, or its command is killed."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.clusters import slurm_client
+from headrace.pipeline.clusters.base import Job
+from headrace.pipeline.clusters.slurm import Slurm
+from headrace.pipeline.core.errors import RetryableError, TaskError
+from headrace.pipeline.run import jobs, submission
+from headrace.pipeline.run.step import Step
+from headrace.pipeline.run.submission import submit
+from tests.pipeline.run.fake_slurm import ARRAYS, NAME, FakeSlurm, option
+
+IN_QUEUE = """
+name = [a for a in argv if a.startswith("--job-name=")][0].partition("=")[2]
+open(os.path.join(folder, "queue"), "a").write(f"{number}|N/A|PENDING|None|{name}\\n")
+"""
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("ANSWER_SECONDS", 1.0), ("SEARCH_SECONDS", 0.2), ("POLL_SECONDS", 0.02)):
+        monkeypatch.setattr(slurm_client, name, seconds)
+
+
+def dependencies(fake: FakeSlurm) -> list[str | None]:
+    return [option(argv, "dependency") for argv in fake.argv]
+
+
+CHAIN = [None, "afterok:101", "afterok:102", "afterok:103"]
+
+
+def killed(work: Callable[[], None]) -> int:
+    """Returns the number of the signal that ends a fork of this process during ``work``; 0 when none does."""
+    if not (child := os.fork()):
+        try:
+            work()
+        finally:
+            os._exit(0)
+    return os.WTERMSIG(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "import time; time.sleep(60)",
+        "import time; print(f'{number};cluster', flush=True); time.sleep(60)",
+        "os.kill(os.getpid(), 9)",
+        "os.kill(os.getpid(), 15)",
+        "print('Welcome to the cluster!')",
+        "sys.exit(0)",
+        "sys.exit('sbatch: error: Batch job submission failed: Socket timed out on send/recv operation')",
+        "print('Submitted batch job ٣'); sys.exit(0)",
+    ],
+    ids=["hangs", "prints and hangs", "is killed", "is ended", "garbage", "nothing", "an error", "other digits"],
+)
+def test_a_job_whose_answer_is_lost_is_found_by_its_token(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, odd: str
+) -> None:
+    fake.answer_oddly(102, odd)
+    submit(steps, ARRAYS, run_json)
+    assert dependencies(fake) == CHAIN
+    assert [jobs.records(steps[0])[phase].job for phase in ("sort", "join")] == [101, 102]
+    assert jobs.records(steps[0])["join"].log == f"{run_json.parent}/logs/letters.join-102"
+    assert not any(map(jobs.submissions, steps))
+
+
+def test_without_a_job_the_same_command_submits_it_later(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+    sbatch = (fake.folder / "sbatch").read_text()
+    (fake.folder / "sbatch").write_text("#!/bin/sh\nexec sleep 60\n")
+    with pytest.raises(RetryableError) as caught:
+        submit(steps, ARRAYS, run_json)
+    assert str(caught.value) == (
+        "cluster=slurm: sbatch gave no answer within 1 s; the queue shows no such job yet; "
+        "run again: the queue is searched before a job is submitted"
+    )
+    assert jobs.states(steps) == {"letters": jobs.UNANSWERED}
+    assert jobs.live(steps) == {}
+    (fake.folder / "sbatch").write_text(sbatch)
+    submit(steps, ARRAYS, run_json)
+    assert dependencies(fake) == CHAIN
+    assert not any(map(jobs.submissions, steps))
+
+
+def test_a_job_that_appears_late_is_neither_lost_nor_submitted_again(
+    fake: FakeSlurm, steps: list[Step], run_json: Path
+) -> None:
+    squeue = (fake.folder / "squeue").read_text()
+    (fake.folder / "squeue").write_text("#!/bin/sh\nexit 0\n")
+    fake.answer_oddly(101, IN_QUEUE + "sys.exit('sbatch: error: Socket timed out')")
+    fake.answer_oddly(102, "os.kill(os.getpid(), 9)")
+    with pytest.raises(TaskError, match="sbatch refused the job of stage 'letters': sbatch: error: Socket timed out"):
+        submit(steps[:1], ARRAYS, run_json)
+    assert jobs.submissions(steps[0]) == {}, "with a refusal and an answer of the queue there is no job"
+    with pytest.raises(RetryableError, match="sbatch ended with status -9: it printed no number; the queue shows no"):
+        submit(steps[:1], ARRAYS, run_json)
+    (fake.folder / "squeue").write_text(squeue)
+    assert jobs.live(steps) == {}, "the stand-in shows no job as waiting yet"
+    fake.queue(("102|0-9", "PENDING|Priority"))
+    assert jobs.live(steps) == {"slurm": [102]}, "headrace cancel finds it"
+    submit(steps, ARRAYS, run_json)
+    assert dependencies(fake) == [None, None, "afterok:102", "afterok:103", "afterok:104"]
+    assert [jobs.records(steps[0])[phase].job for phase in ("sort", "join")] == [102, 103]
+
+
+def test_a_queue_that_cannot_be_searched_leaves_the_submission_open(
+    fake: FakeSlurm, steps: list[Step], run_json: Path
+) -> None:
+    squeue = (fake.folder / "squeue").read_text()
+    (fake.folder / "squeue").write_text("#!/bin/sh\ncase $* in *%k*) echo no controller >&2; exit 1;; esac\n")
+    fake.answer_oddly(101, "sys.exit('sbatch: error: Unable to contact slurm controller')")
+    with pytest.raises(RetryableError) as caught:
+        submit(steps, ARRAYS, run_json)
+    assert str(caught.value) == (
+        "cluster=slurm: sbatch: error: Unable to contact slurm controller; nor could the queue be searched for the job "
+        "(squeue failed: no controller); run again when SLURM is up: nothing is submitted twice"
+    )
+    (fake.folder / "squeue").write_text(squeue)
+    fake.queue(("101|0-9", "PENDING|Priority"))
+    submit(steps, ARRAYS, run_json)
+    assert dependencies(fake) == CHAIN
+
+
+@pytest.mark.parametrize("at", [101, 102, 104])
+def test_a_command_that_is_killed_before_it_has_the_answer(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, at: int
+) -> None:
+    for number in range(101, at):
+        fake.answer_oddly(number, IN_QUEUE)
+    fake.answer_oddly(at, IN_QUEUE + "os.kill(os.getppid(), 9)")
+    assert killed(lambda: submit(steps, ARRAYS, run_json)) == signal.SIGKILL
+    assert len(fake.calls) == at - 100
+    submit(steps, ARRAYS, run_json)
+    assert dependencies(fake) == CHAIN
+    assert not any(map(jobs.submissions, steps))
+
+
+def test_sbatch_does_not_outlive_a_killed_command(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+    """An sbatch that waits for a full queue would submit when nobody listens any more."""
+    late = f"os.kill(os.getppid(), 9); import time; time.sleep(0.5); open({str(fake.folder / 'late')!r}, 'w')"
+    fake.answer_oddly(101, late)
+    assert killed(lambda: submit(steps, ARRAYS, run_json)) == signal.SIGKILL
+    time.sleep(1)
+    assert not (fake.folder / "late").exists()
+
+
+def test_a_command_that_is_killed_before_it_records_the_answer(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The data stages are one job for two phases: one of them is recorded, the other is not."""
+    record, together = jobs.record, Slurm(one_job="always")
+
+    def once(*arguments: object) -> None:
+        record(*arguments)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    fake.answer_oddly(101, IN_QUEUE)
+    monkeypatch.setattr(submission, "record", once)
+    with pytest.raises(KeyboardInterrupt):
+        submit(steps, together, run_json)
+    assert list(jobs.submissions(steps[0])) == ["join"]
+    monkeypatch.setattr(submission, "record", record)
+    submit(steps, together, run_json)
+    assert dependencies(fake) == [None, "afterok:101", "afterok:102"]
+    assert {job.job for job in jobs.records(steps[0]).values()} == {101}
+
+
+def test_a_command_that_is_killed_between_a_job_and_the_one_that_it_replaces(
+    fake: FakeSlurm, steps: list[Step], run_json: Path
+) -> None:
+    for number in range(101, 105):
+        fake.answer_oddly(number, IN_QUEUE)
+    submit(steps[:1], ARRAYS, run_json)
+    scancel = (fake.folder / "scancel").read_text()
+    (fake.folder / "scancel").write_text("#!/bin/sh\nkill -9 $PPID\n")
+    longer = Slurm(one_job="never", data_time="48:00:00")
+    assert killed(lambda: submit(steps[:1], longer, run_json)) == signal.SIGKILL
+    assert jobs.live(steps) == {"slurm": [101, 102, 103]}, "headrace cancel would stop all of them"
+    (fake.folder / "scancel").write_text(scancel)
+    submit(steps[:1], longer, run_json)
+    assert dependencies(fake) == [None, "afterok:101", "afterany:101", "afterok:103,afterany:102"]
+    assert fake.cancelled == ["101", "102"]
+    assert jobs.live(steps) == {"slurm": [103, 104]}
+
+
+def test_two_commands_at_once_submit_each_job_once(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+    for number in range(101, 105):
+        fake.answer_oddly(number, IN_QUEUE + "import time; time.sleep(0.2)")
+    if not (child := os.fork()):
+        try:
+            submit(steps, ARRAYS, run_json)
+        finally:
+            os._exit(0)
+    submit(steps, ARRAYS, run_json)
+    os.waitpid(child, 0)
+    assert dependencies(fake) == CHAIN
+
+
+def test_the_comment_of_the_user_follows_the_token(
+    fake: FakeSlurm, steps: list[Step], run_json: Path, tmp_path: Path
+) -> None:
+    given = Slurm(one_job="never", options=("--comment=mill | of\nthe village",), data_options=("--comm=lab=7",))
+    submit(steps, given, run_json)
+    tokens, comments = zip(*(call["comment"].split(" ", 1) for call in fake.calls), strict=True)
+    assert comments == ("lab=7", "lab=7", "mill | of\nthe village", "mill | of\nthe village")
+    assert len({*tokens}) == 4
+    for number, token in enumerate(tokens, 101):
+        word = token.removeprefix(slurm_client.MARK)
+        assert slurm_client.submitted([word, "5f0c"]) == {word: number}
+
+
+def test_a_refusal_leaves_no_submission(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+    fake.refuse(102, "sbatch: error: QOSMaxSubmitJobPerUserLimit")
+    with pytest.raises(TaskError, match="QOSMaxSubmitJobPerUserLimit; correct the cluster settings and run again"):
+        submit(steps, ARRAYS, run_json)
+    assert not any(map(jobs.submissions, steps))
+    (fake.folder / "refuse-102").unlink()
+    fake.queue(("101|0-9", "RUNNING|None"))
+    submit(steps, ARRAYS, run_json)
+    assert dependencies(fake) == CHAIN, "the chain goes on where the limit ended it"
+
+
+def test_a_submission_to_another_cluster_is_left_alone(fake: FakeSlurm, steps: list[Step], run_json: Path) -> None:
+    elsewhere = jobs.Submission("5f0c", Job(0, "log", None, cluster="elsewhere", name=NAME))
+    jobs.announce(steps[1], steps[1].phases[0], elsewhere)
+    submit(steps, ARRAYS, run_json)
+    assert dependencies(fake) == CHAIN
+    assert sys.executable in fake.argv[2]
