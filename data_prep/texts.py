@@ -19,6 +19,7 @@ Counts: records_in, kept, characters_kept, bytes_kept, dropped:<rule>.
 import contextlib
 import dataclasses
 import functools
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -83,7 +84,9 @@ class Texts(Stage):
         """Does nothing: the tasks that read the files compare them with the planned ones."""
 
     def check_start(self) -> None:
-        """Refuses a source with which most of the first records cannot be read."""
+        """Prints what is left out, and refuses a source with which most of the first records cannot be read."""
+        if self.source.left_out:
+            print(f"source.paths: left out: {self.source.left_out}", file=sys.stderr)
         self.source.check([name for name in self._files if name != PLANTED])
 
     @functools.cached_property

@@ -9,15 +9,15 @@ Names follow from the locations of the files, which are absolute paths or URLs (
 
 import dataclasses
 import functools
-import glob
 import hashlib
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, ClassVar, cast
 
 import fsspec
 
+from headrace.data_prep.sources.file_search import each_once, found_files
+from headrace.data_prep.sources.left_out import LeftOut, Suffixes
 from headrace.data_prep.sources.locations import Locations, NamedPath, is_url
 from headrace.data_prep.sources.source import ListedFile, Source
 from headrace.pipeline.core.codecs import SUFFIXES
@@ -37,6 +37,9 @@ TIMES = ("created", "mtime", "LastModified")
 class FileSource(Source):
     """A source that reads the files that ``paths`` name."""
 
+    compressions: ClassVar[tuple[str, ...]] = SUFFIXES
+    """The suffixes that a file's name may have after that of its format when a folder is searched."""
+
     paths: FilePaths
     """Files, folders (searched recursively), patterns (``*``, ``?``, ``[…]``, ``**``) and fsspec URLs (``s3://…``)."""
 
@@ -49,14 +52,25 @@ class FileSource(Source):
         return Locations(self._named_paths)
 
     def listing(self) -> tuple[ListedFile, ...]:
-        found = {}
-        for path, named in zip(self.paths, self._named_paths, strict=True):
-            for location, size in _matches(path, named, self.suffixes()):
-                name = self._locations.checked_name(location, named)
-                found[name] = ListedFile(name, size)
-        if not found:
+        return self._found[0]
+
+    @property
+    def left_out(self) -> str:
+        return str(self._found[1])
+
+    @functools.cached_property
+    def _found(self) -> tuple[tuple[ListedFile, ...], LeftOut]:
+        """The files that ``paths`` name, each real file once, and what the search left out."""
+        suffixes, left_out = Suffixes(self.suffixes(), self.compressions), LeftOut()
+        named = [
+            (self._locations.checked_name(match.location, path), match)
+            for typed, path in zip(self.paths, self._named_paths, strict=True)
+            for match in found_files(typed, path, suffixes, left_out)
+        ]
+        if not named:
             raise ConfigError("source.paths", "names no file", "give it files, folders or patterns")
-        return tuple(found[name] for name in sorted(found))
+        found = each_once(named, self._locations.is_linked, left_out)
+        return tuple(ListedFile(name, match.bytes) for name, match in found.items()), left_out
 
     def files(self) -> tuple[RawFile, ...]:
         listed = self.listing()
@@ -84,91 +98,6 @@ class FileSource(Source):
     def suffixes(self) -> tuple[str, ...]:
         """Returns the file name suffixes, without those of compression, that a folder is searched for."""
         raise TypeError(f"{type(self).__name__} does not define suffixes()")
-
-
-Match = tuple[str, int]
-"""The location of a file, and its size in bytes."""
-
-
-def _matches(typed: str, path: NamedPath, suffixes: tuple[str, ...]) -> list[Match]:
-    """Returns the files that ``path`` names. The error messages show it as it was ``typed``.
-
-    Raises:
-        ConfigError: when there are none.
-    """
-    wanted = tuple(suffix + compression for suffix in suffixes for compression in ("", *SUFFIXES))
-    found = list(_remote(typed.rstrip("/"), wanted) if path.is_url else _local(path, wanted))
-    if not found:
-        searched = _is_folder(path) and f"{typed!r} holds no file that ends in {', '.join(suffixes)}"
-        raise ConfigError("source.paths", searched or f"{typed!r} matches no file", "correct the path or pattern")
-    return found
-
-
-def _is_folder(path: NamedPath) -> bool:
-    if path.pattern:
-        return False
-    if not path.is_url:
-        return os.path.isdir(path.stem or "/")
-    system, root = fsspec.core.url_to_fs(path.stem)
-    return bool(system.isdir(root))
-
-
-def _local(path: NamedPath, wanted: tuple[str, ...]) -> Iterator[Match]:
-    named = [path.stem or "/"] if os.path.lexists(path.stem or "/") else []
-    for name in glob.glob(f"{glob.escape(path.stem)}/{path.pattern}", recursive=True) if path.pattern else named:
-        if os.path.isdir(name):
-            yield from (_sized(file) for file in _walk(name) if file.lower().endswith(wanted))
-        else:
-            yield _sized(name)
-
-
-def _walk(folder: str) -> Iterator[str]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        yield from (os.path.join(parent, name) for name in names if not name.startswith("."))
-
-
-def _sized(location: str) -> Match:
-    try:
-        location.encode()
-        return location, os.stat(location).st_size
-    except UnicodeEncodeError:
-        raise ConfigError("source.paths", f"the file name {location!r} is not UTF-8", "rename the file") from None
-    except OSError as error:
-        wrong = f"{location!r} cannot be read ({error.strerror})"
-        raise ConfigError("source.paths", wrong, "remove the link, or correct where it leads") from None
-
-
-def _remote(path: str, wanted: tuple[str, ...]) -> Iterator[Match]:
-    try:
-        system, root = fsspec.core.url_to_fs(path)
-    except (ImportError, ValueError) as error:
-        raise ConfigError("source.paths", f"cannot read {path!r} ({error})", "install what the scheme needs") from None
-    prefix = path.removesuffix(root) if path.endswith(root) else path.removesuffix(root.lstrip("/"))
-    try:
-        found = system.glob(root, detail=True) if glob.has_magic(root) else _one(system, root)
-    except OSError as error:
-        wrong = f"{path!r} cannot be reached ({str(error) or type(error).__name__})"
-        raise ConfigError("source.paths", wrong, "check the network and the address, or name files on a disk") from None
-    for name, info in sorted(found.items()):
-        inside = system.find(name, detail=True) if info["type"] == "directory" else {name: info}
-        for file, details in inside.items():
-            if info["type"] != "directory" or file.lower().endswith(wanted):
-                yield prefix + (file if path.endswith(root) else file.lstrip("/")), int(details["size"])
-
-
-def _one(system: Any, root: str) -> dict[str, Any]:
-    """Returns the file or folder ``root``, if it exists.
-
-    Raises:
-        OSError: when its server cannot be reached, which fsspec reports as a missing file.
-    """
-    try:
-        return {root: system.info(root)}
-    except FileNotFoundError as error:
-        if isinstance(error.__cause__, OSError):
-            raise error.__cause__ from None
-        return {}
 
 
 def open_raw(location: str) -> BinaryIO:

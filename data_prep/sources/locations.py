@@ -119,6 +119,10 @@ class Locations:
             raise ConfigError("source.paths", wrong, f"give a pattern: {path.stem}/*")
         return name
 
+    def is_linked(self, name: str, location: str) -> bool:
+        """Whether a link is a part of ``name``, the name of the file at ``location``."""
+        return not is_url(location) and os.path.realpath(location) != self.location(name)
+
     def location(self, name: str) -> str:
         """Returns the location of the file ``name``. Nothing has to exist there any more.
 

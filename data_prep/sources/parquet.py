@@ -6,7 +6,7 @@ text | url | id   ->  Document(text, "<file>:<row>", {"url", "source_id"})
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, ClassVar, Literal
 
 import pyarrow
 from datatrove.data import Document
@@ -32,6 +32,8 @@ class Parquet(FieldSource):
     Drops: ``no_text``, ``not_utf8``, ``record_too_large``, and ``broken_file``, one record for all rows that a damaged
     row group (or the whole file) loses. The record has the number of the first lost row.
     """
+
+    compressions: ClassVar[tuple[str, ...]] = ()
 
     type: Literal["parquet"] = "parquet"
     batch_rows: Positive = unhashed(1000)

@@ -92,6 +92,11 @@ class Source(abc.ABC):
             ConfigError: when a path or pattern matches nothing.
         """
 
+    @property
+    def left_out(self) -> str:
+        """The number of files and folders that ``listing`` left out, by reason, as text; empty if there are none."""
+        return ""
+
     @abc.abstractmethod
     def files(self) -> tuple[RawFile, ...]:
         """Returns ``listing`` with checksums, which become part of the artifact's address.

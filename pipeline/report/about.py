@@ -43,6 +43,8 @@ class About:
     times: list[StageTime]
     total: str
     """The time of all stages together."""
+    left_out: str = ""
+    """The numbers of files and folders that the source has left out, by reason."""
 
     @property
     def title(self) -> str:
@@ -71,6 +73,7 @@ class About:
             typed=[(visible(key, COMMAND_CHARACTERS), visible(value, COMMAND_CHARACTERS)) for key, _, value in typed],
             times=times,
             total=total,
+            left_out=visible(saved.get("left_out", ""), COMMAND_CHARACTERS),
         )
 
 

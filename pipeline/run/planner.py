@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.data_prep.filters.python_filter import with_sentences
+from headrace.data_prep.texts import Texts
 from headrace.pipeline.clusters import CLUSTERS
 from headrace.pipeline.clusters.base import adopt_job
 from headrace.pipeline.config import RunConfig
@@ -152,6 +153,7 @@ def save(
         saved: dict[str, Any] = {"config": explained_values, "descriptions": descriptions}
         saved |= {"steps": [_tasks(step) for step in steps], "overrides": list(overrides)}
         saved |= {"folder": folder or os.getcwd(), "later_steps": _later(saved_before(config), steps)}
+        saved |= {"left_out": left_out(steps)}
         saved |= {"group": os.environ.get(GROUP), "config_dir": config_dir}
         write_sealed(path, {"format": FORMAT, **saved})
         path.chmod(0o644)  # jobs act on it, so only its owner may write it, whatever the umask
@@ -162,6 +164,11 @@ def save(
         reason = explanation.wrong if explanation else error.strerror
         raise ConfigError("root", f"cannot write below {config.root!r} ({reason})", OWN_FOLDER) from None
     return path
+
+
+def left_out(steps: Sequence[Step]) -> str:
+    """Returns what the source of ``steps`` has left out of the raw files, as text; empty if nothing."""
+    return next((step.stage.source.left_out for step in steps if isinstance(step.stage, Texts)), "")
 
 
 def saved_before(config: RunConfig) -> SavedRun | None:

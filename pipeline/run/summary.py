@@ -37,7 +37,7 @@ from headrace.pipeline.report.formatting import decimal
 from headrace.pipeline.report.score_table import ScoreTable, columns
 from headrace.pipeline.report.training_section import held_out
 from headrace.pipeline.run.next_commands import next_commands
-from headrace.pipeline.run.planner import Run
+from headrace.pipeline.run.planner import Run, left_out
 
 DROPPED = "dropped:"
 REPORT = "report.html"
@@ -49,6 +49,8 @@ def show(run: Run) -> None:
     console = terminal(width=120)
     artifacts = {step.name: Artifact(step.folder) for step in run.steps if step.is_whole}
     console.print(*funnel(artifacts), sep="\n")
+    if files := left_out(run.steps):
+        console.print(f"files left out: {files}")
     if "finetuned" in artifacts:
         console.print("", *finetuned(FinetunedScores.of(artifacts["finetuned"])), sep="\n")
     if "scores" in artifacts:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.data_prep.sources import files, locations
+from headrace.data_prep.sources import file_search, files, locations
+from headrace.data_prep.sources.file_search import FoundFile
 from headrace.data_prep.sources.jsonl import Jsonl
 from headrace.data_prep.sources.locations import NamedPath
 from headrace.pipeline.core.errors import ConfigError
@@ -68,9 +69,10 @@ def test_a_folder_of_links_has_the_names_of_a_copy_of_it(data: Path) -> None:
     farm.mkdir()
     (farm / "one").symlink_to(data / "crawl")
     (farm / "two").symlink_to(data / "books")
-    (farm / "three.jsonl").symlink_to(data / "books/a.jsonl")
+    (data / "more.jsonl").write_text("more\n")
+    (farm / "three.jsonl").symlink_to(data / "more.jsonl")
     expected = {f"one/{name}": content for name, content in CRAWL.items()}
-    expected |= {"two/a.jsonl": "books/a", "three.jsonl": "books/a"}
+    expected |= {"two/a.jsonl": "books/a", "three.jsonl": "more"}
     assert contents("farm/*") == contents("farm/one", "farm/two", "farm/three.jsonl") == expected
 
 
@@ -147,24 +149,25 @@ S3 = ("s3://one/crawl/a.jsonl", "s3://one/crawl/old/a.jsonl")
 def test_names_of_urls(
     monkeypatch: pytest.MonkeyPatch, paths: list[str], found: list[str], expected: list[str]
 ) -> None:
-    def matches(typed: str, path: NamedPath, suffixes: object) -> list[tuple[str, int]]:
-        return [(location, 1) for location in found if location.startswith(path.stem)]
+    def matches(typed: str, path: NamedPath, *_: object) -> list[FoundFile]:
+        return [FoundFile(location, 1, location) for location in found if location.startswith(path.stem)]
 
-    monkeypatch.setattr(files, "_matches", matches)
+    monkeypatch.setattr(files, "found_files", matches)
     source = Jsonl(paths=paths)
     assert [file.name for file in source.listing()] == expected
     assert [source.location(name) for name in expected] == list(found)
 
 
 def test_urls_beside_local_paths_are_their_own_names(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_remote", lambda path, wanted: [(path, 1)])
+    monkeypatch.setattr(file_search, "_remote", lambda path, *_: [FoundFile(path, 1, path)])
     source = Jsonl(paths=["data/crawl/a.jsonl", "s3://one/a.jsonl"])
     assert [file.name for file in source.listing()] == ["a.jsonl", "s3://one/a.jsonl"]
     assert source.location("s3://one/a.jsonl") == "s3://one/a.jsonl"
 
 
 def test_a_remote_file_whose_name_is_ambiguous_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_remote", lambda path, wanted: [("s3://one/a.jsonl/a.jsonl", 1)])
+    match = FoundFile("s3://one/a.jsonl/a.jsonl", 1, "")
+    monkeypatch.setattr(file_search, "_remote", lambda *_: [match])
     with pytest.raises(ConfigError) as error:
         Jsonl(paths=["s3://one/a.jsonl"]).listing()
     assert str(error.value) == (

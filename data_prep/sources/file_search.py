@@ -1,0 +1,256 @@
+"""Search for the files that a path names: of a folder, a pattern or a URL. Each real file is found once.
+
+    farm/a.jsonl                       found
+    farm/one -> ../other               followed: farm/one/b.jsonl is found
+    farm/self -> .                     another path to what is found
+    farm/c.jsonl, a hard link to a     another path to what is found
+    farm/.d.jsonl  farm/e.txt          left out: hidden, and of another suffix
+
+A folder is entered once, however many links lead to it, so loops end. Of several paths to a file, the one without a
+link below the common folder names it, else the first in the order of names. Whatever is left out is counted.
+"""
+
+import dataclasses
+import fnmatch
+import glob
+import os
+import stat
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import fsspec
+
+from headrace.data_prep.sources.left_out import HIDDEN, IRREGULAR, REPEATED, SUSPICIOUS, UNREADABLE, LeftOut, Suffixes
+from headrace.data_prep.sources.locations import NamedPath
+from headrace.pipeline.core.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundFile:
+    """A file that was found: its location, its size in bytes, and what is equal for all paths to it."""
+
+    location: str
+    bytes: int
+    identity: Hashable
+
+
+def found_files(typed: str, path: NamedPath, suffixes: Suffixes, left_out: LeftOut) -> list[FoundFile]:
+    """Returns the files that ``path`` names. Error messages show it as it was ``typed``.
+
+    Raises:
+        ConfigError: when there are none, or a link leads nowhere.
+    """
+    before = left_out.counts
+    found = list(_remote(typed.rstrip("/"), suffixes, left_out) if path.is_url else _local(path, suffixes, left_out))
+    if not found:
+        searched = _is_folder(path) and f"{typed!r} holds no file that ends in {', '.join(suffixes.formats)}"
+        wrong = searched or f"{typed!r} matches no file"
+        looked_at = any(reason.startswith(SUSPICIOUS) for reason in (left_out.counts - before))
+        known = f" (left out: {left_out})" * looked_at
+        raise ConfigError("source.paths", wrong + known, "correct the path or pattern")
+    return found
+
+
+def _is_folder(path: NamedPath) -> bool:
+    if path.pattern:
+        return False
+    if not path.is_url:
+        return os.path.isdir(path.stem or "/")
+    system, root = fsspec.core.url_to_fs(path.stem)
+    return bool(system.isdir(root))
+
+
+def _local(path: NamedPath, suffixes: Suffixes, left_out: LeftOut) -> Iterator[FoundFile]:
+    stem = path.stem or "/"
+    if path.pattern:
+        named = dict.fromkeys(_matching(stem, path.pattern, left_out))
+    else:
+        named = dict.fromkeys([stem] if os.path.lexists(stem) else [])
+    for location in named:
+        files = _searched(location, suffixes, left_out) if os.path.isdir(location) else [location]
+        for file in files:
+            is_searched = bool(path.pattern) or file != stem
+            if (match := _match(file)) is None:
+                if not is_searched:
+                    raise ConfigError("source.paths", f"{file!r} is {IRREGULAR}", "copy its content to a file")
+                left_out.add(IRREGULAR, file)
+            elif is_searched and not os.access(file, os.R_OK):
+                left_out.add(UNREADABLE, file)
+            else:
+                yield match
+
+
+def _searched(top: str, suffixes: Suffixes, left_out: LeftOut) -> Iterator[str]:
+    """Yields the files in the folder ``top`` and in those below that are not hidden and have one of ``suffixes``."""
+    for _, entries in _folders(top, left_out):
+        for entry in entries:
+            if entry.name.startswith("."):
+                left_out.add(HIDDEN, entry.path)
+            elif not _leads_to_folder(entry):
+                if (reason := suffixes.refusal(entry.name)) is None:
+                    yield entry.path
+                else:
+                    left_out.add(reason, entry.path)
+
+
+def _folders(top: str, left_out: LeftOut) -> Iterator[tuple[str, Sequence["os.DirEntry[str]"]]]:
+    """Yields ``top`` and each real folder below it once, with its entries in the order of names.
+
+    Folders that are reached through links come after the others.
+    """
+    entered: set[str] = set()
+    links = [(top, os.path.realpath(top))]
+    while links:
+        left, links = links[::-1], []
+        while left:
+            folder, real = left.pop()
+            if real in entered:
+                left_out.add(REPEATED, folder)
+                continue
+            entered.add(real)
+            entries = _entries(folder, left_out)
+            yield folder, entries
+            inner = [entry for entry in entries if not entry.name.startswith(".") and _leads_to_folder(entry)]
+            links += [(entry.path, os.path.realpath(entry.path)) for entry in inner if entry.is_symlink()]
+            left += [(entry.path, os.path.join(real, entry.name)) for entry in inner[::-1] if not entry.is_symlink()]
+
+
+def _entries(folder: str, left_out: LeftOut) -> list["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        left_out.add(UNREADABLE, folder)
+        return []
+
+
+def _leads_to_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # links in a circle
+        return False
+
+
+def _matching(folder: str, pattern: str, left_out: LeftOut) -> Iterator[str]:
+    """Yields the files and folders below ``folder`` that match ``pattern``; of ``**`` and ``**/*`` the files alone."""
+    parts = [part for part in pattern.split("/") if part]
+    if parts[-1] == "**":
+        parts.append("*")
+    found = _matches(folder, parts, left_out)
+    return (path for path in found if not os.path.isdir(path)) if parts[-2:] == ["**", "*"] else found
+
+
+def _matches(folder: str, parts: Sequence[str], left_out: LeftOut) -> Iterator[str]:
+    """Yields the files and folders below ``folder`` whose paths match the ``parts`` of a pattern."""
+    part, *rest = parts
+    if part == "**":
+        for inner, entries in _folders(folder, left_out):
+            for entry in entries:
+                if entry.name.startswith(".") and _leads_to_folder(entry):
+                    left_out.add(HIDDEN, entry.path)
+            yield from _matches(inner, rest, left_out)
+        return
+    if not glob.has_magic(part):
+        path = os.path.join(folder, part)
+        found = [path] if os.path.lexists(path) else []
+    else:
+        found = [entry.path for entry in _entries(folder, left_out) if _is_match(entry, part, left_out)]
+    for path in found:
+        if not rest:
+            yield path
+        elif os.path.isdir(path):
+            yield from _matches(path, rest, left_out)
+
+
+def _is_match(entry: "os.DirEntry[str]", part: str, left_out: LeftOut) -> bool:
+    if not fnmatch.fnmatchcase(entry.name, part):
+        return False
+    if entry.name.startswith(".") and not part.startswith("."):
+        left_out.add(HIDDEN, entry.path)
+        return False
+    return True
+
+
+def _match(location: str) -> FoundFile | None:
+    """Returns the file at ``location``; None: it is no regular file.
+
+    Size and time are parts of its identity, because some network disks give several files one number.
+    """
+    try:
+        location.encode()
+        state = os.stat(location)
+    except UnicodeEncodeError:
+        raise ConfigError("source.paths", f"the file name {location!r} is not UTF-8", "rename the file") from None
+    except OSError as error:
+        wrong = f"{location!r} cannot be read ({error.strerror})"
+        raise ConfigError("source.paths", wrong, "remove the link, or correct where it leads") from None
+    if not stat.S_ISREG(state.st_mode):
+        return None
+    identity = (state.st_dev, state.st_ino or os.path.realpath(location), state.st_size, state.st_mtime_ns)
+    return FoundFile(location, state.st_size, identity)
+
+
+def _remote(path: str, suffixes: Suffixes, left_out: LeftOut) -> Iterator[FoundFile]:
+    try:
+        system, root = fsspec.core.url_to_fs(path)
+    except (ImportError, ValueError) as error:
+        raise ConfigError("source.paths", f"cannot read {path!r} ({error})", "install what the scheme needs") from None
+    prefix = path.removesuffix(root) if path.endswith(root) else path.removesuffix(root.lstrip("/"))
+    try:
+        found = system.glob(root, detail=True) if glob.has_magic(root) else _one(system, root)
+    except OSError as error:
+        wrong = f"{path!r} cannot be reached ({str(error) or type(error).__name__})"
+        raise ConfigError("source.paths", wrong, "check the network and the address, or name files on a disk") from None
+    for name, info in sorted(found.items()):
+        is_folder = info["type"] == "directory"
+        inside = system.find(name, detail=True) if is_folder else {name: info}
+        for file, details in inside.items():
+            location = prefix + (file if path.endswith(root) else file.lstrip("/"))
+            if not is_folder or _is_wanted(file.removeprefix(name), location, suffixes, left_out):
+                yield FoundFile(location, int(details["size"]), location)
+
+
+def _is_wanted(below: str, location: str, suffixes: Suffixes, left_out: LeftOut) -> bool:
+    """Whether a folder's search finds the remote file at ``location``, whose path in the folder is ``below``."""
+    is_hidden = any(part.startswith(".") for part in below.split("/"))
+    reason = HIDDEN if is_hidden else suffixes.refusal(below)
+    if reason is not None:
+        left_out.add(reason, location)
+    return reason is None
+
+
+def _one(system: Any, root: str) -> dict[str, Any]:
+    """Returns the file or folder ``root``, if it exists.
+
+    Raises:
+        OSError: when its server cannot be reached, which fsspec reports as a missing file.
+    """
+    try:
+        return {root: system.info(root)}
+    except FileNotFoundError as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from None
+        return {}
+
+
+def each_once(
+    found: Iterable[tuple[str, FoundFile]], is_linked: Callable[[str, str], bool], left_out: LeftOut
+) -> dict[str, FoundFile]:
+    """Returns the files of ``found`` by name, in the order of names: each real file by one name.
+
+    Args:
+        found: names and files; a file may have several names.
+        is_linked: whether a link is a part of a name, from the name and the location.
+        left_out: counts the other names.
+    """
+    by_file: dict[Hashable, dict[str, FoundFile]] = {}
+    for name, match in found:
+        by_file.setdefault(match.identity, {})[name] = match
+    chosen = {}
+    for names in by_file.values():
+        name = min(names, key=lambda name: (len(names) > 1 and is_linked(name, names[name].location), name))
+        chosen[name] = names.pop(name)
+        for other in names.values():
+            left_out.add(REPEATED, other.location)
+    left_out.remove(match.location for match in chosen.values())
+    return dict(sorted(chosen.items()))

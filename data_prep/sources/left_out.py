@@ -1,0 +1,82 @@
+"""Files and folders that a search leaves out: their numbers, by reason.
+
+/data/a.txt, /data/b.txt, /data/.git    2 with the suffix .txt, 1 hidden
+"""
+
+import dataclasses
+import functools
+import os
+from collections import Counter
+from collections.abc import Iterable
+
+from headrace.pipeline.core.codecs import SUFFIXES, UNREAD_SUFFIXES
+
+REASONS_SHOWN = 6
+HIDDEN = "hidden"
+REPEATED = "another path to what is read"
+UNREADABLE = "unreadable"
+IRREGULAR = "no regular file"
+COMPRESSED = "with the unread compression "
+UNPACK = "unpack files of unread compressions, or compress them with gzip, zstd, bzip2 or xz"
+SUSPICIOUS = (REPEATED, UNREADABLE, IRREGULAR, COMPRESSED)
+"""The reasons of which a message names the first file or folder."""
+
+
+class LeftOut:
+    """The files and folders that searches have left out, with the reasons."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def add(self, reason: str, location: str) -> None:
+        """Adds a file or folder, once however many searches leave it out."""
+        self._reasons.setdefault(location, reason)
+
+    def remove(self, locations: Iterable[str]) -> None:
+        """Removes the files that another search has found, and the folders that hold them."""
+        looked_at = set[str]()
+        for path in locations:
+            while path and path not in looked_at:
+                looked_at.add(path)
+                self._reasons.pop(path, None)
+                path = path.rpartition("/")[0]
+
+    @property
+    def counts(self) -> "Counter[str]":
+        """The number of files and folders by reason."""
+        return Counter(self._reasons.values())
+
+    def __str__(self) -> str:
+        """Returns the counts, and the first of those that should be looked at: ``3 with the suffix .txt, 1 hidden``."""
+        first: dict[str, str] = {}
+        for location, reason in sorted(self._reasons.items()):
+            first.setdefault(reason, f" ({location})" * reason.startswith(SUSPICIOUS))
+        shown = self.counts.most_common(REASONS_SHOWN)
+        more = self.counts.total() - sum(number for _, number in shown)
+        parts = [f"{number:,} {reason}{first[reason]}" for reason, number in shown]
+        parts += [f"{more:,} for other reasons"] * bool(more)
+        return ", ".join(parts) + f"; {UNPACK}" * any(reason.startswith(COMPRESSED) for reason in first)
+
+
+@dataclasses.dataclass(frozen=True)
+class Suffixes:
+    """The ends of names that a folder is searched for."""
+
+    formats: tuple[str, ...]
+    compressions: tuple[str, ...] = SUFFIXES
+
+    @functools.cached_property
+    def wanted(self) -> tuple[str, ...]:
+        return tuple(form + compression for form in self.formats for compression in ("", *self.compressions))
+
+    def refusal(self, name: str) -> str | None:
+        """Returns the reason to leave out the file ``name``; None: it is wanted."""
+        name = name.lower()
+        if name.endswith(self.wanted):
+            return None
+        bare, suffix = os.path.splitext(os.path.basename(name))
+        if suffix in (*UNREAD_SUFFIXES, *SUFFIXES):
+            if bare.endswith(self.formats):
+                return f"{COMPRESSED}{suffix}"
+            suffix = os.path.splitext(bare)[1] + suffix
+        return f"with the suffix {suffix}" if suffix else "without suffix"

@@ -1,0 +1,191 @@
+"""The search for files: each real file once, links followed, and what is left out is counted."""
+
+import os
+from pathlib import Path
+
+import fsspec
+import pytest
+
+from headrace.data_prep.sources.files import FileSource
+from headrace.data_prep.sources.jsonl import Jsonl
+from headrace.data_prep.sources.left_out import LeftOut
+from headrace.data_prep.sources.parquet import Parquet
+from headrace.pipeline.core.errors import ConfigError
+
+
+def tree(root: Path, *names: str) -> None:
+    """Makes files (``a.jsonl``) and links (``one -> ../other``, ``b.jsonl = a.jsonl`` for a hard link)."""
+    for name in names:
+        name, _, target = name.partition(" -> ")
+        name, _, linked = name.partition(" = ")
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if target:
+            path.symlink_to(target)
+        elif linked:
+            path.hardlink_to(root / linked)
+        else:
+            path.write_text(f"{name}\n")
+
+
+def found(root: Path, *paths: str) -> tuple[list[str], str]:
+    source = Jsonl(paths=tuple(f"{root}/{path}" for path in paths))
+    return [file.name for file in source.listing()], source.left_out.replace(f"{root}/", "")
+
+
+REPEATED = "another path to what is read"
+FARM = ("other/b.jsonl", "farm/a.jsonl", "farm/one -> ../other", "farm/self -> .")
+
+
+@pytest.mark.parametrize("path", ["farm", "farm/", "farm/**/*.jsonl", "farm/**"])
+def test_links_are_followed_and_loops_end(tmp_path: Path, path: str) -> None:
+    tree(tmp_path, *FARM)
+    assert found(tmp_path, path) == (["a.jsonl", "one/b.jsonl"], f"1 {REPEATED} (farm/self)")
+
+
+@pytest.mark.parametrize(
+    ("names", "paths", "expected", "left_out"),
+    [
+        pytest.param(
+            FARM, ["farm/*"], ["a.jsonl", "one/b.jsonl"], f"3 {REPEATED} (farm/self/a.jsonl)", id="a pattern of links"
+        ),
+        pytest.param(FARM, ["."], ["farm/a.jsonl", "other/b.jsonl"], f"2 {REPEATED} (farm/one)", id="inside"),
+        pytest.param(FARM, ["farm", "other"], ["farm/a.jsonl", "other/b.jsonl"],
+                     f"2 {REPEATED} (farm/one/b.jsonl)", id="a link and its folder"),
+        pytest.param(FARM, ["other", "farm"], ["farm/a.jsonl", "other/b.jsonl"],
+                     f"2 {REPEATED} (farm/one/b.jsonl)", id="the order does not matter"),
+        pytest.param(
+            ["a/x.jsonl", "a/up -> ../b", "b/y.jsonl", "b/up -> ../a", "c -> b"], ["."],
+            ["a/x.jsonl", "b/y.jsonl"], f"3 {REPEATED} (a/up)", id="a circle of two",
+        ),
+        pytest.param(
+            ["a/x.jsonl", "b.jsonl -> a/x.jsonl", "0.jsonl -> a/x.jsonl"], ["."], ["a/x.jsonl"],
+            f"2 {REPEATED} (0.jsonl)", id="links to a file",
+        ),
+        pytest.param(["b.jsonl", "a.jsonl = b.jsonl", "c/d.jsonl = b.jsonl"], ["."], ["a.jsonl"],
+                     f"2 {REPEATED} (b.jsonl)", id="hard links"),
+        pytest.param(["b.jsonl", "a.jsonl = b.jsonl"], ["b.jsonl", "*.jsonl"], ["a.jsonl"],
+                     f"1 {REPEATED} (b.jsonl)", id="hard links by two paths"),
+        pytest.param(["far/x.jsonl", "d/b.jsonl -> ../far/x.jsonl", "d/a.jsonl -> ../far/x.jsonl"], ["d"],
+                     ["a.jsonl"], f"1 {REPEATED} (d/b.jsonl)", id="two links to a file elsewhere"),
+        pytest.param(["far/x.jsonl", "d/b -> ../far", "d/a -> ../far", "d/c -> b"], ["d"],
+                     ["a/x.jsonl"], f"2 {REPEATED} (d/b)", id="links to a folder elsewhere"),
+        pytest.param(["x/y.jsonl", "x/z/u.jsonl", "d/a/s -> ../../x", "d/b -> a", "d/s -> a/s/z"], ["d"],
+                     ["a/s/y.jsonl", "s/u.jsonl"], f"2 {REPEATED} (d/a/s/z)", id="links behind links"),
+        pytest.param(["d/.h.jsonl", "d/.git/x.jsonl", "d/a.jsonl"], ["d"], ["a.jsonl"], "2 hidden", id="hidden"),
+        pytest.param(["d/.h.jsonl", "d/.git/x.jsonl", "d/a.jsonl"], ["d/**/*.jsonl"], ["a.jsonl"], "2 hidden",
+                     id="hidden from a pattern"),
+        pytest.param(["d/.h.jsonl", "d/.git/x.jsonl", "d/a.jsonl"], ["d/.*", "d"],
+                     [".git/x.jsonl", ".h.jsonl", "a.jsonl"], "", id="hidden, but asked for"),
+        pytest.param(
+            ["a.jsonl", "b.txt", "c.TXT", "_SUCCESS", "d.jsonl.crc", "e.jsonl.lz4", "f.jsonl.zip", "g.csv.gz"], ["."],
+            ["a.jsonl"],
+            "2 with the suffix .txt, 1 without suffix, 1 with the suffix .crc, 1 with the unread compression .lz4 "
+            "(e.jsonl.lz4), 1 with the unread compression .zip (f.jsonl.zip), 1 with the suffix .csv.gz; unpack files "
+            "of unread compressions, or compress them with gzip, zstd, bzip2 or xz", id="suffixes",
+        ),
+        pytest.param([f"a.{'x' * n}" for n in range(1, 9)] + ["a.jsonl"], ["."], ["a.jsonl"],
+                     ", ".join(f"1 with the suffix .{'x' * n}" for n in range(1, 7)) + ", 2 for other reasons",
+                     id="many suffixes"),
+        pytest.param(["a.JSONL", "b.jsonl.XZ", "c.ndjson.zstd", "d.json.bz2", "e.jsonl.gzip"], ["."],
+                     ["a.JSONL", "b.jsonl.XZ", "c.ndjson.zstd", "d.json.bz2", "e.jsonl.gzip"], "", id="all read"),
+        pytest.param(["a.jsonl", "b.jsonl"], ["a.jsonl", "[ab].jsonl", "."], ["a.jsonl", "b.jsonl"], "", id="plain"),
+        pytest.param(["a/b/c.jsonl", "a/d.jsonl"], ["a/*/*.jsonl", "a/?.jsonl"], ["b/c.jsonl", "d.jsonl"], "",
+                     id="parts"),
+        pytest.param(["a/b/c.jsonl", "a/d.jsonl"], ["a/*/../*.jsonl"], ["d.jsonl"], "", id="up"),
+        pytest.param(["a/b/n/c.jsonl", "a/n/d.jsonl", "a/e.jsonl"], ["a/**/n/*.jsonl"], ["b/n/c.jsonl", "n/d.jsonl"],
+                     "", id="folders in between"),
+        pytest.param(["a/x.txt", "a/b/y.md"], ["a/**"], ["b/y.md", "x.txt"], "", id="a pattern takes any suffix"),
+    ],
+)  # fmt: skip
+def test_each_real_file_is_found_once(
+    tmp_path: Path, names: list[str], paths: list[str], expected: list[str], left_out: str
+) -> None:
+    tree(tmp_path, *names)
+    assert found(tmp_path, *paths) == (expected, left_out)
+
+
+def test_a_farm_of_links_to_each_other_is_searched_once(tmp_path: Path) -> None:
+    """Without a guard these 12 folders have more paths than a search can follow."""
+    folders = [f"{number:02d}" for number in range(12)]
+    tree(tmp_path, *(f"{name}/{name}.jsonl" for name in folders))
+    tree(tmp_path, *(f"{name}/to{other} -> ../{other}" for name in folders for other in folders if name != other))
+    expected = [f"{name}/{name}.jsonl" for name in folders]
+    for path in (".", "**/*.jsonl", "*"):
+        assert found(tmp_path, path)[0] == expected
+
+
+def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
+    tree(tmp_path, "a.jsonl")
+    os.mkfifo(tmp_path / "b.jsonl")
+    assert found(tmp_path, ".") == (["a.jsonl"], "1 no regular file (b.jsonl)")
+    with pytest.raises(ConfigError) as error:
+        found(tmp_path, "b.jsonl")
+    wrong = f"source.paths: '{tmp_path}/b.jsonl' is no regular file; copy its content to a file"
+    assert str(error.value) == wrong
+
+
+def test_what_cannot_be_read_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests may run as root, who reads everything."""
+    tree(tmp_path, "a.jsonl", "b.jsonl", "lost/c.jsonl")
+    scandir, access = os.scandir, os.access
+    unreadable = [str(tmp_path / name) for name in ("lost", "b.jsonl")]
+
+    def refusing(path: str) -> object:
+        if path in unreadable:
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    monkeypatch.setattr(os, "access", lambda path, mode: path not in unreadable and access(path, mode))
+    assert found(tmp_path, ".") == (["a.jsonl"], "2 unreadable (b.jsonl)")
+    assert found(tmp_path, "**/*.jsonl") == (["a.jsonl"], "2 unreadable (b.jsonl)")
+    with pytest.raises(ConfigError) as error:
+        found(tmp_path, "lost")
+    assert "holds no file that ends in .jsonl, .ndjson, .json (left out: 1 unreadable (" in str(error.value)
+
+
+def test_one_number_for_several_files_is_no_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some network disks give several files one number. Their sizes and times differ."""
+    tree(tmp_path, "a.jsonl", "deep/b.jsonl")
+    stat = os.stat
+
+    def same_number(path: str, **options: bool) -> os.stat_result:
+        fields = list(stat(path, **options))
+        return os.stat_result([fields[0], 7, *fields[2:]], {"st_mtime_ns": stat(path, **options).st_mtime_ns})
+
+    monkeypatch.setattr(os, "stat", same_number)
+    assert found(tmp_path, ".")[0] == ["a.jsonl", "deep/b.jsonl"]
+
+
+def test_compressed_tables_are_left_out(tmp_path: Path) -> None:
+    tree(tmp_path, "a.parquet", "b.parquet.gz", "c.parquet.zip", "p.parquet.crc")
+    source: FileSource = Parquet(paths=(str(tmp_path),))
+    assert [file.name for file in source.listing()] == ["a.parquet"]
+    assert source.left_out.replace(f"{tmp_path}/", "").startswith(
+        "1 with the unread compression .gz (b.parquet.gz), 1 with the unread compression .zip (c.parquet.zip), "
+    )
+
+
+def test_a_remote_folder_is_searched_by_the_same_rule() -> None:
+    for name in ["a.jsonl", "b.jsonl.lz4", ".c.jsonl", ".git/d.jsonl", "e.txt", "deep/f.ndjson.xz"]:
+        with fsspec.open(f"memory://searched/{name}", "wb") as stream:
+            stream.write(name.encode())
+    try:
+        source = Jsonl(paths=("memory://searched",))
+        assert [file.name for file in source.listing()] == ["a.jsonl", "deep/f.ndjson.xz"]
+        assert source.left_out.startswith(
+            "2 hidden, 1 with the unread compression .lz4 (memory://searched/b.jsonl.lz4)"
+        )
+    finally:
+        fsspec.filesystem("memory").rm("/searched", recursive=True)
+
+
+def test_a_file_that_another_search_finds_is_not_left_out() -> None:
+    left_out = LeftOut()
+    left_out.add("hidden", "/a")
+    left_out.add("hidden", "/a")
+    left_out.add("unreadable", "/b")
+    assert str(left_out) == "1 hidden, 1 unreadable (/b)"
+    left_out.remove(["/a", "/c"])
+    assert left_out.counts == {"unreadable": 1}
