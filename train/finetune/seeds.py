@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import gc
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from headrace.train.distributed.processes import Ranks, StopRequest, on_first
 from headrace.train.families.folder_checks import check_memory
 from headrace.train.families.hf_config import read_model_config
 from headrace.train.finetune.seed_files import SeedFiles
-from headrace.train.finetune.session import Material, SeedTraining
+from headrace.train.finetune.session import BEYOND_CONTEXT, Material, SeedTraining
 from headrace.train.finetune.tuning import Tuning
 from headrace.train.loop import preflight
 from headrace.train.loop.beginning import announce
@@ -31,6 +32,10 @@ def train_seeds(tuning: Tuning, inputs: Inputs, out: TaskOutput, ranks: Ranks) -
     with contextlib.ExitStack() as opened:
         progress = None
         if ranks.first:
+            for split, reasons in material.dropped.items():
+                if without := reasons.get(BEYOND_CONTEXT):
+                    wrong = f"{without:,} examples are left out, whose answers are all beyond finetune.context"
+                    print(f"headrace: finetune.{split}: {wrong}", file=sys.stderr, flush=True)
             trail = out.folder / TRAIL
             trail.parent.mkdir(parents=True, exist_ok=True)
             whole = training.steps * len(finetune.seeds)
@@ -74,6 +79,6 @@ def _facts(material: Material) -> dict[str, Any]:
         "examples": {split: len(each) for split, each in examples.items()},
         "rows": {"train": len(material.rows), "validation": len(material.validation_rows)},
         "cut": material.cut,
-        "dropped": splits.dropped,
+        "dropped": material.dropped,
         "overlapping": splits.overlapping,
     }

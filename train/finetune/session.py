@@ -43,6 +43,9 @@ from headrace.train.loop.stragglers import Stragglers
 from headrace.train.loop.throughput import Meter, peak_flops
 from headrace.train.loop.trainer import TrainerParts, train
 
+BEYOND_CONTEXT = "beyond_context"
+"""The reason for which an example is left out that has no result within the context."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Material:
@@ -75,6 +78,18 @@ class Material:
         """The number of examples whose texts were cut, by split."""
         rows = {"train": self.rows, "validation": self.validation_rows}
         return {split: len({row.example for row in each if row.cut_tokens}) for split, each in rows.items()}
+
+    @property
+    def dropped(self) -> dict[str, dict[str, int]]:
+        """The number of examples that are left out by split and reason; ``beyond_context``: those without a row."""
+        found = {split: dict(reasons) for split, reasons in self.splits.dropped.items()}
+        for split, examples, rows in (
+            ("train", self.splits.training, self.rows),
+            ("validation", self.splits.validation, self.validation_rows),
+        ):
+            if without := len(examples) - len({row.example for row in rows}):
+                found[split] = {**found.get(split, {}), BEYOND_CONTEXT: without}
+        return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,8 @@ out and counted (``overlapping``). When most of validation is in training, the s
 """
 
 import dataclasses
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from headrace.pipeline.core.errors import ArtifactError, ConfigError
@@ -17,6 +18,8 @@ from headrace.train.finetune.settings import Finetune
 
 MOST_OVERLAP = 0.5
 """The share of validation above which an overlap is refused."""
+PARTS = {"train": "training", "validation": "validation", "test": "test"}
+"""Split → its examples in ``Splits``."""
 REMEDY = "give files without common examples"
 
 
@@ -41,11 +44,13 @@ class Splits:
         """
         task = finetune.task
         try:
-            training, dropped_training = task.read(finetune.train)
+            read, dropped_training = task.read(finetune.train)
             validation, dropped_validation = task.read(finetune.validation)
             test, dropped_test = task.read(finetune.test, labelled=False) if finetune.test else ([], {})
         except ArtifactError as error:
             raise ConfigError("finetune", f"{error.where} {error.wrong}", error.remedy) from None
+        training, unlearnable = task.trainable(read)
+        dropped_training = dict(Counter(dropped_training) + Counter(unlearnable))
         dropped = {"train": dropped_training, "validation": dropped_validation, "test": dropped_test}
         for split, examples in (("train", training), ("validation", validation), ("test", test)):
             if not examples and dropped[split]:
@@ -55,6 +60,14 @@ class Splits:
         chosen = limited(left, finetune.limit)
         task.check(chosen, validation)
         return cls(chosen, validation, test, {name: each for name, each in dropped.items() if each}, overlapping)
+
+    def left_out(self) -> Iterator[str]:
+        """Yields a line for each split of which examples are left out: of training no model learns from them, and no
+        score of validation counts them."""
+        for split, reasons in self.dropped.items():
+            number, left = sum(reasons.values()), len(getattr(self, PARTS[split]))
+            counts = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
+            yield f"finetune.{split}: {number:,} examples are left out ({counts}), {left:,} are not"
 
 
 def without_overlap(training: Sequence[Example], validation: Sequence[Example]) -> tuple[list[Example], int]:

@@ -1,6 +1,7 @@
 """The settings of the stage ``finetuned``, and what follows from them before torch is loaded."""
 
 import dataclasses
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -65,16 +66,18 @@ class Tuning(Stage):
         if not (folder / "tokenizer.json").is_file():
             remedy = "put the tokenizer of these weights there"
             raise ConfigError("finetune.folder", f"{folder} has no tokenizer.json", remedy)
-        paths = [*(folder / name for name in MODEL_FILES if (folder / name).is_file()), *weights]
+        names = (*MODEL_FILES, *self.finetune.task.model_files)
+        paths = [*(folder / name for name in names if (folder / name).is_file()), *weights]
         return (*raw_files(self.finetune), *(raw_file(f"model/{path.name}", path) for path in paths))
 
     def check_start(self) -> None:
-        """Reads all examples and checks them against each other.
+        """Reads all examples and checks them against each other; prints how many are left out.
 
         Raises:
             ConfigError: when a file cannot be read as the task's format, or the examples do not fit each other.
         """
-        Splits.read(self.finetune)
+        for line in Splits.read(self.finetune).left_out():
+            print(f"headrace: {line}", file=sys.stderr, flush=True)
 
     def training_of(self, seed: int, rows: int) -> TrainingConfig:
         """Returns the settings of the training of ``rows`` rows from ``seed``."""

@@ -188,6 +188,14 @@ def index_of(record: Record, field: str) -> int:
     return int(number)
 
 
+def offset_of(record: Record, field: str) -> int | None:
+    """Returns the whole number in ``field``, 0 or more; None where there is no such number."""
+    try:
+        return index_of(record, field)
+    except RecordError:
+        return None
+
+
 def object_of(record: Record, field: str) -> Record:
     """Returns the object in ``field``.
 

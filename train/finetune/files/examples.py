@@ -22,7 +22,7 @@ class AnswerSpan:
 
     text: str
     start: int | None = None
-    """The index of its first character in the text; None: not known."""
+    """The index of its first character in the text, as the file gives it; None: not known."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from headrace.train.finetune.files.example_records import (
     index_of,
     object_of,
     objects_of,
+    offset_of,
     text_of,
     value_of,
 )
@@ -99,7 +100,7 @@ def _record(name: str, record: Record, labelled: bool) -> Iterator[Example]:
 
 
 def _answer(record: Record) -> AnswerSpan:
-    return AnswerSpan(text_of(record, "text"), index_of(record, "start"))
+    return AnswerSpan(text_of(record, "text"), offset_of(record, "start"))
 
 
 def _wic(name: str, record: Record, labelled: bool) -> Iterator[Example]:

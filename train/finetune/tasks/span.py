@@ -6,7 +6,8 @@ run_squad.py).
 A context that does not fit is read in windows, each ``stride`` tokens after the one before. A window that does not hold
 the first right answer has the answer [CLS]. The best span has the highest sum of both logits, of the ``n_best`` starts
 and ends of each window; a token counts in the window where it has the most context. With questions that have no answer,
-the answer is empty where [CLS] has the higher sum in every window.
+the answer is empty where [CLS] has the higher sum in every window. The loss of a validation question whose answer the
+context does not hold is that of [CLS]; its score compares texts all the same.
 
 Padding has no probability here. The classes of ``transformers`` give it some.
 """
@@ -36,6 +37,8 @@ from headrace.train.parts import StackName
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+NEAR = 16
+"""The most characters between the place that a file gives and that of an answer that is meant."""
 Window = tuple[int, int]
 """The first token of a window in the context, and the number of its tokens."""
 
@@ -56,22 +59,28 @@ class SpanTask(FileTask):
     n_best: Positive = 20
     """The number of starts and of ends of a window that are combined."""
     stacks: ClassVar[tuple[StackName, ...]] = ("encoder", "discriminator")
+    revision: ClassVar[int] = 1
+    """1 since validation has questions whose answer is not where the file says, and training those where it is near."""
 
     @property
     def metric(self) -> str:
         return "f1"
 
     def read(self, paths: Sequence[str], labelled: bool = True) -> tuple[list[Example], dict[str, int]]:
-        """Reads the files. An answer without an offset is at its first occurrence in the context; without an occurrence
-        its example is dropped: ``answer_elsewhere``. An empty one means that there is no answer."""
+        """Reads the files. Each answer gets the offset at which it stands in the context, see ``offset_in``; an empty
+        one means that there is no answer."""
         examples, dropped = super().read(paths, labelled)
         if examples and len(self.texts or examples[0].texts) < 2:
             wrong = "the question needs a second text to find its answer in, and the format has one text"
             raise ConfigError("finetune.task.texts", wrong, "name the fields of the question and of that text")
-        placed = [located(example, self.texts_of(example)[1]) for example in examples]
-        if elsewhere := placed.count(None):
-            dropped = {**dropped, "answer_elsewhere": dropped.get("answer_elsewhere", 0) + elsewhere}
-        return [example for example in placed if example is not None], dropped
+        return [located(example, self.texts_of(example)[1]) for example in examples], dropped
+
+    def trainable(self, examples: Sequence[Example]) -> tuple[list[Example], dict[str, int]]:
+        """Leaves out examples none of whose answers has an offset: ``answer_elsewhere``. Validation has them: as in the
+        official evaluation, its score compares texts."""
+        found = [example for example in examples if not example.answers or first_located(example) is not None]
+        elsewhere = len(examples) - len(found)
+        return found, {"answer_elsewhere": elsewhere} if elsewhere else {}
 
     def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:
         check_labelled(training, "answers", "answers", "train")
@@ -176,17 +185,36 @@ class Spans(Fitted):
         return {"f1": found["f1"], "exact_match": found["exact_match"]}
 
 
-def located(example: Example, context: str) -> Example | None:
-    """Returns ``example`` with answers that have an offset in ``context``; None where one does not occur in it."""
+def located(example: Example, context: str) -> Example:
+    """Returns ``example`` with answers that have the offset at which they stand in ``context``, or None."""
     if not example.answers:
         return example
-    answers = []
-    for answer in filter(operator.attrgetter("text"), example.answers):
-        start = context.find(answer.text) if answer.start is None else answer.start
-        if start < 0:
-            return None
-        answers.append(AnswerSpan(answer.text, start))
-    return dataclasses.replace(example, answers=tuple(answers))
+    answers = filter(operator.attrgetter("text"), example.answers)
+    placed = tuple(AnswerSpan(one.text, offset_in(context, one)) for one in answers)
+    return dataclasses.replace(example, answers=placed)
+
+
+def offset_in(context: str, answer: AnswerSpan) -> int | None:
+    """Returns where ``answer`` stands in ``context``: where it says or, if it does not say, at its first occurrence.
+
+    If it is not where it says, it is at its one occurrence, or at the nearest one, if that is at most NEAR characters
+    away: a space was removed at the beginning, say, or bytes were counted. None: there is no such occurrence.
+    """
+    if answer.start is None or context.startswith(answer.text, answer.start):
+        found = context.find(answer.text) if answer.start is None else answer.start
+        return None if found < 0 else found
+    places, place = list[int](), context.find(answer.text)
+    while place >= 0:
+        places.append(place)
+        place = context.find(answer.text, place + 1)
+    start = answer.start
+    nearest = min(places, key=lambda place: abs(place - start), default=None)
+    return nearest if nearest is not None and (len(places) == 1 or abs(nearest - start) <= NEAR) else None
+
+
+def first_located(example: Example) -> AnswerSpan | None:
+    """Returns the first answer of ``example`` that has an offset; None where there is none."""
+    return next((answer for answer in example.answers or () if answer.start is not None), None)
 
 
 def windows_of(tokens: int, capacity: int, stride: int) -> list[Window]:
@@ -214,11 +242,10 @@ def widest_window(windows: Sequence[Window], token: int) -> int:
 
 
 def answer_tokens(example: Example, offsets: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
-    """Returns the first and the last token of the first right answer; None where there is none."""
-    if not example.answers:
+    """Returns the first and the last token of the first right answer that has an offset; None where there is none."""
+    answer = first_located(example)
+    if answer is None or answer.start is None:
         return None
-    answer = example.answers[0]
-    assert answer.start is not None, "Span.read gives every answer its offset"
     start, end = answer.start, answer.start + len(answer.text)
     inside = [number for number, (first, last) in enumerate(offsets) if first < end and last > start]
     return (inside[0], inside[-1]) if inside else None

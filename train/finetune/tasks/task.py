@@ -141,6 +141,8 @@ class Task(abc.ABC):
 
     stacks: ClassVar[tuple[StackName, ...]] = ALL_STACKS
     """The values of ``model.stack`` that it can train."""
+    model_files: ClassVar[tuple[str, ...]] = ()
+    """Files of a model's folder that decide its result, besides shape, weights and tokenizer."""
     least_context: ClassVar[int] = 8
     """The least tokens of a sequence that it works with."""
 
@@ -160,6 +162,13 @@ class Task(abc.ABC):
             ArtifactError: when a file cannot be read as the task's format.
             ConfigError: when the format has no results of this task.
         """
+
+    def trainable(self, examples: Sequence[Example]) -> "tuple[list[Example], dict[str, int]]":
+        """Returns those of ``examples`` that a model can learn from, and the number of the others by reason.
+
+        A result that is known well enough to be scored may lack what training needs.
+        """
+        return list(examples), {}
 
     @abc.abstractmethod
     def check(self, training: Sequence[Example], validation: Sequence[Example]) -> None:

@@ -116,8 +116,9 @@ def test_an_answer_in_a_field_is_looked_for_in_the_text(tmp_path: Path) -> None:
     (tmp_path / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     span = decode(SpanTask, {"type": "span", "format": {"type": "fields", "texts": ["q", "t"], "answer": "a"}})
     found, dropped = span.read([str(tmp_path / "own.jsonl")])
-    assert [example.answers for example in found] == [(AnswerSpan("Ann", 7),), ()]
-    assert dropped == {"answer_elsewhere": 1}
+    assert [example.answers for example in found] == [(AnswerSpan("Ann", 7),), (AnswerSpan("Bob"),), ()]
+    assert dropped == {}
+    assert span.trainable(found) == ([found[0], found[2]], {"answer_elsewhere": 1})
     wrong = "finetune.task.texts: the question needs a second text to find its answer in, and the format has one text"
     with pytest.raises(ConfigError, match=re.escape(wrong)):
         dataclasses.replace(span, texts=("q",)).read([str(tmp_path / "own.jsonl")])
